@@ -181,7 +181,7 @@ def people(*weights: int) -> list[Records]:
     ]
 
 
-CROWD = people(*[1000] * 15)
+CROWD = people(*[1000] * 60)
 
 
 class Grouped(beam.PTransform):
@@ -234,7 +234,7 @@ def test_a_pipeline_adds_up_shards_and_periods(runner: str) -> None:
 
 
 def choose(bundles: list[Records], windows: int | None = None, noise: IdempotentNoise | None = None) -> Any:
-    """The steps up to the norm. The noise of a count is 3, so one of fifteen units leaves more than ten norms."""
+    """The steps up to the norm. The noise of a count is 3, so one of sixty units leaves more than ten norms."""
     terms = dataclasses.replace(TERMS, privacy=PrivacySpec(rho=1, side_counters=None))
     return lambda pipeline: pipeline | Grouped(bundles, windows) | ChooseNorm(LISTED.spec, terms, noise)
 

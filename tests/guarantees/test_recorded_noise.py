@@ -1,0 +1,259 @@
+"""No release of a table costs more than it claims, for random inputs that differ by one unit.
+
+What noise is added to is recorded at the place where it is drawn. So the loss of a pair of inputs is known exactly: the
+sum of |difference|^2 / (2 sigma^2) over all that is drawn. The pairs are steered towards the worst case, and reach it
+for every kind of release. No test raises a false alarm.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+    ItemFrequencies,
+    KeySelection,
+    PrivacyId,
+    PrivacySpec,
+    RecordBounds,
+    ReleaseSpec,
+    ReleaseTerms,
+    SketchSpec,
+    release_frame,
+)
+from beam_dpsketch.engine import calibration, keys, noising
+from beam_dpsketch.engine import run as engine_run
+from beam_dpsketch.privacy import mechanism
+from beam_dpsketch.privacy import terms as terms_module
+from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
+from beam_dpsketch.privacy.noise import drawing
+from beam_dpsketch.privacy.norm import scaling
+from beam_dpsketch.records.bounding import selection, side_sums
+from beam_dpsketch.records.bounding.norm_rule import NormRule
+from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.sketches.trees import DyadicCountSketch
+from tests.helpers import laws
+from tests.helpers.neighbouring_tables import (
+    BOUNDS,
+    COUNTS,
+    KEYS,
+    RELATIONS,
+    Case,
+    Setting,
+    all_cases,
+    case_of,
+    steered_cases,
+)
+from tests.helpers.recorded_noise import MORE_THAN_A_THRESHOLD, Recorder, loss
+
+TOO_MUCH, A_REMOVAL = "a unit costs more than is said", "a removal costs more than half"
+SPOKEN, UNLIKE, SHAPES = "says more than its noisy numbers", "changes the noise", "changes how"
+ATTAINED = Fraction(9, 10)
+
+
+@pytest.fixture(name="recorder")
+def planted_recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    return Recorder(monkeypatch)
+
+
+def losses(recorder: Recorder, case: Case) -> list[Fraction]:
+    """Return what each pair of the case loses, in parts of what is claimed; raise if it is more than that."""
+    is_keyed = case.declared.unit.bounds.signed or case.setting.seed % 2 == 0
+    recorder.start(case.setting.seed, is_keyed=is_keyed)
+    common, *others = [recorder.run(table, case.declared) for table in case.tables(is_keyed=is_keyed)]
+    assert common.rho == case.declared.privacy.rho
+    found = [loss(common, each) / common.rho for each in others]
+    if case.setting.relation is REPLACE_ONE:
+        assert 2 * max(found) <= 1, A_REMOVAL
+        found += [loss(*pair) / common.rho for pair in itertools.combinations(others, 2)]
+    assert max(found) <= 1, TOO_MUCH
+    return found
+
+
+def check_pairs(recorder: Recorder, cases: Iterable[Case], size: int) -> dict[Any, Fraction]:
+    """Check at least `size` pairs; return the largest loss of each kind, bounds and keys, in parts of the claim."""
+    worst: dict[Any, Fraction] = defaultdict(Fraction)
+    for case in cases:
+        found, (kind, bounds, in_keys, relation, *_) = losses(recorder, case), case.setting
+        for name in (("kind", kind, relation), ("bounds", bounds, relation), ("keys", in_keys, relation)):
+            worst[name] = max(worst[name], *found)
+        size -= len(found)
+        if size <= 0:
+            break
+    return worst
+
+
+def check_attained(worst: dict[Any, Fraction], which: str, names: Iterable[str]) -> None:
+    for name, relation in itertools.product(names, RELATIONS):
+        assert worst[which, name, relation] >= ATTAINED, f"no unit is near the worst case of {name}, {relation.name}"
+
+
+def test_no_pair_of_inputs_costs_more_than_is_said(recorder: Recorder) -> None:
+    check_attained(check_pairs(recorder, all_cases(), 250), "kind", COUNTS)
+
+
+@pytest.mark.slow
+def test_no_pair_of_many_costs_more_than_is_said(recorder: Recorder) -> None:
+    """The largest loss is the claim, or nearly so, for all kinds, bounds and ways to keys."""
+    worst = check_pairs(recorder, itertools.chain(steered_cases(), all_cases()), 2000)
+    check_attained(worst, "kind", COUNTS)
+    check_attained(worst, "keys", ["none", "listed", "open", "chosen"])
+    check_attained(worst, "bounds", BOUNDS)
+
+
+def test_the_order_of_chosen_keys_does_not_depend_on_one_unit() -> None:
+    """The recorder puts keys in order itself, so it would not see this."""
+    chosen = KeySelection(1e-8, field="key")
+    unit, privacy = PrivacyId("person", RecordBounds(1)), PrivacySpec(rho=1)
+    declared = ReleaseSpec(ItemFrequencies(SketchSpec(width=16)), privacy, unit, "item", keys=chosen)
+    rows = [(f"{key} {number}", key, 1) for key in KEYS for number in range(1000)]
+    orders = []
+    for first in ([], [("one", KEYS[1], 1)]):
+        columns = [pa.array(column) for column in zip(*first, *rows, strict=True)]
+        orders.append([*release_frame(pa.table(columns, ["person", "key", "item"]), declared)])
+    assert orders[0] == orders[1]
+
+
+# Faults
+
+
+def changes_count_once(exact: Any, relation: Any, *, has_signs: bool = False) -> int:
+    """A replacement in the same cells is forgotten."""
+    return exact(relation)
+
+
+def exact_numbers(exact: Any, counters: np.ndarray, *terms: Any, **names: Any) -> np.ndarray:
+    """What is a single number is released without noise."""
+    return counters.copy() if counters.size == 1 else exact(counters, *terms, **names)
+
+
+def more_noise_for_more(exact: Any, counters: np.ndarray, variance: Fraction, *bits: int, **names: Any) -> np.ndarray:
+    return exact(counters, variance * (1 + int(np.abs(counters).sum())), *bits, **names)
+
+
+def around_noise(faulty: Any) -> laws.Fault:
+    """Call `faulty` with what records, which is in the place of the noise by then."""
+    return laws.Fault(lambda patch: patch.setattr(noising, "add_noise", functools.partial(faulty, noising.add_noise)))
+
+
+def drawn_again(exact: Any, *terms: Any, **names: Any) -> Any:
+    exact(*terms, **names)
+    return exact(*terms, **names)
+
+
+def one_factor_for_all(exact: Any, rule: NormRule, *terms: Any) -> np.ndarray:
+    factors = exact(rule, *terms)
+    return np.full_like(factors, factors.min())
+
+
+def from_the_end(exact: Any, self: RandomPriorities, records: pa.Table) -> pa.Table:
+    """Records have the priority of their place from the end, which records of others change."""
+    backwards = pa.array(np.arange(len(records))[::-1])
+    return exact(self, records.take(backwards)).take(backwards)
+
+
+def other_bounds(**changes: int) -> laws.Fault:
+    def wrong(exact: Any, *terms: Any) -> Any:
+        *arrays, bounds = terms
+        return exact(*arrays, dataclasses.replace(bounds, **changes))
+
+    return laws.around(selection, "select_within_bounds", wrong)
+
+
+PLAIN = Setting("count_sketch", "records", "none", ADD_OR_REMOVE_ONE, "none")
+REPLACED = PLAIN._replace(relation=REPLACE_ONE)
+IN_KEYS = PLAIN._replace(bounds="records, keys", keys="listed")
+NORM = PLAIN._replace(bounds="norm")
+TREE = PLAIN._replace(kind="quantiles")
+ASIDE, IN_KEYS_ASIDE = PLAIN._replace(sides="usual"), IN_KEYS._replace(sides="usual")
+CHOSEN = IN_KEYS._replace(keys="chosen")
+AUTO = PLAIN._replace(bounds="chosen norm")
+NO_RELATION = laws.put(mechanism, "change_factor", lambda relation, *, has_signs=False: 1)
+SHARE_FORGOTTEN = laws.put(LostCounter, "shares", Fraction(0))
+FAULTS = {
+    "noise_of_another_relation": NO_RELATION.found(A_REMOVAL, REPLACED),
+    "replacement_counted_once": laws.around(mechanism, "change_factor", changes_count_once, TOO_MUCH, REPLACED),
+    "replacement_counted_once, signed": laws.around(
+        mechanism,
+        "change_factor",
+        changes_count_once,
+        TOO_MUCH,
+        REPLACED._replace(kind="count_min", bounds="records, signed"),
+    ),
+    "keys_counted_once": laws.around(
+        RecordBounds, "squared_length", lambda exact, self: exact(self) / self.max_keys, TOO_MUCH, IN_KEYS
+    ),
+    "rows_counted_once": laws.around(
+        calibration,
+        "squared_l2_sensitivity",
+        lambda exact, *, cells_per_item, **names: exact(cells_per_item=1, **names),
+        TOO_MUCH,
+        PLAIN,
+    ),
+    "levels_counted_once": laws.around(
+        DyadicCountSketch,
+        "tables",
+        lambda exact, spec: tuple(each._replace(share=Fraction(1)) for each in exact(spec)),
+        TOO_MUCH,
+        TREE,
+    ),
+    "norm_not_enforced": laws.together(
+        laws.around(scaling, "factors", lambda exact, sizes, norm, *others: exact(sizes, 2 * norm, *others)),
+        laws.around(scaling, "fits_untouched", lambda exact, totals, norm: exact(totals, 2 * norm)),
+    ).found(TOO_MUCH, NORM),
+    "one_factor_for_all": laws.around(NormRule, "_factors", one_factor_for_all, TOO_MUCH, NORM),
+    "one_record_too_many": other_bounds(max_per_key=4).found(TOO_MUCH, PLAIN),
+    "one_key_too_many": other_bounds(max_keys=3).found(TOO_MUCH, IN_KEYS),
+    "weights_not_clamped": laws.put(
+        SketchInput, "clamp", lambda self, weights: weights, TOO_MUCH, PLAIN._replace(bounds="record, weights")
+    ),
+    "priorities_of_others": laws.around(RandomPriorities, "assign", from_the_end, TOO_MUCH, PLAIN._replace(seed=1)),
+    "side_counters_are_free": laws.put(terms_module, "share_left", lambda *_: Fraction(1), TOO_MUCH, ASIDE),
+    "lost_weight_is_free": SHARE_FORGOTTEN.found(TOO_MUCH, ASIDE),
+    "lost_weight_is_free, of a run": SHARE_FORGOTTEN.found(TOO_MUCH, IN_KEYS_ASIDE),
+    "votes_are_free": laws.put(calibration, "sketch_share", lambda spec, terms: terms.share_left, TOO_MUCH, CHOSEN),
+    "votes_for_all_keys": laws.around(
+        side_sums,
+        "cast_votes",
+        lambda exact, rule, voters, present, *others: rule.grid * present.astype(np.int64),
+        TOO_MUCH,
+        CHOSEN,
+    ),
+    "the_choice_of_a_norm_is_free": laws.around(
+        ReleaseTerms,
+        "with_norm",
+        lambda exact, *terms: dataclasses.replace(exact(*terms), norm_spend=None),
+        TOO_MUCH,
+        AUTO,
+    ),
+    "drawn_again": laws.around(engine_run, "release_parts", drawn_again, TOO_MUCH, PLAIN),
+    "lost_weight_drawn_again": laws.around(engine_run, "draw_lost", drawn_again, TOO_MUCH, IN_KEYS_ASIDE),
+    "exact_numbers": around_noise(exact_numbers).found(SPOKEN, ASIDE),
+    "keys_chosen_without_noise": laws.put(
+        keys, "add_noise", lambda votes, *_, **__: (votes % 7 > 3) * MORE_THAN_A_THRESHOLD, f"{SHAPES}|{SPOKEN}", CHOSEN
+    ),
+    "more_noise_for_more": around_noise(more_noise_for_more).found(UNLIKE, PLAIN),
+    "noise_of_another_place": laws.put(noising, "add_noise", drawing.add_noise, "nothing is recorded", PLAIN),
+}
+
+
+def check(setting: Setting, recorder: Recorder) -> None:
+    for seed in range(setting.seed, setting.seed + 4):
+        case = case_of(setting._replace(seed=seed))
+        assert case is not None
+        losses(recorder, case)
+
+
+test_a_planted_fault_is_found = laws.mutants(FAULTS, check, intact=True)
