@@ -149,7 +149,7 @@ FAULTS = {
         0.04,
     ),
     "less noise": laws.around(
-        choosing, "add_noise", lambda exact, votes, variance, **_: exact(votes, variance / 2), "", "norm", 0.04
+        choosing, "add_noise", lambda exact, votes, variance, **_: exact(votes, variance - 3), "", "norm", 0.04
     ),
     "no choice": laws.put(choosing.KeyChoice, "keeps", lambda choice, votes, *_: votes > 0, "", "single", 0.04),
 }

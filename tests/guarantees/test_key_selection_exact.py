@@ -250,8 +250,8 @@ def above_the_threshold_alone(choice: KeyChoice, votes: np.ndarray, units: np.nd
 VOTERS_BY_DATA = laws.around(side_sums, "_votes", voters_who_are_present)
 FAULTS = {
     "one less": faults.ONE_LESS.found("alone", "records, 1 key", 1),
-    "one less, 2 keys": faults.ONE_LESS.found("alone", "norm, 2 keys and windows", 1),
-    "one less, 2 units": faults.ONE_LESS.found("alone", "records, 2 keys", 2),
+    "two less, 2 keys": faults.TWO_LESS.found("alone", "norm, 2 keys and windows", 1),
+    "two less, 2 units": faults.TWO_LESS.found("alone", "records, 2 keys", 2),
     "weights rounded up": faults.WEIGHTS_ROUNDED_UP.found("votes cost", "records, 2 keys", 1),
     "weights rounded up under a norm": faults.WEIGHTS_ROUNDED_UP.found("votes cost", "norm, 2 keys and windows", 1),
     "min_units without a higher threshold": faults.threshold(

@@ -271,7 +271,7 @@ NOISE_FAULTS = {
     "noise_in_units_of_counters": other_noise(Fraction(1, 4**15)),
     "sigma_too_small": other_noise(Fraction(97, 100) ** 2),
     "too_many_bits_rounded_off": laws.around(
-        noising, "drowned_bits", lambda exact, variances, unit: exact(variances, unit) + 3, "", "chi-square"
+        noising, "drowned_bits", lambda exact, variances, unit, grid: exact(variances, unit, grid) + 3, "", "chi-square"
     ),
     "rounded_off_twice": laws.around(  # the same for what is dropped, and not said
         noising, "round_off", lambda exact, counters, bits: exact(counters, bits + 1), "", "variance"

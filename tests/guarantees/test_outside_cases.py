@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
+from scipy import stats
 
 from beam_dpsketch import (
     ItemFrequencies,
@@ -33,7 +34,6 @@ from beam_dpsketch import (
 from beam_dpsketch.engine import calibration
 from tests.helpers import laws
 from tests.helpers.outside_cases import COUNTS, MILLION, SUMS, OutsideCase, log_false_alarm, log_miss, passes
-from tests.helpers.tolerances import discrete_gaussian
 
 RARE = math.log(1e-9)
 BEYOND = 1000
@@ -88,8 +88,12 @@ def privacy_of(case: OutsideCase) -> PrivacySpec:
 
 
 def distributions(case: OutsideCase, sigma_squared: Fraction) -> list[NDArray[np.float64]]:
-    """Return the probabilities of all outputs of both inputs, in buckets."""
-    noise, shift = discrete_gaussian(sigma_squared).probabilities, math.isqrt(case.partitions) * case.largest
+    """Return the probabilities of all outputs of both inputs, rounded to whole numbers, in buckets."""
+    sigma, shift = math.sqrt(sigma_squared), math.isqrt(case.partitions) * case.largest
+    places = np.arange(math.ceil(15 * sigma) + 1)
+    tails = stats.norm.sf((places - 0.5) / sigma)
+    noise = tails - np.append(tails[1:], stats.norm.sf((len(places) - 0.5) / sigma))
+    noise = np.append(noise[:0:-1], noise)
     size = -(-(len(noise) + shift) // case.bucket) * case.bucket
     found = [np.zeros(size), np.zeros(size)]
     found[0][: len(noise)], found[1][shift : shift + len(noise)] = noise, noise

@@ -287,7 +287,7 @@ SMALL, SAMPLES = SketchSpec(depth=1, width=3), 1000
 
 
 def small_releases(log: list[pa.Table]) -> np.ndarray:
-    """The noisy counters of many small releases, of shape (SAMPLES, width)."""
+    """The noisy counters of many small releases, rounded, of shape (SAMPLES, width)."""
     keys = [f"k{sample}" for sample in range(SAMPLES)]
     private = PrivateFrequencies(
         SMALL,
@@ -306,7 +306,7 @@ def small_releases(log: list[pa.Table]) -> np.ndarray:
             | beam.combiners.ToList()
         )
     )
-    return np.array(outputs[0])
+    return np.rint(outputs[0]).astype(np.int64)
 
 
 def same_releases(first: np.ndarray, second: np.ndarray) -> bool:

@@ -29,6 +29,7 @@ def threshold(change: Callable[[Any, SelectionRule, Fraction, int], int], words:
 
 
 ONE_LESS = threshold(lambda exact, *terms: exact(*terms) - 1)
+TWO_LESS = threshold(lambda exact, *terms: exact(*terms) - 2)
 WINDOWS_FORGOTTEN = threshold(lambda exact, rule, variance, windows: exact(rule, variance, 1))
 WEIGHTS_ROUNDED_UP = laws.around(
     SelectionRule, "classes", lambda exact, rule: tuple((size, weight + (size > 1)) for size, weight in exact(rule))

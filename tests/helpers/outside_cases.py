@@ -64,24 +64,24 @@ class OutsideCase(NamedTuple):
 LN3 = math.log(3)
 SMALL, LARGE = (7, 1, 8, 12), (2147483647, 2146736422, 1383713414, 2146374624, 1989764249)
 COUNTS = {
-    "default": OutsideCase(LN3, 1e-5, 1e-4, millions=4),
-    "two partitions": OutsideCase(LN3, 1e-5, 1e-4, 2, millions=2, counts=SMALL),
-    "many partitions": OutsideCase(LN3, 1e-5, 3.1e-4, 250, millions=3, counts=LARGE),
-    "small epsilon": OutsideCase(0.1, 1e-5, 1e-3, millions=4),
-    "large epsilon": OutsideCase(2 * LN3, 1e-5, 1e-4, millions=5, counts=SMALL),
-    "small delta": OutsideCase(LN3, 1e-6, 1e-4, millions=3, counts=LARGE),
-    "large delta": OutsideCase(LN3, 1e-4, 5e-4),
+    "default": OutsideCase(LN3, 1e-5, 1e-4, millions=6, bucket=3),
+    "two partitions": OutsideCase(LN3, 1e-5, 1e-4, 2, millions=6, bucket=3, counts=SMALL),
+    "many partitions": OutsideCase(LN3, 1e-5, 3.1e-4, 250, millions=3, bucket=4, counts=LARGE),
+    "small epsilon": OutsideCase(0.1, 1e-5, 1e-3, millions=3, bucket=3),
+    "large epsilon": OutsideCase(2 * LN3, 1e-5, 1e-4, millions=7, bucket=3, counts=SMALL),
+    "small delta": OutsideCase(LN3, 1e-6, 1e-4, millions=4, bucket=2, counts=LARGE),
+    "large delta": OutsideCase(LN3, 1e-4, 5e-4, millions=2),
 }
 SUMS = {
-    "up to 1": OutsideCase(LN3, 1e-5, 1.17e-3, millions=4, largest=128),
-    "up to 1, many partitions": OutsideCase(LN3, 1e-5, 2.42e-3, 25, millions=4, largest=64),
-    "up to 1, small epsilon": OutsideCase(0.25, 1e-5, 3e-4, millions=6, largest=2),
-    "up to 1, large epsilon": OutsideCase(2 * LN3, 1e-5, 9.2e-4, millions=4, largest=128),
-    "up to 1, small delta": OutsideCase(LN3, 1e-6, 9.2e-4, millions=5, largest=128),
-    "up to 50, small epsilon": OutsideCase(0.25, 1e-5, 1.13e-3, millions=6, largest=25, bucket=2),
-    "-50 to 50": OutsideCase(LN3, 1e-5, 5.13e-3, millions=5, largest=800, signed=True),
-    "-50 to 50, large epsilon": OutsideCase(2 * LN3, 1e-5, 3.5e-3, millions=4, largest=800, signed=True),
-    "-50 to 50, small delta": OutsideCase(LN3, 1e-6, 4.8e-3, millions=5, largest=800, signed=True),
+    "up to 1": OutsideCase(LN3, 1e-5, 1.17e-3, largest=128, bucket=27),
+    "up to 1, many partitions": OutsideCase(LN3, 1e-5, 2.42e-3, 25, largest=64, bucket=68),
+    "up to 1, small epsilon": OutsideCase(0.25, 1e-5, 3e-4, millions=4, largest=2, bucket=7),
+    "up to 1, large epsilon": OutsideCase(2 * LN3, 1e-5, 9.2e-4, largest=128, bucket=15),
+    "up to 1, small delta": OutsideCase(LN3, 1e-6, 9.2e-4, largest=128, bucket=31),
+    "up to 50, small epsilon": OutsideCase(0.25, 1e-5, 1.13e-3, millions=2, largest=25, bucket=21),
+    "-50 to 50": OutsideCase(LN3, 1e-5, 5.13e-3, largest=800, signed=True, bucket=171),
+    "-50 to 50, large epsilon": OutsideCase(2 * LN3, 1e-5, 3.5e-3, largest=800, signed=True, bucket=92),
+    "-50 to 50, small delta": OutsideCase(LN3, 1e-6, 4.8e-3, largest=800, signed=True, bucket=194),
 }
 
 

@@ -223,7 +223,8 @@ def test_people_who_count_once_an_item_need_a_lower_threshold():
     rule, bound = GroupRule(delta=DELTA, max_items=100), NormBound(10, max_keys=100)
     once = NormBound(10, max_keys=100, max_per_item=1)
     sigma2 = noise_of(bound, ADD_OR_REMOVE_ONE) * 4**SCALE_BITS
-    assert rule.threshold(bound, sigma2) - rule.threshold(once, sigma2) == 9 << SCALE_BITS
+    thresholds = [rule.threshold(each, sigma2, SCALE_BITS) for each in (bound, once)]
+    assert thresholds[0] - thresholds[1] == 9 << SCALE_BITS
 
 
 def test_sizes_reach_every_number_of_items():

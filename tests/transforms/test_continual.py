@@ -145,7 +145,7 @@ def audited(which: Mechanism, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """
     monkeypatch.setattr(noising, "drowned_bits", lambda *_: 0)
     rows, wanted = released(frequencies(AUDITED, LOUD, mechanism=which)), expected(VISITS, AUDITED, which)
-    residuals = [row.counters.astype(np.int64) - wanted[row.number] for row in rows]
+    residuals = [row.counters - wanted[row.number] for row in rows]
     length = int(np.square(matrix(which)).sum(axis=0).max())
     even, odd = (np.concatenate(half) for half in (residuals[:-1:2], residuals[1::2]))
     return audit(even, odd, Fraction(4 * AUDITED.depth, 2) * length)
