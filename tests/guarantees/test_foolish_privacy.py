@@ -64,7 +64,7 @@ def test_the_command_warns_before_it_spends(name: str, tmp_path: Path, monkeypat
     assert len(planned["warnings"]) == len(said)
 
 
-TEXTS = {"kind": "top_k", "item": "page", "domain": {"text": {"max_bytes": 4}}, "k": 3, "privacy": {"rho": 0.1}}
+TEXTS = {"kind": "top_k", "item": "page", "domain": {"type": "text", "max_bytes": 4}, "k": 3, "privacy": {"rho": 0.1}}
 SEVERAL = {
     "a norm": ({"privacy_id": "person", "norm": {"max_norm": 9}}, {}, True),
     "several records": ({"privacy_id": "person", "records": {"max_per_key": 2}}, {}, True),
@@ -77,7 +77,7 @@ SEVERAL = {
     ),
     "numbers": (
         {"privacy_id": "person", "norm": {"max_norm": 9}},
-        {"domain": {"integer": {"low": 0, "high": 9}}},
+        {"domain": {"type": "integer", "low": 0, "high": 9}},
         False,
     ),
 }
