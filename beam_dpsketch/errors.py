@@ -186,7 +186,7 @@ class ElementsWarning(UserWarning):
 
 
 class PrivacyWarning(UserWarning):
-    """A release would protect hardly anyone, or tell little: its epsilon, its delta or its kind does not suit."""
+    """A release would protect hardly anyone, or tell hardly anything: its epsilon or delta does not suit."""
 
 
 class AllAtOnce:

@@ -74,7 +74,7 @@ def _released(arguments: argparse.Namespace, declared: ReleaseSpec) -> tuple[lis
         try:
             found = open_files(arguments.files, declared, Progress(asked=arguments.progress))
             refuse_input(arguments.output, found.paths)
-            for words in declared.count.foolish(declared.terms):
+            for words in declared.terms.foolish():
                 note(f"warning: {words}")
             note(f"releasing {in_words(declared)}")
             released = release_frame(found.reader, declared)

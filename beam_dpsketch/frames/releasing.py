@@ -71,7 +71,7 @@ def release_frame(table: Any, settings: Any) -> Any:
     ('Oslo',)
     """
     declared = settings if isinstance(settings, ReleaseSpec) else read_release(settings)
-    for words in declared.count.foolish(declared.terms):
+    for words in declared.terms.foolish():
         warnings.warn(words, PrivacyWarning, stacklevel=2)
     released, warned = release_table(table, declared)
     for words in warned:

@@ -11,7 +11,7 @@ from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.norms import calibrate_choice
 from beam_dpsketch.errors import AllAtOnce, ArgumentError
-from beam_dpsketch.planning.plan import Plan, unsuited
+from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan_calibrated
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.count import Count, Guess
@@ -107,9 +107,6 @@ class TopKSearch(AnySketch):
     @property
     def wanted(self) -> int:
         return self.k
-
-    def foolish(self, terms: DeclaredTerms) -> list[str]:
-        return [*terms.foolish(), *unsuited(self.spec, terms)]
 
     def check_over_time(self) -> None:
         refuse_search_over_time()

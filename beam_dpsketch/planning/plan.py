@@ -32,7 +32,7 @@ from beam_dpsketch.statement.showing import html_table, shown
 USELESS_SHARE = 0.1
 
 
-def unsuited(spec: Any, terms: DeclaredTerms) -> list[str]:
+def _unsuited(spec: Any, terms: DeclaredTerms) -> list[str]:
     """Return where another kind of release finds more, in words: of text, where a person has several."""
     if not isinstance(spec, PrefixSpec) or terms.unit.is_one_record or terms.bounds.size == 1:
         return []
@@ -106,7 +106,7 @@ class Plan:
         """What is foolish about epsilon and delta, in words; n records are from people who fill the bound, or more."""
         each = None if self.advice is None else self.advice.needed.each
         people = None if self.n is None or each is None else self.n / float(each)
-        return [*self.terms.foolish(people), *unsuited(self.spec, self.terms)]
+        return [*self.terms.foolish(people), *_unsuited(self.spec, self.terms)]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain Python values, with `None` for what is not known."""

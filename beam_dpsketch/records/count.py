@@ -145,10 +145,6 @@ class Count(abc.ABC):
         """Return the bounds that are enforced on what is read."""
         return bounds
 
-    def foolish(self, terms: DeclaredTerms) -> list[str]:
-        """Return what does not suit, in words: of epsilon and delta, and of the kind; an empty list if all does."""
-        return terms.foolish()
-
     def display_data(self) -> dict[str, Any]:
         """Return the public settings of the kind alone."""
         return {}

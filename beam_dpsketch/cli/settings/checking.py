@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
                 _check_columns(declared, given, f"{path} against {arguments.against}")
                 _check_first_rows(declared, arguments.against, f"{path} against {arguments.against}")
             write(sys.stdout, printable(f"{path}: OK: {in_words(declared)}") + "\n")
-            for words in declared.count.foolish(declared.terms):
+            for words in declared.terms.foolish():
                 note(f"{path}: warning: {words}")
         except (UsageError, ConfigError, OSError) as error:
             note(_said(path, error))

@@ -51,7 +51,7 @@ class PrivateTransform(ReadsElements):
     def __init__(self, declared: ReleaseSpec) -> None:
         super().__init__(declared)
         declared.resolved  # noqa: B018  # refuses settings that cannot work
-        for words in declared.count.foolish(declared.terms):
+        for words in declared.terms.foolish():
             warnings.warn(words, PrivacyWarning, stacklevel=levels_to_caller())
 
     def explain(
