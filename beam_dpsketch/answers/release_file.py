@@ -12,6 +12,7 @@ import glob
 import hashlib
 import io
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO, Literal, TypeAlias, TypeVar, overload
 
@@ -137,6 +138,9 @@ def read_records(file: BinaryIO, start: bytes = b"") -> Iterator[bytes]:
         raise FormatError("bytes follow its end")
 
 
+_SORTED_BY, _IN_MEMORY = 1 << 10, 1 << 26  # bytes
+
+
 class RecordWriter:
     """Write records to a file. Until `close`, the file is cut, and reading it raises."""
 
@@ -145,16 +149,39 @@ class RecordWriter:
         self._append(HEADER)
 
     def write(self, record: bytes) -> None:
-        self._append(U64.write(len(record)) + record)
-        self._append(self._digest.digest())
+        self._add(record)
 
     def close(self) -> None:
-        self.write(b"")
+        self._add(b"")
         self._file.close()
+
+    def _add(self, record: bytes) -> None:
+        self._append(U64.write(len(record)) + record)
+        self._append(self._digest.digest())
 
     def _append(self, data: bytes) -> None:
         self._digest.update(data)
         self._file.write(data)
+
+
+class SortedWriter(RecordWriter):
+    """Write records in the order of their keys, in whatever order they come: that might show who is in the data."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(file)
+        self._waiting = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115  # until `close`
+        self._places: list[tuple[bytes, int, int]] = []
+
+    def write(self, record: bytes) -> None:
+        self._places.append((record[:_SORTED_BY], self._waiting.tell(), len(record)))
+        self._waiting.write(record)
+
+    def close(self) -> None:
+        with self._waiting as waiting:
+            for _, start, size in sorted(self._places):
+                waiting.seek(start)
+                self._add(waiting.read(size))
+        super().close()
 
 
 def to_record(element: Stored | Unreleased) -> bytes:

@@ -43,9 +43,8 @@ def read_privacy(settings: Any, path: str = "privacy") -> PrivacySpec:
         return _read_whole(given, path)
     refuse_others(given, path, ("share", "of", "side_counters"), "not a setting next to share; put it into of")
     share, whole = (_take(given, name, path) for name in ("share", "of"))
-    counters = {name: each for name, each in given.items() if name == "side_counters"}
-    spent = {"rho": share * whole.rho, "delta": whole.shown_delta, "relation": whole.relation}
-    return make(path, PrivacySpec, {**spent, **counters})
+    spent: PrivacySpec = whole.share(share, given.get("side_counters", whole.side_counters))
+    return spent
 
 
 def _read_whole(given: dict[str, Any], path: str) -> PrivacySpec:

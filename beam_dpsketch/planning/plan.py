@@ -36,9 +36,12 @@ def _unsuited(spec: Any, terms: DeclaredTerms) -> list[str]:
     """Return where another kind of release finds more, in words: of text, where a person has several."""
     if not isinstance(spec, PrefixSpec) or terms.unit.is_one_record or terms.bounds.size == 1:
         return []
+    if terms.bounds.signed or terms.selection is not None:  # grouped counts take neither
+        return []
     return [
         "a tree over text may find little where people have several texts, because one bound covers all its levels; "
-        "method=Groups(delta) counts each text alone and finds more (method: {groups: {delta: 1.0e-8}} in settings)"
+        "method=Groups(delta), with max_keys in the bound, counts each text alone and finds more (in settings, "
+        "method: {groups: {delta: 1.0e-8}})"
     ]
 
 

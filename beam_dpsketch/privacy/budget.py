@@ -28,8 +28,9 @@ USUAL_DELTA = 1e-6
 class PrivacySpec:
     """The privacy loss one release may cause, under a neighbouring relation.
 
-    Guarantee: the release is rho-zCDP, and so (epsilon, delta)-DP with epsilon = `epsilon(delta)` for every delta. With
-    a `KeySelection` it is delta-approximate rho-zCDP; then epsilon and delta, where they are given, hold for all of it.
+    Guarantee: the release is rho-zCDP by Gaussian noise, and so (epsilon, delta)-DP with epsilon = `epsilon(delta)` for
+    every delta. With a `KeySelection` it is delta-approximate rho-zCDP, and with `method="table"` not all noise is
+    Gaussian; then too epsilon and delta, where they are given, hold for all of it.
     A spec that was taken from a budget pays for one release of this process; uses of pickled copies are not counted.
     Each run of a pipeline is another release. With a spec from a budget, `Pipeline.run` refuses the second run of one
     pipeline object, unless its noise is idempotent. Runs of a template, a notebook or a service are not seen, and nor
@@ -56,6 +57,7 @@ class PrivacySpec:
     shown_delta: float
     side_counters: SideCounters | None
     given_epsilon: float | None = dataclasses.field(compare=False, repr=False)
+    is_of_epsilon: bool = dataclasses.field(compare=False, repr=False)
 
     _purpose: ClassVar[_Purpose | None] = None  # a part of a budget has one of its own
 
@@ -90,6 +92,7 @@ class PrivacySpec:
         object.__setattr__(self, "shown_delta", float(delta))
         object.__setattr__(self, "side_counters", side_counters)
         object.__setattr__(self, "given_epsilon", epsilon)
+        object.__setattr__(self, "is_of_epsilon", epsilon is not None)
 
     def epsilon(self, delta: float) -> float:
         """Return the epsilon of Gaussian noise at this delta, rounded up."""
@@ -103,14 +106,14 @@ class PrivacySpec:
         Args:
           delta: above 0, and below the delta that was given.
           is_gaussian: whether all noise of the release is Gaussian: a table of probabilities is not, and epsilon needs
-            a smaller rho. A budget of an epsilon has parts for Gaussian noise alone.
+            a smaller rho. Parts of an epsilon are for Gaussian noise alone.
         """
         left = left_of_delta(self.shown_delta, delta)
-        if not is_gaussian and self._purpose is not None and self._purpose.is_of_epsilon:
+        if not is_gaussian and self.is_of_epsilon and self.given_epsilon is None:
             raise ArgumentError(
                 "method",
-                'must be "gaussian" where a budget of epsilon pays, because its rho is that of Gaussian noise; give '
-                "the budget rho=, or this transform a PrivacySpec of its own",
+                'must be "gaussian" where a part of an epsilon pays, because its rho is that of Gaussian noise; share '
+                "out rho, or give this release an epsilon of its own",
                 "E119",
             )
         if self.given_epsilon is None:
@@ -149,8 +152,12 @@ class PrivacySpec:
     def part(self, rho: Fraction, take_delta: Callable[[Fraction], None]) -> PrivacySpec:
         """Return a part of this budget, which pays for one release; that takes its delta from the budget."""
         spent = self._with(rho=rho, given_epsilon=None)
-        object.__setattr__(spent, "_purpose", _Purpose(take_delta, self.given_epsilon is not None))
+        object.__setattr__(spent, "_purpose", _Purpose(take_delta))
         return spent
+
+    def share(self, share: Fraction, side_counters: SideCounters | None) -> PrivacySpec:
+        """Return a share of what this may spend, for a release of its own; nobody counts the shares."""
+        return self._with(rho=self.rho * share, given_epsilon=None, side_counters=side_counters)
 
     def _changed(self, changed: PrivacySpec) -> PrivacySpec:
         object.__setattr__(changed, "_purpose", self._purpose)
@@ -176,17 +183,19 @@ def _unpickled(
     delta: float,
     side_counters: SideCounters | None,
     given_epsilon: float | None,
+    is_of_epsilon: bool,
 ) -> PrivacySpec:
     spec = PrivacySpec(rho=rho, delta=delta, relation=relation, side_counters=side_counters)
     object.__setattr__(spec, "given_epsilon", given_epsilon)
+    object.__setattr__(spec, "is_of_epsilon", is_of_epsilon)
     return spec
 
 
 class _Purpose:
-    """The one release that a part of a budget, of an epsilon or of rho, pays for."""
+    """The one release that a part of a budget pays for."""
 
-    def __init__(self, take_delta: Callable[[Fraction], None], is_of_epsilon: bool) -> None:
-        self._take_delta, self.is_of_epsilon = take_delta, is_of_epsilon
+    def __init__(self, take_delta: Callable[[Fraction], None]) -> None:
+        self._take_delta = take_delta
         self._lock = threading.Lock()
         self._release: Any = None
 

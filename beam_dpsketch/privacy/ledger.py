@@ -21,7 +21,8 @@ class Remaining(NamedTuple):
 
     Attributes:
       rho: exact, as `spend` takes it.
-      epsilon: what one release of all this rho would lose at this delta, rounded up. Epsilons do not add up; rho does.
+      epsilon: what one release of all this rho would lose at this delta by Gaussian noise, rounded up. Epsilons do not
+        add up; rho does.
       delta: at which epsilon is shown.
       keys_delta: what is left for `KeySelection` and `Groups`. They take it when their transform is applied.
     """

@@ -164,6 +164,7 @@ class PrivacyStatement(Stated):
             "lost": None if self.lost is None else self.lost.as_dict(),
             "norm_spend": float(self.norm_spend or 0),
             "keys_delta": _rounded_up(self.delta),
+            "is_gaussian": self.is_gaussian,
             "keys": None if self.keys is None else self.keys.as_dict(),
             "over_time": None if self.over_time is None else str(self.over_time),
             "release_ids": [release_id.hex() for release_id in self.release_ids],

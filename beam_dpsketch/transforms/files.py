@@ -95,7 +95,7 @@ class _WriteWindow(beam.DoFn):
     def process(self, element: tuple[str, Iterable[bytes]], window: Any = beam.DoFn.WindowParam) -> Iterator[str]:
         path = window_file(self._prefix, window.start, window.end)
         unfinished = f"{path}.{uuid.uuid4().hex}"
-        writer = release_file.RecordWriter(FileSystems.create(unfinished))
+        writer = release_file.SortedWriter(FileSystems.create(unfinished))
         for record in element[1]:
             writer.write(record)
         writer.close()

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, BudgetExceededError, PrivacyBudget, PrivacySpec
+from beam_dpsketch.config.privacy import read_privacy
 from beam_dpsketch.privacy.loss import gaussian_curve
 from beam_dpsketch.privacy.loss.composition import Loss
 
@@ -163,6 +164,20 @@ def test_a_split_spends_all_that_is_left_in_equal_parts(parts, spent):
     assert all(each.paying_for(number) == first._with(rho=each.rho) for number, each in enumerate(specs))
     with pytest.raises(BudgetExceededError, match="nothing is left"):
         budget.split(parts)
+
+
+def test_parts_of_an_epsilon_are_for_gaussian_noise_alone():
+    """A table of probabilities has the rho of any mechanism, so a part of the rho of Gaussian noise would exceed it."""
+    part = PrivacyBudget(epsilon=2, delta=1e-6, keys_delta=1e-7).spend(share=1)
+    shared = read_privacy({"share": "1/2", "of": {"epsilon": 2, "delta": 1e-6}})
+    for spec in (part, shared, *(pickle.loads(pickle.dumps(each)) for each in (part, shared))):
+        assert spec.losing(Fraction(1, 10**8)).rho == spec.rho
+        with pytest.raises(ValueError, match='method must be "gaussian" where a part of an epsilon pays'):
+            spec.losing(Fraction(1, 10**8), is_gaussian=False)
+    for spec in (PrivacySpec(rho=1), PrivacyBudget(rho=1).spend(share=1), read_privacy({"share": 1, "of": {"rho": 1}})):
+        assert spec.losing(Fraction(1, 10**8), is_gaussian=False).rho == 1
+    whole = PrivacySpec(epsilon=2, delta=1e-6)
+    assert whole.losing(Fraction(1, 10**8), is_gaussian=False).rho < whole.losing(Fraction(1, 10**8)).rho
 
 
 def test_what_is_left_speaks_in_epsilon_and_rho():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 import beam_dpsketch
 from beam_dpsketch import (
+    AssumePublicKeys,
     CountMin,
     CountSketch,
     FormatError,
@@ -194,3 +196,28 @@ def test_elements_that_are_not_releases_are_refused_without_their_values(element
     ) as raised:
         _to_record(element)
     assert "Oslo" not in str(raised.value)
+
+
+KEYS_OF_FILES = ["b", "a", "d", "c", "f", "e"]
+
+
+@pytest.mark.parametrize("windows", [None, 60])
+def test_files_do_not_show_the_order_of_records(windows: int | None, tmp_path: Path) -> None:
+    """One record at the top would move its key to the top. Keys are sorted, in windows too."""
+    found = []
+    for name, records in (("up", KEYS_OF_FILES), ("down", KEYS_OF_FILES[::-1])):
+        transform = PrivateFrequencies(
+            SPEC, PrivacySpec(rho=1), unit=Record(), item="item", keys=AssumePublicKeys("key")
+        )
+        prefix = f"{tmp_path}/{name}"
+        with beam.Pipeline(runner=FN_API) as pipeline:
+            rows = pipeline | beam.Create([{"key": key, "item": "x"} for key in records], reshuffle=False)
+            timed = rows | beam.Map(lambda row: window.TimestampedValue(row, 7))
+            placed = timed if windows is None else timed | beam.WindowInto(window.FixedWindows(windows))
+            placed | transform | WriteReleases(prefix)
+        for path in sorted(tmp_path.glob(f"{name}*")):
+            found.append([key for key, _ in read_releases(str(path))])
+    up, down = found[: len(found) // 2], found[len(found) // 2 :]
+    assert sorted(itertools.chain(*up)) == sorted(set(KEYS_OF_FILES))
+    assert up == down or windows is None  # which shard a key is in is the runner's choice
+    assert all(keys == sorted(keys) for keys in found)

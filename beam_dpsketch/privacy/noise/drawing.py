@@ -24,7 +24,8 @@ Thakurta 2022 (arXiv:2210.17520) where it depends on earlier parts.
 
 The grid. Four squared steps cost nothing where steps are small. So noise is drawn on a grid that is finer than the
 counters, by `grid_bits`, and what the noise drowns is rounded off afterwards. Sigma is 2^10 steps or more, and the four
-squared steps are at most 2^-18 of the variance. Counters wrap around earlier by as many bits: at 2^49 records or later.
+squared steps are at most 2^-18 of the variance. Votes for keys count 48 or more each, so they need no other grid.
+Counters wrap around earlier by as many bits: at 2^49 records or later.
 """
 
 from __future__ import annotations

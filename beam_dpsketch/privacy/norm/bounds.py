@@ -193,6 +193,6 @@ class AutoNorm(NormLimit):
         """Return the noise parameter of each count of the histogram, where rho pays for choice and counters.
 
         A unit that is added or removed changes one count by 1, and one that is replaced changes two.
-        Refuses a rho that is so large that sigma would be below 0.5.
+        Refuses a rho that is so large that sigma would be below 1/16.
         """
         return mechanism.sigma_squared(squared_sensitivity=change_factor(relation), rho=rho, share=self.spend)

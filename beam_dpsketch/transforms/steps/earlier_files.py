@@ -17,7 +17,7 @@ from apache_beam.coders import BytesCoder
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from beam_dpsketch.answers.release_file import RecordWriter, read_records
+from beam_dpsketch.answers.release_file import RecordWriter, SortedWriter, read_records
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 from beam_dpsketch.transforms.windows import steps_before
@@ -35,7 +35,7 @@ class ReleaseSink(beam.io.FileBasedSink):
         self._prefix, self._overwrite = file_path_prefix, overwrite
 
     def open(self, temp_path: str) -> RecordWriter:
-        return RecordWriter(super().open(temp_path))
+        return SortedWriter(super().open(temp_path))
 
     def write_encoded_record(self, file_handle: RecordWriter, encoded_value: bytes) -> None:
         file_handle.write(encoded_value)
