@@ -165,7 +165,7 @@ class RecordWriter:
 
 
 class SortedWriter(RecordWriter):
-    """Write records in the order of their keys, in whatever order they come: that might show who is in the data."""
+    """Write records in the order of their keys: the order in which they come might show who is in the data."""
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file)
