@@ -145,7 +145,7 @@ def test_continual_rows_have_one_value_though_a_worker_died(
 
 CHOSEN = PrivateFrequencies(
     SPEC,
-    PrivacySpec(rho=0.9, delta=0.5),
+    PrivacySpec(rho=1.1, delta=0.5),
     item="user",
     unit=PrivacyId("user", RecordBounds(2, max_keys=7)),
     keys=KeySelection(0.2, "page"),
