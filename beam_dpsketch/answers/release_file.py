@@ -149,26 +149,23 @@ class RecordWriter:
         self._append(HEADER)
 
     def write(self, record: bytes) -> None:
-        self._add(record)
-
-    def close(self) -> None:
-        self._add(b"")
-        self._file.close()
-
-    def _add(self, record: bytes) -> None:
         self._append(U64.write(len(record)) + record)
         self._append(self._digest.digest())
+
+    def close(self) -> None:
+        self.write(b"")
+        self._file.close()
 
     def _append(self, data: bytes) -> None:
         self._digest.update(data)
         self._file.write(data)
 
 
-class SortedWriter(RecordWriter):
+class SortedWriter:
     """Write records in the order of their keys: the order in which they come might show who is in the data."""
 
     def __init__(self, file: BinaryIO) -> None:
-        super().__init__(file)
+        self._writer = RecordWriter(file)
         self._waiting = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115  # until `close`
         self._places: list[tuple[bytes, int, int]] = []
 
@@ -180,8 +177,8 @@ class SortedWriter(RecordWriter):
         with self._waiting as waiting:
             for _, start, size in sorted(self._places):
                 waiting.seek(start)
-                self._add(waiting.read(size))
-        super().close()
+                self._writer.write(waiting.read(size))
+        self._writer.close()
 
 
 def to_record(element: Stored | Unreleased) -> bytes:

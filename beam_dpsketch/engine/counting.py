@@ -42,14 +42,12 @@ class Counting(NamedTuple):
       spec: the domain of the items.
       terms: of each release.
       sigma_squared: the noise parameter of a count, in squared records.
-      bits: how much finer the grid of the noise is than that of the counts.
       note: what a release says of its items.
     """
 
     spec: GroupedItems
     terms: ReleaseTerms
     sigma_squared: Fraction
-    bits: int
     note: GroupNote
 
     @classmethod
@@ -58,13 +56,17 @@ class Counting(NamedTuple):
         rule = terms.group_rule
         assert rule is not None
         (sigma_squared,) = calibrate(spec, terms)
-        bits = grid_bits(sigma_squared, terms.squared_unit)
-        scale_bits = terms.scale_bits + bits
+        scale_bits = terms.scale_bits + grid_bits(sigma_squared, terms.squared_unit)
         drawn = drawn_variance(sigma_squared * 4**scale_bits)
         threshold = rule.threshold(terms.bounds, drawn, scale_bits, terms.window_count)
         most = threshold + least_quantile(drawn, _LIKELY)
         note = GroupNote(max_items=rule.max_items, threshold=threshold, most=most, scale_bits=scale_bits)
-        return cls(spec, terms, sigma_squared, bits, note)
+        return cls(spec, terms, sigma_squared, note)
+
+    @property
+    def bits(self) -> int:
+        """How much finer the grid of the noise is than that of the counts."""
+        return self.note.scale_bits - self.terms.scale_bits
 
     @property
     def per_table(self) -> tuple[Fraction, ...]:

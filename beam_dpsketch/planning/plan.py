@@ -34,7 +34,8 @@ USELESS_SHARE = 0.1
 
 def _unsuited(spec: Any, terms: DeclaredTerms) -> list[str]:
     """Return where another kind of release finds more, in words: of text, where a person has several."""
-    if not isinstance(spec, PrefixSpec) or terms.unit.is_one_record or terms.bounds.size == 1:
+    is_text = spec.domain is not None and not spec.domain.is_ordered
+    if not is_text or terms.unit.is_one_record or terms.bounds.size == 1:
         return []
     if terms.bounds.signed or terms.selection is not None:  # grouped counts take neither
         return []

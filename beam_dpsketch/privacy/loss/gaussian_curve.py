@@ -31,7 +31,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from beam_dpsketch import _validate
-from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.privacy.loss.conversion import check_epsilon, checked_rho, turn
 
 _DIGITS, _UNITS, _PRECISE = 50, 5, Decimal("1e-12")
 _FAR = 60  # beyond it, a normal law has less than any float
@@ -49,8 +49,7 @@ def delta(*, rho: Fraction | float, epsilon: float) -> float:
     '9.45e-07'
     """
     _validate.positive_finite(rho=rho)
-    if not 0 <= epsilon < math.inf:
-        raise ArgumentError("epsilon", f"must be finite and at least 0, got {epsilon}", "E112")
+    check_epsilon(epsilon)
     digits, exact = _DIGITS, Fraction(rho)
     while True:
         with decimal.localcontext(_context(digits)):
@@ -75,8 +74,8 @@ def epsilon(*, rho: Fraction | float, delta: float) -> float:
     mu, high = _mu(rho), 1.0
     while _rough(mu, high) > delta:
         high *= 2
-    least = _bisect(lambda value: _rough(mu, value) <= delta, 0.0, high)
-    return _first(max(least, float(_SHIFT)), 1, lambda value: _confirmed(rho, value, delta))
+    _, least = turn(lambda value: _rough(mu, value) <= delta, 0.0, high)
+    return _near(max(least, float(_SHIFT)), lambda value: _confirmed(rho, value, delta))[1]
 
 
 def rho(*, epsilon: float, delta: float) -> float:
@@ -90,23 +89,18 @@ def rho(*, epsilon: float, delta: float) -> float:
     high = 1.0
     while _rough(_mu(high), epsilon) <= delta:
         high *= 2
-    most = _bisect(lambda value: _rough(_mu(value), epsilon) > delta, 0.0, high)
-    found = _first(most, -1, lambda value: value <= 0 or _confirmed(value, epsilon, delta))
-    if found <= 0:
-        raise ArgumentError("", "epsilon and delta are too small for any rho", "E110")
-    return found
+    _, most = turn(lambda value: _rough(_mu(value), epsilon) > delta, 0.0, high)
+    return checked_rho(_near(most, lambda value: value > 0 and not _confirmed(value, epsilon, delta))[0])
 
 
-def _first(start: float, sign: int, holds: Callable[[float], bool]) -> float:
-    """Return the number next to the start for which a condition holds that holds on the side of the sign alone."""
+def _near(start: float, holds: Callable[[float], bool]) -> tuple[float, float]:
+    """Return what `turn` does, of a condition that begins to hold near the start."""
     margin = 2.0**-48
-    while not holds(good := start * max(0.0, 1 + sign * margin)):
+    while not holds(high := start * (1 + margin)):
         margin *= _STEP
-    while holds(bad := start * max(0.0, 1 - sign * margin)):
+    while holds(low := start * max(0.0, 1 - margin)):
         margin *= _STEP
-    while (middle := (good + bad) / 2) not in (good, bad):
-        good, bad = (middle, bad) if holds(middle) else (good, middle)
-    return good
+    return turn(holds, low, high)
 
 
 def _confirmed(rho: Fraction | float, epsilon: float, wanted: float) -> bool:
@@ -208,10 +202,3 @@ def _rough_mills(x: float) -> float:
     for place in range(40, 0, -1):
         found = x + place / found
     return 1 / found
-
-
-def _bisect(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """Return the smallest float at which a monotone condition holds, given that it holds at `high`."""
-    while low < (middle := (low + high) / 2) < high:
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high

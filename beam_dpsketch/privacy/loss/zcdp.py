@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
 from fractions import Fraction
 
 from beam_dpsketch import _validate
-from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.privacy.loss.conversion import check_epsilon, checked_rho, turn
 
 # Exceeds the rounding errors of the formula below; its exponent stays under 10**4 where it matters.
 _ROUND_UP = 1 + 1e-9
@@ -28,8 +27,7 @@ def delta(*, rho: Fraction | float, epsilon: float) -> float:
     '1.02e-06'
     """
     _validate.positive_finite(rho=rho)
-    if not 0 <= epsilon < math.inf:
-        raise ArgumentError("epsilon", f"must be finite and at least 0, got {epsilon}", "E112")
+    check_epsilon(epsilon)
     rho = max(float(rho) * _ROUND_UP, sys.float_info.min)
 
     def bound_grows(order_minus_one: float) -> bool:
@@ -39,7 +37,7 @@ def delta(*, rho: Fraction | float, epsilon: float) -> float:
     upper = 1.0
     while not bound_grows(upper):
         upper *= 2
-    best = _bisect(bound_grows, 0.0, upper)
+    _, best = turn(bound_grows, 0.0, upper)
     logarithm = best * ((1 + best) * rho - epsilon - _log_order_ratio(best)) - math.log1p(best)
     return min(1.0, max(math.exp(min(0.0, logarithm)), sys.float_info.min) * _ROUND_UP)
 
@@ -55,7 +53,7 @@ def epsilon(*, rho: Fraction | float, delta: float) -> float:
     if _delta(rho, 0.0) <= delta:
         return 0.0
     upper = float(rho) + 2 * math.sqrt(-float(rho) * math.log(delta)) + 1
-    return _bisect(lambda value: _delta(rho, value) <= delta, 0.0, upper)
+    return turn(lambda value: _delta(rho, value) <= delta, 0.0, upper)[1]
 
 
 def rho(*, epsilon: float, delta: float) -> float:
@@ -66,14 +64,10 @@ def rho(*, epsilon: float, delta: float) -> float:
     """
     _validate.positive_finite(epsilon=epsilon)
     _validate.open_unit_interval(delta=delta)
-    low, high = 0.0, epsilon + 1.0
+    high = epsilon + 1.0
     while _delta(high, epsilon) <= delta:
         high *= 2
-    while low < (middle := (low + high) / 2) < high:
-        low, high = (middle, high) if _delta(middle, epsilon) <= delta else (low, middle)
-    if low <= 0:
-        raise ArgumentError("", "epsilon and delta are too small for any rho", "E110")
-    return low
+    return checked_rho(turn(lambda value: _delta(value, epsilon) > delta, 0.0, high)[0])
 
 
 def _delta(rho: Fraction | float, epsilon: float) -> float:
@@ -82,10 +76,3 @@ def _delta(rho: Fraction | float, epsilon: float) -> float:
 
 def _log_order_ratio(order_minus_one: float) -> float:
     return math.log1p(1 / order_minus_one) if order_minus_one > sys.float_info.min else -math.log(order_minus_one)
-
-
-def _bisect(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """Return the smallest float at which a monotone condition holds, given that it holds at `high`."""
-    while low < (middle := (low + high) / 2) < high:
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high

@@ -17,7 +17,7 @@ from apache_beam.coders import BytesCoder
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-from beam_dpsketch.answers.release_file import RecordWriter, SortedWriter, read_records
+from beam_dpsketch.answers.release_file import SortedWriter, read_records
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 from beam_dpsketch.transforms.windows import steps_before
@@ -34,10 +34,10 @@ class ReleaseSink(beam.io.FileBasedSink):
         super().__init__(file_path_prefix, BytesCoder(), SUFFIX)
         self._prefix, self._overwrite = file_path_prefix, overwrite
 
-    def open(self, temp_path: str) -> RecordWriter:
+    def open(self, temp_path: str) -> SortedWriter:
         return SortedWriter(super().open(temp_path))
 
-    def write_encoded_record(self, file_handle: RecordWriter, encoded_value: bytes) -> None:
+    def write_encoded_record(self, file_handle: SortedWriter, encoded_value: bytes) -> None:
         file_handle.write(encoded_value)
 
     def pre_finalize(self, init_result: Any, writer_results: Iterable[str]) -> None:

