@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from beam_dpsketch.privacy import discrete_laplace
-from beam_dpsketch.privacy.gaussian_bounds import exponential_bounds
+from beam_dpsketch.privacy.noise import discrete_laplace
+from beam_dpsketch.privacy.noise.gaussian_bounds import exponential_bounds
 from tests.helpers import tolerances
 
 SCALES = [Fraction(1, 5), Fraction(1, 2), Fraction(1), Fraction(3), Fraction(37, 3), Fraction(100)]

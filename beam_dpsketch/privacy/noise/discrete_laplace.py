@@ -20,8 +20,8 @@ from numbers import Integral, Rational
 import numpy as np
 from numpy.typing import NDArray
 
-from beam_dpsketch.privacy.discrete_gaussian import RandomBytes
-from beam_dpsketch.privacy.gaussian_bounds import ceiling_shift, exponential_bounds
+from beam_dpsketch.privacy.noise.discrete_gaussian import RandomBytes
+from beam_dpsketch.privacy.noise.gaussian_bounds import ceiling_shift, exponential_bounds
 
 MIN_SCALE = Fraction(1, 20)
 MAX_SCALE = Fraction(2**50)
