@@ -30,6 +30,15 @@ adds, which is 2 or more. Where the parts of keys and sketches share one maximum
 others is one of its cases, and costs a removal twice. If this half holds for two mechanisms, it holds for their sum and
 for the larger of both. So three inputs, and combinations of combinations, lose the largest too.
 
+Pure parts. Noise of the discrete Laplace is epsilon-DP without any delta, and epsilon adds up. It is epsilon^2 / 2-zCDP
+too (Bun and Steinke 2016, Proposition 1.4), so `rho` covers these parts as well. Of a sum with pure parts the smaller
+of two epsilons is shown: that of all rho, and the pure epsilons plus that of the rest at the same delta. Each may depend
+on earlier outputs, and on which data. Proof of the second. Let L be the logarithm of the ratio of probabilities of all
+outputs, on the two inputs. It is the sum of G, of the rest, and of the pure parts, which is at most E. Then delta at
+e + E is the mean of max(0, 1 - exp(e + E - L)), over outputs of the first input, so at most that of
+max(0, 1 - exp(e - G)). This is the delta at e of two mechanisms that differ in the rest alone: both make pure parts of
+the first input.
+
 The same for delta. Where a unit is added, exceptions are needed on one of the two inputs: that with the unit. So if a
 unit leaves one mechanism, and another enters the other, each of the two data sets has the exceptions of one mechanism.
 """
@@ -53,9 +62,12 @@ class Loss(NamedTuple):
     """What one release, or several together, lose: delta-approximate rho-zCDP.
 
     Attributes:
-      rho: exact.
+      rho: of all parts, exact.
       delta: of exceptions, exact.
-      is_gaussian: whether rho is that of Gaussian noise alone, whose curve is smaller than that of any rho.
+      is_gaussian: whether the rho of all parts that are not pure is that of Gaussian noise, whose curve is smaller than
+        that of any rho.
+      pure: the sum of the epsilons of parts that need no delta, exact.
+      pure_rho: the part of rho that is theirs, the sum of epsilon^2 / 2.
 
     >>> Loss(Fraction(1, 2)).plus(Loss(Fraction(1, 4))).rho
     Fraction(3, 4)
@@ -64,26 +76,58 @@ class Loss(NamedTuple):
     rho: Fraction = Fraction(0)
     delta: Fraction = Fraction(0)
     is_gaussian: bool = True
+    pure: Fraction = Fraction(0)
+    pure_rho: Fraction = Fraction(0)
+
+    @classmethod
+    def of_pure(cls, epsilon: Fraction, delta: Fraction = Fraction(0)) -> Loss:
+        """Return the loss of noise that is epsilon-DP, and of exceptions."""
+        rho = epsilon**2 / 2
+        return cls(rho, delta, True, epsilon, rho)
 
     def plus(self, other: Loss) -> Loss:
         """Return the loss of both, where a unit may be in both inputs; long fractions are rounded up."""
-        rho, delta = _short(self.rho + other.rho), composed_delta(self.delta, other.delta)
-        return Loss(rho, delta, self.is_gaussian and other.is_gaussian)
+        rest = _short(self._rest + other._rest)
+        pure, pure_rho = _short(self.pure + other.pure), _short(self.pure_rho + other.pure_rho)
+        delta, is_gaussian = composed_delta(self.delta, other.delta), self.is_gaussian and other.is_gaussian
+        return Loss(rest + pure_rho, delta, is_gaussian, pure, pure_rho)
 
     def larger(self, other: Loss) -> Loss:
         """Return the loss of both, where no unit is in both inputs; also the least loss that is as large as each."""
-        rho, delta = max(self.rho, other.rho), max(self.delta, other.delta)
-        return Loss(rho, delta, self.is_gaussian and other.is_gaussian)
+        rest = max(self._rest, other._rest)
+        pure, pure_rho = max(self.pure, other.pure), max(self.pure_rho, other.pure_rho)
+        delta, is_gaussian = max(self.delta, other.delta), self.is_gaussian and other.is_gaussian
+        return Loss(rest + pure_rho, delta, is_gaussian, pure, pure_rho)
+
+    @property
+    def _rest(self) -> Fraction:
+        """The rho of the parts that are not pure."""
+        return self.rho - self.pure_rho
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether all of it is pure, but for exceptions."""
+        return self.pure > 0 and not self._rest
 
     def epsilon(self, delta: float) -> float:
         """Return epsilon at this delta, rounded up; refuse a delta that is not above that of exceptions."""
         left = left_of_delta(delta, self.delta)
-        return (gaussian_curve if self.is_gaussian else zcdp).epsilon(rho=self.rho, delta=left)
+        if not self.pure:
+            return (gaussian_curve if self.is_gaussian else zcdp).epsilon(rho=self.rho, delta=left)
+        added = self.pure
+        if self._rest:
+            added += Fraction((gaussian_curve if self.is_gaussian else zcdp).epsilon(rho=self._rest, delta=left))
+        return min(_float_above(added), zcdp.epsilon(rho=self.rho, delta=left))
 
 
 def composed_delta(first: Fraction, second: Fraction) -> Fraction:
     """Return 1 - (1 - first)(1 - second), rounded up to a multiple of 2^-256 where its denominator is longer."""
     return _short(first + second - first * second)
+
+
+def _float_above(exact: Fraction) -> float:
+    nearest = float(exact)
+    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
 
 
 def _short(exact: Fraction) -> Fraction:
