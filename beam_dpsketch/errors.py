@@ -32,6 +32,7 @@ _WAYS: Mapping[str, tuple[str, str]] = {
     "norm_of_100_keys": ("NormBound(20, max_keys=100)", "norm: {max_norm: 20, max_keys: 100}"),
     "norm_of_16_keys": ("NormBound(20, max_keys=16)", "norm: {max_norm: 20, max_keys: 16}"),
     "norm_of_b": ("NormBound(b)", "norm: {max_norm: b}"),
+    "norm_of_order_1": ("NormBound(20, order=1)", "norm: {max_norm: 20, order: 1}"),
     "norm_of_weights": ("NormBound(10, max_weight=100)", "norm: {max_norm: 10, max_weight: 100}"),
     "person_in_30_windows": (
         "PrivacyId('user', RecordBounds(10), max_windows=30)",

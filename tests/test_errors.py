@@ -27,8 +27,9 @@ CALLS = [
     if isinstance(call, ast.Call)
 ]
 WITHOUT_CODES = {
-    "privacy/noise/discrete_gaussian.py": "of numbers that the package works out",
     "privacy/noise/gaussian_bounds.py": "of numbers that the package works out",
+    "privacy/noise/laws.py": "of numbers that the package works out",
+    "privacy/noise/random_words.py": "of numbers that the package works out",
     "privacy/keep_table.py": "of numbers that the package works out",
     "privacy/mechanism.py": "of numbers that the package works out",
     "privacy/terms.py": "of units that transforms make",

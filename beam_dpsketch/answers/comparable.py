@@ -128,10 +128,13 @@ class Comparable(ABC):
     def _noise_variance(self, level: int = -1) -> float:
         """Return the variance of what noise and rounding added to each counter of a level, in squared records."""
         privacy = self.privacy
-        rounding = len(privacy.release_ids) / 12 / 4**self._scale_bits
-        return float(privacy.sigma_squared_per_level[level]) + rounding
+        parameter = privacy.sigma_squared_per_level[level]
+        return privacy.noise.variance(parameter, privacy.weight_bits) + self._rounding**2 / 3 / len(privacy.release_ids)
 
-    _scale_bits: int
+    @property
+    @abstractmethod
+    def _rounding(self) -> float:
+        """How far a counter was moved at most when bits that noise drowns were rounded off."""
 
     @property
     @abstractmethod

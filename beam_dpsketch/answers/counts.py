@@ -1,7 +1,7 @@
 """Released counts: each estimate is one noisy counter, of a listed item or of one whose count exceeds a threshold.
 
 Guarantee: each item's interval holds with the given confidence or more, over the noise, for an item chosen before
-asking. There are no collisions. `noise_margin` has the argument. Among grouped counts whose true count is near the
+asking. There are no collisions. `noise.laws` has the argument. Among grouped counts whose true count is near the
 threshold fewer intervals hold, because the noise of those that are released is not below average.
 """
 
@@ -19,7 +19,6 @@ from beam_dpsketch.answers.rows import Frequencies, Many, One, as_list, as_many
 from beam_dpsketch.errors import ArgumentError, IncompatibleSketchError
 from beam_dpsketch.estimators.comparing import NoisyTable
 from beam_dpsketch.estimators.decoding.shrinking import DecodedList
-from beam_dpsketch.privacy.noise.gaussian_bounds import noise_margin
 from beam_dpsketch.sketches.grouped_items import GroupedHistogram, GroupedItems
 from beam_dpsketch.sketches.listed_items import ListedHistogram, find_all
 from beam_dpsketch.statement.notes import GroupNote
@@ -57,7 +56,7 @@ class ReleasedListedItems(ReleasedSketch):
         Raises `ValueError` for an item that is not listed, and if there are none.
         """
         items = Dictionary(self.spec.items if dictionary is None else dictionary, self._places)
-        deviation, signed = math.sqrt(self.privacy.sigma_squared), self.privacy.bounds.signed
+        deviation, signed = math.sqrt(self._noise_variance()), self.privacy.bounds.signed
         counters = self.counters[items.keys].astype(np.float64)
         reading = DecodedList(counters, deviation, self._margin, signed=signed)
         summary = (
@@ -72,7 +71,7 @@ class ReleasedListedItems(ReleasedSketch):
         return Frequencies(items, estimates, estimates - margin, estimates + margin, basis=basis)
 
     def _margin(self, confidence: float) -> float:
-        return noise_margin(self.privacy.sigma_squared, confidence) + self._rounding
+        return self.privacy.margin(confidence) + self._rounding
 
     @property
     def _noise_reach(self) -> float:
@@ -203,7 +202,7 @@ class ReleasedCounts(ReleasedSketch):
         return note if single else None  # type: ignore[return-value]
 
     def _margin(self, confidence: float) -> float:
-        return noise_margin(self.privacy.sigma_squared, confidence) + self._rounding
+        return self.privacy.margin(confidence) + self._rounding
 
     def _plus(self, other: ReleasedSketch, privacy: PrivacyStatement, *, sign: int = 1) -> ReleasedCounts:
         """Return the sum, or difference, over the items that both have: of others, one of the counts is unknown."""

@@ -23,6 +23,7 @@ from beam_dpsketch.answers.side_answers import SideAnswers
 from beam_dpsketch.errors import ArgumentError, FormatError, IncompatibleSketchError, said_by
 from beam_dpsketch.estimators.presence import exceeds_noise
 from beam_dpsketch.privacy.aside.side_counters import WEIGHT
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.sketches import RawSketch, raw_type
 from beam_dpsketch.statement.format import release_format
@@ -93,7 +94,8 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
 
     @property
     def _rounding(self) -> float:
-        """How far a counter was moved at most when bits that noise drowns were rounded off."""
+        if self._privacy.noise is Noise.LAPLACE and self._scale_bits >= self._privacy.weight_bits:
+            return 0.0  # the noise itself is on the grid of the counters
         return len(self._privacy.release_ids) / (2 << self._scale_bits)
 
     @property
@@ -264,4 +266,5 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
     @property
     def _exceeds_noise(self) -> bool:
         has_signs = self.raw_type.tables(self._spec)[0].has_signs
-        return exceeds_noise(self._coarsest, self._noise_variance(0), has_signs=has_signs)
+        noise = self._privacy.noise
+        return exceeds_noise(self._coarsest, self._noise_variance(0), has_signs=has_signs, noise=noise)

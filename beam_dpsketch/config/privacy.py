@@ -48,8 +48,7 @@ def read_privacy(settings: Any, path: str = "privacy") -> PrivacySpec:
 
 
 def _read_whole(given: dict[str, Any], path: str) -> PrivacySpec:
-    if take_one(given, path, ("epsilon", "rho"), _USE) == "epsilon" and "delta" not in given:
-        raise refusal(join(path, "delta"), "is missing; take less than 1 / the number of people, as 1.0e-6", "E802")
+    take_one(given, path, ("epsilon", "rho"), _USE)
     return make(path, PrivacySpec, given)
 
 

@@ -29,6 +29,7 @@ from beam_dpsketch.config.scalars import (
 )
 from beam_dpsketch.domains import DOMAINS
 from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
+from beam_dpsketch.privacy.budget import NOISES
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.over_time.horizon import MECHANISMS
 from beam_dpsketch.privacy.selection import METHODS
@@ -79,12 +80,17 @@ SIDE_COUNTERS = Block("SideCounters", {
     "lost": Entry(PART, "the part for what the bounds take away", usual="1/50"),
 })
 _LOSS: Mapping[str, Entry] = {
-    "epsilon": Entry(NUMBER, "what the release may spend, above 0; needs `delta`", option=Option("epsilon", "E")),
+    "epsilon": Entry(
+        NUMBER, "what the release may spend, above 0; without `delta` it is pure, by Laplace noise",
+        option=Option("epsilon", "E")),
     "delta": Entry(
         NUMBER, "less than 1 / the number of people, as 1e-6; next to `rho` it says where statements show epsilon",
         option=Option("delta", "D")),
     "rho": Entry(EXACT, "what the release may spend, above 0, in place of `epsilon`", option=Option("rho", "R")),
     "relation": Entry(_RELATION, "`add_or_remove_one` or `replace_one`", usual="add_or_remove_one"),
+    "noise": Entry(
+        one_of(tuple(NOISES)), "`gaussian` or `laplace`; without it, what gives the narrower intervals",
+        option=Option("noise", "gaussian|laplace")),
 }
 OF = Block("Whole", {name: entry._replace(option=None) for name, entry in _LOSS.items()}, (("epsilon", "rho"),))
 PRIVACY = Block("Privacy", {
@@ -115,6 +121,7 @@ AUTO = Block("Auto", {
     "max_per_item": Entry(WHOLE, "how much one id may count for one item; 1 counts people"),
     "signed": RECORD.entries["signed"],
     "resource_limit": Entry(WHOLE, "how many different items of an id are kept, to save memory"),
+    "order": Entry(WHOLE, "`2`, the root of the sum of squares, or `1`, the total weight, which Laplace noise needs"),
 })
 NORM = Block("Norm", {
     "max_norm": Entry(
@@ -129,6 +136,7 @@ NORM = Block("Norm", {
         option=_KEYS_OF_ID),
     "signed": RECORD.entries["signed"],
     "resource_limit": AUTO.entries["resource_limit"],
+    "order": AUTO.entries["order"],
     "auto": Entry(AUTO, "in place of `max_norm`: a block; the data choose the norm"),
 }, (("max_norm", "auto"),))
 UNIT = Block("Unit", {

@@ -8,11 +8,12 @@ from fractions import Fraction
 from typing import Any, Generic, TypeAlias, cast
 
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys, sketch_share
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.contributions import ContributionLimit
-from beam_dpsketch.privacy.mechanism import sigma_squared, squared_l2_sensitivity
-from beam_dpsketch.privacy.noise.drawing import grid_bits
-from beam_dpsketch.privacy.terms import Limit, ReleaseTerms
+from beam_dpsketch.privacy.mechanism import sensitivity
+from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.privacy.terms import Limit, ReleaseTerms, RowTerms
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.notes import KeyNote
@@ -28,7 +29,7 @@ class Calibration(Generic[Limit]):
     Attributes:
       spec: the sketch.
       terms: those of each release.
-      per_table: the noise parameter sigma^2 of each table, in squared records; of a norm of 1 under an `AutoNorm`.
+      per_table: the noise parameter of each table, in squared records; of a norm of 1 under an `AutoNorm`.
       side: the noise parameter of each side counter.
       lost: the histogram of lost weight, before there are counts; `None` if it is not told.
       choice: how keys are chosen; `None` if the data do not choose them.
@@ -76,11 +77,10 @@ DeclaredCalibration: TypeAlias = Calibration[ContributionLimit]
 
 
 def calibrate_side(terms: ReleaseTerms) -> tuple[Fraction, ...]:
-    """Return the noise parameter sigma^2 of each side counter, in records; refuse settings that cannot work."""
+    """Return the noise parameter of each side counter, in squared records; refuse settings that cannot work."""
+    spending, relation = terms.privacy.spending, terms.privacy.relation
     return tuple(
-        counter.sigma_squared(
-            terms.privacy.rho, terms.privacy.relation, reach=terms.reach, squared_unit=terms.squared_unit
-        )
+        counter.parameter(spending, relation, reach=terms.reach, squared_unit=terms.squared_unit)
         for counter in terms.counters
     )
 
@@ -89,40 +89,66 @@ def empty_lost(terms: ReleaseTerms) -> LostNote | None:
     """Return the histogram of lost weight before there are counts; refuse settings that cannot work."""
     if (counter := terms.lost) is None:
         return None
-    privacy, kept = terms.privacy, None
+    spending, relation, kept = terms.privacy.spending, terms.privacy.relation, None
     if counter.kept is not None:
-        variance = counter.kept.sigma_squared(privacy.rho, privacy.relation, squared_unit=terms.squared_unit)
-        kept = empty_note(counter.kept, variance, terms)
-    variance = counter.sigma_squared(privacy.rho, privacy.relation)
-    return LostNote(share=counter.share, sigma_squared=variance, counts=(0,) * counter.bins, kept=kept)
+        parameter = counter.kept.parameter(spending, relation, squared_unit=terms.squared_unit)
+        kept = empty_note(counter.kept, parameter, terms)
+    parameter = counter.parameter(spending, relation)
+    return LostNote(
+        share=counter.share, noise=terms.noise, sigma_squared=parameter, counts=(0,) * counter.bins, kept=kept
+    )
 
 
-def empty_note(counter: SideCounter, sigma_squared: Fraction, terms: ReleaseTerms) -> SideNote:
+def empty_note(counter: SideCounter, parameter: Fraction, terms: ReleaseTerms) -> SideNote:
     """Return the note of a side counter that is 0, on the grid of its noise."""
     return SideNote(
         names=counter.names,
         share=counter.share,
         squared_limit=counter.squared_limit,
-        sigma_squared=sigma_squared,
+        noise=terms.noise,
+        sigma_squared=parameter,
         value=0,
-        scale_bits=terms.scale_bits + grid_bits(sigma_squared, terms.squared_unit),
+        scale_bits=terms.scale_bits + terms.grid_bits(parameter),
     )
 
 
 def calibrate(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
-    """Return the noise parameter sigma^2 of each table in a release, in records; refuse settings that cannot work."""
-    sensitivity = functools.partial(
-        squared_l2_sensitivity, bounds=terms.bounds, relation=terms.privacy.relation, reach=terms.reach
-    )
+    """Return the noise parameter of each table, in squared records; refuse settings that cannot work."""
+    if terms.noise is Noise.LAPLACE and (refused := why_not_laplace(spec, terms)) is not None:
+        raise refused
+    change = functools.partial(sensitivity, bounds=terms.bounds, relation=terms.privacy.relation, reach=terms.reach)
     part = sketch_share(spec, terms)
     found = tuple(
-        sigma_squared(
-            squared_sensitivity=sensitivity(cells_per_item=cells, has_signs=signs),
-            rho=terms.privacy.rho,
-            share=part * share,
-            squared_unit=terms.squared_unit,
+        terms.privacy.spending.parameter(
+            change(cells_per_item=cells, has_signs=signs), share=part * share, squared_unit=terms.squared_unit
         )
         for cells, signs, share in raw_type(spec).tables(spec)
     )
     calibrate_side(terms)
     return found
+
+
+def why_not_laplace(spec: Any, terms: ReleaseTerms[ContributionLimit]) -> ArgumentError | None:
+    """Return why a release cannot have Laplace noise; `None` if it can."""
+    needs = ""
+    if not spec.takes_laplace:
+        needs = "a tree has many levels, which each unit is in"
+    elif isinstance(terms, RowTerms):
+        needs = "rows over time depend on each other"
+    elif terms.key_selection is not None:
+        needs = "the data choose the keys"
+    if needs:
+        return ArgumentError(
+            "delta",
+            f"must be given next to epsilon, and noise must not be laplace, because {needs}. There is Gaussian noise "
+            "alone for that, which needs a delta: less than 1 / the number of people, as 1e-6",
+            "E102",
+        )
+    if terms.bounds.least.total_weight is None:
+        return ArgumentError(
+            "bounds",
+            "must limit the total weight of a unit where noise is Laplace: $RecordBounds, or $norm_of_order_1; or give "
+            "delta next to epsilon, for Gaussian noise",
+            "E124",
+        )
+    return None

@@ -7,6 +7,7 @@ left out with its item.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,10 +21,9 @@ from beam_dpsketch.domains.text import TRUNCATED
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.noise.discrete_gaussian import RandomBytes
-from beam_dpsketch.privacy.noise.drawing import add_noise, drawn_variance, drowned_bits, grid_bits, round_off
-from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
+from beam_dpsketch.privacy.noise.drawing import add_noise, drowned_bits, least_quantile, round_off
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.random_words import RandomBytes
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.statement.notes import GroupNote
@@ -31,7 +31,7 @@ from beam_dpsketch.statement.release_id import DRAW_BYTES
 from beam_dpsketch.statement.statement import PrivacyStatement
 
 # The version of what turns random bytes into noisy counts; another version of a keyed release is another release.
-COUNTING_VERSION = 3
+COUNTING_VERSION = 4
 _LIKELY = Fraction(1, 100)
 
 
@@ -41,7 +41,7 @@ class Counting(NamedTuple):
     Attributes:
       spec: the domain of the items.
       terms: of each release.
-      sigma_squared: the noise parameter of a count, in squared records.
+      sigma_squared: the noise parameter of a count, in squared records, as `noise.laws` has it.
       note: what a release says of its items.
     """
 
@@ -56,10 +56,10 @@ class Counting(NamedTuple):
         rule = terms.group_rule
         assert rule is not None
         (sigma_squared,) = calibrate(spec, terms)
-        scale_bits = terms.scale_bits + grid_bits(sigma_squared, terms.squared_unit)
-        drawn = drawn_variance(sigma_squared * 4**scale_bits)
-        threshold = rule.threshold(terms.bounds, drawn, scale_bits, terms.window_count)
-        most = threshold + least_quantile(drawn, _LIKELY)
+        scale_bits = terms.scale_bits + terms.grid_bits(sigma_squared)
+        tail = functools.partial(least_quantile, terms.noise, sigma_squared * 4**scale_bits)
+        threshold = rule.threshold(terms.bounds, tail, scale_bits, terms.window_count)
+        most = threshold + tail(_LIKELY)
         note = GroupNote(max_items=rule.max_items, threshold=threshold, most=most, scale_bits=scale_bits)
         return cls(spec, terms, sigma_squared, note)
 
@@ -85,7 +85,8 @@ class Counting(NamedTuple):
             counts for must not be among them.
           random_bytes: where the randomness comes from.
         """
-        noisy = add_noise(counts, self.sigma_squared * self.terms.squared_unit, self.bits, random_bytes=random_bytes)
+        noise, parameter = self.terms.noise, self.sigma_squared * self.terms.squared_unit
+        noisy = add_noise(counts, parameter, self.bits, noise=noise, random_bytes=random_bytes)
         return noisy, noisy >= self.note.threshold
 
     def add_keyed_noise(self, counts: Sequence[int], randomness: Iterable[KeyedRandomness]) -> Iterator[int | None]:

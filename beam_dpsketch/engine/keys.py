@@ -20,10 +20,11 @@ from beam_dpsketch.privacy import selection
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.keep_table import KeepTable, keep_table
 from beam_dpsketch.privacy.mechanism import change_factor
-from beam_dpsketch.privacy.noise.discrete_gaussian import MIN_SIGMA_SQUARED, RandomBytes
+from beam_dpsketch.privacy.noise.discrete_gaussian import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.drawing import MAX_SIGMA_SQUARED, add_noise, drawn_variance
 from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.random_words import RandomBytes
 from beam_dpsketch.privacy.selection import USUAL_SHARE, SelectionRule, SketchCost
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.sketches import raw_type

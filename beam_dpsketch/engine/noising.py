@@ -1,11 +1,11 @@
 """Raw sketch to released sketch: the one place where noise is drawn.
 
-Guarantee: the release is rho-zCDP for the given neighbouring relation, if no unit contributed more than `terms.bounds`
-allow. Every call draws new noise from the operating system's entropy and is one more release: call it once for
-each sketch. With keyed randomness the noise is a function of the secret, its context, all settings and all exact
-counters: equal calls are one release, byte for byte, and calls that differ in anything have unrelated noise. If one
-were left out, two releases of the same counters that differ only in it would share noise and reveal the counters. The
-raw sketch does not change.
+Guarantee: the release loses what its terms say, for the given neighbouring relation, if no unit contributed more than
+`terms.bounds` allow: rho-zCDP by Gaussian noise, or epsilon-DP by Laplace noise. Every call draws new noise from the
+operating system's entropy and is one more release: call it once for each sketch. With keyed randomness the noise is a
+function of the secret, its context, all settings and all exact counters: equal calls are one release, byte for byte,
+and calls that differ in anything have unrelated noise. If one were left out, two releases of the same counters that
+differ only in it would share noise and reveal the counters. The raw sketch does not change.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import io
 import itertools
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias, overload
+from typing import Any, NamedTuple, TypeAlias, cast, overload
 
 import numpy as np
 
@@ -27,12 +27,13 @@ from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.answers.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.engine.calibration import Calibration, empty_note
+from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.noise.discrete_gaussian import RandomBytes
-from beam_dpsketch.privacy.noise.drawing import add_noise, add_whole_noise, drowned_bits, grid_bits, round_off
+from beam_dpsketch.privacy.noise.drawing import add_noise, add_whole_noise, drowned_bits, round_off
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.random_words import RandomBytes
 from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
 from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch
 from beam_dpsketch.sketches.listed_items import ListedHistogram
@@ -47,7 +48,7 @@ from beam_dpsketch.statement.statement import PrivacyStatement
 Secret: TypeAlias = KeyedRandomness | None
 
 # The version of what turns random bytes into noise; another version of a keyed release is another release.
-NOISE_VERSION = 7
+NOISE_VERSION = 8
 
 
 @overload
@@ -77,11 +78,13 @@ def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> R
     ['a']
     """
     _validate.instance(ReleaseTerms, terms=terms)
+    _validate.instance(RawSketch, raw=raw)
     if terms.selection is not None:
         raise ArgumentError(
             "selection", "must be None: only transforms choose keys, as with $keys_KeySelection", "E318"
         )
-    return release_part(raw, np.zeros(0, dtype=np.int64), terms.without_side_counters(), randomness)
+    terms = cast(ReleaseTerms, decided(raw.spec, terms.without_side_counters()))
+    return release_part(raw, np.zeros(0, dtype=np.int64), terms, randomness)
 
 
 class Part(NamedTuple):
@@ -149,7 +152,7 @@ def release_parts(
     for _ in parts[:2]:  # the second is refused
         terms.privacy.paying_for(object())
     first, note = parts[0].raw, None
-    bits = grid_bits(min(noise), terms.squared_unit)
+    bits = terms.grid_bits(min(noise))
     drowned = drowned_bits(noise, terms.squared_unit * 4**bits, bits)
     if isinstance(terms, RowTerms):
         assert row is not None
@@ -200,7 +203,8 @@ def draw_lost(exact: np.ndarray, calibration: Calibration, randomness: Secret = 
         settings = canonical((calibration.spec, terms.without_budget(), lost))
         message = encode(("lost", NOISE_VERSION, settings, exact.astype("<i8").tobytes()))
         random_bytes = randomness.random_bytes(message)
-    counts = add_whole_noise(exact[: len(lost.counts)], lost.sigma_squared, random_bytes=random_bytes)
+    exact_counts = exact[: len(lost.counts)]
+    counts = add_whole_noise(exact_counts, lost.sigma_squared, noise=lost.noise, random_bytes=random_bytes)
     kept = [] if lost.kept is None else _on_grid(exact[len(counts) :], lost.kept, terms, random_bytes).tolist()
     return [*counts.tolist(), *kept]
 
@@ -208,7 +212,7 @@ def draw_lost(exact: np.ndarray, calibration: Calibration, randomness: Secret = 
 def _on_grid(exact: np.ndarray, note: SideNote, terms: ReleaseTerms, random_bytes: RandomBytes) -> np.ndarray:
     """Return a side counter with noise, int64, on the grid that its note says."""
     bits, variance = note.scale_bits - terms.scale_bits, note.sigma_squared * terms.squared_unit
-    return add_noise(exact, variance, bits, random_bytes=random_bytes)
+    return add_noise(exact, variance, bits, noise=note.noise, random_bytes=random_bytes)
 
 
 def _checked(raw: RawSketch, first: RawSketch, terms: ReleaseTerms) -> RawSketch:
@@ -241,13 +245,13 @@ def _draw(
         column[:] = _on_grid(column.copy(), note, terms, random_bytes)
     if lost is not None and not lost.of_run:
         counts = np.ascontiguousarray(side[:, len(notes) :])
-        side[:, len(notes) :] = add_whole_noise(counts, lost.sigma_squared, random_bytes=random_bytes)
+        side[:, len(notes) :] = add_whole_noise(counts, lost.sigma_squared, noise=lost.noise, random_bytes=random_bytes)
     tables = zip(*(part.raw.counter_tables() for part in parts), strict=True)
     noisy = [
-        add_noise(np.stack(table), variance * terms.squared_unit, bits, random_bytes=random_bytes).reshape(
-            len(parts), -1
-        )
-        for table, variance in zip(tables, statement.sigma_squared_per_level, strict=True)
+        add_noise(
+            np.stack(table), parameter * terms.squared_unit, bits, noise=terms.noise, random_bytes=random_bytes
+        ).reshape(len(parts), -1)
+        for table, parameter in zip(tables, statement.sigma_squared_per_level, strict=True)
     ]
     return ids, side, np.concatenate(noisy, axis=1)
 

@@ -1,14 +1,15 @@
 """Exact histogram of lengths to chosen norm: the place where the noise of the choice is drawn.
 
-Guarantee: the norm is (spend rho)-zCDP for the given neighbouring relation, where each unit is in one bin at most, by
-its own records alone. With counters that cost the rest, choice and release are rho-zCDP together.
+Guarantee: the norm costs its part of the loss, (spend rho)-zCDP or (spend epsilon)-DP, for the given neighbouring
+relation, where each unit is in one bin at most, by its own records alone. With counters that cost the rest, choice and
+release are rho-zCDP together.
 
 Proof. Adding or removing a unit changes one count by 1. Replacing one changes up to two counts by 1 each. The discrete
 Gaussian of parameter Delta^2 / (2 spend rho) is then (spend rho)-zCDP (Canonne, Kamath and Steinke 2020, Theorem 4).
 The norm is a function of the noisy counts and of public numbers, so it costs no more: the noisy counts themselves are
 never published. For each norm that can come out, the release is zCDP of the part of rho that is left. zCDP composes
 where the second mechanism depends on what the first one says, and the parts add (Bun and Steinke 2016, Lemma 2.3). So
-the statement of the release may say the norm.
+the statement of the release may say the norm. The same holds of Laplace noise, whose epsilons add up.
 
 The proof needs one draw: whoever scales and whoever adds noise must read the same norm. Another draw from the same
 counts is another release of them.
@@ -32,6 +33,7 @@ from beam_dpsketch.estimators.row_mean import noise_margin
 from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.noise.drawing import MAX_SIGMA_SQUARED, add_whole_noise
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.choice import GRID, bin_count, choose, units_to_scale
 from beam_dpsketch.privacy.terms import ReleaseTerms
@@ -47,11 +49,11 @@ class NormChoice(NamedTuple):
     """What a choice needs to know, before the data.
 
     Attributes:
-      sigma_squared: the noise parameter of each count of the histogram.
+      parameter: of the noise of each count of the histogram.
       scaled_units: how many units should be longer than the norm.
     """
 
-    sigma_squared: Fraction
+    parameter: Fraction
     scaled_units: Fraction
 
 
@@ -77,8 +79,9 @@ def choose_norm(
     if histogram.dtype != np.int64 or histogram.shape != (bin_count(terms.bounds.max_weight),):
         raise ValueError("histogram must be int64, with one count for each bin that max_weight needs")
     random_bytes = os.urandom if randomness is None else randomness.random_bytes(_all_of(histogram, spec, terms))
-    noisy = add_whole_noise(histogram, choice.sigma_squared, random_bytes=random_bytes)
-    chosen = choose(noisy, sigma_squared=choice.sigma_squared, scaled_units=choice.scaled_units)
+    noise = terms.noise
+    noisy = add_whole_noise(histogram, choice.parameter, noise=noise, random_bytes=random_bytes)
+    chosen = choose(noisy, noise=noise, parameter=choice.parameter, scaled_units=choice.scaled_units)
     return min(chosen, _largest_norm(spec, terms))
 
 
@@ -113,11 +116,12 @@ def calibrate_choice(spec: Any, terms: ReleaseTerms[AutoNorm]) -> NormChoice:
         cells_per_item=cells,
         has_signs=has_signs,
         relation=privacy.relation,
-        rho=privacy.rho * sketch_share(spec, terms),
-        reading=_reading(spec),
+        spending=privacy.spending,
+        share=sketch_share(spec, terms),
+        reading=_reading(spec, terms.noise),
         output_cells=terms.output_cells,
     )
-    return NormChoice(auto.sigma_squared(privacy.rho, privacy.relation), units)
+    return NormChoice(auto.parameter(privacy.spending, privacy.relation), units)
 
 
 def _largest_norm(spec: Any, terms: ReleaseTerms[AutoNorm]) -> Fraction:
@@ -129,11 +133,11 @@ def _largest_norm(spec: Any, terms: ReleaseTerms[AutoNorm]) -> Fraction:
     return Fraction(math.isqrt(math.floor(MAX_SIGMA_SQUARED / largest * GRID**2)), GRID)
 
 
-def _reading(spec: Any) -> Fraction:
+def _reading(spec: Any, noise: Noise) -> Fraction:
     """Return the standard deviation of an estimate over that of a counter; Count-Min is read by its mean over rows."""
     if spec.is_listed:
         return Fraction(1)
-    return Fraction(round(noise_margin(spec.depth, _ONE_DEVIATION) * _STEPS), _STEPS)
+    return Fraction(round(noise_margin(spec.depth, _ONE_DEVIATION, noise) * _STEPS), _STEPS)
 
 
 def _all_of(histogram: np.ndarray, spec: Any, terms: ReleaseTerms[AutoNorm]) -> bytes:

@@ -44,7 +44,7 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.row_mean import RowReader
 from beam_dpsketch.estimators.tree.least_squares import children_of, fitted_tree, heaviest
 from beam_dpsketch.estimators.tree.levels import TreeLevel, deviations_for, median_variance
-from beam_dpsketch.privacy.noise.gaussian_bounds import noise_margin
+from beam_dpsketch.privacy.noise.laws import Noise
 
 Hashing: TypeAlias = Literal["exact", "signs", "columns"]
 """Each item has a counter of its own, or shares one with a random sign, or shares one without."""
@@ -222,6 +222,11 @@ def leaves_below_heavy_nodes(levels: Sequence[TreeLevel]) -> np.ndarray:
     return positions[positions <= np.uint64(leaves.nodes - 1)]
 
 
+def leaf_margin(sigma_squared: Fraction, confidence: float) -> float:
+    """Return how far Gaussian noise moves a leaf with a counter of its own."""
+    return Noise.GAUSSIAN.margin(sigma_squared, confidence, Noise.GAUSSIAN.grid_bits(sigma_squared))
+
+
 def leaf_bounds(
     leaves: TreeLevel, positions: np.ndarray, confidence: float, *, sigma_squared: Fraction, rounding: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -229,7 +234,7 @@ def leaf_bounds(
     _validate.open_unit_interval(confidence=confidence)
     if leaves.is_exact:
         middle = leaves.estimates(positions)
-        below = above = noise_margin(sigma_squared, confidence) + rounding
+        below = above = leaf_margin(sigma_squared, confidence) + rounding
     else:
         reader = RowReader(leaves.spec, leaves.counters, sigma_squared)
         middle, (below, above) = reader.estimates(positions), reader.margins(confidence)

@@ -3,7 +3,7 @@
 The Huber mean is the median over rows, plus the mean of how far each row is from it, where no row counts for more
 than one scale. So a heavy collision moves it little, as it does the median. Where noise dominates, its variance is 0.74
 times the median's with five rows, and 0.67 times with many. The scale is what most counters hold, collisions and noise
-together, and never less than 1.5 sigma.
+together, and never less than 1.5 sigma. Laplace noise has longer tails, so there it is half a sigma at least.
 
 Guarantee: post-processing of released counters. Bounds hold with the given confidence over the noise and the seed, for
 data of any skew. Over the seed, the errors of an item's rows are independent, and each is as likely to be one counter
@@ -22,22 +22,25 @@ from statistics import NormalDist
 import numpy as np
 
 from beam_dpsketch.hashing import cells
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.sketches.spec import MAX_DEPTH, SketchSpec, at_least
 
 _QUARTER, _HALF = (NormalDist().inv_cdf((1 + share) / 2) for share in (0.25, 0.5))
-_SIGMAS = 1.5
+_SIGMAS = {Noise.GAUSSIAN: 1.5, Noise.LAPLACE: 0.5, Noise.SUM: 1.0}
 _DRAWS = 1 << 13
 _ROUNDING = 1e-9  # so that an error of exactly the margin, in a sum of other order, is within it
-_NORMAL_VALUES = 1 << 12
+_VALUES = 1 << 12
 
 
 class RowReader:
     """What the rows of a flat sketch say of items. Unsigned rows are centred: each minus the median of its cells."""
 
-    def __init__(self, spec: SketchSpec, counters: np.ndarray, sigma_squared: Fraction | float) -> None:
+    def __init__(
+        self, spec: SketchSpec, counters: np.ndarray, sigma_squared: Fraction | float, noise: Noise = Noise.GAUSSIAN
+    ) -> None:
         self._spec, self._has_signs = spec, spec.kind == "count_sketch"
         self._counters = centred(counters, has_signs=self._has_signs)
-        self._scale = robust_scale(self._counters, math.sqrt(sigma_squared))
+        self._scale = robust_scale(self._counters, math.sqrt(sigma_squared), noise)
         self._margins: dict[float, tuple[float, float]] = {}
 
     def estimates(self, keys: np.ndarray) -> np.ndarray:
@@ -58,15 +61,15 @@ def centred(counters: np.ndarray, *, has_signs: bool) -> np.ndarray:
     return counters if has_signs else counters - np.median(counters, axis=1, keepdims=True)
 
 
-def robust_scale(errors: np.ndarray, sigma: float) -> float:
-    """Return the standard deviation of what most cells hold, were it normal, and at least 1.5 sigma.
+def robust_scale(errors: np.ndarray, sigma: float, noise: Noise = Noise.GAUSSIAN) -> float:
+    """Return the standard deviation of what most cells hold, were it normal, and at least 1.5 sigma of a Gaussian.
 
     It is the smaller of what the median and the lower quartile of the absolute values say. They agree for normal
     errors. Where heavy collisions spread the outer half of the cells, the quartile is smaller and so closer to the
     median over rows, which is then hard to surpass. Where noise dominates, 1.5 sigma averages more of it than 1 sigma.
     """
     quartile, middle = np.quantile(np.abs(errors), (0.25, 0.5))
-    return max(_SIGMAS * sigma, min(float(quartile) / _QUARTER, float(middle) / _HALF))
+    return max(_SIGMAS[noise] * sigma, min(float(quartile) / _QUARTER, float(middle) / _HALF))
 
 
 def huber_mean(rows: np.ndarray, scale: float) -> np.ndarray:
@@ -109,10 +112,12 @@ def upper_margin(errors: np.ndarray, scale: float, *, depth: int, failure_probab
 
 
 @functools.lru_cache(maxsize=128)
-def noise_margin(depth: int, confidence: float) -> float:
+def noise_margin(depth: int, confidence: float, noise: Noise = Noise.GAUSSIAN) -> float:
     """Return how far, in sigmas, noise alone moves the estimate to either side at this confidence."""
-    normal = np.array([NormalDist().inv_cdf((place + 0.5) / _NORMAL_VALUES) for place in range(_NORMAL_VALUES)])
-    return upper_margin(normal, _SIGMAS, depth=depth, failure_probability=(1 - confidence) / 2)
+    above = np.array([noise.deviations((place + 0.5) / _VALUES) for place in range(_VALUES // 2)])
+    errors = np.append(above, -above)
+    scale = robust_scale(errors, 1.0, noise)
+    return upper_margin(errors, scale, depth=depth, failure_probability=(1 - confidence) / 2)
 
 
 @functools.lru_cache(maxsize=MAX_DEPTH)

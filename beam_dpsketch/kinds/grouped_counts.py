@@ -10,6 +10,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.engine.counting import Counting
+from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.kinds.sketched import MAX_K, refuse_search_over_time
 from beam_dpsketch.planning.plan import CountsPlan
@@ -88,6 +89,9 @@ class GroupedCounts(Count):
     @property
     def wanted(self) -> int:
         return self.k
+
+    def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
+        return decided(self.spec, terms, lambda known: Counting.of(self.spec, known).note.least_count)
 
     def calibrate(self, terms: DeclaredTerms) -> Counting:
         return Counting.of(self.spec, terms.resolved(None))

@@ -10,6 +10,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.norms import calibrate_choice
+from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import AllAtOnce, ArgumentError
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan_calibrated
@@ -29,6 +30,9 @@ class AnySketch(Count):
     """A release of a sketch, for any question."""
 
     spec: Any
+
+    def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
+        return decided(self.spec, terms)
 
     def calibrate(self, terms: DeclaredTerms) -> DeclaredCalibration:
         calibration = Calibration.of(self.spec, terms)

@@ -30,10 +30,10 @@ _ROUND_BOUNDS: list[int | Fraction] = [step * 10**power for power in range(10) f
 _ROUND_EPSILONS = [2.0**power for power in range(-8, 8)]
 _NEIGHBOURS, _APART = 2, 0.1
 _MEASURES: dict[Purpose, str] = {"frequencies": "half width", "items": "detection limit", "ranks": "rank error"}
-_ERRORS: dict[Purpose, Callable[[Any, Sequence[Fraction]], float]] = {
-    "frequencies": lambda spec, sigma_squared: noise_half_width(spec, sigma_squared[0]),
-    "items": lambda spec, sigma_squared: noise_detection(spec, sigma_squared).likely,
-    "ranks": noise_rank_deviation,
+_ERRORS: dict[Purpose, Callable[[Any, ReleaseTerms, Sequence[Fraction]], float]] = {
+    "frequencies": lambda spec, terms, parameters: noise_half_width(spec, terms, parameters[0]),
+    "items": lambda spec, terms, parameters: noise_detection(spec, parameters).likely,
+    "ranks": lambda spec, terms, parameters: noise_rank_deviation(spec, parameters),
 }
 
 
@@ -101,7 +101,7 @@ def advise(spec: Spec, terms: DeclaredTerms, *, search: bool, wanted_error: Frac
     epsilon = shown.epsilon
 
     def error(at: ReleaseTerms) -> float:
-        return noise_error(spec, calibrate(spec, at), search=search)
+        return noise_error(spec, at, search=search)
 
     return Advice(
         _MEASURES[spec.purpose(search=search)],
@@ -112,9 +112,9 @@ def advise(spec: Spec, terms: DeclaredTerms, *, search: bool, wanted_error: Frac
     )
 
 
-def noise_error(spec: Spec, sigma_squared: Sequence[Fraction], *, search: bool) -> float:
+def noise_error(spec: Spec, terms: ReleaseTerms, *, search: bool) -> float:
     """Return the error that noise alone leaves, in the measure of the release."""
-    return _ERRORS[spec.purpose(search=search)](spec, sigma_squared)
+    return _ERRORS[spec.purpose(search=search)](spec, terms, calibrate(spec, terms))
 
 
 def of_bound(terms: DeclaredTerms, bound: int | Fraction) -> ReleaseTerms:
@@ -124,12 +124,13 @@ def of_bound(terms: DeclaredTerms, bound: int | Fraction) -> ReleaseTerms:
 
 
 def of_epsilon(terms: ReleaseTerms, epsilon: float) -> ReleaseTerms:
-    """Return the terms with the largest rho for this epsilon, at the delta that statements show."""
+    """Return the terms with this epsilon and the same noise, at the delta that statements show."""
     given = terms.privacy
     privacy = PrivacySpec(
         epsilon=epsilon, delta=given.shown_delta, relation=given.relation, side_counters=given.side_counters
     )
-    return dataclasses.replace(terms, privacy=privacy.losing(terms.delta, is_gaussian=terms.is_gaussian))
+    lost = privacy.losing(terms.delta, is_gaussian=terms.is_gaussian)
+    return dataclasses.replace(terms, privacy=lost.with_noise(terms.noise))
 
 
 def _around(value: Setting, round_values: Sequence[Setting]) -> list[Setting]:

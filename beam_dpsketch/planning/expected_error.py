@@ -36,7 +36,6 @@ from beam_dpsketch.estimators.tree import least_squares, prefix_search
 from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
-from beam_dpsketch.privacy.noise.gaussian_bounds import noise_margin
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.count import Guess
 from beam_dpsketch.sketches import raw_type
@@ -227,13 +226,15 @@ def simulated_detection(spec: Any, terms: ReleaseTerms, weight: int) -> Detectio
     return found._replace(reaching=int(np.sum(weights >= found.likely)))
 
 
-def noise_half_width(spec: Any, sigma_squared: Fraction) -> float:
-    """Return half the width of a 95 % interval that holds nothing but noise."""
+def noise_half_width(spec: Any, terms: ReleaseTerms, parameter: Fraction) -> float:
+    """Return half the width of a 95 % interval that holds nothing but noise, which has this parameter."""
+    noise = terms.noise
     if spec.is_listed:
-        return noise_margin(sigma_squared, _CONFIDENCE)
+        return noise.margin(parameter, _CONFIDENCE, terms.scale_bits + terms.grid_bits(parameter))
     if spec.kind == "count_min":
-        return noise_offset(spec, sigma_squared, failure_probability=(1 - _CONFIDENCE) / 2, guarantee="simultaneous")
-    return row_mean.noise_margin(spec.depth, _CONFIDENCE) * math.sqrt(sigma_squared)
+        failure = (1 - _CONFIDENCE) / 2
+        return noise_offset(spec, parameter, failure_probability=failure, guarantee="simultaneous", noise=noise)
+    return row_mean.noise_margin(spec.depth, _CONFIDENCE, noise) * math.sqrt(parameter)
 
 
 def simulated_errors(spec: SketchSpec, terms: ReleaseTerms, weight: int) -> Errors:

@@ -14,9 +14,9 @@ from beam_dpsketch.planning.advice import Advice, ErrorAt
 from beam_dpsketch.planning.expected_error import Detection, Errors, QuantileError, has_numbers
 from beam_dpsketch.planning.plan_text import (
     bounds_line,
+    noise_in_words,
     over_time_lines,
     privacy_line,
-    span,
     terms_fields,
     windows_in_words,
 )
@@ -153,7 +153,8 @@ class CountsPlan:
 
     @property
     def half_width(self) -> float:
-        return 1.96 * self.sigma
+        counting = self.counting
+        return counting.terms.noise.margin(counting.sigma_squared, 0.95, counting.note.scale_bits)
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -171,13 +172,14 @@ class CountsPlan:
     def _lines(self) -> Iterator[str]:
         terms, domain = self.counting.terms, self.counting.spec.domain
         yield f"groups: a count for each item of {domain}; nothing collides, and its size grows with data."
-        yield f"Noise: sigma = {self.sigma:.4g} on each count; all of rho pays for it."
+        noise = noise_in_words(terms, (self.counting.sigma_squared,))
+        yield f"Noise: {noise} on each count; all of {terms.privacy.currency} pays for it."
         yield privacy_line(terms)
         yield from (f"Warning: {words}." for words in terms.foolish())
         yield bounds_line(terms)
         yield f"Items: {self.counting.note}."
         if terms.window_count > 1:
-            yield f"Windows: rho and delta cover {windows_in_words(terms)}."
+            yield f"Windows: {terms.privacy.currency} and delta cover {windows_in_words(terms)}."
         yield f"Estimates: 95 % intervals of about +- {self.half_width:,.3g} from the noise alone."
 
 
@@ -191,7 +193,7 @@ def _lines(plan: Plan) -> Iterator[str]:
         yield f"  level {number}: {level}, sigma = {sigma:.4g}"
     under = " under a norm of 1, and in proportion under the norm that is chosen" if bounds.size is None else ""
     rows = " of each row" if terms.unit.over_horizon else ""
-    yield f"Noise: sigma = {span(sigmas)} on each counter{rows}{under}."
+    yield f"Noise: {noise_in_words(terms, plan.sigma_squared)} on each counter{rows}{under}."
     yield privacy_line(terms)
     yield from (f"Warning: {words}." for words in plan.foolish)
     yield bounds_line(terms)
@@ -200,7 +202,7 @@ def _lines(plan: Plan) -> Iterator[str]:
     if isinstance(terms, RowTerms):
         yield from over_time_lines(terms, sigmas, copies)
     elif terms.window_count > 1:
-        yield f"Windows: rho covers {windows_in_words(terms)}."
+        yield f"Windows: {terms.privacy.currency} covers {windows_in_words(terms)}."
     yield from _expected(plan)
 
 

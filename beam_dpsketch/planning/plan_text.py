@@ -12,6 +12,7 @@ import numpy as np
 
 from beam_dpsketch._showing import round_up
 from beam_dpsketch.estimators.over_time.decoders import decoder_of
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.privacy.terms import DeclaredTerms, RowTerms
 
@@ -21,15 +22,26 @@ MAX_PLANNED = 1 << 14  # longer horizons take seconds
 def privacy_line(terms: DeclaredTerms) -> str:
     """Say in one line the loss, rounded up, and whom it protects."""
     rho, epsilon, delta = loss_in_words(terms)
-    return f"Privacy: {rho}, {terms.privacy.relation.name}, {epsilon} at {delta}; protected: {terms.unit.value}."
+    loss = f"{rho}, {terms.privacy.relation.name}, {epsilon} at {delta}"
+    if terms.loss.is_pure:
+        loss = f"{epsilon} at {delta}, {terms.privacy.relation.name}, by Laplace noise"
+    return f"Privacy: {loss}; protected: {terms.unit.value}."
 
 
 def loss_in_words(terms: DeclaredTerms) -> tuple[str, str, str]:
     """Return rho, epsilon and the delta at which epsilon is shown, each with its name and rounded up."""
     rho = f"rho = {round_up(terms.privacy.rho, 6):g}"
     epsilon = f"epsilon = {round_up(terms.epsilon, 4):g}"
-    delta = f"delta = {round_up(terms.privacy.shown_delta, 6):g}"
+    shown = float(terms.delta) if terms.loss.is_pure else terms.privacy.shown_delta
+    delta = f"delta = {round_up(shown, 6):g}"
     return rho, epsilon, delta
+
+
+def noise_in_words(terms: DeclaredTerms, parameters: Sequence[Fraction]) -> str:
+    """Return which noise it is, with the sigma of Gaussians or the scale of a Laplace; of several tables, its span."""
+    if terms.noise is Noise.GAUSSIAN:
+        return f"sigma = {span([math.sqrt(each) for each in parameters])}"
+    return f"{terms.noise.value} with scale = {span([math.sqrt(each / 2) for each in parameters])}"
 
 
 def bounds_line(terms: DeclaredTerms) -> str:
@@ -48,7 +60,8 @@ def terms_fields(terms: DeclaredTerms) -> dict[str, Any]:
     return {
         "rho": float(terms.privacy.rho),
         "epsilon": terms.epsilon,
-        "delta": terms.privacy.shown_delta,
+        "delta": float(terms.delta) if terms.loss.is_pure else terms.privacy.shown_delta,
+        "noise": terms.noise.value,
         "keys_delta": float(terms.delta) or None,
         "relation": terms.privacy.relation.name,
         "protected": terms.unit.value,

@@ -21,6 +21,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration, calibrate
+from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.planning import expected_error
@@ -65,7 +66,8 @@ def plan(
     >>> round(plan(IntegerDomain(0, 65_535), terms, n=100_000).rank_deviation["any"], 2)
     5.86
     """
-    calibration = Calibration.of(spec_over(spec), terms)
+    layout = spec_over(spec)
+    calibration = Calibration.of(layout, decided(layout, terms))
     guess = Guess.of(typical, quantiles)
     return plan_calibrated(calibration, n, keys=keys, search=search, wanted_error=wanted_error, guess=guess)
 
@@ -103,7 +105,7 @@ def _expected_answers(
 ) -> dict[str, Any]:
     purpose = spec.purpose(search=search)
     if purpose == "frequencies":
-        half_width = expected_error.noise_half_width(spec, sigma_squared[0])
+        half_width = expected_error.noise_half_width(spec, terms, sigma_squared[0])
         if n is None or spec.is_listed:
             return {"half_width": half_width}
         return {"half_width": half_width, "errors": expected_error.simulated_errors(spec, terms, n)}

@@ -1,13 +1,15 @@
 """How much privacy a release may spend.
 
-rho (zero-concentrated differential privacy) is what is spent and adds up; (epsilon, delta) is derived from it. rho
-is an exact fraction, so parts of a budget sum to the whole and not to a little more. A part of a budget pays for one
-release: a second use of it is refused. Releases that select their keys spend a delta too (`KeySelection`).
+rho (zero-concentrated differential privacy) is what Gaussian noise spends, and it adds up; (epsilon, delta) is derived
+from it. Laplace noise spends epsilon itself, without a delta. Both are exact fractions, so parts of a budget sum to the
+whole and not to a little more. A part of a budget pays for one release: a second use of it is refused. Releases that
+select their keys spend a delta too (`KeySelection`).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
 from collections.abc import Callable
 from fractions import Fraction
@@ -20,31 +22,39 @@ from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.loss import gaussian_curve, zcdp
 from beam_dpsketch.privacy.loss.composition import Loss, left_of_delta
+from beam_dpsketch.privacy.mechanism import Spending
+from beam_dpsketch.privacy.noise.laws import Noise
 
 USUAL_DELTA = 1e-6
+NOISES = {"gaussian": Noise.GAUSSIAN, "laplace": Noise.LAPLACE}
+_WAYS = "rho=..., or epsilon=..., delta=..., or epsilon=... alone"
 
 
 @dataclasses.dataclass(frozen=True)
 class PrivacySpec:
     """The privacy loss one release may cause, under a neighbouring relation.
 
-    Guarantee: the release is rho-zCDP by Gaussian noise, and so (epsilon, delta)-DP with epsilon = `epsilon(delta)` for
-    every delta. With a `KeySelection` it is delta-approximate rho-zCDP, and with `method="table"` not all noise is
-    Gaussian; then too epsilon and delta, where they are given, hold for all of it.
-    A spec that was taken from a budget pays for one release of this process; uses of pickled copies are not counted.
-    Each run of a pipeline is another release. With a spec from a budget, `Pipeline.run` refuses the second run of one
-    pipeline object, unless its noise is idempotent. Runs of a template, a notebook or a service are not seen, and nor
-    are runs with a spec from no budget: pay for each. What they release says so, and rho adds when it is combined.
+    Guarantee: by Gaussian noise the release is rho-zCDP, and so (epsilon, delta)-DP with epsilon = `epsilon(delta)` for
+    every delta. By Laplace noise it is epsilon-DP: pure, without a delta. With a `KeySelection` it is delta-approximate
+    rho-zCDP, and with `method="table"` not all noise is Gaussian; then too epsilon and delta, where they are given,
+    hold for all of it. A spec that was taken from a budget pays for one release of this process; uses of pickled copies
+    are not counted. Each run of a pipeline is another release. With a spec from a budget, `Pipeline.run` refuses the
+    second run of one pipeline object, unless its noise is idempotent. Runs of a template, a notebook or a service are
+    not seen, and nor are runs with a spec from no budget: pay for each. What they release says so, and rho adds when it
+    is combined.
 
     Args are given by name: `PrivacySpec(2)` is refused, because it does not say whether 2 is epsilon or rho.
 
     Args:
       rho: finite and above 0; a float means its decimal spelling, so 0.1 is 1/10 exactly.
-      epsilon: instead of rho; takes the largest rho whose Gaussian noise is (epsilon, delta)-DP, rounded down.
-      delta: between 0 and 1; needed with epsilon. With rho it only chooses where statements show epsilon.
+      epsilon: instead of rho. Gaussian noise takes the largest rho that is (epsilon, delta)-DP, rounded down; Laplace
+        noise is epsilon-DP. Without delta it is pure, and noise is Laplace: for frequencies without chosen keys.
+      delta: between 0 and 1. With rho it only chooses where statements show epsilon.
       relation: `ADD_OR_REMOVE_ONE`, or `REPLACE_ONE`, which doubles the noise of CountSketch.
       side_counters: which parts of rho pay for counting units, records and weight, and what a norm takes away; `None`
         leaves these counts out, and gives all of rho to the sketch.
+      noise: "gaussian" or "laplace". `None` takes what gives the narrower intervals, with epsilon and delta: public
+        settings alone decide, and plan and statement say which it is.
 
     >>> PrivacySpec(rho=0.1).rho
     Fraction(1, 10)
@@ -56,12 +66,15 @@ class PrivacySpec:
     relation: NeighboringRelation
     shown_delta: float
     side_counters: SideCounters | None
+    noise: Noise | None
+    pure: Fraction | None
+    promises_delta: bool
     given_epsilon: float | None = dataclasses.field(compare=False, repr=False)
     is_of_epsilon: bool = dataclasses.field(compare=False, repr=False)
 
     _purpose: ClassVar[_Purpose | None] = None  # a part of a budget has one of its own
 
-    @_validate.by_keyword("rho=..., or epsilon=..., delta=...")
+    @_validate.by_keyword(_WAYS)
     def __init__(
         self,
         *,
@@ -70,6 +83,7 @@ class PrivacySpec:
         delta: float | None = None,
         relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
         side_counters: SideCounters | None = SideCounters(),  # noqa: B008
+        noise: str | None = None,
     ) -> None:
         _validate.instance(NeighboringRelation, relation=relation)
         if side_counters is not None:
@@ -78,25 +92,49 @@ class PrivacySpec:
             raise ArgumentError(
                 "", "exactly one of rho and epsilon must be given: PrivacySpec(rho=0.1), or epsilon and delta", "E101"
             )
-        if epsilon is not None:
-            if delta is None:
-                raise ArgumentError(
-                    "delta", "must be given with epsilon, as in PrivacySpec(epsilon=1, delta=1e-6)", "E102"
-                )
+        kind = _read_noise(noise, epsilon, delta)
+        pure = None if epsilon is None else _validate.exact(epsilon=epsilon)
+        if pure is not None and delta is not None:
             _validate.open_unit_interval(delta=delta)
+            epsilon = epsilon if isinstance(epsilon, (int, float)) else math.nextafter(float(pure), 0)
             rho = Fraction(gaussian_curve.rho(epsilon=epsilon, delta=left_of_delta(delta, Fraction(0))))
-        delta = USUAL_DELTA if delta is None else delta
-        _validate.open_unit_interval(delta=delta)
-        object.__setattr__(self, "rho", _validate.exact(rho=rho))
-        object.__setattr__(self, "relation", relation)
-        object.__setattr__(self, "shown_delta", float(delta))
-        object.__setattr__(self, "side_counters", side_counters)
-        object.__setattr__(self, "given_epsilon", epsilon)
-        object.__setattr__(self, "is_of_epsilon", epsilon is not None)
+        self._set(
+            rho=_rho_of_pure(pure) if kind is Noise.LAPLACE and pure else _validate.exact(rho=rho),
+            relation=relation,
+            shown_delta=USUAL_DELTA if delta is None else delta,
+            side_counters=side_counters,
+            noise=kind,
+            pure=pure,
+            promises_delta=pure is None or delta is not None,
+            given_epsilon=epsilon,
+            is_of_epsilon=epsilon is not None,
+        )
+
+    def _set(self, **fields: Any) -> None:
+        _validate.open_unit_interval(delta=fields["shown_delta"])
+        for name, value in {**fields, "shown_delta": float(fields["shown_delta"])}.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def spending(self) -> Spending:
+        """What noise spends; of a noise that is not decided, as a Gaussian."""
+        return Spending(self.rho, self.pure if self.noise is Noise.LAPLACE else None)
+
+    def loss(self, delta: Fraction = Fraction(0), *, is_gaussian: bool = True) -> Loss:
+        """Return the loss of a release that loses this delta to the choice of keys or items."""
+        pure = self.spending.epsilon
+        return Loss(self.rho, delta, is_gaussian) if pure is None else Loss.of_pure(pure, delta)
+
+    def with_noise(self, noise: Noise) -> PrivacySpec:
+        """Return the spec of a release with this noise; of a Laplace, epsilon must have been given."""
+        if noise is self.noise:
+            return self
+        rho = _rho_of_pure(self.pure) if noise is Noise.LAPLACE and self.pure else self.rho
+        return self._changed(self._with(noise=noise, rho=rho))
 
     def epsilon(self, delta: float) -> float:
-        """Return the epsilon of Gaussian noise at this delta, rounded up."""
-        return Loss(self.rho).epsilon(delta)
+        """Return the epsilon at this delta, rounded up, by Gaussian noise where the noise is not decided."""
+        return self.loss().epsilon(delta)
 
     def losing(self, delta: Fraction, *, is_gaussian: bool = True) -> PrivacySpec:
         """Return the spec of a release that loses this delta to `KeySelection`.
@@ -108,6 +146,13 @@ class PrivacySpec:
           is_gaussian: whether all noise of the release is Gaussian: a table of probabilities is not, and epsilon needs
             a smaller rho. Parts of an epsilon are for Gaussian noise alone.
         """
+        if delta and not self.promises_delta:
+            raise ArgumentError(
+                "delta",
+                "must be given next to epsilon where $KeySelection or $Groups choose what is released, because that "
+                "always costs a delta: epsilon=1, delta=1e-6",
+                "E102",
+            )
         left = left_of_delta(self.shown_delta, delta)
         if not is_gaussian and self.is_of_epsilon and self.given_epsilon is None:
             raise ArgumentError(
@@ -116,7 +161,7 @@ class PrivacySpec:
                 "out rho, or give this release an epsilon of its own",
                 "E119",
             )
-        if self.given_epsilon is None:
+        if self.given_epsilon is None or self.noise is Noise.LAPLACE:
             return self
         curve = gaussian_curve if is_gaussian else zcdp
         return self._changed(self._with(rho=Fraction(curve.rho(epsilon=self.given_epsilon, delta=left))))
@@ -149,23 +194,52 @@ class PrivacySpec:
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return _unpickled(*{**fields, **changes}.values())
 
-    def part(self, rho: Fraction, take_delta: Callable[[Fraction], None]) -> PrivacySpec:
-        """Return a part of this budget, which pays for one release; that takes its delta from the budget."""
-        spent = self._with(rho=rho, given_epsilon=None)
+    @property
+    def currency(self) -> str:
+        """What adds up: "epsilon" under Laplace noise, else "rho"."""
+        return "epsilon" if self.noise is Noise.LAPLACE else "rho"
+
+    @property
+    def amount(self) -> Fraction:
+        """How much of it there is."""
+        return self.rho if self.spending.epsilon is None else self.spending.epsilon
+
+    def _of(self, amount: Fraction, **changes: Any) -> PrivacySpec:
+        """Return the spec of a part, whose noise is decided, but for rho of no epsilon."""
+        if self.noise is Noise.LAPLACE:
+            return self._with(rho=_rho_of_pure(amount), pure=amount, given_epsilon=None, **changes)
+        return self._with(rho=amount, noise=Noise.GAUSSIAN, pure=None, given_epsilon=None, **changes)
+
+    def part(self, amount: Fraction, take_delta: Callable[[Fraction], None]) -> PrivacySpec:
+        """Return a part of this budget, which pays for one release; that takes its delta from the budget.
+
+        Args:
+          amount: of the `currency`.
+          take_delta: called with the delta of the release.
+        """
+        spent = self._of(amount)
         object.__setattr__(spent, "_purpose", _Purpose(take_delta))
         return spent
 
     def share(self, share: Fraction, side_counters: SideCounters | None) -> PrivacySpec:
         """Return a share of what this may spend, for a release of its own; nobody counts the shares."""
-        return self._with(rho=self.rho * share, given_epsilon=None, side_counters=side_counters)
+        return self._of(self.amount * share, side_counters=side_counters)
 
     def _changed(self, changed: PrivacySpec) -> PrivacySpec:
         object.__setattr__(changed, "_purpose", self._purpose)
         return changed
 
     def __repr__(self) -> str:
-        loss = loss_in_words(self.rho, self.epsilon(self.shown_delta), self.shown_delta)
-        return f"<PrivacySpec of {loss}, {self.relation.name}>"
+        return f"<PrivacySpec of {self.loss_in_words()}, {self.relation.name}>"
+
+    def loss_in_words(self, amount: Fraction | None = None, delta: Fraction = Fraction(0)) -> str:
+        """Return what is spent, or an amount of it, with a delta of exceptions, in a few digits, rounded up."""
+        part = self if amount is None else self._of(amount)
+        if part.noise is Noise.LAPLACE:
+            lost = f" at delta = {float(delta):g}" if delta else ""
+            return f"epsilon = {round_up(part.amount, 6):g}{lost}, by Laplace noise"
+        epsilon = round_up(part.loss(delta).epsilon(self.shown_delta), 4)
+        return f"epsilon = {epsilon:g} at delta = {self.shown_delta:g}, rho = {round_up(part.rho, 6):g}"
 
     def __copy__(self) -> PrivacySpec:
         return self
@@ -177,18 +251,32 @@ class PrivacySpec:
         return _unpickled, tuple(getattr(self, field.name) for field in dataclasses.fields(self))
 
 
-def _unpickled(
-    rho: Fraction,
-    relation: NeighboringRelation,
-    delta: float,
-    side_counters: SideCounters | None,
-    given_epsilon: float | None,
-    is_of_epsilon: bool,
-) -> PrivacySpec:
-    spec = PrivacySpec(rho=rho, delta=delta, relation=relation, side_counters=side_counters)
-    object.__setattr__(spec, "given_epsilon", given_epsilon)
-    object.__setattr__(spec, "is_of_epsilon", is_of_epsilon)
+def _unpickled(*fields: Any) -> PrivacySpec:
+    spec = object.__new__(PrivacySpec)
+    names = (field.name for field in dataclasses.fields(PrivacySpec))
+    spec._set(**dict(zip(names, fields, strict=True)))
     return spec
+
+
+def _rho_of_pure(epsilon: Fraction) -> Fraction:
+    return Loss.of_pure(epsilon).rho
+
+
+def _read_noise(noise: Any, epsilon: float | None, delta: float | None) -> Noise | None:
+    """Return the noise that was asked for, or that is left without a delta; `None` if settings decide."""
+    if noise is not None:
+        _validate.one_of(tuple(NOISES), noise=noise)
+    if epsilon is None:
+        if noise == "laplace":
+            raise ArgumentError(
+                "noise", 'must be "gaussian" with rho, which is closer there: give epsilon for Laplace noise', "E125"
+            )
+        return Noise.GAUSSIAN
+    if delta is None and noise == "gaussian":
+        raise ArgumentError(
+            "delta", "must be given with epsilon for Gaussian noise, as in PrivacySpec(epsilon=1, delta=1e-6)", "E102"
+        )
+    return Noise.LAPLACE if delta is None else NOISES.get(noise)
 
 
 class _Purpose:
@@ -212,8 +300,3 @@ class _Purpose:
                     "each transform: budget.spend(...)",
                     "E105",
                 )
-
-
-def loss_in_words(rho: Fraction, epsilon: float, delta: float) -> str:
-    """Return a loss in a few digits, rounded up."""
-    return f"epsilon = {round_up(epsilon, 4):g} at delta = {delta:g}, rho = {round_up(rho, 6):g}"

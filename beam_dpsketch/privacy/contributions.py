@@ -134,6 +134,11 @@ class Bounds(ContributionLimit):
         """The square of the length of what one unit adds at most, in records of one item of weight 1."""
         raise NotImplementedError
 
+    @property
+    def total_weight(self) -> Fraction | None:
+        """The most weight, without signs, of one unit over all keys; `None` if there is no limit."""
+        raise NotImplementedError
+
     def squared_most_of_one_item(self, items: int) -> Fraction:
         """Return the square of the most that a unit of this many items, or more, adds to one of them, in records."""
         raise NotImplementedError
@@ -207,6 +212,10 @@ class RecordBounds(Bounds):
     @property
     def squared_length(self) -> Fraction:
         return Fraction(self.max_weight_per_key**2 * self.max_keys)
+
+    @property
+    def total_weight(self) -> Fraction:
+        return Fraction(self.max_weight_per_key * self.max_keys)
 
     def squared_most_of_one_item(self, items: int) -> Fraction:
         return Fraction(self.max_weight_per_key**2)

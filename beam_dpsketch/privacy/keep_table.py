@@ -47,7 +47,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.privacy.noise.discrete_gaussian import RandomBytes
+from beam_dpsketch.privacy.noise.random_words import RandomBytes
 
 MIN_DELTA = Fraction(1, 1 << 96)
 MAX_SIZE = 1 << 19  # entries times classes: a few seconds of work

@@ -9,7 +9,7 @@ from typing import NamedTuple, NoReturn
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError, BudgetExceededError
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
-from beam_dpsketch.privacy.budget import PrivacySpec, loss_in_words
+from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.loss.composition import Loss
 
@@ -20,27 +20,33 @@ class Remaining(NamedTuple):
     """What is left of a budget.
 
     Attributes:
-      rho: exact, as `spend` takes it.
-      epsilon: what one release of all this rho would lose at this delta by Gaussian noise, rounded up. Epsilons do not
-        add up; rho does.
-      delta: at which epsilon is shown.
+      rho: exact, as `spend` takes it; of Laplace noise 0 here.
+      epsilon: what one release of all this rho would lose at this delta by Gaussian noise, rounded up. These epsilons
+        do not add up; rho does. Of Laplace noise, what is left of epsilon, which adds up.
+      delta: at which epsilon is shown; 0 under Laplace noise.
       keys_delta: what is left for `KeySelection` and `Groups`. They take it when their transform is applied.
+      words: the same in a few digits.
     """
 
     rho: Fraction
     epsilon: float
     delta: float
     keys_delta: Fraction
+    words: str
 
     def __repr__(self) -> str:
         keys = f", delta = {float(self.keys_delta):g} for keys" if self.keys_delta else ""
-        return f"<{loss_in_words(self.rho, self.epsilon, self.delta)}{keys}>"
+        return f"<{self.words}{keys}>"
 
 
 class PrivacyBudget:
-    """The rho of one run of one pipeline, spent while the pipeline is built; it can be neither copied nor pickled.
+    """The loss of one run of one pipeline, spent while the pipeline is built; it can be neither copied nor pickled.
 
     A template that runs every day needs a budget for every day, which the code that starts it must keep.
+
+    It is rho, which Gaussian noise spends; or where epsilon stands without a delta, or with noise="laplace", epsilon.
+    Of few releases that count few things each, the latter have the closer answers: each gets its share of epsilon, but
+    only the root of its share of rho. One budget has one kind of noise, because both together would lose more.
 
     Takes the arguments of `PrivacySpec`, by name, and
 
@@ -53,9 +59,11 @@ class PrivacyBudget:
     <epsilon = 0.9431 at delta = 1e-06, rho = 0.0251256>
     >>> [float(each.rho) for each in PrivacyBudget(rho=1).split(4)]
     [0.25, 0.25, 0.25, 0.25]
+    >>> [float(each.pure) for each in PrivacyBudget(epsilon=1).split(4)]
+    [0.25, 0.25, 0.25, 0.25]
     """
 
-    @_validate.by_keyword("rho=..., or epsilon=..., delta=...")
+    @_validate.by_keyword("rho=..., or epsilon=..., delta=..., or epsilon=... alone")
     def __init__(
         self,
         *,
@@ -64,22 +72,29 @@ class PrivacyBudget:
         delta: float | None = None,
         relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
         side_counters: SideCounters | None = SideCounters(),  # noqa: B008
+        noise: str | None = None,
         keys_delta: Fraction | float = 0,
     ) -> None:
-        total = PrivacySpec(rho=rho, epsilon=epsilon, delta=delta, relation=relation, side_counters=side_counters)
+        total = PrivacySpec(
+            rho=rho, epsilon=epsilon, delta=delta, relation=relation, side_counters=side_counters, noise=noise
+        )
         self._keys_delta = _validate.exact(keys_delta=keys_delta) if keys_delta else Fraction(0)
         self._total = total.losing(self._keys_delta)
         self._lost = self._keys_delta
-        self._remaining = self._total.rho
+        self._remaining = self._total.amount
         self._lock = threading.Lock()
 
     @property
     def remaining(self) -> Remaining:
         """What is not yet spent, as rho and as epsilon; `print` it."""
-        return Remaining(self._remaining, self._epsilon(self._remaining), self._total.shown_delta, self._keys_delta)
+        left, total = self._remaining, self._total
+        if total.currency == "epsilon":
+            return Remaining(Fraction(0), float(left), 0.0, self._keys_delta, self._words(left))
+        epsilon = Loss(left, self._lost).epsilon(total.shown_delta) if left else 0.0
+        return Remaining(left, epsilon, total.shown_delta, self._keys_delta, self._words(left))
 
-    def _epsilon(self, rho: Fraction) -> float:
-        return Loss(rho, self._lost).epsilon(self._total.shown_delta) if rho else 0.0
+    def _words(self, amount: Fraction) -> str:
+        return self._total.loss_in_words(amount, self._lost) if amount else f"{self._total.currency} = 0"
 
     def _take_delta(self, delta: Fraction) -> None:
         with self._lock:
@@ -97,20 +112,22 @@ class PrivacyBudget:
         """Take a part out of the budget for one transform; `BudgetExceededError` if less is left.
 
         Args:
-          rho: how much.
+          rho: how much; not of a budget of Laplace noise.
           share: instead of rho, its part of the whole budget, above 0 and at most 1: what settings call `share`. A
             float is read as the ratio that it stands for: 1/3 is a third, so three of them are all of it.
         """
         if (rho is None) == (share is None):
             raise ArgumentError("", "exactly one of share and rho must be given: spend(share=1/4)", "E115")
-        exact = _validate.exact(rho=rho) if share is None else self._total.rho * _read_share(share)
+        if rho is not None and self._total.currency != "rho":
+            raise ArgumentError("rho", "must be left out of a budget of Laplace noise: take spend(share=1/4)", "E115")
+        exact = _validate.exact(rho=rho) if share is None else self._total.amount * _read_share(share)
         with self._lock:
             if exact > self._remaining:
                 raise BudgetExceededError(
                     "",
-                    f"rho={float(exact):g} exceeds the {float(self._remaining):g} left of a budget of "
-                    f"{float(self._total.rho):g}; spend less in this or an earlier release, or start with a larger "
-                    "budget",
+                    f"{self._total.currency}={float(exact):g} exceeds the {float(self._remaining):g} left of a budget "
+                    f"of {float(self._total.amount):g}; spend less in this or an earlier release, or start with a "
+                    "larger budget",
                     "E103",
                 )
             self._remaining -= exact
@@ -138,9 +155,7 @@ class PrivacyBudget:
         )
 
     def __repr__(self) -> str:
-        total = self._total
-        loss = loss_in_words(total.rho, self._epsilon(total.rho), total.shown_delta)
-        return f"<PrivacyBudget of {loss}; left: {repr(self.remaining)[1:-1]}>"
+        return f"<PrivacyBudget of {self._words(self._total.amount)}; left: {repr(self.remaining)[1:-1]}>"
 
 
 def _read_share(share: Fraction | float) -> Fraction:

@@ -37,12 +37,16 @@ GROUPED COUNTS: noisy counts of items that are large enough. Guarantee: a run th
 rho-zCDP for the unit.
 
 The rule. A unit counts for at most k = max_items items, chosen from its own records alone. Its records of other items
-are dropped from the counts. The count of an item is n > 0, and Z is its own discrete Gaussian of parameter sigma^2. If
-n + Z >= T, it is published as n + Z; else it leaves no trace. An item that nobody counts for is never considered.
+are dropped from the counts. The count of an item is n > 0, and Z is its own noise: a discrete Gaussian of parameter
+sigma^2, or a discrete Laplace. If n + Z >= T, it is published as n + Z; else it leaves no trace. An item that nobody
+counts for is never considered.
 
 Under `RecordBounds` a unit adds at most C = max_per_key * max_weight to an item, so the squares of
 what it adds sum to at most k C^2. Under a `NormBound` with max_norm b they sum to b^2 at most. With L^2 that sum,
 `mechanism` gives sigma^2 = L^2 / (2 rho) where a unit is added or removed, and L^2 / rho where it is replaced.
+
+With Laplace noise, what a unit adds sums to at most k C, or to b under a norm of order 1, and `mechanism` gives the
+scale. Then the rest below costs a pure epsilon in the place of rho.
 
 T = max over j of (c_j + t_j), where c_j is the most that a unit of j items adds to one of them, and P(Z >= t_j) <=
 delta / j. Where c_j does not depend on j this is c + t_k: C + t_k, or b + t_k. Under a norm with max_per_item = 1, the
@@ -69,7 +73,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import ClassVar, NamedTuple
 
@@ -212,15 +216,24 @@ class GroupRule:
             raise ArgumentError("delta", "must be at least 1e-60; 1e-8 is usual", "E309")
         _validate.whole_fields(self, "max_items", low=1, high=MAX_CONTRIBUTION)
 
-    def threshold(self, bounds: Bounds, sigma_squared: Fraction, scale_bits: int = 0, window_count: int = 1) -> int:
-        """Return T; T and the root of the parameter of the noise are in units of 2**-scale_bits."""
+    def threshold(
+        self, bounds: Bounds, tail: Callable[[Fraction], int], scale_bits: int = 0, window_count: int = 1
+    ) -> int:
+        """Return T, in units of 2**-scale_bits.
+
+        Args:
+          bounds: of each unit.
+          tail: returns, for a probability, a t so large that P(Z >= t) is at most that, in the same units.
+          scale_bits: of the grid of the noise.
+          window_count: how many windows a unit can reach.
+        """
         delta = self.delta / window_count
         unit, sizes = 4**scale_bits, _sizes(self.max_items)
         largest = {
             math.isqrt(math.floor(bounds.squared_most_of_one_item(before + 1) * unit)): size
             for before, size in itertools.pairwise([0, *sizes])
         }  # of sizes with the same c_j, the last one has the largest t_j
-        result = max(count + least_quantile(sigma_squared, delta / size) for count, size in largest.items())
+        result = max(count + tail(delta / size) for count, size in largest.items())
         if result > MAX_THRESHOLD:
             raise ArgumentError(
                 "", "rho is too small for these bounds to publish any item: raise it, or lower the bounds", "E109"

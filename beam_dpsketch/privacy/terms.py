@@ -22,6 +22,7 @@ from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ONE_RECORD, Bounds, ContributionLimit, PrivacyUnit, check_bounds
 from beam_dpsketch.privacy.loss.composition import Loss, foolish
 from beam_dpsketch.privacy.mechanism import MAX_WINDOWS
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
@@ -96,7 +97,22 @@ class ReleaseTerms(Generic[Limit]):
         """What is counted aside, one number each in each release."""
         bounds = self.bounds.least
         clips = self.lost_in is LostIn.NOWHERE or bounds.signed
-        return side_counters(self.privacy.side_counters, bounds, max_cells=self.output_cells, clips=clips)
+        return side_counters(
+            self.privacy.side_counters, bounds, max_cells=self.output_cells, clips=clips, noise=self.noise
+        )
+
+    @property
+    def noise(self) -> Noise:
+        """Which noise the release has."""
+        return self.privacy.spending.noise
+
+    def with_noise(self, noise: Noise) -> ReleaseTerms[Limit]:
+        """Return the same with a noise that was decided."""
+        return dataclasses.replace(self, privacy=self.privacy.with_noise(noise))
+
+    def grid_bits(self, parameter: Fraction) -> int:
+        """Return by how many bits the grid of noise is finer than counters, given the least parameter in records."""
+        return self.noise.grid_bits(parameter, self.squared_unit)
 
     @functools.cached_property
     def lost(self) -> LostCounter | None:
@@ -107,6 +123,7 @@ class ReleaseTerms(Generic[Limit]):
             self.lost_in,
             one_record=self.unit.is_one_record,
             windows=self.window_count,
+            noise=self.noise,
         )
 
     @property
@@ -136,7 +153,11 @@ class ReleaseTerms(Generic[Limit]):
 
     @property
     def epsilon(self) -> float:
-        return Loss(self.privacy.rho, self.delta, self.is_gaussian).epsilon(self.privacy.shown_delta)
+        return self.loss.epsilon(self.privacy.shown_delta)
+
+    @property
+    def loss(self) -> Loss:
+        return self.privacy.loss(self.delta, is_gaussian=self.is_gaussian)
 
     def foolish(self, people: float | None = None) -> list[str]:
         """Return what is foolish about epsilon and delta, in words; `people` is about how many units there are."""

@@ -114,6 +114,10 @@ class Count(abc.ABC):
         """How many values a search is to find; `None` where nothing is searched."""
         return None
 
+    def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
+        """Return the terms with the noise that suits, by public settings; most kinds have Gaussian noise alone."""
+        return terms
+
     @abc.abstractmethod
     def calibrate(self, terms: DeclaredTerms) -> Calibrated:
         """Return the noise, and how keys or items are chosen; refuse terms under which that cannot work."""

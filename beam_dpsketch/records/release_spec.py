@@ -15,7 +15,7 @@ from beam_dpsketch.errors import AllAtOnce, ArgumentError
 from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.aside.lost_histogram import LostIn
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import ContributionLimit, PrivacyUnit
+from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.over_time.horizon import Horizon, WindowRows
 from beam_dpsketch.privacy.terms import DeclaredTerms, Disclosure, ReleaseTerms, RowTerms
 from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Calibrated, Count, Guess, check_types
@@ -152,17 +152,15 @@ class ReleaseSpec:
         limit = self.privacy_id  # has `max_windows` where each window is bounded alone
         return self.row_terms(is_bounded=limit is None or limit.max_windows is None)
 
-    def terms_of_each(self, *, in_windows: bool, overlapping: int = 1) -> ReleaseTerms[ContributionLimit]:
+    def terms_of_each(self, *, in_windows: bool, overlapping: int = 1) -> DeclaredTerms:
         """Return the terms of the release of each window; an element is in several if they overlap."""
         cells = len(self.public_keys) if self.public_keys else None if self.is_keyed else 1
         selection, privacy = self.count.select(self.keys, self.unit.bounds), self.privacy
         privacy = privacy if selection is None else privacy.losing(selection.delta, is_gaussian=selection.is_gaussian)
         if self.count.by_item:
             privacy = privacy.without_side_counters()  # all of rho pays for the counts of items
-        unit, window_count, period_micros = PrivacyUnit.RECORD, overlapping, 0
-        if (limit := self.privacy_id) is not None:
-            unit, window_count, period_micros = limit.promise(in_windows=in_windows)
-        return ReleaseTerms(
+        unit, window_count, period_micros = self.unit.promise(in_windows=in_windows, overlapping=overlapping)
+        terms = ReleaseTerms(
             privacy,
             self.unit.bounds,
             selection=selection,
@@ -172,6 +170,7 @@ class ReleaseSpec:
             output_cells=cells,
             lost_in=self.tells_lost_in(one_window=not in_windows),
         )
+        return self.count.decide(terms) if self.horizon is None else terms
 
     def tells_lost_in(self, *, one_window: bool, is_bounded: bool = True) -> LostIn:
         """Return which histogram tells what bounding took; on a stream, nothing sees all keys, or what windows drop."""

@@ -35,6 +35,10 @@ class Record:
     def bounds(self) -> RecordBounds:
         return RecordBounds(1, max_weight=self.max_weight, signed=self.signed)
 
+    def promise(self, *, in_windows: bool, overlapping: int = 1) -> tuple[PrivacyUnit, int, int]:
+        """Return the unit, in how many windows each record counts where they overlap, and no period."""
+        return PrivacyUnit.RECORD, overlapping, 0
+
 
 @dataclasses.dataclass(frozen=True)
 class PrivacyId:
@@ -88,7 +92,7 @@ class PrivacyId:
         windows = {} if self.max_windows is None else {"max_windows": str(self.max_windows)}
         return windows | ({"period": f"{self.period_micros / 1_000_000:g} s"} if self.period_micros else {})
 
-    def promise(self, *, in_windows: bool) -> tuple[PrivacyUnit, int, int]:
+    def promise(self, *, in_windows: bool, overlapping: int = 1) -> tuple[PrivacyUnit, int, int]:
         """Return whom a release protects, in how many windows each id counts, and how long its periods are.
 
         In windows, an id that nothing bounds over all of them is protected within each of them alone.

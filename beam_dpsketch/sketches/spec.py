@@ -31,10 +31,12 @@ class Spec:
       kind: the name of the sketch that is described.
       domain: the values that it is over; `None` where it takes any items.
       is_listed: whether it counts listed items alone, so that nothing collides.
+      takes_laplace: whether its answers know Laplace noise.
     """
 
     domain: Any
     is_listed: ClassVar[bool] = False
+    takes_laplace: ClassVar[bool] = True
 
     def describe(self) -> str:
         """Return in a few words what is counted, or the shape of a sketch that takes any items."""

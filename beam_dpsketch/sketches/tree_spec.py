@@ -66,6 +66,7 @@ class TreeSpec(Spec):
     """
 
     kind: ClassVar[str] = "quantiles"
+    takes_laplace: ClassVar[bool] = False
     domain: Domain
     levels: tuple[Level, ...]
     seed: int = 0

@@ -108,6 +108,7 @@ class PrefixSpec(Spec):
     """
 
     kind: ClassVar[str] = "top_k"
+    takes_laplace: ClassVar[bool] = False
     domain: BytesDomain
     depth: int
     width: int

@@ -41,9 +41,7 @@ class Spent:
       unit, relation, period_micros: as in `PrivacyStatement`.
       release_count: how many different releases there are.
       run_count: the runs that they are of.
-      rho: the privacy loss; exact, or rounded up by at most 2^-256 for each sum.
-      lost: the delta of chosen keys and items, exact.
-      is_gaussian: whether all of rho is that of Gaussian noise.
+      loss: what they lose; exact, or rounded up by at most 2^-256 for each sum.
       shown_delta: the smallest delta at which one of them shows its epsilon.
     """
 
@@ -52,16 +50,24 @@ class Spent:
     period_micros: int
     release_count: int
     run_count: int
-    rho: Fraction
-    lost: Fraction
-    is_gaussian: bool
+    loss: Loss
     shown_delta: float
+
+    @property
+    def rho(self) -> Fraction:
+        """ZCDP of all of it."""
+        return self.loss.rho
+
+    @property
+    def lost(self) -> Fraction:
+        """The delta of chosen keys and items."""
+        return self.loss.delta
 
     def epsilon(self, delta: float) -> float:
         """Return epsilon at a delta, rounded up; infinite where chosen keys have no less of a delta."""
         if Fraction(repr(delta)) <= self.lost:
             return math.inf
-        return Loss(self.rho, self.lost, self.is_gaussian).epsilon(delta)
+        return self.loss.epsilon(delta)
 
 
 def add_up(statements: Iterable[PrivacyStatement], unreleased: Sequence[PrivacyStatement] = ()) -> list[Spent]:
@@ -78,7 +84,7 @@ def _sum_of(found: Sequence[PrivacyStatement], nothing: set[bytes]) -> Spent:
     loss = _loss_of(_distinct(found))
     shown_delta = min(each.shown_delta for each in found)
     first, run_count = found[0], len(runs(list(ids)))
-    return Spent(first.unit, first.relation, first.period_micros, len(ids - nothing), run_count, *loss, shown_delta)
+    return Spent(first.unit, first.relation, first.period_micros, len(ids - nothing), run_count, loss, shown_delta)
 
 
 def _distinct(found: Iterable[PrivacyStatement]) -> Distinct:

@@ -14,6 +14,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.privacy.aside import lost_reading as reading
 from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.statement.showing import shown
 from beam_dpsketch.statement.side_notes import MAX_DENOMINATOR, MAX_SIGMA_SQUARED, MAX_VALUE, SideNote
 
@@ -90,12 +91,14 @@ class LostNote:
 
     Attributes:
       share: its part of rho; of a combination, the smaller one.
-      sigma_squared: the noise parameter of each count.
+      noise: which noise each count has.
+      sigma_squared: its parameter.
       counts: the noisy counts.
       kept: the weight kept in the run, without signs; `None` if the histogram is of the release, which counts its own.
     """
 
     share: Fraction
+    noise: Noise = Noise.GAUSSIAN
     sigma_squared: Fraction
     counts: tuple[int, ...]
     kept: SideNote | None = None
@@ -105,6 +108,7 @@ class LostNote:
             raise ValueError("share must be between 0 and 1")
         if not MIN_SIGMA_SQUARED <= self.sigma_squared <= MAX_SIGMA_SQUARED:
             raise ValueError("sigma_squared must be at least 1/256 and at most 2**200")
+        self.noise.check(self.sigma_squared)
         if any(each.denominator > MAX_DENOMINATOR for each in (self.share, self.sigma_squared)):
             raise ValueError("share and sigma_squared must be fractions with denominators up to 2**7000")
         if not 2 < len(self.counts) <= MAX_BINS:
@@ -120,6 +124,11 @@ class LostNote:
     def shares(self) -> Fraction:
         """The part of rho of all that is counted."""
         return self.share + (0 if self.kept is None else self.kept.share)
+
+    @property
+    def _deviation(self) -> float:
+        """The root of the parameter of the noise, with that of rounding a Gaussian to whole numbers."""
+        return math.sqrt(self.sigma_squared + (0 if self.noise is Noise.LAPLACE else _ROUNDED))
 
     @property
     def hidden_units(self) -> float:
@@ -143,7 +152,7 @@ class LostNote:
         kept = self.kept or kept
         assert kept is not None
         joint = (1 + confidence) / 2  # each of the two bounds may fail with half the probability
-        found = reading.read(np.array(self.counts), math.sqrt(self.sigma_squared + _ROUNDED), joint)
+        found = reading.read(np.array(self.counts), self._deviation, joint, self.noise)
         # Both ends of an interval fail with half of what it leaves out, and one of them counts here.
         rest, _, most = kept.interval(confidence)
         at_most = math.nan if math.isinf(found.at_most) else share(found.at_most, rest)
@@ -158,6 +167,7 @@ class LostNote:
         both = None if self.kept is None or other.kept is None else self.kept.plus(other.kept)
         return LostNote(
             share=min(self.share, other.share),
+            noise=self.noise.plus(other.noise),
             sigma_squared=self.sigma_squared + other.sigma_squared,
             counts=tuple(mine + theirs for mine, theirs in zip(*padded, strict=True)),
             kept=both,
@@ -169,6 +179,7 @@ class LostNote:
     def as_dict(self) -> dict[str, Any]:
         return {
             "counts": list(self.counts),
+            "noise": self.noise.value,
             "sigma_squared": float(self.sigma_squared),
             "share_of_rho": float(self.share),
             "kept": None if self.kept is None else self.kept.as_dict(),

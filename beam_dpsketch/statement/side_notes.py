@@ -12,7 +12,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.privacy.aside.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT
 from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
-from beam_dpsketch.privacy.noise.gaussian_bounds import noise_margin
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.statement.showing import shown
 
@@ -46,6 +46,7 @@ class SideNote:
       names: what it counts, of `NAMES`; several names are equal by definition.
       share: its part of the rho of the release; of a combination, the smaller one.
       squared_limit: K^2, the squared length of what one unit may add over all keys and windows.
+      noise: which noise it has.
       sigma_squared: the noise parameter, exact.
       value: the noisy number, in units of 2**-scale_bits.
       scale_bits: of the grid of its noise; under a norm, what that scales weights by.
@@ -54,6 +55,7 @@ class SideNote:
     names: tuple[str, ...]
     share: Fraction
     squared_limit: Fraction
+    noise: Noise = Noise.GAUSSIAN
     sigma_squared: Fraction
     value: int
     scale_bits: int
@@ -67,6 +69,7 @@ class SideNote:
             raise ValueError("squared_limit must be above 0 and at most 2**200")
         if not MIN_SIGMA_SQUARED <= self.sigma_squared <= MAX_SIGMA_SQUARED:
             raise ValueError("sigma_squared must be at least 1/256 and at most 2**200")
+        self.noise.check(self.sigma_squared)
         if any(each.denominator > MAX_DENOMINATOR for each in (self.share, self.squared_limit, self.sigma_squared)):
             raise ValueError("share, squared_limit and sigma_squared must be fractions with denominators up to 2**7000")
         _validate.whole(low=-MAX_VALUE, high=MAX_VALUE - 1, value=self.value)
@@ -78,8 +81,7 @@ class SideNote:
 
     def interval(self, confidence: float) -> Interval:
         """Return the number with bounds that hold with this confidence, over the noise."""
-        scale = 1 << self.scale_bits
-        margin = noise_margin(self.sigma_squared * scale**2, confidence) / scale
+        margin = self.noise.margin(self.sigma_squared, confidence, self.scale_bits)
         return Interval(self.estimate, self.estimate - margin, self.estimate + margin)
 
     @property
@@ -104,6 +106,7 @@ class SideNote:
             names=self.names,
             share=min(self.share, other.share),
             squared_limit=max(self.squared_limit, other.squared_limit),
+            noise=self.noise.plus(other.noise),
             sigma_squared=self.sigma_squared + other.sigma_squared,
             value=(total + MAX_VALUE) % (2 * MAX_VALUE) - MAX_VALUE,
             scale_bits=bits,
@@ -135,6 +138,7 @@ class SideNote:
         return {
             "names": list(self.names),
             "estimate": self.estimate,
+            "noise": self.noise.value,
             "sigma_squared": float(self.sigma_squared),
             "share_of_rho": float(self.share),
             "limit": math.sqrt(self.squared_limit),

@@ -14,6 +14,8 @@ from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, Pri
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.mechanism import MAX_WINDOWS, Randomness
 from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
+from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure, check_unit
 from beam_dpsketch.statement.lost_notes import Lost, LostNote, share
 from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote, RowNote
@@ -44,6 +46,9 @@ class Stated:
     norm_spend: Fraction | None = None
     delta: Fraction = Fraction(0)
     is_gaussian: bool = True
+    pure: Fraction = Fraction(0)
+    pure_rho: Fraction = Fraction(0)
+    noise: Noise = Noise.GAUSSIAN
     keys: KeyNote | GroupNote | None = None
     over_time: RowNote | AnswerNote | None = None
 
@@ -56,7 +61,15 @@ class Stated:
             raise ValueError("a release has at least one level and one release id")
         if not 0 <= self.delta <= 1 or (self.keys is not None and not self.delta):
             raise ValueError("delta must be between 0 and 1, and above 0 where keys are chosen")
-        parts = (self.rho, self.norm_spend or Fraction(1), self.delta, *self.sigma_squared_per_level)
+        self._check_pure()
+        parts = (
+            self.rho,
+            self.norm_spend or Fraction(1),
+            self.delta,
+            self.pure,
+            self.pure_rho,
+            *self.sigma_squared_per_level,
+        )
         if any(value.denominator > _MAX_DENOMINATOR for value in parts):
             raise ValueError(
                 "rho, norm_spend and sigma_squared_per_level must be fractions with denominators up to 2**7000"
@@ -73,6 +86,16 @@ class Stated:
         object.__setattr__(self, "shown_delta", float(self.shown_delta))
         check_unit(self.unit, self.bounds, self.period_micros)
         self._check_parts()
+
+    def _check_pure(self) -> None:
+        """Refuse pure parts that do not go with the rest."""
+        if not 0 <= self.pure <= _MAX_RHO or not 0 <= self.pure_rho <= self.rho:
+            raise ValueError("pure must be 0 or above, and pure_rho between 0 and rho")
+        if bool(self.pure) is not bool(self.pure_rho):
+            raise ValueError("pure and pure_rho must both be 0, or none")
+        if self.noise is not Noise.GAUSSIAN and not self.pure:
+            raise ValueError("noise must be a Gaussian where nothing is pure")
+        self.noise.check(*self.sigma_squared_per_level)
 
     def _check_parts(self) -> None:
         """Refuse parts of rho, and notes, that do not suit the bounds."""
@@ -94,7 +117,7 @@ class Stated:
 
     @property
     def loss(self) -> Loss:
-        return Loss(self.rho, self.delta, self.is_gaussian)
+        return Loss(self.rho, self.delta, self.is_gaussian, self.pure, self.pure_rho)
 
     @property
     def sketch_share(self) -> Fraction:
@@ -147,6 +170,16 @@ class Stated:
     def sigma_squared(self) -> Fraction:
         """The noise parameter of a flat sketch; with several levels, the largest."""
         return max(self.sigma_squared_per_level)
+
+    def margin(self, confidence: float) -> float:
+        """Return how far noise moves a counter of a flat sketch, to each side, with this confidence at most."""
+        bits = max(self.weight_bits, self.noise.grid_bits(self.sigma_squared))
+        return self.noise.margin(self.sigma_squared, confidence, bits)
+
+    @property
+    def weight_bits(self) -> int:
+        """Weights are whole numbers of 2**-weight_bits of a record."""
+        return SCALE_BITS if self.bounds.has_norm else 0
 
     def epsilon(self, delta: float) -> float:
         """Return the epsilon for which the release is (epsilon, delta)-DP, rounded up, at a delta above its own.

@@ -32,8 +32,9 @@ class PrivacyStatement(Stated):
     a delta, delta-approximate rho-zCDP.
 
     Attributes:
-      rho: the privacy loss, exact.
-      sigma_squared_per_level: the noise parameter of each level's counters, exact; one for a flat sketch.
+      rho: the privacy loss as zCDP, exact; epsilon^2 / 2 where noise is Laplace.
+      sigma_squared_per_level: the noise parameter of each level's counters, exact; one for a flat sketch. It is sigma^2
+        of a Gaussian, and 2 scale^2 of a Laplace.
       relation: the relation between neighbouring inputs.
       unit: whose presence is hidden.
       bounds: what one unit could contribute; more was dropped, or scaled down, before the sketch.
@@ -49,7 +50,11 @@ class PrivacyStatement(Stated):
       norm_spend: the part of rho that chose `max_norm`, of a combination the smaller one; `None` if that was given.
       delta: the probability that one unit alone brings keys into the release, exact; 0 without `KeySelection`. Of
         grouped counts, that it brings items in.
-      is_gaussian: whether all of rho is that of Gaussian noise: not where `method="table"` chose keys.
+      is_gaussian: whether all of rho that is not of pure parts is that of Gaussian noise: not where `method="table"`
+        chose keys.
+      pure: the sum of the epsilons of parts that need no delta, as of Laplace noise; 0 without.
+      pure_rho: the part of rho that is theirs.
+      noise: which noise counters have.
       keys: how its keys, or items, were chosen; `None` if the data do not choose them, and of a combination of
         different choices.
       over_time: which row over time it is, or which rows an answer was made of. `None` elsewhere, and of a combination
@@ -71,7 +76,7 @@ class PrivacyStatement(Stated):
     ) -> PrivacyStatement:
         """Return the statement of one release under these terms; what the terms do not say is given."""
         return cls(
-            rho=terms.privacy.rho,
+            **terms.loss._asdict(),
             relation=terms.privacy.relation,
             shown_delta=terms.privacy.shown_delta,
             unit=terms.unit,
@@ -80,8 +85,7 @@ class PrivacyStatement(Stated):
             disclosed=terms.disclosed,
             period_micros=terms.period_micros,
             norm_spend=terms.norm_spend,
-            delta=terms.delta,
-            is_gaussian=terms.is_gaussian,
+            noise=terms.noise,
             sigma_squared_per_level=sigma_squared_per_level,
             randomness=randomness,
             release_ids=(release_id,),
@@ -131,6 +135,7 @@ class PrivacyStatement(Stated):
         return dataclasses.replace(
             self,
             **loss._asdict(),
+            noise=self.noise.plus(other.noise),
             sigma_squared_per_level=tuple(mine + theirs for mine, theirs in levels),
             bounds=self.bounds.union(other.bounds),
             window_count=max(self.window_count, other.window_count),
@@ -165,6 +170,8 @@ class PrivacyStatement(Stated):
             "norm_spend": float(self.norm_spend or 0),
             "keys_delta": _rounded_up(self.delta),
             "is_gaussian": self.is_gaussian,
+            "pure_epsilon": _rounded_up(self.pure),
+            "noise": self.noise.value,
             "keys": None if self.keys is None else self.keys.as_dict(),
             "over_time": None if self.over_time is None else str(self.over_time),
             "release_ids": [release_id.hex() for release_id in self.release_ids],
@@ -173,7 +180,8 @@ class PrivacyStatement(Stated):
     def to_dp_event(self, *, ignore_delta: bool = False) -> Any:
         """Return the loss as an event of `dp_accounting`, for an accountant; needs the dp-accounting package.
 
-        It is a `GaussianDpEvent`; a `ZCDpEvent` where not all noise is Gaussian.
+        It is a `GaussianDpEvent`; of Laplace noise the `RandomizedResponseDpEvent` that every mechanism of this epsilon
+        is a post-processing of; a `ZCDpEvent` elsewhere.
 
         Args:
           ignore_delta: whether to leave out `delta`, which that package has no event for: add it to the delta that the
@@ -191,14 +199,17 @@ class PrivacyStatement(Stated):
         except ImportError as error:
             raise ImportError("to_dp_event() needs the package dp-accounting: pip install dp-accounting") from error
         rho = _rounded_up(self.rho)
-        if not self.is_gaussian:
+        if self.loss.is_pure and len(self.release_ids) == 1:
+            return dp_accounting.RandomizedResponseDpEvent(2 / (math.exp(_rounded_up(self.pure)) + 1) * _BELOW, 2)
+        if self.pure or not self.is_gaussian:
             return dp_accounting.ZCDpEvent(rho=rho)
-        return dp_accounting.GaussianDpEvent((1 - 2.0**-50) / math.sqrt(2 * rho))
+        return dp_accounting.GaussianDpEvent(_BELOW / math.sqrt(2 * rho))
 
     @property
     def shown_loss(self) -> str:
-        """rho, and delta unless it is 0, in a few digits, rounded up."""
-        shown = {"rho": self.rho, **({"delta": self.delta} if self.delta else {})}
+        """rho, or a pure epsilon, and delta unless it is 0, in a few digits, rounded up."""
+        loss = {"epsilon": self.pure} if self.loss.is_pure else {"rho": self.rho}
+        shown = {**loss, **({"delta": self.delta} if self.delta else {})}
         return ", ".join(f"{name}={round_up(value, 6):g}" for name, value in shown.items())
 
     def __str__(self) -> str:
@@ -209,6 +220,9 @@ class PrivacyStatement(Stated):
 
     def _repr_html_(self) -> str:
         return html_table(statement_text.facts(self).items(), caption="PrivacyStatement")
+
+
+_BELOW = 1 - 2.0**-50  # so that floats stay on the safe side
 
 
 def _rounded_up(value: Fraction) -> float:

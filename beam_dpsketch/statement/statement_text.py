@@ -9,7 +9,8 @@ from typing import Any
 from beam_dpsketch._showing import round_up
 from beam_dpsketch.privacy.aside.side_counters import UNITS
 from beam_dpsketch.privacy.contributions import NeighboringRelation
-from beam_dpsketch.privacy.mechanism import Randomness, change_factor
+from beam_dpsketch.privacy.mechanism import Randomness, Spending, one_count
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.stated import Stated
 
@@ -22,7 +23,8 @@ _DISCLOSED = {Disclosure.KEYS: "which keys have data", Disclosure.WINDOWS: "whic
 
 def facts(statement: Stated) -> dict[str, str]:
     """List the facts of a statement, by heading. Losses are rounded up."""
-    sigmas = sorted({math.sqrt(value) for value in statement.sigma_squared_per_level})
+    scale = math.sqrt(2) if statement.noise is Noise.LAPLACE else 1.0
+    sigmas = sorted({math.sqrt(value) / scale for value in statement.sigma_squared_per_level})
     noise = " to ".join(f"{sigma:.6g}" for sigma in (sigmas[0], sigmas[-1])[: len(sigmas)])
     source = "" if statement.randomness is Randomness.SYSTEM else f", from {statement.randomness.value}"
     bounds = statement.bounds.words(statement.unit, statement.window_count, statement.period_micros)
@@ -49,8 +51,17 @@ def disclosed(what: Disclosure) -> list[str]:
 
 
 def _loss(statement: Stated) -> str:
+    if statement.loss.is_pure:
+        pure = f"{round_up(statement.pure, 6):g}"
+        if not statement.delta:
+            return f"epsilon = {pure}, pure: epsilon-DP by Laplace noise, which needs no delta."
+        return (
+            f"(epsilon, delta)-DP by Laplace noise, with epsilon = {pure} at delta = {round_up(statement.delta, 6):g}."
+        )
     rho, delta = f"{round_up(statement.rho, 6):g}", f"{round_up(statement.shown_delta, 6):g}"
-    noise = " of Gaussian noise" if statement.is_gaussian else ""
+    noise = " of Gaussian noise" if statement.is_gaussian and not statement.pure else ""
+    if statement.pure:
+        noise = f", in which parts with a pure epsilon of {round_up(statement.pure, 6):g} are"
     if not statement.delta:
         epsilon = round_up(statement.shown_epsilon, 4)
         return f"rho = {rho} zCDP{noise}, so (epsilon, delta)-DP with epsilon = {epsilon:g} at delta = {delta}."
@@ -66,7 +77,8 @@ def _noise(statement: Stated, sigma: str) -> str:
     if statement.over_time is not None:
         return statement.over_time.noise(sigma)
     count = len(statement.release_ids)
-    return f"a discrete Gaussian with sigma = {sigma} on each counter, drawn once in {count} release(s)"
+    name = "scale" if statement.noise is Noise.LAPLACE else "sigma"
+    return f"{statement.noise.value} with {name} = {sigma} on each counter, drawn once in {count} release(s)"
 
 
 def _keys(statement: Stated) -> dict[str, str]:
@@ -96,7 +108,9 @@ def _choice(statement: Stated) -> str:
         return ""
     if len(statement.release_ids) > 1:
         return "; max_norm was chosen from noisy histograms of how long units are"
-    variance = change_factor(statement.relation) / (2 * statement.rho * statement.norm_spend)
+    loss = statement.pure if statement.noise is Noise.LAPLACE else None
+    change = one_count(statement.relation)
+    variance = Spending(statement.rho, loss).parameter(change, share=statement.norm_spend)
     return (
         "; max_norm was chosen from a histogram of how long units are, with noise of sigma = "
         f"{math.sqrt(variance):.4g} on each count"
@@ -137,7 +151,7 @@ def _parts(statement: Stated) -> dict[str, str]:
     ]
     if (lost := statement.lost) is not None:
         parts.append(f"{_part(lost.shares)} for {lost}")
-    return {"Parts of rho": f"{', '.join(parts)}."}
+    return {f"Parts of {'epsilon' if statement.loss.is_pure else 'rho'}": f"{', '.join(parts)}."}
 
 
 def _part(share: Fraction) -> str:

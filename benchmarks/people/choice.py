@@ -24,6 +24,7 @@ from beam_dpsketch import (
     ReleaseTerms,
 )
 from beam_dpsketch.engine.keys import sketch_share
+from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.noise.drawing import add_noise
 from beam_dpsketch.privacy.norm.choice import choose
 from benchmarks.people.bounded import DELTA, SKETCH
@@ -89,9 +90,9 @@ def errors_of_norms(
 
 def chosen_norms(judge: Judge, lengths: np.ndarray, auto: AutoNorm, setting: Setting, draws: int) -> list[Fraction]:
     """Return norms chosen for the same people with new noise each time."""
-    noise = auto.sigma_squared(setting.rho, setting.relation)
+    noise = auto.parameter(Spending(setting.rho), setting.relation)
     wanted = judge.units_to_scale(auto, setting.relation, setting.rest(auto))
-    return [choose(add_noise(lengths, noise), sigma_squared=noise, scaled_units=wanted) for _ in range(draws)]
+    return [choose(add_noise(lengths, noise), parameter=noise, scaled_units=wanted) for _ in range(draws)]
 
 
 def measure(

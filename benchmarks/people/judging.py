@@ -24,6 +24,7 @@ from beam_dpsketch import (
 from beam_dpsketch.answers.tree.heavy_hitters import ReleasedTree
 from beam_dpsketch.estimators.row_mean import noise_margin
 from beam_dpsketch.estimators.tree.levels import median_variance
+from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.choice import units_to_scale
 from beam_dpsketch.records.bounding.norm_rule import NormRule
@@ -83,7 +84,8 @@ class Judge(ABC):
             cells_per_item=table.cells_per_item,
             has_signs=table.has_signs,
             relation=relation,
-            rho=rho,
+            spending=Spending(rho),
+            share=Fraction(1),
             reading=reading,
             output_cells=self.sketches,
         )

@@ -106,7 +106,7 @@ def test_noise_alone_and_near_ends_are_hardly_ever_told(monkeypatch: pytest.Monk
 
 
 def test_answers_that_all_may_be_0_ask_whether_the_question_is_right() -> None:
-    released = counted(SketchSpec(), ["Oslo"] * 2000 + ["Rome"] * 1000, draw=b"1")
+    released = counted(SketchSpec(), ["Oslo"] * 2000 + ["Rome"] * 1000, draw=b"6")
     for wrong in (released.top_k(2, [1, 2]), released.interval([1, 2]), released.interval(range(3000))):
         assert codes(wrong.notes) == "within_noise"
         assert "are they asked with the type" in repr(wrong)

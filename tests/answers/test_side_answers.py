@@ -39,6 +39,7 @@ from beam_dpsketch.answers.notes import codes
 from beam_dpsketch.engine.noising import release_part
 from beam_dpsketch.privacy.aside import lost_reading as reading
 from beam_dpsketch.privacy.aside.lost_reading import LostWeight
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.side_notes import SideNote
@@ -164,7 +165,7 @@ def found_in_histograms(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A histogram always shows a loss of at least 80, about 100, and at most 300; these were the confidences."""
     asked: list[float] = []
 
-    def read(counts: np.ndarray, sigma: float, confidence: float) -> LostWeight:
+    def read(counts: np.ndarray, sigma: float, confidence: float, noise: Noise) -> LostWeight:
         asked.append(confidence)
         return LostWeight(80, 100, 300)
 

@@ -112,7 +112,7 @@ def test_options_mean_settings(line: str, settings: str) -> None:
         ("", "--kind is missing: one of frequencies"),
         (SPEND, "--kind is missing: one of frequencies, quantiles, top_k; a file of settings has it too, --config"),
         (f"{COUNT} {PEOPLE}", "--epsilon and --delta are missing, or --rho"),
-        (f"{COUNT} --epsilon 1 {PEOPLE}", "--delta is missing next to --epsilon"),
+        (f"{COUNT} --epsilon 1 {PEOPLE}", "--max-norm: must limit the total weight of a unit where noise is Laplace"),
         (
             f"{COUNT} {SPEND}",
             "--privacy-id is missing: the column that says whose a record is; or take --unit record; --max-norm is",

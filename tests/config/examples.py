@@ -25,7 +25,9 @@ BLOCKS: list[tuple[Callable[[Any], Any], Any]] = [
     (config.read_unit, {**UNIT, "max_windows": 7, "period": "7d"}),
     (config.read_unit, {"privacy_id": "device", "norm": "auto"}),
     (config.read_norm, {"max_norm": 3, "max_weight": 5, "max_per_item": 1, "signed": True, "resource_limit": 99}),
-    (config.read_norm, {"max_norm": "5/2", "max_keys": 4}),
+    (config.read_norm, {"max_norm": "5/2", "max_keys": 4, "order": 1}),
+    (config.read_privacy, {"epsilon": 2}),
+    (config.read_privacy, {"epsilon": 2, "delta": 1e-7, "noise": "gaussian"}),
     (config.read_norm, "auto"),
     (
         config.read_norm,
@@ -37,6 +39,7 @@ BLOCKS: list[tuple[Callable[[Any], Any], Any]] = [
                 "max_per_item": 2,
                 "signed": True,
                 "resource_limit": 9,
+                "order": 1,
             }
         },
     ),

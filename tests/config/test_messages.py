@@ -57,8 +57,8 @@ def test_what_is_missing_is_named(name: str) -> None:
 
 
 def test_the_path_of_the_caller_comes_first() -> None:
-    with pytest.raises(ConfigError, match=r"^releases\[3\]\.privacy\.delta: is missing"):
-        read_release(release("frequencies", privacy={"epsilon": 1}), "releases[3]")
+    with pytest.raises(ConfigError, match=r"^releases\[3\]\.privacy\.epsilon: must be finite and greater than 0"):
+        read_release(release("frequencies", privacy={"epsilon": 0}), "releases[3]")
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from beam_dpsketch.engine.noising import draw_lost, release_part
 from beam_dpsketch.privacy.aside.lost_histogram import LostIn
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.noise import discrete_gaussian
+from beam_dpsketch.privacy.noise import discrete_gaussian, discrete_laplace
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.sketches.trees import PrefixSpec
@@ -221,33 +221,35 @@ def test_whatever_changes_what_a_run_lost_has_unrelated_noise():
 
 def test_what_a_keyed_run_lost_never_changes():
     assert lost_of_run(**RUN)[0] == [
-        *(
-            73,
-            35,
-            20,
-            14,
-            16,
-            -131,
-            -68,
-            -166,
-            -102,
-            80,
-            -69,
-            44,
-            -157,
-            67,
-            17,
-            -148,
-            61,
-            134,
-            67,
-            -16,
-            -38,
-            -15,
-            40,
-            77,
-        ),
-        *(34, 24, 11, -94, 4832),
+        -71,
+        7,
+        77,
+        88,
+        -6,
+        95,
+        -17,
+        -112,
+        26,
+        -108,
+        -57,
+        -73,
+        40,
+        -59,
+        -92,
+        -32,
+        145,
+        -59,
+        -42,
+        122,
+        -20,
+        -37,
+        107,
+        -11,
+        -87,
+        -19,
+        32,
+        -44,
+        4312,
     ]
 
 
@@ -286,18 +288,20 @@ def test_keyed_noise_is_the_discrete_gaussian_without_correlations():
 
 
 def golden():
-    """Noises of a fixed secret, by sigma^2."""
+    """Noises of a fixed secret, by sigma^2 of a Gaussian, and by the scale of a Laplace."""
+    cases = [
+        *((discrete_gaussian, each, each) for each in ("1/4", "1", "7/3", "100", "1000003/7", "1000000000000", 2**90)),
+        *((discrete_laplace, each, f"laplace {each}") for each in ("1/20", "1/2", "7/3", "100", "1000003/7", 2**45)),
+    ]
     return {
-        str(value): discrete_gaussian.sample(
-            8, Fraction(value), random_bytes=KEYED.random_bytes(f"golden {value}".encode())
-        ).tolist()
-        for value in ("1/4", "1", "7/3", "100", "1000003/7", "1000000000000", str(2**90))
+        str(name): law.sample(8, Fraction(value), random_bytes=KEYED.random_bytes(f"golden {name}".encode())).tolist()
+        for law, value, name in cases
     }
 
 
 def test_the_noise_of_a_version_never_changes():
     """Where this fails, replays on workers of two package versions would differ: raise `NOISE_VERSION`."""
-    assert noising.NOISE_VERSION == 7
+    assert noising.NOISE_VERSION == 8
     assert golden() == json.loads(GOLDEN.read_text())
 
 
@@ -305,6 +309,12 @@ def test_a_keyed_release_never_changes():
     raw = CountSketch(SketchSpec(depth=2, width=4)).accumulate(["a", "b"])
     released = release(raw, ReleaseTerms(PRIVACY), randomness=KeyedRandomness(SECRET, b"golden"))
     assert released.to_bytes().hex() == (GOLDEN.parent / "keyed_release.hex").read_text().strip()
+
+
+def test_a_keyed_release_with_laplace_noise_never_changes():
+    raw = CountSketch(SketchSpec(depth=2, width=4)).accumulate(["a", "b"])
+    released = release(raw, ReleaseTerms(PrivacySpec(epsilon=1)), randomness=KeyedRandomness(SECRET, b"golden"))
+    assert released.to_bytes().hex() == (GOLDEN.parent / "keyed_laplace_release.hex").read_text().strip()
 
 
 def test_a_keyed_release_with_side_counters_never_changes():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -32,6 +31,7 @@ from beam_dpsketch.privacy.aside.lost_histogram import LostIn
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.noise.drawing import add_whole_noise
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.choice import bin_count, choose
 from beam_dpsketch.privacy.terms import Disclosure
@@ -99,7 +99,7 @@ def alarms(relation: Any, spend: Fraction) -> list[int]:
 
     def norm_of(count: int) -> Fraction:
         noisy = np.append(exact[:-1], count)
-        return choose(noisy, sigma_squared=sigma_squared, scaled_units=reached)
+        return choose(noisy, parameter=sigma_squared, scaled_units=reached)
 
     drawn = [
         choose_norm(exact, SPEC, terms, KeyedRandomness(SECRET, number.to_bytes(4, "little")))
@@ -295,7 +295,7 @@ def test_a_keyed_norm_never_changes() -> None:
     assert norms == GOLDEN
 
 
-GOLDEN = [Fraction(32372786493, 16), Fraction(16274283761, 8), Fraction(16274283761, 8)]
+GOLDEN = [Fraction(32372786493, 16), Fraction(32372786493, 16), Fraction(16274283761, 8)]
 
 
 # The settings of the choice.
@@ -334,7 +334,7 @@ def test_what_the_sketch_and_its_part_of_rho_are_decides_how_many_are_scaled(
     assert abs(float(found.scaled_units) / expected - 1) < 0.02
     nine = calibrate_choice(spec, dataclasses.replace(terms, output_cells=9))
     assert abs(nine.scaled_units / found.scaled_units - 3) < Fraction(1, 1000)
-    assert found.sigma_squared == nine.sigma_squared == (1 if relation is ADD_OR_REMOVE_ONE else 2) / (2 * RHO / 10)
+    assert found.parameter == nine.parameter == (1 if relation is ADD_OR_REMOVE_ONE else 2) / (2 * RHO / 10)
 
 
 def test_the_norm_is_in_the_bin_of_most_units_on_the_grid() -> None:
@@ -351,7 +351,7 @@ def test_the_default_noise_is_that_of_the_system(monkeypatch: pytest.MonkeyPatch
     assert unrelated(noise(monkeypatch, keyed=None), noise(monkeypatch, keyed=None))
     sources: list[Any] = []
 
-    def spy(exact: np.ndarray, sigma_squared: Fraction, *, random_bytes: Callable[[int], bytes]) -> np.ndarray:
+    def spy(exact: np.ndarray, parameter: Fraction, *, noise: Noise, random_bytes: Any) -> np.ndarray:
         sources.append(random_bytes)
         return exact
 

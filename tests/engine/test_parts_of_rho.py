@@ -40,6 +40,7 @@ from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy.aside.lost_histogram import LostCounter, LostIn
 from beam_dpsketch.privacy.aside.side_counters import SideCounter, SideCounters
 from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch.privacy.mechanism import Sensitivity, Spending
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism, matrix_rows
@@ -226,7 +227,7 @@ def check(setting: Setting) -> None:
     parts = []
     if isinstance(setting.bounds, AutoNorm):
         counts = 1 if relation is ADD_OR_REMOVE_ONE else 2  # of the histogram, that one unit changes by 1
-        parts = [counts / (2 * setting.bounds.sigma_squared(rho, relation))]
+        parts = [counts / (2 * setting.bounds.parameter(Spending(rho), relation))]
         assert parts == [rho * setting.bounds.spend], "the choice has another part"
         before, terms = terms, terms.with_norm(setting.chosen)
         assert terms.share_left == before.share_left, "the choice changes the part of the sketch"
@@ -376,9 +377,7 @@ def share_left(share: Callable[..., Fraction]) -> Fault:
 
 def sigma_squared_of(changed: Callable[[SideCounter], SideCounter]) -> Fault:
     return laws.around(
-        SideCounter,
-        "sigma_squared",
-        lambda exact, counter, *terms, **settings: exact(changed(counter), *terms, **settings),
+        SideCounter, "parameter", lambda exact, counter, *terms, **settings: exact(changed(counter), *terms, **settings)
     )
 
 
@@ -435,20 +434,20 @@ FAULTS = {
     "signs forgotten": sigma_squared_of(lambda counter: counter._replace(signed=False)),
     "windows forgotten": laws.around(
         SideCounter,
-        "squared_sensitivity",
+        "sensitivity",
         lambda exact, counter, relation, **settings: exact(counter, relation, **settings | {"reach": 1}),
     ),
     "adding for replacing": laws.put(
-        SideCounter, "squared_sensitivity", lambda counter, relation, *, reach=1: counter.squared_limit * reach
+        SideCounter, "sensitivity", lambda counter, relation, *, reach=1: Sensitivity(counter.squared_limit * reach)
     ),
     "limits of more cells than there are": laws.around(
         terms_module,
         "side_counters",
-        lambda exact, shares, bounds, *, max_cells, clips: exact(shares, bounds, clips=clips),
+        lambda exact, shares, bounds, *, max_cells, clips, noise: exact(shares, bounds, clips=clips),
     ),
     "tables without their shares": laws.put(calibration, "raw_type", lambda spec: Whole(raw_type(spec))),
     "the choice with all of rho": laws.around(
-        AutoNorm, "sigma_squared", lambda exact, auto, rho, relation: exact(auto, rho, relation) * auto.spend
+        AutoNorm, "parameter", lambda exact, auto, spent, relation: exact(auto, spent, relation) * auto.spend
     ),
     "the choice forgotten afterwards": laws.around(ReleaseTerms, "with_norm", with_half_of_the_terms),
 }

@@ -39,6 +39,7 @@ from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
 from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.loss.composition import Loss
+from beam_dpsketch.privacy.mechanism import Sensitivity
 from beam_dpsketch.privacy.over_time.horizon import MECHANISMS
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.statement import accounting
@@ -285,9 +286,9 @@ def test_keys_over_time_lose_no_more_than_is_said(relation: NeighboringRelation,
 # Faults
 
 
-def removals_cost_replacements(counter: SideCounter, relation: NeighboringRelation, *, reach: Any = 1) -> Fraction:
+def removals_cost_replacements(counter: SideCounter, relation: NeighboringRelation, *, reach: Any = 1) -> Sensitivity:
     """Noise for a replacement in the same number."""
-    return counter.squared_limit * reach * (4 if counter.signed and relation is REPLACE_ONE else 1)
+    return Sensitivity(counter.squared_limit * reach * (4 if counter.signed and relation is REPLACE_ONE else 1))
 
 
 ID = functools.partial(PrivacyId, "user")
@@ -300,7 +301,7 @@ SLIDING = Setting("count_min", Record(), Layout(120, 60))
 ROWS = Setting("count_min", ID(RecordBounds(1), max_windows=2), Layout(horizon=Horizon(0, 60, 4)))
 SIGNS = Setting("count_sketch", Record(), Layout())
 LOSES, A_RUN, A_REMOVAL = "a combination loses more than it says", "a run loses more", "a removal loses more than half"
-REMOVALS = laws.put(SideCounter, "squared_sensitivity", removals_cost_replacements)
+REMOVALS = laws.put(SideCounter, "sensitivity", removals_cost_replacements)
 WINDOWS_FORGOTTEN = laws.put(ReleaseTerms, "reach", Fraction(1))
 LOST_IS_FREE = laws.put(LostCounter, "shares", Fraction(0))
 LOST_IN_ONE_WINDOW = laws.around(

@@ -5,6 +5,7 @@ python -m tests.helpers.golden
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import hashlib
 import pathlib
@@ -35,6 +36,7 @@ from beam_dpsketch import (
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.sketches.grouped_items import GroupedItems
@@ -126,7 +128,44 @@ def good() -> dict[str, ReleasedSketch]:
                 share=Fraction(1, 10),
             ),
         ),
+        **_laplace(),
         **_trees(),
+    }
+
+
+def _laplace() -> dict[str, ReleasedSketch]:
+    """Releases with Laplace noise: pure, with a delta, and together with a Gaussian."""
+    pure = {"pure": Fraction(2), "pure_rho": Fraction(2), "rho": Fraction(2), "noise": Noise.LAPLACE}
+    listed = {"sigma_squared_per_level": (Fraction(1, 2),), "unit": PrivacyUnit.RECORD, "bounds": RecordBounds(1)}
+    of_records = by_hand.note(("units", "records", "weight"), Fraction(1, 100), Fraction(1), Fraction(5000), -7)
+    people = NormBound(Fraction(5, 2), order=1)
+    note = {"delta": Fraction(1, 10**8), "keys": GroupNote(max_items=7, threshold=12, most=15)}
+    spec = SketchSpec(depth=1, width=3)
+    laplace = by_hand.released(
+        CountSketch,
+        spec,
+        [[96, -3, 7]],
+        **pure,
+        sigma_squared_per_level=(Fraction(8),),
+        bounds=people,
+        release_ids=(bytes(48),),
+        scale_bits=16,
+    )
+    return {
+        "listed_items_laplace": ReleasedListedItems(
+            ListedItems(["Oslo", "Rome"]),
+            np.array([300, -1]),
+            by_hand.statement(**pure, **listed, side=(dataclasses.replace(of_records, noise=Noise.LAPLACE),)),
+        ),
+        "count_sketch_laplace": laplace,
+        "count_sketch_both": laplace.combine(by_hand.released(CountSketch, spec, [[5, 6, 7]], bounds=people)),
+        "groups_laplace": ReleasedCounts(
+            GroupedItems.of(IntegerDomain(-5, 10), [(15).to_bytes(8, "big")]),
+            np.array([99]),
+            by_hand.statement(
+                **pure, **note, sigma_squared_per_level=(Fraction(98),), bounds=RecordBounds(2, max_keys=7)
+            ),
+        ),
     }
 
 
@@ -266,10 +305,10 @@ def bad() -> dict[str, bytes]:
         return sealed(body.replace(old, new))
 
     norm = good()["count_sketch_norm_parts"].to_bytes()[:-DIGEST_BYTES]
-    # 5/2, max_weight 1, max_per_item 1, unsigned, without resource_limit, max_keys, norm_spend, side notes, lost,
-    # delta, Gaussian, without keys and over_time, then scale_bits 5 and counters of 4 bytes.
-    end = b"\x01\x00\x05\x01\x00\x02" + b"\x01\x00\x00\x00" + b"\x01\x01\x00\x00\x00" + bytes(8) + b"\x01\x00\x00"
-    end += b"\x05\x02"
+    # 5/2, max_weight 1, max_per_item 1, unsigned, without resource_limit, max_keys; order 2; without norm_spend, side
+    # notes, lost, delta; Gaussian, nothing pure, noise 0, without keys and over_time; scale_bits 5, 4 bytes each.
+    end = b"\x01\x00\x05\x01\x00\x02" + b"\x01\x00\x00\x00" + b"\x01\x01\x00\x00\x00" + bytes(3) + b"\x02" + bytes(5)
+    end += b"\x01" + bytes(3) + b"\x00\x00" + b"\x05\x02"
     assert norm.count(end) == 1
 
     def other_norm(place: int, new: bytes) -> bytes:
@@ -340,6 +379,7 @@ def _bad_sides() -> dict[str, bytes]:
         "names": b"\x03\x00\x00\x01\x02",  # units, records, weight
         "share": b"\x01\x00\x01\x01\x00\x32",  # 1/50
         "limit": b"\x01\x00\x01\x01\x00\x01",  # 1
+        "law": b"\x00",
         "noise": b"\x01\x00\x32\x01\x00\x01",  # 50
         "value": (-42).to_bytes(8, "little", signed=True),
         "scale": b"\x00",
@@ -356,6 +396,7 @@ def _bad_sides() -> dict[str, bytes]:
         "bad_side_cut": other(scale=b""),
         "bad_side_denominator": other(noise=long + b"\x01" * 999 + b"\x02" + long + b"\x01" * 1000),
         "bad_side_half_a_spend": other(spend=b"\x02"),
+        "bad_side_law": other(law=b"\x03"),
         "bad_side_limit_zero": other(limit=b"\x00\x00\x01\x00\x01"),
         "bad_side_more_notes": other(notes=b"\xff\xff"),
         "bad_side_name": other(names=b"\x03\x00\x00\x01\x05"),
@@ -379,6 +420,7 @@ def _bad_lost() -> dict[str, bytes]:
     parts = {
         "there": b"\x01",
         "share": b"\x01\x00\x01\x01\x00\x32",  # 1/50
+        "law": b"\x00",
         "noise": b"\x02\x00\x37\x02\x01\x00\x02",  # 567/2
         "bins": b"\x03\x00",
         "counts": b"".join(each.to_bytes(8, "little", signed=True) for each in (17, -3, 1 << 40)),
@@ -395,6 +437,7 @@ def _bad_lost() -> dict[str, bytes]:
         "bad_lost_half_a_note": other(there=b"\x02"),
         "bad_lost_few_bins": other(bins=b"\x02\x00", counts=parts["counts"][:16]),
         "bad_lost_many_bins": other(bins=b"\x41\x00", counts=bytes(8 * 65)),
+        "bad_lost_law": other(law=b"\x03"),
         "bad_lost_noise": other(noise=b"\x01\x00\x01\x02\x00\x01\x01"),
         "bad_lost_share_of_all": other(share=b"\x01\x00\x01\x01\x00\x01"),
     }
@@ -406,6 +449,8 @@ def _bad_keys() -> dict[str, bytes]:
     parts = {
         "delta": b"\x01\x01\x00\x01\x03\x00" + (1_000_000).to_bytes(3, "little"),
         "gaussian": b"\x01",
+        "pure": b"\x00\x00",
+        "law": b"\x00",
         "note": b"\x01",
         "method": b"\x00",
         "max_keys": (16).to_bytes(4, "little"),
@@ -426,6 +471,8 @@ def _bad_keys() -> dict[str, bytes]:
         "bad_keys_without_delta": other(delta=b"\x00"),
         "bad_keys_delta_above_1": other(delta=b"\x01\x01\x00\x02\x01\x00\x01"),
         "bad_keys_delta_zero": other(delta=b"\x01\x00\x00\x01\x00\x01"),
+        "bad_keys_law_without_pure": other(law=b"\x01"),
+        "bad_keys_pure_without_rho": other(pure=b"\x01\x01\x00\x01\x01\x00\x04\x00"),
         "bad_keys_half_gaussian": other(gaussian=b"\x02"),
         "bad_keys_half_a_note": other(note=b"\x02"),
         "bad_keys_method": other(method=b"\x02"),

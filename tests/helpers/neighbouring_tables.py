@@ -54,6 +54,8 @@ TOO_HEAVY, ITEMS = 9, 64
 RELATIONS = (ADD_OR_REMOVE_ONE, REPLACE_ONE)
 DELTA = Fraction(1, 10**8)
 RHOS = (Fraction(1, 1000), Fraction(1, 300), Fraction(1, 20))
+EPSILONS = (Fraction(1, 50), Fraction(1, 7), Fraction(1))
+NOISES = ("gaussian", "laplace")
 
 BOUNDS: dict[str, Any] = {
     "record": Record(),
@@ -71,6 +73,10 @@ BOUNDS: dict[str, Any] = {
     "norm, per item": NormBound(3, max_per_item=2),
     "norm, per item, signed": NormBound(6, max_weight=4, max_per_item=5, signed=True),
     "norm, few items": NormBound(4, resource_limit=2),
+    "total": NormBound(Fraction(5, 2), order=1),
+    "total, signed": NormBound(6, max_weight=4, signed=True, order=1),
+    "total, per item": NormBound(3, max_per_item=2, order=1),
+    "chosen total": AutoNorm(order=1),
     "chosen norm": AutoNorm(),
     "chosen norm, weights": AutoNorm(max_weight=4),
     "chosen norm, signed": AutoNorm(max_weight=4, signed=True),
@@ -116,6 +122,7 @@ COUNTS: dict[str, Callable[[random.Random], Any]] = {
     "top_k": _top_k,
     "groups": lambda rng: GroupedCounts(TextDomain(2), 3, Groups(DELTA)),
 }
+WITH_LAPLACE = ("count_sketch", "count_min", "listed", "groups")
 
 
 class Setting(NamedTuple):
@@ -125,6 +132,7 @@ class Setting(NamedTuple):
     bounds: str
     keys: str
     relation: NeighboringRelation
+    noise: str = "gaussian"
     sides: str | None = None
     seed: int = 0
 
@@ -159,7 +167,8 @@ class Case(NamedTuple):
 
 def all_cases() -> Iterator[Case]:
     """Yield cases without end, kinds and relations in turn, the same in every run; first those that cost all."""
-    strata = [_cases(kind, relation) for kind, relation in itertools.product(COUNTS, RELATIONS)]
+    strata = [_cases(kind, relation, "gaussian") for kind, relation in itertools.product(COUNTS, RELATIONS)]
+    strata += [_cases(kind, relation, "laplace") for kind, relation in itertools.product(WITH_LAPLACE, RELATIONS)]
     while True:
         yield from map(next, strata)
 
@@ -168,14 +177,14 @@ def steered_cases() -> Iterator[Case]:
     """Yield a case of each bounds, and of each way to keys, that can cost all of what is claimed."""
     wanted = [("listed", bounds, "listed") for bounds in BOUNDS]
     wanted += [("listed", "records, keys", keys) for keys in ("open", "chosen")]
-    for (kind, bounds, keys), relation in itertools.product(wanted, RELATIONS):
-        yield from filter(None, [case_of(Setting(kind, bounds, keys, relation, "none"))])
+    for (kind, bounds, keys), relation, noise in itertools.product(wanted, RELATIONS, NOISES):
+        yield from filter(None, [case_of(Setting(kind, bounds, keys, relation, noise, "none"))])
 
 
-def _cases(kind: str, relation: NeighboringRelation) -> Iterator[Case]:
-    every = [Setting(kind, bounds, keys, relation) for bounds, keys in itertools.product(BOUNDS, LISTED)]
+def _cases(kind: str, relation: NeighboringRelation, noise: str) -> Iterator[Case]:
+    every = [Setting(kind, bounds, keys, relation, noise) for bounds, keys in itertools.product(BOUNDS, LISTED)]
     random.Random(f"{kind} {relation}").shuffle(every)
-    worst = Setting(kind, "records", "none", relation, "none")
+    worst = Setting(kind, "records", "none", relation, noise, "none")
     for seed, setting in enumerate(itertools.chain([worst], itertools.cycle(every))):
         if (case := case_of(setting._replace(seed=seed))) is not None:
             yield case
@@ -185,7 +194,10 @@ def case_of(setting: Setting) -> Case | None:
     """Return the inputs of a setting; `None` if the package refuses it."""
     rng = random.Random(repr(setting))
     sides = rng.choice([*SIDES]) if setting.sides is None else setting.sides
-    privacy = PrivacySpec(rho=rng.choice(RHOS), relation=setting.relation, side_counters=SIDES[sides])
+    spent: dict[str, Any] = {"rho": rng.choice(RHOS)}
+    if setting.noise == "laplace":
+        spent = {"epsilon": rng.choice(EPSILONS), "delta": 1e-3, "noise": "laplace"}
+    privacy = PrivacySpec(**spent, relation=setting.relation, side_counters=SIDES[sides])
     bounds, keys = BOUNDS[setting.bounds], LISTED[setting.keys]
     if isinstance(bounds, NormBound) and (setting.keys == "chosen" or setting.kind == "groups"):
         bounds = dataclasses.replace(bounds, max_keys=2)

@@ -9,6 +9,7 @@ draw the same random numbers. Nothing here raises a false alarm.
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from fractions import Fraction
 from types import SimpleNamespace
@@ -24,8 +25,9 @@ from beam_dpsketch.frames import releasing
 from beam_dpsketch.frames import sums as frame_sums
 from beam_dpsketch.frames.releasing import KeyedReleases
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.privacy.noise import discrete_gaussian, drawing
+from beam_dpsketch.privacy.noise import discrete_gaussian, discrete_laplace, drawing
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.records.bounding import priorities
 from beam_dpsketch.records.bounding.priorities import KeyedPriorities, RandomPriorities
 from beam_dpsketch.statement.accounting import add_up
@@ -41,29 +43,39 @@ class Drawn(NamedTuple):
     place: str
     exact: np.ndarray
     sigma_squared: Fraction
+    noise: Noise
 
 
 class Run(NamedTuple):
-    """All that noise was added to in a release of one table, the rho that it claims, and what was released."""
+    """All that noise was added to in a release of one table, what it claims to lose, and what was released.
+
+    The claim is a rho, or the epsilon of Laplace noise.
+    """
 
     drawn: list[Drawn]
-    rho: Fraction
+    claim: Fraction
     released: Any
 
 
-def cost(change: list[int], sigma_squared: Fraction) -> Fraction:
-    """Return the rho of changing numbers by so much under their noise: the one place that reads noise parameters."""
-    return Fraction(sum(each * each for each in change)) / (2 * sigma_squared)
+def cost(change: list[int], drawn: Drawn) -> Fraction:
+    """Return the loss of changing numbers by so much under their noise: the one place that reads noise parameters."""
+    if drawn.noise is Noise.LAPLACE:
+        squared = drawn.sigma_squared / 2
+        scale = Fraction(math.isqrt(squared.numerator), math.isqrt(squared.denominator))
+        assert scale**2 == squared
+        return sum(map(abs, change)) / scale
+    return Fraction(sum(each * each for each in change)) / (2 * drawn.sigma_squared)
 
 
 def loss(first: Run, second: Run) -> Fraction:
-    """Return the rho that tells two runs apart, exactly; raise if anything but noisy numbers does."""
+    """Return the rho, or epsilon, that tells two runs apart, exactly; raise if anything but noisy numbers does."""
     assert len(first.drawn) == len(second.drawn), "one unit changes how often noise is drawn"
     assert first.released == second.released, "a release says more than its noisy numbers"
     total = Fraction(0)
     for one, other in zip(first.drawn, second.drawn, strict=True):
-        assert (one.place, one.sigma_squared) == (other.place, other.sigma_squared), "one unit changes the noise"
-        total += cost((one.exact - other.exact).ravel().tolist(), one.sigma_squared)
+        assert (one.place, one[2:]) == (other.place, other[2:]), "one unit changes the noise"
+        assert one.noise is first.drawn[0].noise, "one release has two kinds of noise"
+        total += cost((one.exact - other.exact).ravel().tolist(), one)
     return total
 
 
@@ -79,7 +91,8 @@ class Recorder:
             for added in ("add_noise", "add_whole_noise"):
                 if module is not drawing and getattr(module, added, None) is getattr(drawing, added):
                     patch.setattr(module, added, functools.partial(self._add_noise, name.rpartition(".")[2]))
-        patch.setattr(discrete_gaussian, "sample", _refuse)
+        for law in (discrete_gaussian, discrete_laplace):
+            patch.setattr(law, "sample", _refuse)
         for module in (noising, engine_run):
             patch.setattr(module, "os", SimpleNamespace(urandom=bytes))
         patch.setattr(frame_sums, "RandomPriorities", self._priorities)
@@ -106,10 +119,17 @@ class Recorder:
         return Run(self._drawn, _claimed(released), _contents(released))
 
     def _add_noise(
-        self, place: str, counters: np.ndarray, sigma_squared: Fraction, bits: int = 0, **_: Any
+        self,
+        place: str,
+        counters: np.ndarray,
+        sigma_squared: Fraction,
+        bits: int = 0,
+        *,
+        noise: Noise = Noise.GAUSSIAN,
+        **_: Any,
     ) -> np.ndarray:
         number = len(self._drawn)
-        self._drawn.append(Drawn(place, counters.copy(), sigma_squared))
+        self._drawn.append(Drawn(place, counters.copy(), sigma_squared, noise))
         if not self._replays:
             self._outputs.append(self._make_up(place, counters, sigma_squared) << np.int64(bits))
         assert number < len(self._outputs), "one unit changes how often noise is drawn"
@@ -147,11 +167,11 @@ def _in_order(exact: Any, sums: dict[Any, Any], *others: Any) -> Any:
 
 
 def _claimed(released: Any) -> Fraction:
-    """Return the rho of all releases together, as their statements say it."""
+    """Return the loss of all releases together, as their statements say it."""
     releases = list(released.values()) if isinstance(released, KeyedReleases) else [released]
     statements = [each.privacy for each in releases or [released.unreleased]]
     (spent,) = add_up(statements)
-    return spent.rho
+    return spent.loss.pure if spent.loss.is_pure else spent.rho
 
 
 def _contents(released: Any) -> Any:

@@ -143,7 +143,7 @@ def check_amounts(true: Added, added: Added, bounds: NormBound, max_cells: int |
 def check_changes(units: list[Added], counters: Sequence[SideCounter]) -> None:
     """Raise if adding, removing or replacing a unit changes a counter by more than its noise is made for."""
     for counter, relation in itertools.product(counters, NeighboringRelation):
-        delta = counter.squared_sensitivity(relation)
+        delta = counter.sensitivity(relation).squared
         others = [{}] if relation is ADD_OR_REMOVE_ONE else [{}, *(added[counter.name] for added in units)]
         for added, other in itertools.product(units, others):
             assert square(change(added[counter.name], other)) <= delta, f"{counter.name} changes by too much"

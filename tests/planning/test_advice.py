@@ -60,7 +60,7 @@ every_relation = pytest.mark.parametrize("relation", NeighboringRelation)
 
 
 def terms_of(bounds: Bounds, unit: PrivacyUnit = PrivacyUnit.PRIVACY_ID, **privacy: Any) -> ReleaseTerms:
-    privacy = privacy if "rho" in privacy else {"epsilon": 2, "delta": 1e-6} | privacy
+    privacy = privacy if "rho" in privacy else {"epsilon": 2, "delta": 1e-6, "noise": "gaussian"} | privacy
     return ReleaseTerms(PrivacySpec(**privacy), bounds, unit=unit)
 
 
@@ -178,8 +178,8 @@ def test_one_record_has_no_other_bound_and_needs_records() -> None:
     terms = terms_of(RecordBounds(1), PrivacyUnit.RECORD, rho=0.02, side_counters=None)
     planned = plan(SPECS["listed items"], terms, wanted_error=0.05)
     assert planned.advice.by_bound == ()
-    assert planned.advice.needed == (Fraction(1, 20), 200, None, 1)
-    assert "For a half width of 5 % of all that counts: 200 records or more must count." in str(planned)
+    assert planned.advice.needed == (Fraction(1, 20), 197, None, 1)
+    assert "For a half width of 5 % of all that counts: 197 records or more must count." in str(planned)
     assert "by records kept" not in str(planned)
     assert "people" not in str(planned)
 

@@ -60,8 +60,12 @@ def test_rho_or_epsilon_and_delta(make):
         make()
     with pytest.raises(ValueError, match="exactly one of rho and epsilon must be given"):
         make(rho=0.1, epsilon=1, delta=1e-6)
-    with pytest.raises(ValueError, match="delta must be given with epsilon"):
-        make(epsilon=1)
+    with pytest.raises(ValueError, match="delta must be given with epsilon for Gaussian noise"):
+        make(epsilon=1, noise="gaussian")
+    with pytest.raises(ValueError, match='noise must be "gaussian" with rho'):
+        make(rho=1, noise="laplace")
+    with pytest.raises(ValueError, match="noise must be one of 'gaussian', 'laplace', got 'normal'"):
+        make(epsilon=1, noise="normal")
 
 
 def test_the_relation_must_be_one():

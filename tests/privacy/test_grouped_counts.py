@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 import mpmath
@@ -20,6 +20,7 @@ import pytest
 from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, NeighboringRelation, NormBound, RecordBounds
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.mechanism import sigma_squared, squared_l2_sensitivity
+from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.privacy.selection import GroupRule, _sizes
 
@@ -33,6 +34,11 @@ def noise_of(bounds: Bounds, relation: NeighboringRelation, windows: int = 1) ->
     """sigma^2 as a release has it."""
     squared = squared_l2_sensitivity(cells_per_item=1, has_signs=False, bounds=bounds, relation=relation, reach=windows)
     return sigma_squared(squared_sensitivity=squared, rho=RHO)
+
+
+def quantile_of(sigma2: Fraction) -> Callable[[Fraction], int]:
+    """Return what gives the t of a probability, for Gaussian noise of this parameter."""
+    return functools.partial(least_quantile, sigma2)
 
 
 @functools.cache
@@ -131,7 +137,7 @@ def test_all_neighbours_within_record_bounds_are_within_rho_and_delta(most, max_
     bounds = RecordBounds(most, max_keys=max_items)
     sigma2 = noise_of(bounds, relation)
     assert sigma2 == Fraction(max_items * most**2) / (2 * RHO) * (2 if relation is REPLACE_ONE else 1)
-    threshold = GroupRule(delta=DELTA, max_items=max_items).threshold(bounds, sigma2)
+    threshold = GroupRule(delta=DELTA, max_items=max_items).threshold(bounds, quantile_of(sigma2))
     units = units_of(most, max_items, items=3)
     delta, rho = worst(units, relation, sigma2, threshold)
     assert delta <= DELTA
@@ -148,17 +154,17 @@ def test_a_threshold_of_one_record_and_the_tail_shows_units_that_count_for_more(
     bounds = RecordBounds(3, max_keys=2)
     sigma2 = noise_of(bounds, ADD_OR_REMOVE_ONE)
     rule = GroupRule(delta=DELTA, max_items=2)
-    of_one = rule.threshold(RecordBounds(1, max_keys=2), sigma2)
+    of_one = rule.threshold(RecordBounds(1, max_keys=2), quantile_of(sigma2))
     units = units_of(3, 2, items=3)
     assert worst(units, ADD_OR_REMOVE_ONE, sigma2, of_one)[0] > DELTA
-    assert rule.threshold(bounds, sigma2) == of_one + 2
+    assert rule.threshold(bounds, quantile_of(sigma2)) == of_one + 2
 
 
 def test_faults_in_bounding_would_be_found():
     """More items than max_items, more of an item than C, and weighted votes that are published as counts."""
     bounds = RecordBounds(2, max_keys=2)
     sigma2 = noise_of(bounds, ADD_OR_REMOVE_ONE)
-    threshold = GroupRule(delta=DELTA, max_items=2).threshold(bounds, sigma2)
+    threshold = GroupRule(delta=DELTA, max_items=2).threshold(bounds, quantile_of(sigma2))
     far = ((200,) * 3,)
     for units, others in (([(2, 2, 2)], far), ([(3, 3, 0)], far)):
         assert worst(units, ADD_OR_REMOVE_ONE, sigma2, threshold, others)[1] > RHO
@@ -174,10 +180,10 @@ def test_delta_is_split_over_windows_and_items():
     bounds = RecordBounds(2, max_keys=2)
     sigma2 = noise_of(bounds, ADD_OR_REMOVE_ONE, windows=3)
     assert sigma2 == 3 * noise_of(bounds, ADD_OR_REMOVE_ONE)
-    right = GroupRule(delta=DELTA, max_items=2).threshold(bounds, sigma2, window_count=3)
+    right = GroupRule(delta=DELTA, max_items=2).threshold(bounds, quantile_of(sigma2), window_count=3)
     assert shows_alone(sigma2, [2] * 6, right) <= DELTA < shows_alone(sigma2, [2] * 6, right - 1)
     for max_items, windows in ((2, 1), (1, 3)):
-        fewer = GroupRule(delta=DELTA, max_items=max_items).threshold(bounds, sigma2, window_count=windows)
+        fewer = GroupRule(delta=DELTA, max_items=max_items).threshold(bounds, quantile_of(sigma2), window_count=windows)
         assert shows_alone(sigma2, [2] * 6, fewer) > DELTA
 
 
@@ -205,7 +211,7 @@ def normal_tail(sigma2: Fraction, start: int) -> mpmath.mpf:
 def test_units_under_a_norm_show_nothing_alone(max_norm, max_per_item, max_items):
     bounds = NormBound(max_norm, max_keys=max_items, max_per_item=max_per_item)
     sigma2 = noise_of(bounds, ADD_OR_REMOVE_ONE) * 4**SCALE_BITS
-    threshold = GroupRule(delta=DELTA, max_items=max_items).threshold(bounds, sigma2, SCALE_BITS)
+    threshold = GroupRule(delta=DELTA, max_items=max_items).threshold(bounds, quantile_of(sigma2), SCALE_BITS)
     deltas = []
     for size in range(1, max_items + 1):
         rows = [(1,) * size, (7,) * size, (100,) + (1,) * (size - 1), (2,) * (size // 2) + (1,) * (size - size // 2)]
@@ -223,7 +229,7 @@ def test_people_who_count_once_an_item_need_a_lower_threshold():
     rule, bound = GroupRule(delta=DELTA, max_items=100), NormBound(10, max_keys=100)
     once = NormBound(10, max_keys=100, max_per_item=1)
     sigma2 = noise_of(bound, ADD_OR_REMOVE_ONE) * 4**SCALE_BITS
-    thresholds = [rule.threshold(each, sigma2, SCALE_BITS) for each in (bound, once)]
+    thresholds = [rule.threshold(each, quantile_of(sigma2), SCALE_BITS) for each in (bound, once)]
     assert thresholds[0] - thresholds[1] == 9 << SCALE_BITS
 
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, CountSketch, RecordBounds, SketchSpec
-from beam_dpsketch.privacy.mechanism import sigma_squared, squared_l2_sensitivity
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, CountSketch, NormBound, RecordBounds, SketchSpec
+from beam_dpsketch.privacy.mechanism import sensitivity, sigma_squared, squared_l2_sensitivity
 
 _RELATIONS = [ADD_OR_REMOVE_ONE, REPLACE_ONE]
 
@@ -48,6 +48,14 @@ def _units(*, items, bounds):
     return {tuple(sum(chosen)) for chosen in itertools.combinations_with_replacement(one, records)}
 
 
+def _worst_in_sum(matrices, units, relation):
+    """The largest L1 distance between the sketches of two neighbouring inputs, over all matrices."""
+    sketches = np.array(sorted(units)) @ matrices.swapaxes(1, 2)
+    if relation is ADD_OR_REMOVE_ONE:
+        return int(np.abs(sketches).sum(axis=2).max())
+    return max(int(np.abs(each[:, None, :] - each[None, :, :]).sum(axis=2).max()) for each in sketches)
+
+
 def _worst(matrices, units, relation):
     """The largest squared L2 distance between the sketches of two neighbouring inputs, over all matrices."""
     sketches = np.array(sorted(units)) @ matrices.swapaxes(1, 2)
@@ -82,10 +90,9 @@ def test_the_table_is_the_worst_case_over_all_hash_functions(
         matrices = _identity(items=items)
     else:
         matrices = _hash_functions(items=items, depth=depth, width=width, signed=name == "count_sketch")
-    worst = _worst(matrices, _units(items=items, bounds=bounds), relation)
-    assert worst == squared_l2_sensitivity(
-        cells_per_item=depth, has_signs=name == "count_sketch", bounds=bounds, relation=relation
-    )
+    units = _units(items=items, bounds=bounds)
+    found = sensitivity(cells_per_item=depth, has_signs=name == "count_sketch", bounds=bounds, relation=relation)
+    assert found == (_worst(matrices, units, relation), _worst_in_sum(matrices, units, relation))
 
 
 @pytest.mark.parametrize("relation", _RELATIONS)
@@ -104,17 +111,27 @@ def test_several_partitions_multiply_the_square(records, signed, has_signs, rela
             unit[list(chosen)] = weights
             units.add(tuple(unit.ravel()))
     matrices = _hash_functions(items=items, depth=1, width=2, signed=has_signs)
-    worst = _worst(np.array([np.kron(np.eye(partitions, dtype=int), matrix) for matrix in matrices]), units, relation)
-    assert worst == squared_l2_sensitivity(cells_per_item=1, has_signs=has_signs, bounds=bounds, relation=relation)
+    matrices = np.array([np.kron(np.eye(partitions, dtype=int), matrix) for matrix in matrices])
+    found = sensitivity(cells_per_item=1, has_signs=has_signs, bounds=bounds, relation=relation)
+    assert found == (_worst(matrices, units, relation), _worst_in_sum(matrices, units, relation))
 
 
 @pytest.mark.parametrize("relation", _RELATIONS)
 @pytest.mark.parametrize("has_signs", [False, True])
 def test_windows_count_like_partitions(relation, has_signs):
     common = {"cells_per_item": 5, "has_signs": has_signs, "relation": relation}
-    by_windows = squared_l2_sensitivity(**common, bounds=RecordBounds(1, max_weight=3), reach=7)
-    by_partitions = squared_l2_sensitivity(**common, bounds=RecordBounds(1, max_weight=3, max_keys=7))
+    by_windows = sensitivity(**common, bounds=RecordBounds(1, max_weight=3), reach=7)
+    by_partitions = sensitivity(**common, bounds=RecordBounds(1, max_weight=3, max_keys=7))
     assert by_windows == by_partitions
+
+
+def test_a_norm_of_order_1_limits_the_sum_and_one_of_order_2_does_not():
+    common = {"cells_per_item": 5, "has_signs": True, "relation": REPLACE_ONE}
+    assert sensitivity(**common, bounds=NormBound(Fraction(5, 2), order=1)) == (
+        4 * 5 * Fraction(25, 4),
+        2 * 5 * Fraction(5, 2),
+    )
+    assert sensitivity(**common, bounds=NormBound(Fraction(5, 2))).total is None
 
 
 def test_the_paper_s_sensitivity_is_exceeded_by_two_items_of_the_shipped_hash():

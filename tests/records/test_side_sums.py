@@ -168,7 +168,7 @@ def test_kept_records_are_within_the_bounds_and_equal_counters_are_equal(bounds:
             assert side_sums.square(added[name].values()) <= counter.squared_limit == limits[name]
     for counter, one, other in itertools.product(counters, found.values(), found.values()):
         replaced = side_sums.square(side_sums.change(one[counter.name], other[counter.name]))
-        assert replaced <= counter.squared_sensitivity(REPLACE_ONE)
+        assert replaced <= counter.sensitivity(REPLACE_ONE).squared
 
 
 @pytest.mark.parametrize("signed", [False, True])
@@ -187,7 +187,7 @@ def test_the_limits_of_kept_records_are_attained(signed: bool, most: int, keys: 
         if counter.signed:  # the same keys, because the choice of keys depends on ids and keys alone
             second = unit(b"a", -1)[counter.name]
         replaced = side_sums.square(side_sums.change(first, second))
-        assert replaced == counter.squared_sensitivity(REPLACE_ONE)
+        assert replaced == counter.sensitivity(REPLACE_ONE).squared
 
 
 def test_copies_of_a_record_are_counted() -> None:

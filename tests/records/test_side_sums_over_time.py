@@ -87,7 +87,7 @@ def check(sketch_input: SketchInput, records: Records, ratios: dict[Any, Fractio
     found = side_sums.side_sums(sketch_input, counters, records)
     for counter, relation in itertools.product(counters, NeighboringRelation):
         delta = side_sums.squared_delta(counter.name, bounds, None, relation)
-        assert delta == counter.squared_sensitivity(relation)
+        assert delta == counter.sensitivity(relation).squared
         units: list[Cells] = [added[counter.name] for added in found.values()]
         for one, other in itertools.product(units, [{}, *units] if relation is REPLACE_ONE else [{}]):
             ratio = length(over_time.mechanism, change(one, other)) / delta

@@ -162,7 +162,7 @@ def test_printed_and_exported_losses_are_never_below_the_truth(it):
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-7), (0.1, 1e-5), (2.5, 3e-9)])
 def test_what_was_asked_for_is_printed(epsilon, delta):
-    asked = PrivacySpec(epsilon=epsilon, delta=delta)
+    asked = PrivacySpec(epsilon=epsilon, delta=delta, noise="gaussian")
     privacy = release(CountSketch(SketchSpec(depth=2, width=4)), ReleaseTerms(asked)).privacy
     assert f"epsilon = {epsilon:g} at delta = {delta:g}." in str(privacy)
     assert (privacy.as_dict()["epsilon"], privacy.as_dict()["delta"]) == (asked.epsilon(delta), delta)

@@ -160,7 +160,8 @@ def decode_flat(
 ) -> Decoded:
     """Return closer answers about these items, from the noisy counters of shape (depth, width)."""
     dictionary, has_signs = Dictionary(items, keys_of), spec.kind == "count_sketch"
-    sigma_squared, signed = float(privacy.sigma_squared), privacy.bounds.signed
+    signed = privacy.bounds.signed
+    sigma_squared = privacy.noise.variance(privacy.sigma_squared, privacy.weight_bits)
     places = Places(dictionary.keys, seed=spec.seed, depth=spec.depth, width=spec.width, has_signs=has_signs)
     freed = Rounds(counters, places, sigma_squared=sigma_squared, has_signs=has_signs, signed=signed).run()
     rows = DecodedRows(freed, has_signs=has_signs, signed=signed)

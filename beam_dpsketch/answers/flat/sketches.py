@@ -5,7 +5,8 @@ Count-Min: the minimum over rows plus an offset E that keeps noise from causing 
 Guarantee of method="minimum", while no item's net weight is negative: with guarantee="simultaneous", no item at all is
 underestimated, with probability at least 1 - failure_probability; with "per_item", each single item is not. Source:
 Zhao et al., NeurIPS 2022, with E from the actual depth, width and sigma^2; tails of the discrete Gaussian, and of sums
-of independent ones, are at most exp(-t^2 / (2 sigma^2)) (Canonne, Kamath and Steinke 2020).
+of independent ones, are at most exp(-t^2 / (2 sigma^2)) (Canonne, Kamath and Steinke 2020). Those of a discrete Laplace
+are at most exp(-t / scale). Of sums with a Laplace, `tail_margin` has Chernoff's bound.
 
 Guarantee of method="centred": each item's two-sided interval holds with about the given confidence, over the seed and
 the noise, for data of any skew, also with deletions; `row_mean` has the argument.
@@ -31,11 +32,13 @@ from beam_dpsketch.answers.rows import Frequencies, Frequency, Many, One, as_ask
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.row_mean import RowReader, noise_margin
 from beam_dpsketch.hashing import cells
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.sketches import CountMin, CountSketch
 from beam_dpsketch.sketches.spec import SketchSpec
 
 Guarantee: TypeAlias = Literal["simultaneous", "per_item"]
 Method: TypeAlias = Literal["minimum", "centred"]
+_STEPS = 1 << 12
 
 
 class ReleasedCountMin(ReleasedFrequencies):
@@ -150,9 +153,11 @@ class ReleasedCountMin(ReleasedFrequencies):
         if method == "centred":
             middle, (below, above) = self._centred.estimates(self._keys(items)), self._centred.margins(confidence)
             return Frequencies(items, middle, middle - below, middle + above, basis=self._basis(confidence, len(items)))
-        failure, sigma_squared = (1 - confidence) / 2, self._privacy.sigma_squared
+        failure, privacy = (1 - confidence) / 2, self._privacy
         offset = self._offset(guarantee, failure)
-        collisions = collision_bound(self.counters, self._spec, sigma_squared, failure_probability=failure)
+        collisions = collision_bound(
+            self.counters, self._spec, privacy.sigma_squared, failure_probability=failure, noise=privacy.noise
+        )
         upper = self._minimum(items) + offset
         lower, basis = upper - 2 * offset - collisions, self._basis(confidence, len(items))
         return Frequencies(items, upper, lower, upper, basis=basis)
@@ -171,12 +176,17 @@ class ReleasedCountMin(ReleasedFrequencies):
         guarantee = "simultaneous" if guarantee is None else guarantee
         _validate.one_of(get_args(Guarantee), guarantee=guarantee)
         _validate.open_unit_interval(failure_probability=failure_probability)
-        sigma_squared = self._privacy.sigma_squared
-        return noise_offset(self._spec, sigma_squared, failure_probability=failure_probability, guarantee=guarantee)
+        return noise_offset(
+            self._spec,
+            self._privacy.sigma_squared,
+            failure_probability=failure_probability,
+            guarantee=guarantee,
+            noise=self._privacy.noise,
+        )
 
     @functools.cached_property
     def _centred(self) -> RowReader:
-        return RowReader(self._spec, self.counters, self._privacy.sigma_squared)
+        return RowReader(self._spec, self.counters, self._privacy.sigma_squared, self._privacy.noise)
 
 
 def _check_method(method: Method, guarantee: Guarantee | None, failure_probability: float | None = None) -> None:
@@ -186,28 +196,52 @@ def _check_method(method: Method, guarantee: Guarantee | None, failure_probabili
             raise ArgumentError("", f'{name} is of method="minimum" only: leave it out with method="{method}"', "E709")
 
 
-def noise_offset(spec: SketchSpec, sigma_squared: Fraction, *, failure_probability: float, guarantee: str) -> float:
+def noise_offset(
+    spec: SketchSpec, parameter: Fraction, *, failure_probability: float, guarantee: str, noise: Noise = Noise.GAUSSIAN
+) -> float:
     """Return E, so that noise below -E is improbable.
 
-    "simultaneous" is the paper's, sigma sqrt(2 ln(4 depth width / beta)): P[any |noise| > E] <= beta / 2 over all
-    counters. "per_item" is sigma sqrt(2 ln((depth + 1) / beta)): over one item's counters, P[any noise < -E] and
-    P[noise > E in the row with the fewest collisions] are together at most beta.
+    "simultaneous" is the paper's, of a Gaussian sigma sqrt(2 ln(4 depth width / beta)): P[any |noise| > E] <= beta / 2
+    over all counters. "per_item" is sigma sqrt(2 ln((depth + 1) / beta)): over one item's counters, P[any noise < -E]
+    and P[noise > E in the row with the fewest collisions] are together at most beta.
     """
     noises = 4 * spec.cells if guarantee == "simultaneous" else spec.depth + 1
-    return math.sqrt(float(2 * sigma_squared) * math.log(noises / failure_probability))
+    return tail_margin(noise, parameter, failure_probability / noises)
 
 
 def collision_bound(
-    counters: np.ndarray, spec: SketchSpec, sigma_squared: Fraction, *, failure_probability: float
+    counters: np.ndarray,
+    spec: SketchSpec,
+    parameter: Fraction,
+    *,
+    failure_probability: float,
+    noise: Noise = Noise.GAUSSIAN,
 ) -> float:
     """Return how much other items may add to one item's minimum, from the noisy total, for non-negative net weights.
 
-    Half the probability is for the total: the mean of the rows' sums has noise of variance sigma^2 width / depth.
+    Half the probability is for the total: the mean of the rows' sums has the noise of all counters over depth.
     The other half is Markov's inequality in every row at once: P[min over rows > t] <= (total / (width t))^depth.
     """
-    total_error = math.sqrt(float(2 * sigma_squared) * spec.width / spec.depth * math.log(2 / failure_probability))
+    total_error = tail_margin(noise, parameter, failure_probability / 2, count=spec.cells) / spec.depth
     total = max(0.0, float(counters.sum(dtype=np.float64)) / spec.depth + total_error)
     return total / spec.width * (failure_probability / 2) ** (-1 / spec.depth)
+
+
+def tail_margin(noise: Noise, parameter: Fraction, probability: float, count: int = 1) -> float:
+    """Return a number that a sum of noises of this parameter exceeds with at most this probability.
+
+    Chernoff's bound. With L the logarithm of 1 / probability and s the scale of a Laplace, the sum of n Laplace noises
+    exceeds t with at most exp(-t x) (1 - s^2 x^2)^-n, for all x below 1 / s. A Gaussian, or a sum of Laplace noises, of
+    the same parameter has no larger moments. A single Laplace needs t = s L.
+    """
+    rare, variance = -math.log(probability), float(parameter)
+    if noise is Noise.GAUSSIAN:
+        return math.sqrt(2 * variance * count * rare)
+    scale = math.sqrt(variance / 2)
+    if noise is Noise.LAPLACE and count == 1:
+        return scale * rare
+    x = np.linspace(0, 1, _STEPS + 2)[1:-1]
+    return scale * float(np.min((rare - count * np.log1p(-(x**2))) / x))
 
 
 class ReleasedCountSketch(ReleasedFrequencies):
@@ -229,8 +263,8 @@ class ReleasedCountSketch(ReleasedFrequencies):
 
     @property
     def _noise_reach(self) -> float:
-        return noise_margin(self._spec.depth, 0.95) * math.sqrt(self._privacy.sigma_squared)
+        return noise_margin(self._spec.depth, 0.95, self._privacy.noise) * math.sqrt(self._privacy.sigma_squared)
 
     @functools.cached_property
     def _rows(self) -> RowReader:
-        return RowReader(self.spec, self.counters, self.privacy.sigma_squared)
+        return RowReader(self.spec, self.counters, self.privacy.sigma_squared, self.privacy.noise)

@@ -1,7 +1,7 @@
 """What bounding took from each unit: one noisy histogram for a run, in bins of a factor 2.
 
 Guarantee: each unit is in one bin at most, by its own records alone. So adding or removing a unit changes one count by
-1, and replacing a unit moves 1 from one bin to another: squared, 1 and 2 (`mechanism.change_factor`). Both are
+1, and replacing a unit moves 1 from one bin to another: 1 and 2, squared or not (`mechanism.one_count`). Both are
 attained. The histogram has its own part of rho, and is drawn once, after the norm is known.
 
 What is lost. A unit loses its weight less what is kept of it, without signs: what a norm scales away, what
@@ -28,7 +28,8 @@ import numpy as np
 
 from beam_dpsketch.privacy.aside.side_counters import LOST, ROOM, WEIGHT, SideCounter, SideCounters
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, RecordBounds
-from beam_dpsketch.privacy.mechanism import change_factor, sigma_squared
+from beam_dpsketch.privacy.mechanism import Spending, one_count
+from beam_dpsketch.privacy.noise.laws import Noise
 
 _DOUBLINGS = 26  # of a loss of a quarter, for records of weight 1
 _SMALLEST = -2
@@ -76,13 +77,19 @@ class LostCounter(NamedTuple):
         """The part of rho of all that is counted."""
         return self.share + (0 if self.kept is None else self.kept.share)
 
-    def sigma_squared(self, rho: Fraction, relation: NeighboringRelation) -> Fraction:
+    def parameter(self, spending: Spending, relation: NeighboringRelation) -> Fraction:
         """Return the noise parameter of each bin, exactly."""
-        return sigma_squared(squared_sensitivity=change_factor(relation) * self.reach, rho=rho, share=self.share)
+        return spending.parameter(one_count(relation, self.reach), share=self.share)
 
 
 def lost_counter(
-    shares: SideCounters | None, bounds: Bounds, where: LostIn, *, one_record: bool, windows: int
+    shares: SideCounters | None,
+    bounds: Bounds,
+    where: LostIn,
+    *,
+    one_record: bool,
+    windows: int,
+    noise: Noise = Noise.GAUSSIAN,
 ) -> LostCounter | None:
     """Return what counts lost weight under these bounds; `None` if nothing does.
 
@@ -92,18 +99,21 @@ def lost_counter(
       where: which histogram it is.
       one_record: whether each record is a unit, which loses what its weight is clamped by.
       windows: the windows that one unit can reach, each within the bounds.
+      noise: of the release.
     """
-    share = Fraction(0) if shares is None else shares.share(LOST)
+    share = Fraction(0) if shares is None else shares.share(LOST, noise)
     if not share or where is LostIn.NOWHERE or bounds.signed or (one_record and not bounds.has_weights):
         return None
     bins = 1 + _DOUBLINGS + (bounds.max_weight - 1).bit_length()
     if where is LostIn.RELEASE:
         return LostCounter(share, bins, None, windows)
     if isinstance(bounds, RecordBounds):
-        most = Fraction((bounds.max_weight_per_key * bounds.max_keys * windows) ** 2)
+        most: Fraction | None = bounds.total_weight * windows
+        squared = Fraction(most or 0) ** 2
     else:
-        most = ROOM**2 * bounds.squared_length
-    return LostCounter(share / 2, bins, SideCounter((WEIGHT,), share / 2, most), 1)
+        squared = ROOM**2 * bounds.squared_length
+        most = None if bounds.total_weight is None else ROOM * bounds.total_weight
+    return LostCounter(share / 2, bins, SideCounter((WEIGHT,), share / 2, squared, limit=most), 1)
 
 
 def histogram(lost: np.ndarray, bins: int, *, bits: int = 0) -> np.ndarray:

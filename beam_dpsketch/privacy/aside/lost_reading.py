@@ -8,11 +8,12 @@ may fail with half the probability of the one before, because noise in the bins 
 holds with the confidence asked for, on all data, and the more it says wrongly, the less often it does.
 
 The estimate. The highest bin that shows above the noise is the last one whose units are counted: by three standard
-deviations if the bin below shows by four, else by five, because noise far above all units would weigh most. Within a
-bin, losses are taken to follow a power whose exponent the neighbours give. Above, heavy units are rare, and few can
-lose much: their counts are taken to go on as a power of the loss, up to some end. All exponents and ends are weighed by
-how well they fit the noisy counts from three bins before the last one shown, or from the fullest of these four on. The
-estimate is the median of the totals that they give.
+deviations if the bin below shows by four, else by five, because noise far above all units would weigh most. Laplace
+noise needs more deviations, which it surpasses as rarely. Within a bin, losses are taken to follow a power
+whose exponent the neighbours give. Above, heavy units are rare, and few can lose much: their counts are taken to go on
+as a power of the loss, up to some end. All exponents and ends are weighed by how well they fit the noisy counts from
+three bins before the last one shown, or from the fullest of these four on. The estimate is the median of the totals
+that they give.
 
 The upper end is the 95 % quantile of these totals, with losses near the upper ends of their bins, and with noise added.
 It holds if the heaviest units go on as the others do. No number that hides one unit can say more: one unit alone may
@@ -31,6 +32,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beam_dpsketch.privacy.aside.lost_histogram import least_losses
+from beam_dpsketch.privacy.noise.laws import Noise
 
 _NORMAL = NormalDist()
 _DEVIATIONS, _BELOW, _ALONE = 3, 4, 5  # from which on a bin shows, with the bin below it, or alone
@@ -58,20 +60,23 @@ class LostWeight(NamedTuple):
     at_most: float
 
 
-def read(noisy: np.ndarray, sigma: float, confidence: float) -> LostWeight:
+def read(noisy: np.ndarray, sigma: float, confidence: float, noise: Noise = Noise.GAUSSIAN) -> LostWeight:
     """Return how much weight was lost.
 
     Args:
       noisy: the counts, of shape (bins,).
-      sigma: the standard deviation of the noise of each.
+      sigma: the root of the parameter of the noise of each.
       confidence: of `at_least`, alone.
+      noise: its law. A sum of counts that have no Gaussian noise is taken as a sum of noises.
     """
     counts, losses = noisy.astype(np.float64), least_losses(len(noisy))
-    deviations = np.array([-_NORMAL.inv_cdf((1 - confidence) / 2**place) for place in range(1, len(losses) + 1)])
+    of_sums = noise.plus(noise)
+    deviations = np.array([of_sums.deviations((1 - confidence) / 2**place) for place in range(1, len(losses) + 1)])
     ends = np.cumsum(counts * losses) - deviations * sigma * np.sqrt(np.cumsum(losses**2))
     at_least = max(0.0, float(ends.max()))
-    near = np.append(0, counts[:-1]) > _BELOW * sigma
-    shown = np.flatnonzero(counts > np.where(near, _DEVIATIONS, _ALONE) * sigma)
+    after, below, alone = (noise.deviations(_NORMAL.cdf(-each)) for each in (_DEVIATIONS, _BELOW, _ALONE))
+    near = np.append(0, counts[:-1]) > below * sigma
+    shown = np.flatnonzero(counts > np.where(near, after, alone) * sigma)
     if not len(shown) or counts[: shown[-1] + 1].sum() < TOLD * sigma:
         return LostWeight(at_least, math.nan, math.inf)
     last = int(shown[-1])
@@ -83,9 +88,9 @@ def read(noisy: np.ndarray, sigma: float, confidence: float) -> LostWeight:
     if middle > _MOST_ABOVE * total:
         return LostWeight(at_least, math.nan, math.inf)
     estimate = max(total + middle, at_least)
-    noise = _NORMAL.inv_cdf(_UPPER_SHARE) * sigma * math.sqrt(float(weights @ weights))
+    above_noise = noise.deviations(1 - _UPPER_SHARE) * sigma * math.sqrt(float(weights @ weights))
     highest = max(float(np.maximum(seen, 0) @ (low * _mean(slopes + _STEEPER))), estimate)
-    return LostWeight(at_least, estimate, highest + _quantile(*above, _UPPER_SHARE) + noise)
+    return LostWeight(at_least, estimate, highest + _quantile(*above, _UPPER_SHARE) + above_noise)
 
 
 def _slopes(counts: np.ndarray) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Side counters: how many units, records and how much weight a release holds, and how much the bounds took away.
 
-Guarantee: each counter is its own mechanism with its own part of rho. rho_sketch + the sum of these parts is rho,
-exactly. For all records of one unit, a counter changes by at most `squared_sensitivity`, over all keys and windows.
+Guarantee: each counter is its own mechanism with its own part of the loss. The parts, with that of the sketch, sum to
+the loss exactly: to rho, or to the epsilon of Laplace noise. For all records of one unit, a counter changes by at most
+`sensitivity`, over all keys and windows.
 
 What is counted. For unit u and counter q, v_q has one number for each output cell: a key and window; without both there
 is one cell. With net weights n, as `norm.scaling` scales them to f / F, where F = 2^SCALE_BITS:
@@ -31,6 +32,14 @@ counter by |f - g|, squared |f|^2 + |g|^2 - 2 f.g. Without negative numbers f.g 
 signs it is at most |f| + |g| = 2 K. Units are not constant under `REPLACE_ONE` either: all records of the replacement
 may be dropped, or cancel. Where each window is bounded alone and a unit reaches m windows, all bounds hold for each
 window, so the squares are m times as large. Each entry is attained.
+
+Order 1. Under a norm of order 1, the length |v| above is the sum of absolute numbers, and so is Delta: K where a unit
+is added or removed, and 2 K where it is replaced. A unit that the norm does not scale has at most b cells. `cells` is
+then b rounded down, or what there are, and K of units and scaled is `cells` itself. Their L2 length is at most its
+root, because each number is 1 at most. Under `RecordBounds`, K is the size of one cell times max_keys.
+
+Under Laplace noise a counter costs more than under Gaussian noise: its noise grows with 1 / share, not with the root.
+So each share is taken half as large there.
 
 One cell is like several. There a replacement changes the counter by K at most. But with noise for K, a removal would
 cost as much as a replacement, and a unit whose replacement is in another period or release would pay twice.
@@ -69,14 +78,14 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, RecordBounds, check_bounds
-from beam_dpsketch.privacy.mechanism import change_factor
+from beam_dpsketch.privacy.mechanism import Sensitivity, Spending, change_factor, total_factor
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.privacy.over_time.lengths import ONE_PAIR, WindowPairs
 
-USUAL_SHARE = Fraction(1, 50)
+USUAL_SHARE, _UNDER_LAPLACE = Fraction(1, 50), Fraction(1, 2)
 UNITS, RECORDS, WEIGHT, LOST, CLIPPED, SCALED = "units", "records", "weight", "lost", "clipped", "scaled"
 ROOM = 4
 """Times max_norm: what a unit may have of records and of weight."""
@@ -87,6 +96,8 @@ _MAX_SIZE = (1 << 61) - 1
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SideCounters:
     """Which parts of rho pay for counting units, records, weight, and what bounding takes away.
+
+    Under Laplace noise half of each is taken, as a part of epsilon: counting aside costs more there.
 
     Args:
       units: the part of rho for the number of units, between 0 and 1; a float means its decimal spelling. `None` leaves
@@ -113,9 +124,9 @@ class SideCounters:
                 "", "the shares of all side counters must sum to less than 1, so that the sketch gets a part", "E113"
             )
 
-    def share(self, name: str) -> Fraction:
-        """Return the part of rho for one of the fields, exactly; 0 if it is left out."""
-        return Fraction(getattr(self, name) or 0)
+    def share(self, name: str, noise: Noise = Noise.GAUSSIAN) -> Fraction:
+        """Return the part of the loss for one of the fields, exactly; 0 if it is left out."""
+        return Fraction(getattr(self, name) or 0) * (_UNDER_LAPLACE if noise is Noise.LAPLACE else 1)
 
 
 class SideCounter(NamedTuple):
@@ -124,31 +135,31 @@ class SideCounter(NamedTuple):
     Attributes:
       names: what it counts; several names are equal by definition.
       share: its part of rho.
-      squared_limit: K^2, in records.
+      squared_limit: the square of the L2 length of what a unit adds, at most, in records.
       signed: whether it may count downwards.
+      limit: the same for its L1 length; `None` if only the other is limited.
     """
 
     names: tuple[str, ...]
     share: Fraction
     squared_limit: Fraction
     signed: bool = False
+    limit: Fraction | None = None
 
     @property
     def name(self) -> str:
         return self.names[0]
 
-    def squared_sensitivity(self, relation: NeighboringRelation, *, reach: Fraction | int = 1) -> Fraction:
-        """Return Delta^2, the largest squared change that one unit can cause over all cells, in records."""
-        return change_factor(relation, has_signs=self.signed) * self.squared_limit * reach
+    def sensitivity(self, relation: NeighboringRelation, *, reach: Fraction | int = 1) -> Sensitivity:
+        """Return the largest change that one unit can cause over all cells."""
+        squared = change_factor(relation, has_signs=self.signed) * self.squared_limit * reach
+        return Sensitivity(squared, None if self.limit is None else total_factor(relation) * self.limit * reach)
 
-    def sigma_squared(
-        self, rho: Fraction, relation: NeighboringRelation, *, reach: Fraction | int = 1, squared_unit: int = 1
+    def parameter(
+        self, spending: Spending, relation: NeighboringRelation, *, reach: Fraction | int = 1, squared_unit: int = 1
     ) -> Fraction:
-        """Return the noise parameter Delta^2 / (2 rho share), exactly, in records; `rho` is that of all the release."""
-        squared = self.squared_sensitivity(relation, reach=reach)
-        return mechanism.sigma_squared(
-            squared_sensitivity=squared, rho=rho, share=self.share, squared_unit=squared_unit
-        )
+        """Return the noise parameter, exactly, in squared records; `spending` is that of all the release."""
+        return spending.parameter(self.sensitivity(relation, reach=reach), share=self.share, squared_unit=squared_unit)
 
     def limited(
         self,
@@ -160,6 +171,8 @@ class SideCounter(NamedTuple):
         pairs: WindowPairs | None = None,
     ) -> np.ndarray:
         """Return sign(v) floor(|v| c F), c = min(1, K / |v|) rounded down, int64: what each unit adds to each cell.
+
+        |v| is the L1 length where that is limited, and else the L2 length; of rows over time always the latter.
 
         Args:
           values: v of each unit and cell, in units of 2^-bits: int64 of shape (n,). Sizes above 2^(61 - scale_bits)
@@ -173,18 +186,25 @@ class SideCounter(NamedTuple):
         values = np.clip(values, -most if self.signed else 0, most)
         sizes = np.abs(values)
         limit = self.squared_limit * 4**bits
-        if pairs is None:
-            squares = np.square(sizes.astype(np.float64))
+        if self.limit is not None and pairs is None:
+            of_units, limit = np.square(np.bincount(units, sizes)), self.limit**2 * 4**bits
+        elif pairs is None:
+            of_units = np.bincount(units, np.square(sizes.astype(np.float64)))
         else:
             heavy = np.bincount(units, sizes) > math.isqrt(math.floor(limit))  # |v| is at most the sum of all sizes
-            squares, limit = pairs.squares(sizes, heavy[units]), limit * ONE_PAIR
-        factors = scaling.shrinkage(np.bincount(units, squares), limit)[units]
+            of_units, limit = np.bincount(units, pairs.squares(sizes, heavy[units])), limit * ONE_PAIR
+        factors = scaling.shrinkage(of_units, limit)[units]
         shrunk = np.floor(sizes * factors * 2.0 ** (scale_bits - bits)).astype(np.int64)
         return np.sign(values) * np.where(factors == 1, sizes << np.int64(scale_bits - bits), shrunk)
 
 
 def side_counters(
-    shares: SideCounters | None, bounds: Bounds, *, max_cells: int | None = None, clips: bool = False
+    shares: SideCounters | None,
+    bounds: Bounds,
+    *,
+    max_cells: int | None = None,
+    clips: bool = False,
+    noise: Noise = Noise.GAUSSIAN,
 ) -> tuple[SideCounter, ...]:
     """Return the counters of a release under these bounds; equal ones once, with the largest of their shares.
 
@@ -193,6 +213,7 @@ def side_counters(
       bounds: how much of each unit counts.
       max_cells: under a norm, how many cells it covers: 1 without keys and windows. `None` if that is not known.
       clips: whether two counters say what a norm takes away, in the place of a histogram of what is lost.
+      noise: of the release.
     """
     check_bounds(bounds)
     if max_cells is not None:
@@ -200,26 +221,30 @@ def side_counters(
     if shares is None:
         return ()
     if isinstance(bounds, RecordBounds):
-        found = _under_record_bounds(shares, bounds)
+        found = _under_record_bounds(shares, bounds, noise)
     else:
-        found = _under_norm(shares, bounds, max_cells, shares.share(LOST) / 2 if clips else Fraction(0))
+        found = _under_norm(shares, bounds, max_cells, noise, clips=clips)
     return tuple(counter for counter in found if counter.share)
 
 
-def _under_norm(shares: SideCounters, bounds: Bounds, max_cells: int | None, half: Fraction) -> list[SideCounter]:
-    most = max(1, math.floor(bounds.squared_length))
+def _under_norm(
+    shares: SideCounters, bounds: Bounds, max_cells: int | None, noise: Noise, *, clips: bool
+) -> list[SideCounter]:
+    squared, total = bounds.squared_length, bounds.total_weight
+    most = max(1, math.floor(squared if total is None else total))
     cells = Fraction(most if max_cells is None else min(most, int(max_cells)))
-    ample = ROOM**2 * bounds.squared_length
+    cells_in_all, ample = (None, None) if total is None else (cells, ROOM * total)
+    half = shares.share(LOST, noise) / 2 if clips else Fraction(0)
     return [
-        SideCounter((UNITS,), shares.share(UNITS), cells),
-        SideCounter((RECORDS,), shares.share(RECORDS), ample),
-        SideCounter((WEIGHT,), shares.share(WEIGHT), ample, bounds.signed),
-        SideCounter((CLIPPED,), half, bounds.squared_length),
-        SideCounter((SCALED,), half, cells),
+        SideCounter((UNITS,), shares.share(UNITS, noise), cells, limit=cells_in_all),
+        SideCounter((RECORDS,), shares.share(RECORDS, noise), ROOM**2 * squared, limit=ample),
+        SideCounter((WEIGHT,), shares.share(WEIGHT, noise), ROOM**2 * squared, bounds.signed, ample),
+        SideCounter((CLIPPED,), half, squared, limit=total),
+        SideCounter((SCALED,), half, cells, limit=cells_in_all),
     ]
 
 
-def _under_record_bounds(shares: SideCounters, bounds: RecordBounds) -> list[SideCounter]:
+def _under_record_bounds(shares: SideCounters, bounds: RecordBounds, noise: Noise) -> list[SideCounter]:
     most = bounds.max_per_key
     sizes = {UNITS: 1, RECORDS: most, WEIGHT: bounds.max_weight_per_key}
     groups = [[UNITS]]
@@ -227,9 +252,9 @@ def _under_record_bounds(shares: SideCounters, bounds: RecordBounds) -> list[Sid
         groups = [*groups[:-1], [*groups[-1], name]] if same else [*groups, [name]]
     found = []
     for group in groups:
-        share = max(map(shares.share, group))
-        limit = Fraction(sizes[group[0]] ** 2 * bounds.max_keys)
-        found.append(SideCounter(tuple(group), share, limit, bounds.signed and WEIGHT in group))
+        share, size = max(shares.share(name, noise) for name in group), sizes[group[0]]
+        squared, total = Fraction(size**2 * bounds.max_keys), Fraction(size * bounds.max_keys)
+        found.append(SideCounter(tuple(group), share, squared, bounds.signed and WEIGHT in group, total))
     return found
 
 

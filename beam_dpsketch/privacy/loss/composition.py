@@ -32,12 +32,12 @@ for the larger of both. So three inputs, and combinations of combinations, lose 
 
 Pure parts. Noise of the discrete Laplace is epsilon-DP without any delta, and epsilon adds up. It is epsilon^2 / 2-zCDP
 too (Bun and Steinke 2016, Proposition 1.4), so `rho` covers these parts as well. Of a sum with pure parts the smaller
-of two epsilons is shown: that of all rho, and the pure epsilons plus that of the rest at the same delta. Each may depend
-on earlier outputs, and on which data. Proof of the second. Let L be the logarithm of the ratio of probabilities of all
-outputs, on the two inputs. It is the sum of G, of the rest, and of the pure parts, which is at most E. Then delta at
-e + E is the mean of max(0, 1 - exp(e + E - L)), over outputs of the first input, so at most that of
-max(0, 1 - exp(e - G)). This is the delta at e of two mechanisms that differ in the rest alone: both make pure parts of
-the first input.
+of two epsilons is shown: that of all rho, and the pure epsilons plus that of the rest at the same delta. Each may
+depend on earlier outputs, and on which data. Proof of the second. Let L be the logarithm of the ratio of probabilities
+of all outputs, on the two inputs. It is the sum of G, of the rest, and of the pure parts, which is at most E. Then
+delta at e + E is the mean of max(0, 1 - exp(e + E - L)), over outputs of the first input, so at most that of max(0, 1 -
+exp(e - G)). This is the delta at e of two mechanisms that differ in the rest alone: both make pure parts of the first
+input.
 
 The same for delta. Where a unit is added, exceptions are needed on one of the two inputs: that with the unit. So if a
 unit leaves one mechanism, and another enters the other, each of the two data sets has the exceptions of one mechanism.

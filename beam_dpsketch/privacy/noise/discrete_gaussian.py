@@ -10,22 +10,25 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable
 from fractions import Fraction
-from numbers import Integral, Rational
 
 import numpy as np
 from numpy.typing import NDArray
 
 from beam_dpsketch.privacy.noise.gaussian_bounds import ceiling_shift, exponential_bounds, gaussian_table
-
-RandomBytes = Callable[[int], bytes]
+from beam_dpsketch.privacy.noise.random_words import (
+    WORD_BITS,
+    RandomBytes,
+    append_random_word,
+    check_parameter,
+    check_size,
+    random_words,
+)
 
 MIN_SIGMA_SQUARED = Fraction(1, 4)
 MAX_SIGMA_SQUARED = Fraction(2**100)
 
-_WORD_BITS = 64
-_PREFIX_BITS = _WORD_BITS - 1  # the remaining bit is the sign
+_PREFIX_BITS = WORD_BITS - 1  # the remaining bit is the sign
 # Multiples of the step are drawn from a table; sigma / step < 2**7 keeps that table in the L1 cache.
 _MAX_BASE_SIGMA_BITS = 7
 _TABLE_PRECISION = 128
@@ -40,33 +43,9 @@ def sample(size: int, sigma_squared: Fraction, *, random_bytes: RandomBytes = os
 
     `random_bytes(n)` must return n independent uniform bytes; anything but the default is for tests.
     """
-    return _sampler(_check_sigma_squared(sigma_squared)).sample(_check_size(size), random_bytes)
-
-
-def _check_size(size: int) -> int:
-    if not isinstance(size, Integral) or isinstance(size, bool) or size < 0:
-        raise ValueError(f"size must be an integer >= 0, got {size!r}")
-    return int(size)
-
-
-def _check_sigma_squared(sigma_squared: Fraction) -> Fraction:
-    # A float is refused: 0.3 could mean 3/10 or the nearest double, but the privacy statement is exact.
-    if isinstance(sigma_squared, Rational) and not isinstance(sigma_squared, bool):
-        # numpy integers would survive in a Fraction and overflow in the tables.
-        exact = Fraction(int(sigma_squared.numerator), int(sigma_squared.denominator))
-        if MIN_SIGMA_SQUARED <= exact <= MAX_SIGMA_SQUARED:
-            return exact
-    raise ValueError(f"sigma_squared must be a Fraction between {MIN_SIGMA_SQUARED} and 2**100, got {sigma_squared!r}")
-
-
-def _random_words(count: int, random_bytes: RandomBytes) -> NDArray[np.uint64]:
-    # The byte order is fixed so that the same bytes give the same noise on every machine.
-    words = np.frombuffer(random_bytes(8 * count), dtype="<u8", count=count)
-    return words.astype(np.uint64, copy=False)
-
-
-def _append_random_word(value: int, random_bytes: RandomBytes) -> int:
-    return value << _WORD_BITS | int.from_bytes(random_bytes(8), "little")
+    return _sampler(check_parameter("sigma_squared", sigma_squared, MIN_SIGMA_SQUARED, MAX_SIGMA_SQUARED)).sample(
+        check_size(size), random_bytes
+    )
 
 
 class _Sampler:
@@ -109,9 +88,9 @@ class _Sampler:
         return values
 
     def _draw_accepted(self, candidates: int, random_bytes: RandomBytes) -> NDArray[np.int64]:
-        words = _random_words(candidates, random_bytes)
+        words = random_words(candidates, random_bytes)
         # Prefix and sign are disjoint bits of the word, hence independent.
-        magnitude = self._invert_prefixes(words >> np.uint64(_WORD_BITS - self._prefix_bits), random_bytes)
+        magnitude = self._invert_prefixes(words >> np.uint64(WORD_BITS - self._prefix_bits), random_bytes)
         sign = (words & np.uint64(1)).view(np.int64)
         if self._step_bits:
             magnitude <<= self._step_bits
@@ -136,8 +115,8 @@ class _Sampler:
         """Extend the prefix until the multiple is certain."""
         bits = self._prefix_bits
         while True:
-            prefix = _append_random_word(prefix, random_bytes)
-            bits += _WORD_BITS
+            prefix = append_random_word(prefix, random_bytes)
+            bits += WORD_BITS
             precision = -(-bits // _TABLE_PRECISION) * _TABLE_PRECISION
             multiple = gaussian_table(self._sigma_squared, self._step_bits, precision).locate(prefix, bits)
             if multiple is not None:
@@ -145,9 +124,9 @@ class _Sampler:
 
     def _add_offsets(self, magnitude: NDArray[np.int64], random_bytes: RandomBytes) -> NDArray[np.bool_]:
         """Add a uniform offset below the step to each multiple of it, in place; return which are accepted."""
-        words = _random_words(len(magnitude), random_bytes)
+        words = random_words(len(magnitude), random_bytes)
         # High bits: the offset. Low bits: the uniform that decides on acceptance.
-        uniform_bits = _WORD_BITS - self._step_bits
+        uniform_bits = WORD_BITS - self._step_bits
         offset = (words >> np.uint64(uniform_bits)).view(np.int64)
         uniform = words & np.uint64((1 << uniform_bits) - 1)
 
@@ -174,8 +153,8 @@ class _Sampler:
                 return True
             if uniform >= upper:
                 return False
-            uniform = _append_random_word(uniform, random_bytes)
-            bits += _WORD_BITS
+            uniform = append_random_word(uniform, random_bytes)
+            bits += WORD_BITS
 
 
 @functools.lru_cache(maxsize=64)

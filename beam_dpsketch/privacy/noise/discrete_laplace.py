@@ -15,19 +15,24 @@ import functools
 import math
 import os
 from fractions import Fraction
-from numbers import Integral, Rational
 
 import numpy as np
 from numpy.typing import NDArray
 
-from beam_dpsketch.privacy.noise.discrete_gaussian import RandomBytes
 from beam_dpsketch.privacy.noise.gaussian_bounds import ceiling_shift, exponential_bounds
+from beam_dpsketch.privacy.noise.random_words import (
+    WORD_BITS,
+    RandomBytes,
+    append_random_word,
+    check_parameter,
+    check_size,
+    random_words,
+)
 
 MIN_SCALE = Fraction(1, 20)
 MAX_SCALE = Fraction(2**50)
 
-_WORD_BITS = 64
-_PREFIX_BITS = _WORD_BITS - 1  # the remaining bit is the sign
+_PREFIX_BITS = WORD_BITS - 1  # the remaining bit is the sign
 # Multiples of the step are drawn from a table; scale / step < 2**7 keeps it below 6,000 entries.
 _MAX_BASE_SCALE_BITS = 7
 # The highest bits of a prefix already decide most multiples; they index a table that fits the L1 cache.
@@ -39,6 +44,7 @@ _CHUNK = 1 << 15
 # Floating-point acceptance probabilities are wrong by less than 2**-50; the filter allows 1,000 times that.
 _FLOAT_SLACK = 2.0**-40
 _UNKNOWN = -1
+_TAIL_BITS = 512
 
 
 def sample(size: int, scale: Fraction, *, random_bytes: RandomBytes = os.urandom) -> NDArray[np.int64]:
@@ -49,7 +55,7 @@ def sample(size: int, scale: Fraction, *, random_bytes: RandomBytes = os.urandom
     The support is unbounded: no tail is cut. An integer outside the range of int64 is returned modulo 2**64, as
     counters of int64 wrap around, so the guarantee holds for them too. Its probability is below exp(-8000).
     """
-    return _sampler(_check_scale(scale)).sample(_check_size(size), random_bytes)
+    return _sampler(check_parameter("scale", scale, MIN_SCALE, MAX_SCALE)).sample(check_size(size), random_bytes)
 
 
 def variance(scale: Fraction) -> float:
@@ -59,33 +65,32 @@ def variance(scale: Fraction) -> float:
     '17.834255'
     """
     # The same as 1 / (2 sinh(1 / (2 scale))**2), which has no difference that cancels.
-    return 0.5 / math.sinh(1 / (2 * _check_scale(scale))) ** 2
+    return 0.5 / math.sinh(1 / (2 * check_parameter("scale", scale, MIN_SCALE, MAX_SCALE))) ** 2
 
 
-def _check_size(size: int) -> int:
-    if not isinstance(size, Integral) or isinstance(size, bool) or size < 0:
-        raise ValueError(f"size must be an integer >= 0, got {size!r}")
-    return int(size)
+def least_quantile(scale: Fraction, probability: Fraction) -> int:
+    """Return the least t >= 1 whose bound of P(x >= t) = p^t / (1 + p) is at most this, where p = exp(-1 / scale).
+
+    The bound is above the true probability by less than one part in 2^200.
+
+    >>> least_quantile(Fraction(1), Fraction(1, 100))
+    5
+    """
+    low, high = 0, 1
+    while _tail(scale, high) > probability:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _tail(scale, middle) <= probability else (middle, high)
+    return high
 
 
-def _check_scale(scale: Fraction) -> Fraction:
-    # A float is refused: 0.3 could mean 3/10 or the nearest double, but the privacy statement is exact.
-    if isinstance(scale, Rational) and not isinstance(scale, bool):
-        # numpy integers would survive in a Fraction and overflow in the tables.
-        exact = Fraction(int(scale.numerator), int(scale.denominator))
-        if MIN_SCALE <= exact <= MAX_SCALE:
-            return exact
-    raise ValueError(f"scale must be a Fraction between {MIN_SCALE} and 2**50, got {scale!r}")
-
-
-def _random_words(count: int, random_bytes: RandomBytes) -> NDArray[np.uint64]:
-    # The byte order is fixed so that the same bytes give the same noise on every machine.
-    words = np.frombuffer(random_bytes(8 * count), dtype="<u8", count=count)
-    return words.astype(np.uint64, copy=False)
-
-
-def _append_random_word(value: int, random_bytes: RandomBytes) -> int:
-    return value << _WORD_BITS | int.from_bytes(random_bytes(8), "little")
+def _tail(scale: Fraction, start: int) -> Fraction:
+    """Return an upper bound of P(x >= start)."""
+    bits = _TAIL_BITS
+    power = exponential_bounds(start * scale.denominator, scale.numerator, bits)[1]
+    p = exponential_bounds(scale.denominator, scale.numerator, bits)[0]
+    return Fraction(power, (1 << bits) + p)
 
 
 class _LaplaceSampler:
@@ -143,9 +148,9 @@ class _LaplaceSampler:
         return values
 
     def _draw_accepted(self, candidates: int, random_bytes: RandomBytes) -> NDArray[np.int64]:
-        words = _random_words(candidates, random_bytes)
+        words = random_words(candidates, random_bytes)
         # Prefix and sign are disjoint bits of the word, hence independent.
-        magnitude = self._invert_prefixes(words >> np.uint64(_WORD_BITS - self._prefix_bits), random_bytes)
+        magnitude = self._invert_prefixes(words >> np.uint64(WORD_BITS - self._prefix_bits), random_bytes)
         sign = (words & np.uint64(1)).view(np.int64)
         if self._step_bits:
             offset, keep = self._draw_offsets(candidates, random_bytes)
@@ -186,14 +191,14 @@ class _LaplaceSampler:
             elif rest > upper:
                 return multiple
             else:
-                prefix = _append_random_word(prefix, random_bytes)
-                bits += _WORD_BITS
+                prefix = append_random_word(prefix, random_bytes)
+                bits += WORD_BITS
 
     def _draw_offsets(self, candidates: int, random_bytes: RandomBytes) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return uniform offsets below the step, and which of them are accepted."""
-        words = _random_words(candidates, random_bytes)
+        words = random_words(candidates, random_bytes)
         # High bits: the offset. Low bits: the uniform that decides on acceptance.
-        uniform_bits = _WORD_BITS - self._step_bits
+        uniform_bits = WORD_BITS - self._step_bits
         offset = (words >> np.uint64(uniform_bits)).view(np.int64)
         uniform = words & np.uint64((1 << uniform_bits) - 1)
 
@@ -213,8 +218,8 @@ class _LaplaceSampler:
                 return True
             if uniform >= upper:
                 return False
-            uniform = _append_random_word(uniform, random_bytes)
-            bits += _WORD_BITS
+            uniform = append_random_word(uniform, random_bytes)
+            bits += WORD_BITS
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,7 +1,12 @@
-"""Noise on counters: drawn on a grid that is finer than they are, and what it drowns is rounded off afterwards.
+"""Noise on counters: drawn on a grid, and what it drowns is rounded off afterwards.
 
-Guarantee: let sigma^2 = Delta^2 / (2 rho), where Delta is the L2 sensitivity of the counters. The result is rho-zCDP,
-and has the (epsilon, delta) curve of a continuous Gaussian of parameter sigma^2, which `gaussian_curve` computes.
+Laplace. Guarantee: let scale = Delta / epsilon, where Delta is the L1 sensitivity of the counters, all in steps of the
+grid. The result is epsilon-DP: `discrete_laplace` has the source. The grid is the coarsest that the weights allow,
+because a finer one means more noise.
+
+Gaussian. Guarantee: let sigma^2 = Delta^2 / (2 rho), where Delta is the L2 sensitivity of the counters. The result is
+rho-zCDP, and has the (epsilon, delta) curve of a continuous Gaussian of parameter sigma^2, which `gaussian_curve`
+computes.
 
 zCDP: by Canonne, Kamath and Steinke 2020 (arXiv:2004.00010), Theorem 4, with sigma^2 alone; more noise costs less.
 
@@ -22,70 +27,67 @@ sum of the squared changes. So parts compose as rho adds, and later parts may de
 Roth and Su 2019 (arXiv:1905.02383, Corollary 3.3) prove this where the mu of each part is fixed before, and Smith and
 Thakurta 2022 (arXiv:2210.17520) where it depends on earlier parts.
 
-The grid. Four squared steps cost nothing where steps are small. So noise is drawn on a grid that is finer than the
-counters, by `grid_bits`, and what the noise drowns is rounded off afterwards. Sigma is 2^10 steps or more, and the four
-squared steps are at most 2^-18 of the variance. Votes for keys count 48 or more each, so they need no other grid.
-Counters wrap around earlier by as many bits: at 2^49 records or later.
+The grid. Four squared steps cost nothing where steps are small. So Gaussian noise is drawn on a grid that is finer than
+the counters, by `Noise.grid_bits`, and what the noise drowns is rounded off afterwards. Sigma is 2^10 steps or more,
+and the four squared steps are at most 2^-18 of the variance. Votes for keys count 48 or more each, so they need no
+other grid. Counters wrap around earlier by as many bits: at 2^49 records or later.
 """
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
 
-from beam_dpsketch.privacy.noise import discrete_gaussian
-from beam_dpsketch.privacy.noise.discrete_gaussian import RandomBytes
+from beam_dpsketch.privacy.noise import discrete_gaussian, discrete_laplace, gaussian_bounds
+from beam_dpsketch.privacy.noise.laws import EXTRA, Noise, scale_of
+from beam_dpsketch.privacy.noise.random_words import RandomBytes
 
 MIN_SIGMA_SQUARED = Fraction(1, 256)
 """In squared records; less hides nothing."""
-_EXTRA = 4
-MAX_SIGMA_SQUARED = discrete_gaussian.MAX_SIGMA_SQUARED - _EXTRA
+MAX_SIGMA_SQUARED = discrete_gaussian.MAX_SIGMA_SQUARED - EXTRA
 """In squared counters."""
-_LEAST_STEPS = 1 << 10
 _LIKE_WHOLE = 64
 
 
 def drawn_variance(sigma_squared: Fraction) -> Fraction:
     """Return the parameter of the noise that is drawn, given Delta^2 / (2 rho); both in squared steps of its grid."""
-    return sigma_squared + _EXTRA
-
-
-def grid_bits(sigma_squared: Fraction, squared_unit: int = 1) -> int:
-    """Return by how many bits the grid of the noise is finer than counters.
-
-    Args:
-      sigma_squared: Delta^2 / (2 rho), in squared records; of several tables, the smallest.
-      squared_unit: the square of what a record counts.
-    """
-    steps = math.isqrt(math.floor(sigma_squared * squared_unit * _LEAST_STEPS**2))  # of 2^-10 of a counter
-    return max(0, (-(-(_LEAST_STEPS**2) // max(steps, 1)) - 1).bit_length())
+    return sigma_squared + EXTRA
 
 
 def add_noise(
-    counters: np.ndarray, sigma_squared: Fraction, bits: int = 0, *, random_bytes: RandomBytes = os.urandom
+    counters: np.ndarray,
+    parameter: Fraction,
+    bits: int = 0,
+    *,
+    noise: Noise = Noise.GAUSSIAN,
+    random_bytes: RandomBytes = os.urandom,
 ) -> np.ndarray:
     """Return a new int64 array of the same shape, on a grid of 2**-bits: each counter with noise from fresh bytes.
 
     Args:
       counters: what is exact, int64.
-      sigma_squared: Delta^2 / (2 rho), where counters count 1.
+      parameter: Delta^2 / (2 rho) of a Gaussian, or 2 (Delta / epsilon)^2 of a Laplace, where counters count 1.
       bits: how much finer the grid is.
+      noise: a Gaussian or a Laplace.
       random_bytes: where the randomness comes from.
     """
-    noise = discrete_gaussian.sample(counters.size, drawn_variance(sigma_squared * 4**bits), random_bytes=random_bytes)
-    return (counters << np.int64(bits)) + noise.reshape(counters.shape)
+    on_grid = parameter * 4**bits
+    if noise is Noise.LAPLACE:
+        drawn = discrete_laplace.sample(counters.size, scale_of(on_grid), random_bytes=random_bytes)
+    else:
+        drawn = discrete_gaussian.sample(counters.size, drawn_variance(on_grid), random_bytes=random_bytes)
+    return (counters << np.int64(bits)) + drawn.reshape(counters.shape)
 
 
 def add_whole_noise(
-    counters: np.ndarray, sigma_squared: Fraction, *, random_bytes: RandomBytes = os.urandom
+    counters: np.ndarray, parameter: Fraction, *, noise: Noise = Noise.GAUSSIAN, random_bytes: RandomBytes = os.urandom
 ) -> np.ndarray:
     """Return what `add_noise` does on the grid that suits, rounded to whole numbers: up to 1/12 more variance."""
-    bits = grid_bits(sigma_squared)
-    return round_off(add_noise(counters, sigma_squared, bits, random_bytes=random_bytes), bits)
+    bits = noise.grid_bits(parameter)
+    return round_off(add_noise(counters, parameter, bits, noise=noise, random_bytes=random_bytes), bits)
 
 
 def drowned_bits(sigma_squared: Sequence[Fraction], squared_unit: int, grid: int = 0) -> int:
@@ -107,3 +109,10 @@ def drowned_bits(sigma_squared: Sequence[Fraction], squared_unit: int, grid: int
 def round_off(counters: np.ndarray, bits: int) -> np.ndarray:
     """Return counters in units of 2^bits of their own, rounded to the nearest."""
     return (counters + np.int64(1 << bits >> 1)) >> np.int64(bits)
+
+
+def least_quantile(noise: Noise, parameter: Fraction, probability: Fraction) -> int:
+    """Return the least t >= 1 whose bound of P(noise >= t) is at most this probability, all in steps of the grid."""
+    if noise is Noise.LAPLACE:
+        return discrete_laplace.least_quantile(scale_of(parameter), probability)
+    return gaussian_bounds.least_quantile(drawn_variance(parameter), probability)

@@ -13,11 +13,6 @@ With P(Z = k) proportional to exp(-k^2 / (2 sigma^2)) over all integers, both pa
 * the whole: the sum over all integers is at least sigma sqrt(2 pi). By Poisson summation it is that times
   1 + 2 exp(-2 pi^2 sigma^2) + ..., and all these terms are positive.
 
-`noise_margin` is the margin of an interval around one noisy number. Such an interval holds with the given confidence or
-more, over the noise. For whole m, P[|noise| > m] <= P[|normal| > m] at the same sigma: the weights exp(-x^2 / (2
-sigma^2)) of x > m sum to less than the integral from m on, and all weights sum to sigma sqrt(2 pi) or more, as above.
-The noise of combined releases has the same tails but for a share below 1e-8, if each sigma is 1.5 or more.
-
 The distribution is that of Canonne, Kamath and Steinke 2020 (arXiv:2004.00010).
 """
 
@@ -28,9 +23,6 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
-from statistics import NormalDist
-
-from beam_dpsketch import _validate
 
 # Bits carried beyond the requested ones; they absorb the rounding of the series and of the squarings.
 _GUARD_BITS = 64
@@ -183,9 +175,3 @@ def least_quantile(sigma_squared: Fraction, probability: Fraction) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if tail_bound(sigma_squared, middle) <= probability else (middle, high)
     return high
-
-
-def noise_margin(sigma_squared: Fraction, confidence: float) -> int:
-    """Return a whole number that noise of this parameter exceeds with a probability of at most 1 - confidence."""
-    _validate.open_unit_interval(confidence=confidence)
-    return math.ceil(NormalDist().inv_cdf((1 + confidence) / 2) * math.sqrt(sigma_squared))

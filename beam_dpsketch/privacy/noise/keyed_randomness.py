@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.privacy.noise.discrete_gaussian import RandomBytes
+from beam_dpsketch.privacy.noise.random_words import RandomBytes
 
 MIN_SECRET_BYTES = 32
 _MIN_DISTINCT_BYTES = 8

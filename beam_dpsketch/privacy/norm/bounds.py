@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
-from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.privacy.contributions import (
     MAX_CONTRIBUTION,
     Bounds,
@@ -19,7 +18,7 @@ from beam_dpsketch.privacy.contributions import (
     PrivacyUnit,
     period_in_words,
 )
-from beam_dpsketch.privacy.mechanism import change_factor
+from beam_dpsketch.privacy.mechanism import Spending, one_count
 
 _MAX_DENOMINATOR = 1 << 16
 _LARGEST_SPEND = Fraction(1, 2)
@@ -54,6 +53,9 @@ class NormBound(NormLimit, Bounds):
     it is that of `RecordBounds(max_norm)`. A person with up to `max_norm` records is not scaled, and one whose records
     are spread over many items may have many more. All keys count together, and on bounded input all windows.
 
+    The length above is of order 2. Of order 1 it is the total weight, without signs: `max_norm` records of
+    all items together. Laplace noise needs that, and is closer where a person's records are of few items.
+
     Take a number that is known without the data: about as many records as a typical heavy person has of one item.
 
     Args:
@@ -71,6 +73,7 @@ class NormBound(NormLimit, Bounds):
         keys still count there. On bounded input with windows it is for how many pairs of key and window; over a
         `Horizon`, keys are chosen once for all windows. With `Groups`, for how many items one unit counts, which need
         it too. `None` elsewhere.
+      order: 2, the root of the sum of squares; or 1, the total weight.
     """
 
     max_norm: int | Fraction
@@ -82,6 +85,7 @@ class NormBound(NormLimit, Bounds):
         default=None, metadata={"words": "{} different item(s) count of each"}
     )
     max_keys: int | None = None
+    order: int = 2
 
     def __post_init__(self) -> None:
         if isinstance(self.max_norm, str):
@@ -94,6 +98,7 @@ class NormBound(NormLimit, Bounds):
                 "max_norm", "must be at most 2**31, and a fraction with a denominator of at most 2**16", "E206"
             )
         object.__setattr__(self, "max_norm", norm.numerator if norm.denominator == 1 else norm)
+        _check_order(self.order)
         self._check_fields()
 
     @property
@@ -107,10 +112,16 @@ class NormBound(NormLimit, Bounds):
     def squared_length(self) -> Fraction:
         return Fraction(self.max_norm) ** 2
 
+    @property
+    def total_weight(self) -> Fraction | None:
+        return Fraction(self.max_norm) if self.order == 1 else None
+
     def squared_most_of_one_item(self, items: int) -> Fraction:
         if self.max_per_item is None:
             return self.squared_length
-        of_all = self.squared_length / items if self.max_per_item == 1 else self.squared_length
+        of_all = self.squared_length
+        if self.max_per_item == 1:
+            of_all /= items**2 if self.order == 1 else items
         return min(of_all, Fraction(self.max_per_item**2))
 
     def within_max_keys(self) -> NormBound:
@@ -126,6 +137,8 @@ class NormBound(NormLimit, Bounds):
         in_full = f"up to {self.shown_norm} record(s) are not scaled"
         if self.has_weights:
             in_full = f"a total weight of up to {self.shown_norm}, without signs, is not scaled"
+        if self.order == 1:
+            return f"a total weight of at most {self.shown_norm}", in_full
         return f"the length of at most {self.shown_norm} record(s) of one item", in_full
 
 
@@ -148,6 +161,7 @@ class AutoNorm(NormLimit):
       max_per_item: as there.
       signed: as there.
       resource_limit: as there.
+      order: as there.
 
     >>> AutoNorm(spend=0.1).spend
     Fraction(1, 10)
@@ -160,6 +174,7 @@ class AutoNorm(NormLimit):
     max_per_item: int | None = None
     signed: bool = False
     resource_limit: int | None = None
+    order: int = 2
 
     def __post_init__(self) -> None:
         spend, item_share = _validate.exact(spend=self.spend), _validate.exact(item_share=self.item_share)
@@ -173,6 +188,7 @@ class AutoNorm(NormLimit):
             )
         object.__setattr__(self, "spend", spend)
         object.__setattr__(self, "item_share", item_share)
+        _check_order(self.order)
         self._check_fields()
 
     @property
@@ -184,15 +200,23 @@ class AutoNorm(NormLimit):
         return NormBound(size, **{name: value for name, value in self.as_dict().items() if name in known})
 
     def _length(self) -> tuple[str, str]:
+        length, loss = ("total weight", "the loss") if self.order == 1 else ("length", "rho")
         return (
-            f"a length that {float(100 * self.spend):g} % of rho chooses",
+            f"a {length} that {float(100 * self.spend):g} % of {loss} chooses",
             "the statement of the release will name it",
         )
 
-    def sigma_squared(self, rho: Fraction, relation: NeighboringRelation) -> Fraction:
-        """Return the noise parameter of each count of the histogram, where rho pays for choice and counters.
+    def parameter(self, spending: Spending, relation: NeighboringRelation) -> Fraction:
+        """Return the noise parameter of each count of the histogram, where one loss pays for choice and counters.
 
         A unit that is added or removed changes one count by 1, and one that is replaced changes two.
-        Refuses a rho that is so large that sigma would be below 1/16.
+        Refuses a loss that is so large that noise would hide nothing.
         """
-        return mechanism.sigma_squared(squared_sensitivity=change_factor(relation), rho=rho, share=self.spend)
+        return spending.parameter(one_count(relation), share=self.spend)
+
+
+def _check_order(order: Any) -> None:
+    if order not in (1, 2):
+        raise ArgumentError(
+            "order", f"must be 2, the root of the sum of squares, or 1, the total; got {order!r}", "E227"
+        )

@@ -22,6 +22,9 @@ row_t = 2 in tables whose cells only grow, where ||h - h'||^2 <= ||h||^2 + ||h'|
 most 2 ||h||^2 + 2 ||h'||^2. In each case the sum over t of ||change_t||^2 / (2 sigma_t^2) is at most rho, which is
 rho-zCDP (Canonne, Kamath and Steinke 2020).
 
+Order 1. In place of N stands W, the sum of |n(x)| over all items, keys and windows. So the unit adds at most
+2^SCALE_BITS max_norm in sum to the net weights of all items, and N <= W: what is said of order 2 holds too.
+
 Where windows go into rows over time, `over_time.lengths` has the rule, and weights have ROW_SCALE_BITS.
 
 Numbers. N^2 is a whole number over a common denominator, exact in float64 below 2^53. Above, it is rounded up.
@@ -81,6 +84,11 @@ def squared_norms(
         squares = np.square(sums.astype(np.float64))
         norms += numerator * np.bincount(units[places // width], squares, len(norms))
     return norms
+
+
+def squared_totals(units: np.ndarray, magnitudes: np.ndarray, denominator: int) -> np.ndarray:
+    """Return denominator * W^2 of each unit of order 1, as `squared_norms` does of N^2; exact below 2^53."""
+    return denominator * np.square(np.bincount(units, magnitudes).astype(np.float64))
 
 
 def sum_by_place(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

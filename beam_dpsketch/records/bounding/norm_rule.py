@@ -190,7 +190,10 @@ class NormRule:
     def _squared_norms(self, rows: NetRecords, magnitudes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return denominator * N^2 of each unit, and the number of each row's unit."""
         new_unit = mark_starts(rows.codes["unit"])
-        numbers, cells = np.cumsum(new_unit) - 1, self._cells(rows)
+        numbers = np.cumsum(new_unit) - 1
+        if self.bounds.order == 1:
+            return scaling.squared_totals(numbers, magnitudes, self._denominator(rows)), numbers
+        cells = self._cells(rows)
         windows = window_numbers(self._over_time, rows.codes, rows.values)
         if self._over_time is not None and windows is not None:
             keys = RowGroups({name: codes for name, codes in rows.codes.items() if name not in ("item", "window")})

@@ -18,6 +18,7 @@ from beam_dpsketch.errors import FormatError, said_by
 from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
 from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit, RecordBounds
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.selection import METHODS
@@ -98,16 +99,19 @@ _BOUNDS = fields.OneOf(
                 "signed": _YES_OR_NO,
                 "resource_limit": fields.Optional(U32),
                 "max_keys": fields.Optional(U32),
+                "order": U8,
             },
         ),
     )
 )
+_NOISE = Choice(tuple(Noise))
 _SIDE_NOTE = Object(
     SideNote,
     {
         "names": Repeated(Choice(NAMES)),
         "share": fields.Exact,
         "squared_limit": fields.Exact,
+        "noise": _NOISE,
         "sigma_squared": fields.Exact,
         "value": I64,
         "scale_bits": U8,
@@ -117,6 +121,7 @@ _LOST_NOTE = Object(
     LostNote,
     {
         "share": fields.Exact,
+        "noise": _NOISE,
         "sigma_squared": fields.Exact,
         "counts": Repeated(I64),
         "kept": fields.Optional(_SIDE_NOTE),
@@ -165,6 +170,9 @@ _STATEMENT = Object(
         "lost": fields.Optional(_LOST_NOTE),
         "delta": fields.OrZero(fields.Exact),
         "is_gaussian": _YES_OR_NO,
+        "pure": fields.OrZero(fields.Exact),
+        "pure_rho": fields.OrZero(fields.Exact),
+        "noise": _NOISE,
         "keys": fields.OneOf((_NOTHING, _KEY_NOTE, _GROUP_NOTE)),
         "over_time": fields.OneOf((_NOTHING, _ROW_NOTE, _ANSWER_NOTE)),
     },

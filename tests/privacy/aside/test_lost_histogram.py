@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from beam_dpsketch import NeighboringRelation, NormBound, PrivacySpec, RecordBounds, ReleaseTerms, SideCounters
 from beam_dpsketch.privacy.aside.lost_histogram import LostIn, histogram, least_losses, lost_counter
 from beam_dpsketch.privacy.contributions import PrivacyUnit
-from beam_dpsketch.privacy.mechanism import change_factor
+from beam_dpsketch.privacy.mechanism import Spending, change_factor
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 
 PEOPLE: dict[str, Any] = {"unit": PrivacyUnit.PRIVACY_ID}
@@ -58,9 +58,9 @@ def test_the_squared_change_is_attained_and_no_unit_causes_more(relation: Neighb
     assert largest == change_factor(relation)
     for bounds, windows in ((NormBound(3), 1), (NormBound(3), 4), (RecordBounds(2, max_keys=5), 7)):
         of_release = counter(bounds, windows=windows)
-        assert of_release.sigma_squared(RHO, relation) == Fraction(largest * windows) / (2 * RHO / 50)
+        assert of_release.parameter(Spending(RHO), relation) == Fraction(largest * windows) / (2 * RHO / 50)
         of_run = counter(bounds, LostIn.RUN, windows=windows)
-        assert of_run.sigma_squared(RHO, relation) == Fraction(largest) / (2 * RHO / 100)
+        assert of_run.parameter(Spending(RHO), relation) == Fraction(largest) / (2 * RHO / 100)
 
 
 def test_a_run_also_counts_what_it_keeps_within_what_its_bounds_let_a_unit_keep() -> None:

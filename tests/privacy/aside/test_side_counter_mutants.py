@@ -17,6 +17,7 @@ import pytest
 from beam_dpsketch import ADD_OR_REMOVE_ONE, NeighboringRelation, NormBound, SketchSpec
 from beam_dpsketch.privacy import terms
 from beam_dpsketch.privacy.aside.side_counters import SideCounter
+from beam_dpsketch.privacy.mechanism import Sensitivity
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.records.bounding import netting, norm_rule, side_sums
 from beam_dpsketch.records.bounding.netting import NetRecords
@@ -118,9 +119,11 @@ def sensitivity(squared: Callable[[Any, SideCounter, NeighboringRelation], Fract
     """Another sensitivity where one unit is replaced."""
     return laws.around(
         SideCounter,
-        "squared_sensitivity",
+        "sensitivity",
         lambda exact, counter, relation: (
-            exact(counter, relation) if relation is ADD_OR_REMOVE_ONE else squared(exact, counter, relation)
+            exact(counter, relation)
+            if relation is ADD_OR_REMOVE_ONE
+            else Sensitivity(squared(lambda *each: exact(*each).squared, counter, relation))
         ),
         TOO_MUCH,
     )
@@ -181,7 +184,7 @@ def check_joint_loss() -> None:
 test_shares_that_do_not_add_up_are_refused = laws.mutants(
     {
         "all_for_the_sketch": laws.put(terms, "share_left", lambda counters, *others: Fraction(1)),
-        "clipped_paid_twice": laws.around(SideCounter, "sigma_squared", paid_twice),
+        "clipped_paid_twice": laws.around(SideCounter, "parameter", paid_twice),
         "one_counter_not_charged": laws.around(
             terms, "share_left", lambda exact, counters, *others: exact(counters[1:], *others)
         ),

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
@@ -27,6 +29,8 @@ from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.errors import BudgetExceededError
 from beam_dpsketch.privacy.aside.side_counters import SideCounter, SideCounters, share_left, side_counters
 from beam_dpsketch.privacy.contributions import Bounds
+from beam_dpsketch.privacy.mechanism import Spending
+from beam_dpsketch.privacy.noise.laws import Noise, scale_of
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.over_time.binned import BinaryTree
 from beam_dpsketch.privacy.terms import RowTerms
@@ -127,9 +131,9 @@ def test_counters_can_be_left_out() -> None:
 def test_sensitivities(relation: NeighboringRelation, signed: bool, windows: int) -> None:
     counter = SideCounter(("weight",), FIFTIETH, Fraction(9), signed)
     factors = {ADD_OR_REMOVE_ONE: 1, REPLACE_ONE: 4 if signed else 2}
-    squared = counter.squared_sensitivity(relation, reach=windows)
+    squared = counter.sensitivity(relation, reach=windows).squared
     assert squared == 9 * windows * factors[relation]
-    sigma = counter.sigma_squared(Fraction(1, 10), relation, reach=windows)
+    sigma = counter.parameter(Spending(Fraction(1, 10)), relation, reach=windows)
     assert sigma == squared / (2 * Fraction(1, 10) * FIFTIETH)
 
 
@@ -158,7 +162,7 @@ def test_sensitivities_by_brute_force(
                     for window in range(2 * windows)
                 ),
             )
-    assert counter.squared_sensitivity(relation, reach=windows) == largest
+    assert counter.sensitivity(relation, reach=windows).squared == largest
 
 
 @every_relation
@@ -170,7 +174,7 @@ def test_one_cell_by_brute_force(relation: NeighboringRelation) -> None:
         others = units if relation is REPLACE_ONE else [(0, 0)]
         largest = max((a - c) ** 2 + (b - d) ** 2 for a, b in units for c, d in others)
         counter = SideCounter(("weight",), FIFTIETH, Fraction(limit**2), signed)
-        assert counter.squared_sensitivity(relation) == largest
+        assert counter.sensitivity(relation).squared == largest
 
 
 @pytest.mark.parametrize("relation", [ADD_OR_REMOVE_ONE])
@@ -293,3 +297,45 @@ def test_terms_know_in_how_many_cells_a_unit_counts(cells: Any, windows: int, li
 def test_terms_refuse_no_cells() -> None:
     with pytest.raises(ValueError, match="output_cells must be between 1"):
         ReleaseTerms(PrivacySpec(rho=1), output_cells=0)
+
+
+@given(
+    values=st.lists(st.tuples(st.integers(0, 3), st.integers(-(1 << 40), 1 << 40)), min_size=1, max_size=30),
+    limit=st.integers(1, 1 << 20),
+    signed=st.booleans(),
+    bits=st.sampled_from([0, 16]),
+)
+def test_the_sum_of_sizes_is_limited_where_it_counts(
+    values: list[tuple[int, int]], limit: int, signed: bool, bits: int
+) -> None:
+    """Order 1: over all cells of a unit, numbers sum to the limit at most; what is within it stays."""
+    units, sizes = (np.array(column, dtype=np.int64) for column in zip(*values, strict=True))
+    units = np.unique(units, return_inverse=True)[1]
+    counter = SideCounter(("weight",), FIFTIETH, Fraction(limit**2), signed, Fraction(limit))
+    found = counter.limited(sizes, units, bits=bits)
+    for unit in set(units.tolist()):
+        own = sizes[units == unit] if signed else np.maximum(sizes[units == unit], 0)
+        total = int(np.abs(own).sum())
+        assert int(np.abs(found[units == unit]).sum()) <= limit * UNIT
+        if total <= limit << bits:
+            assert found[units == unit].tolist() == (own << np.int64(16 - bits)).tolist()
+
+
+def test_a_limit_of_squares_would_not_limit_the_sum() -> None:
+    four = np.full(4, 100, dtype=np.int64)
+    by_squares = SideCounter(("weight",), FIFTIETH, Fraction(100**2))
+    assert by_squares.limited(four, np.zeros(4, dtype=np.int64), bits=0).sum() > 150 * UNIT
+    by_sums = by_squares._replace(limit=Fraction(100))
+    assert 99.9 * UNIT < by_sums.limited(four, np.zeros(4, dtype=np.int64), bits=0).sum() <= 100 * UNIT
+
+
+@pytest.mark.parametrize("relation", [ADD_OR_REMOVE_ONE, REPLACE_ONE])
+def test_laplace_noise_takes_half_of_each_share_and_parts_sum_to_epsilon(relation: NeighboringRelation) -> None:
+    epsilon, bounds = Fraction(2), NormBound(6, order=1)
+    spending = Spending(epsilon**2 / 2, epsilon)
+    counters = side_counters(SideCounters(), bounds, max_cells=3, noise=Noise.LAPLACE)
+    assert [each.share for each in counters] == [Fraction(1, 100)] * 3
+    assert [each.limit for each in counters] == [3, 24, 24]
+    spent = [each.sensitivity(relation).total / scale_of(each.parameter(spending, relation)) for each in counters]
+    assert sum(spent) == epsilon * Fraction(3, 100)
+    assert [each.limit for each in side_counters(SideCounters(), NormBound(6), noise=Noise.GAUSSIAN)] == [None] * 3

@@ -87,7 +87,11 @@ def test_a_removal_costs_half_a_replacement_at_most(has_signs: bool) -> None:
     assert change_factor(REPLACE_ONE, has_signs=has_signs) == (4 if has_signs else 2)
 
 
-LOSSES = st.builds(Loss, st.fractions(0, 9), st.fractions(0, 1))
+PARTS = st.one_of(
+    st.tuples(st.fractions(0, 9), st.fractions(0, 1), st.booleans()).map(lambda parts: Loss(*parts)),
+    st.tuples(st.fractions(0, 9), st.fractions(0, 1)).map(lambda parts: Loss.of_pure(*parts)),
+)
+LOSSES = st.lists(PARTS, max_size=3).map(lambda parts: functools.reduce(Loss.plus, parts, Loss()))
 
 
 @given(LOSSES, LOSSES, LOSSES)

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, NeighboringRelation
 from beam_dpsketch.estimators.row_mean import noise_margin
+from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.noise.drawing import add_noise
 from beam_dpsketch.privacy.norm import choice
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
@@ -89,7 +90,7 @@ def test_heavier_records_have_more_bins(max_weight: int, bins: int) -> None:
     assert bin_count(max_weight) == bins
     assert 2 ** (bins / 2) >= min(max_weight * 2**16, 2**31)
     full = np.array([0] * (bins - 1) + [900])
-    norm = choose(full, sigma_squared=Fraction(4), scaled_units=Fraction(1, 100))
+    norm = choose(full, parameter=Fraction(4), scaled_units=Fraction(1, 100))
     assert 2 ** (bins / 2) * 0.99 <= AutoNorm().bound(norm).max_norm <= 2 ** (bins / 2)
     edge = 2.0 ** (bins - 1)
     assert histogram(np.array([np.nextafter(edge, 0), edge]), 1, bins)[-2:].tolist() == [1, 1]
@@ -111,15 +112,15 @@ def test_the_histogram_changes_by_as_much_as_its_noise_hides(relation: Neighbori
     ]
     assert max(changes) == squared
     auto = AutoNorm(Fraction(1, 20))
-    assert auto.sigma_squared(RHO, relation) == Fraction(squared) / (2 * Fraction(1, 20) * RHO)
+    assert auto.parameter(Spending(RHO), relation) == Fraction(squared) / (2 * Fraction(1, 20) * RHO)
 
 
 @given(counts, deviations, wanted)
 def test_a_choice_is_on_the_public_grid(noisy: list[int], sigma: Fraction, units: Fraction) -> None:
-    norm = choose(np.array(noisy), sigma_squared=sigma**2, scaled_units=units)
+    norm = choose(np.array(noisy), parameter=sigma**2, scaled_units=units)
     assert (norm * GRID).denominator == 1
     assert 1 <= norm <= 1 << 16
-    again = choose(np.array(noisy, dtype=object), sigma_squared=sigma**2, scaled_units=units)
+    again = choose(np.array(noisy, dtype=object), parameter=sigma**2, scaled_units=units)
     assert again == norm
     assert AutoNorm().bound(norm).max_norm == norm
 
@@ -128,7 +129,7 @@ def test_a_choice_is_on_the_public_grid(noisy: list[int], sigma: Fraction, units
 def test_more_units_to_scale_never_raise_the_norm(
     noisy: list[int], sigma: Fraction, one: Fraction, two: Fraction
 ) -> None:
-    norms = [choose(np.array(noisy), sigma_squared=sigma**2, scaled_units=units) for units in sorted((one, two))]
+    norms = [choose(np.array(noisy), parameter=sigma**2, scaled_units=units) for units in sorted((one, two))]
     assert norms[0] >= norms[1]
 
 
@@ -137,7 +138,7 @@ def test_more_units_never_lower_the_norm(noisy: list[int], sigma: Fraction, unit
     """Without negative counts, which stand for noise."""
     more = np.array(noisy)
     more[place] += 70
-    norms = [choose(each, sigma_squared=sigma**2, scaled_units=units) for each in (np.array(noisy), more)]
+    norms = [choose(each, parameter=sigma**2, scaled_units=units) for each in (np.array(noisy), more)]
     assert norms[0] <= norms[1]
 
 
@@ -147,7 +148,7 @@ def test_lengths_twice_as_large_choose_twice_the_norm(
 ) -> None:
     """Up to the grid; 16 bins at the bottom are empty, so that no norm is at its least."""
     low, high = (
-        choose(np.array(([0] * at + noisy + [0] * BINS)[:BINS]), sigma_squared=sigma**2, scaled_units=units)
+        choose(np.array(([0] * at + noisy + [0] * BINS)[:BINS]), parameter=sigma**2, scaled_units=units)
         for at in (0, 2 * doublings)
     )
     if low > 1:
@@ -179,7 +180,7 @@ def choose_in_float(noisy: Sequence[int], sigma: float, units: float) -> float:
 @given(counts, st.integers(1, 200), st.integers(1, 2000))
 def test_the_choice_is_that_of_the_rule(noisy: list[int], sigma: int, units: int) -> None:
     """Steps of a 64th of a bin, and the grid below."""
-    norm = choose(np.array(noisy), sigma_squared=Fraction(sigma) ** 2, scaled_units=Fraction(units))
+    norm = choose(np.array(noisy), parameter=Fraction(sigma) ** 2, scaled_units=Fraction(units))
     expected = choose_in_float(noisy, sigma, units)
     assert expected * 2 ** (-1 / 250) - 1 / GRID - 1e-9 <= norm <= expected * 2 ** (1 / 250)
 
@@ -189,36 +190,36 @@ def test_the_norm_is_the_length_that_so_many_units_exceed() -> None:
     lengths = 2 ** (np.arange(0, 10_000) / 1000)
     counted = histogram(np.floor(lengths**2 * (1 << 20)), 1 << 20)
     for units in (1, 30, 500, 501, 4000, 9999):
-        norm = choose(counted, sigma_squared=Fraction(1, 4), scaled_units=Fraction(units))
+        norm = choose(counted, parameter=Fraction(1, 4), scaled_units=Fraction(units))
         assert lengths[-units] / 1.006 - 1 / GRID <= norm <= lengths[-units] * 1.006
 
 
 def test_noise_above_the_lengths_is_not_taken_for_units() -> None:
     """Noise of three standard deviations in some of the empty bins, which adds up to more units than are wanted."""
     noisy = np.array([2000] * 12 + [0] * 10 + [30, 0, 0] * 3 + [0])
-    assert choose(noisy, sigma_squared=Fraction(100), scaled_units=Fraction(50)) < 2**6
-    assert choose(noisy, sigma_squared=Fraction(1, 4), scaled_units=Fraction(50)) > 2**12  # were they no noise
+    assert choose(noisy, parameter=Fraction(100), scaled_units=Fraction(50)) < 2**6
+    assert choose(noisy, parameter=Fraction(1, 4), scaled_units=Fraction(50)) > 2**12  # were they no noise
 
 
 def test_a_bin_far_above_the_lengths_must_stand_out_more() -> None:
     """Noise of 10 has sums with a deviation of 15: 48 are needed next to a bin that is shown, and 68 elsewhere."""
     near, far = (np.array([2000] * 8 + [0] * gap + [60] + [0] * (23 - gap)) for gap in (0, 8))
-    assert choose(far, sigma_squared=Fraction(100), scaled_units=Fraction(38)) < 2**4
-    assert 2**4 < choose(near, sigma_squared=Fraction(100), scaled_units=Fraction(38)) < 2**4.5
+    assert choose(far, parameter=Fraction(100), scaled_units=Fraction(38)) < 2**4
+    assert 2**4 < choose(near, parameter=Fraction(100), scaled_units=Fraction(38)) < 2**4.5
     far[16] = 70
-    assert 2**8 < choose(far, sigma_squared=Fraction(100), scaled_units=Fraction(38)) < 2**8.5
+    assert 2**8 < choose(far, parameter=Fraction(100), scaled_units=Fraction(38)) < 2**8.5
 
 
 def test_empty_bins_above_a_full_one_are_left_out() -> None:
     """Sums exceed the noise by their lowest bin alone; what is above it is less than noise."""
     noisy = np.array([2000] * 8 + [180, 10, 0, 14, 20, 0, 0, 18] + [0] * 16)
-    assert 2**4 < choose(noisy, sigma_squared=Fraction(100), scaled_units=Fraction(38)) <= 1.5 * 2**4
+    assert 2**4 < choose(noisy, parameter=Fraction(100), scaled_units=Fraction(38)) <= 1.5 * 2**4
 
 
 def test_a_thin_tail_is_found() -> None:
     """No bin above the first ten has more than two standard deviations; together they have more than five."""
     noisy = np.array([2000] * 10 + [20, 19, 20, 18, 19, 18, 18, 18] + [0] * 14)
-    assert choose(noisy, sigma_squared=Fraction(100), scaled_units=Fraction(38)) > 2**6
+    assert choose(noisy, parameter=Fraction(100), scaled_units=Fraction(38)) > 2**6
 
 
 @given(st.lists(st.integers(0, 3000), min_size=BINS, max_size=BINS), deviations, wanted)
@@ -226,7 +227,7 @@ def test_without_noise_no_norm_is_above_the_longest_unit_by_half(
     exact: list[int], sigma: Fraction, units: Fraction
 ) -> None:
     longest = max((place for place, count in enumerate(exact) if count), default=0)
-    assert choose(np.array(exact), sigma_squared=sigma**2, scaled_units=units) <= 1.5 * 2 ** (longest / 2)
+    assert choose(np.array(exact), parameter=sigma**2, scaled_units=units) <= 1.5 * 2 ** (longest / 2)
 
 
 @pytest.mark.parametrize("relation", NeighboringRelation)
@@ -234,11 +235,11 @@ def test_without_noise_no_norm_is_above_the_longest_unit_by_half(
 def test_few_units_get_the_least_norm(lengths: list[float], relation: NeighboringRelation) -> None:
     """Without noise. With noise too, but in a few of a thousand draws: then any norm, and never an error."""
     auto = AutoNorm()
-    sigma_squared = auto.sigma_squared(RHO / 100, relation)
-    units = units_to_scale(auto, **SKETCH, relation=relation, rho=RHO / 100 * (1 - auto.spend))
+    sigma_squared = auto.parameter(Spending(RHO / 100), relation)
+    units = units_to_scale(auto, **SKETCH, relation=relation, spending=Spending(RHO / 100), share=1 - auto.spend)
     exact = histogram(np.array(lengths), 1)
-    assert choose(exact, sigma_squared=sigma_squared, scaled_units=units) == 1
-    norm = choose(add_noise(exact, sigma_squared), sigma_squared=sigma_squared, scaled_units=units)
+    assert choose(exact, parameter=sigma_squared, scaled_units=units) == 1
+    norm = choose(add_noise(exact, sigma_squared), parameter=sigma_squared, scaled_units=units)
     assert 1 <= norm <= 1 << 16
 
 
@@ -267,14 +268,14 @@ def test_so_many_units_are_scaled_that_loss_and_noise_balance(
 ) -> None:
     """m = 0.8 kappa / phi; kappa is the deviation of an estimate under a norm of 1, with this much of rho."""
     kappa = float(sketch["reading"]) * math.sqrt(row * sketch["cells_per_item"] / (2 * float(rho)))
-    m = units_to_scale(AutoNorm(), **sketch, relation=relation, rho=rho)
+    m = units_to_scale(AutoNorm(), **sketch, relation=relation, spending=Spending(rho), share=Fraction(1))
     assert 0 <= 0.8 * kappa / 0.07 - m < 1e-4
 
 
 def test_the_part_that_buys_the_choice_is_not_taken_off_again() -> None:
     """Whoever calls knows what other shares there are: rho is what the sketch's counters get."""
     one, two = (
-        units_to_scale(AutoNorm(spend), **SKETCH, relation=REPLACE_ONE, rho=RHO)
+        units_to_scale(AutoNorm(spend), **SKETCH, relation=REPLACE_ONE, spending=Spending(RHO), share=Fraction(1))
         for spend in (Fraction(1, 20), Fraction(1, 2))
     )
     assert one == two
@@ -282,7 +283,10 @@ def test_the_part_that_buys_the_choice_is_not_taken_off_again() -> None:
 
 def test_signed_weights_double_the_noise_of_cells_that_would_only_grow() -> None:
     whole, signed = (
-        units_to_scale(AutoNorm(signed=signed), **LISTED, relation=REPLACE_ONE, rho=RHO) for signed in (False, True)
+        units_to_scale(
+            AutoNorm(signed=signed), **LISTED, relation=REPLACE_ONE, spending=Spending(RHO), share=Fraction(1)
+        )
+        for signed in (False, True)
     )
     assert float(signed / whole) == pytest.approx(math.sqrt(2), rel=1e-5)
 
@@ -294,7 +298,10 @@ def test_a_unit_that_is_spread_over_sketches_holds_less_of_an_item(cells: int) -
     in_one, in_all = (math.sqrt(k * float(np.square(counts).sum())) for k in (1, cells))
     smaller = (counts[0] / in_all) / (counts[0] / in_one)
     one, many = (
-        units_to_scale(AutoNorm(), **SKETCH, relation=REPLACE_ONE, rho=RHO, output_cells=k) for k in (1, cells)
+        units_to_scale(
+            AutoNorm(), **SKETCH, relation=REPLACE_ONE, spending=Spending(RHO), share=Fraction(1), output_cells=k
+        )
+        for k in (1, cells)
     )
     assert float(one / many) == pytest.approx(smaller, rel=1e-5)
 
@@ -314,7 +321,10 @@ def test_the_rule_is_near_the_least_error_of_a_model_of_keys(cells: int) -> None
     least = min(map(error, np.geomspace(1, lengths[0], 400)))
     rho = Fraction(0.463**2 * 20 / (2 * kappa**2))  # so that kappa is that of the sketch
     keyed, flat = (
-        units_to_scale(AutoNorm(), **SKETCH, relation=REPLACE_ONE, rho=rho, output_cells=k) for k in (cells, 1)
+        units_to_scale(
+            AutoNorm(), **SKETCH, relation=REPLACE_ONE, spending=Spending(rho), share=Fraction(1), output_cells=k
+        )
+        for k in (cells, 1)
     )
     assert error(lengths[int(keyed)]) <= 1.05 * least
     assert (error(lengths[int(flat)]) > 1.35 * least) == (cells == 25)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch.privacy.noise import drawing
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.norm.scaling import NO_SCALING, SCALE_BITS, TableWeights
 from tests.helpers.tolerances import discrete_gaussian
@@ -145,7 +146,7 @@ def test_drowned_bits_in_another_unit(variances: list[Fraction], unit: int) -> N
 
 @given(variance=st.fractions(Fraction(1, 256), 1 << 20))
 def test_whole_counters_stay_whole_from_a_sigma_of_8_on(variance: Fraction) -> None:
-    grid = drawing.grid_bits(variance)
+    grid = Noise.GAUSSIAN.grid_bits(variance)
     bits = drawing.drowned_bits([variance], 4**grid, grid)
     assert bits >= grid if variance >= 64 else 4**bits <= max(1, variance * 4**grid / 64**2)
     assert variance * 4**grid >= 1 << 20

@@ -26,6 +26,7 @@ from beam_dpsketch import (
     SketchSpec,
 )
 from beam_dpsketch.engine.norms import calibrate_choice
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm import choice
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.choice import bin_count, choose
@@ -60,7 +61,7 @@ def norms_above(lengths: np.ndarray, relation: NeighboringRelation, spec: Any) -
     auto, privacy = AutoNorm(), PrivacySpec(epsilon=1, delta=1e-6, relation=relation)
     wanted = calibrate_choice(spec, ReleaseTerms(privacy, auto, unit=PrivacyUnit.PRIVACY_ID))
     exact = choice.histogram(np.maximum(lengths, 1) ** 2, 1, BINS)
-    noise = np.random.default_rng(5).normal(0, math.sqrt(wanted.sigma_squared), (DRAWS, BINS))
+    noise = np.random.default_rng(5).normal(0, math.sqrt(wanted.parameter), (DRAWS, BINS))
     most = 1.5 * max(lengths.max(initial=1), 1)
     norms = [choose(each, **wanted._asdict()) for each in exact + np.rint(noise).astype(np.int64)]
     return sum(norm > most for norm in norms)
@@ -82,7 +83,7 @@ def test_the_rate_that_is_stated_is_that_of_the_thresholds() -> None:
 # Tempting rules, planted.
 
 
-def where_runs_end(counts: list[int], sigma_squared: Fraction) -> int | None:
+def where_runs_end(counts: list[int], sigma_squared: Fraction, *_: Fraction) -> int | None:
     """Trust a run of bins up to where it ends, though its lowest bin may hold all."""
     ends = [
         start + length - 1
@@ -93,8 +94,8 @@ def where_runs_end(counts: list[int], sigma_squared: Fraction) -> int | None:
     return max(ends, default=None)
 
 
-def with_deviations(name: str, deviations: int) -> Callable[[pytest.MonkeyPatch], None]:
-    return lambda monkeypatch: monkeypatch.setattr(choice, name, Fraction(deviations))
+def with_deviations(*deviations: Fraction | float) -> Callable[[pytest.MonkeyPatch], None]:
+    return lambda monkeypatch: monkeypatch.setitem(choice._DEVIATIONS, Noise.GAUSSIAN, tuple(map(Fraction, deviations)))
 
 
 FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
@@ -102,12 +103,12 @@ FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
         lambda monkeypatch: monkeypatch.setattr(choice, "_longest_shown", where_runs_end),
         "10,000 of equal length, at the edge of a bin",
     ),
-    "two deviations next to a bin": (
-        with_deviations("_NEXT_DEVIATIONS", 2),
-        "10,000 of equal length, at the edge of a bin",
+    "two deviations next to a bin": (with_deviations(2, 4.5), "10,000 of equal length, at the edge of a bin"),
+    "three deviations anywhere": (with_deviations(3.2, 3), "nobody"),
+    "no end of the last bin": (
+        lambda monkeypatch: monkeypatch.setattr(choice, "_MOST_ABOVE", Fraction(8)),
+        "1,000, even in the logarithm up to 128",
     ),
-    "three deviations anywhere": (with_deviations("_FAR_DEVIATIONS", 3), "nobody"),
-    "no end of the last bin": (with_deviations("_MOST_ABOVE", 8), "1,000, even in the logarithm up to 128"),
 }
 
 

@@ -1,0 +1,57 @@
+"""Which noise suits a release: the one with the smaller expected width, by public settings alone.
+
+Guarantee: nothing that data say is read, so the choice costs no privacy. At a promise of (epsilon, delta) a Gaussian
+needs noise for the L2 length of what a unit adds, and a Laplace for its L1 length. So the latter is closer where a unit
+touches few counters. With a rho, a Gaussian always is.
+
+Widths are those of 95 % intervals from the noise alone: of one counter; of the Huber mean over the rows of a sketch; of
+grouped counts, how far above one unit the threshold is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from beam_dpsketch.engine.calibration import calibrate, why_not_laplace
+from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.estimators.row_mean import noise_margin
+from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
+
+_CONFIDENCE = 0.95
+Width = Callable[[ReleaseTerms], float]
+
+
+def decided(spec: Any, terms: DeclaredTerms, width: Width | None = None) -> DeclaredTerms:
+    """Return the terms with the noise that suits; as they are where it is known already.
+
+    Args:
+      spec: the sketch.
+      terms: of each release.
+      width: the expected width of answers under some terms; `None` takes that of items of the sketch.
+    """
+    if terms.privacy.noise is not None:
+        return terms
+    gaussian = terms.with_noise(Noise.GAUSSIAN)
+    if terms.privacy.pure is None or why_not_laplace(spec, terms) is not None:
+        return gaussian
+    laplace = terms.with_noise(Noise.LAPLACE)
+    of = width or (lambda known: item_width(spec, known))
+    narrow, wide = (_width(of, each.resolved(1)) for each in (laplace, gaussian))
+    return laplace if narrow < wide else gaussian
+
+
+def _width(width: Width, terms: ReleaseTerms) -> float:
+    try:
+        return width(terms)
+    except ArgumentError:  # noise that hides nothing, or for which counters have no room
+        return float("inf")
+
+
+def item_width(spec: Any, terms: ReleaseTerms) -> float:
+    """Return half the width of an interval of one item, from the noise alone."""
+    (parameter,) = calibrate(spec, terms)
+    if spec.is_listed:
+        return terms.noise.margin(parameter, _CONFIDENCE, terms.scale_bits + terms.grid_bits(parameter))
+    return noise_margin(spec.depth, _CONFIDENCE, terms.noise) * float(parameter) ** 0.5
