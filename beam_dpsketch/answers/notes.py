@@ -115,7 +115,7 @@ def of_reach(reach: float, weight: float) -> tuple[Note, ...]:
 
 def of_spending(privacy: PrivacyStatement) -> tuple[Note, ...]:
     """Return notes of an epsilon that promises little, and of a delta that may give away someone."""
-    epsilon, delta, found = privacy.shown_epsilon, privacy.shown_delta, []
+    epsilon, delta, found = privacy.shown_epsilon, privacy.delta_of_epsilon, []
     if LARGE_EPSILON < epsilon < math.inf:
         words = (
             f"epsilon = {round_up(epsilon, 4):g} at delta = {delta:g} is above {LARGE_EPSILON}, which promises little"

@@ -80,7 +80,7 @@ def shown_losses(statement: PrivacyStatement) -> dict[str, Any]:
     return {
         "rho": round_up(statement.rho, RHO_DIGITS),
         "epsilon": rounded_epsilon(statement.shown_epsilon),
-        "delta": round_up(statement.shown_delta, DELTA_DIGITS),
+        "delta": round_up(statement.delta_of_epsilon, DELTA_DIGITS),
         "keys_delta": rounded_delta(statement.delta),
     }
 

@@ -43,12 +43,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _row(spent: Spent, delta: float | None) -> dict[str, Any]:
-    delta = spent.shown_delta if delta is None else delta
+    epsilon, delta = spent.loss.shown(spent.shown_delta) if delta is None else (spent.epsilon(delta), delta)
     return {
         "releases": spent.release_count,
         "runs": spent.run_count,
         "rho": round_up(spent.rho, RHO_DIGITS),
-        "epsilon": rounded_epsilon(spent.epsilon(delta)),
+        "epsilon": rounded_epsilon(epsilon),
         "delta": round_up(delta, DELTA_DIGITS),
         "keys_delta": rounded_delta(spent.lost),
         "relation": spent.relation.name,

@@ -116,16 +116,21 @@ def calibrate(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
     """Return the noise parameter of each table, in squared records; refuse settings that cannot work."""
     if terms.noise is Noise.LAPLACE and (refused := why_not_laplace(spec, terms)) is not None:
         raise refused
+    found = table_parameters(spec, terms)
+    calibrate_side(terms)
+    return found
+
+
+def table_parameters(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
+    """Return the noise parameter of each table, in squared records."""
     change = functools.partial(sensitivity, bounds=terms.bounds, relation=terms.privacy.relation, reach=terms.reach)
     part = sketch_share(spec, terms)
-    found = tuple(
+    return tuple(
         terms.privacy.spending.parameter(
             change(cells_per_item=cells, has_signs=signs), share=part * share, squared_unit=terms.squared_unit
         )
         for cells, signs, share in raw_type(spec).tables(spec)
     )
-    calibrate_side(terms)
-    return found
 
 
 def why_not_laplace(spec: Any, terms: ReleaseTerms[ContributionLimit]) -> ArgumentError | None:

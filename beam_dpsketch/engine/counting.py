@@ -53,15 +53,8 @@ class Counting(NamedTuple):
     @classmethod
     def of(cls, spec: GroupedItems, terms: ReleaseTerms) -> Counting:
         """Return how releases under these terms are made; refuse settings that cannot work."""
-        rule = terms.group_rule
-        assert rule is not None
         (sigma_squared,) = calibrate(spec, terms)
-        scale_bits = terms.scale_bits + terms.grid_bits(sigma_squared)
-        tail = functools.partial(least_quantile, terms.noise, sigma_squared * 4**scale_bits)
-        threshold = rule.threshold(terms.bounds, tail, scale_bits, terms.window_count)
-        most = threshold + tail(_LIKELY)
-        note = GroupNote(max_items=rule.max_items, threshold=threshold, most=most, scale_bits=scale_bits)
-        return cls(spec, terms, sigma_squared, note)
+        return cls(spec, terms, sigma_squared, note_of(terms, sigma_squared))
 
     @property
     def bits(self) -> int:
@@ -138,6 +131,17 @@ class Counting(NamedTuple):
                 taken.add(names[place])
                 kept.append(place)
         return [ordered[place] for place in sorted(kept)]
+
+
+def note_of(terms: ReleaseTerms, parameter: Fraction) -> GroupNote:
+    """Return what a release says of its items, given the noise parameter of a count in squared records."""
+    rule = terms.group_rule
+    assert rule is not None
+    scale_bits = terms.scale_bits + terms.grid_bits(parameter)
+    tail = functools.partial(least_quantile, terms.noise, parameter * 4**scale_bits)
+    threshold = rule.threshold(terms.bounds, tail, scale_bits, terms.window_count)
+    most = threshold + tail(_LIKELY)
+    return GroupNote(max_items=rule.max_items, threshold=threshold, most=most, scale_bits=scale_bits)
 
 
 def draw_of(rows: Iterable[tuple[bytes, int]], randomness: KeyedRandomness) -> bytes:

@@ -10,17 +10,20 @@ grouped counts, how far above one unit the threshold is.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
-from beam_dpsketch.engine.calibration import calibrate, why_not_laplace
+from beam_dpsketch.engine.calibration import table_parameters, why_not_laplace
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.row_mean import noise_margin
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 
 _CONFIDENCE = 0.95
-Width = Callable[[ReleaseTerms], float]
+Width = Callable[[ReleaseTerms, Fraction], float]
 
 
 def decided(spec: Any, terms: DeclaredTerms, width: Width | None = None) -> DeclaredTerms:
@@ -29,7 +32,7 @@ def decided(spec: Any, terms: DeclaredTerms, width: Width | None = None) -> Decl
     Args:
       spec: the sketch.
       terms: of each release.
-      width: the expected width of answers under some terms; `None` takes that of items of the sketch.
+      width: the expected width of answers under some terms, given the noise parameter; `None` takes that of items.
     """
     if terms.privacy.noise is not None:
         return terms
@@ -37,21 +40,21 @@ def decided(spec: Any, terms: DeclaredTerms, width: Width | None = None) -> Decl
     if terms.privacy.pure is None or why_not_laplace(spec, terms) is not None:
         return gaussian
     laplace = terms.with_noise(Noise.LAPLACE)
-    of = width or (lambda known: item_width(spec, known))
-    narrow, wide = (_width(of, each.resolved(1)) for each in (laplace, gaussian))
+    of = width or functools.partial(item_width, spec)
+    narrow, wide = (_width(spec, of, each.resolved(1)) for each in (laplace, gaussian))
     return laplace if narrow < wide else gaussian
 
 
-def _width(width: Width, terms: ReleaseTerms) -> float:
+def _width(spec: Any, width: Width, terms: ReleaseTerms) -> float:
     try:
-        return width(terms)
+        (parameter,) = table_parameters(spec, terms)
+        return width(terms, parameter)
     except ArgumentError:  # noise that hides nothing, or for which counters have no room
-        return float("inf")
+        return math.inf
 
 
-def item_width(spec: Any, terms: ReleaseTerms) -> float:
+def item_width(spec: Any, terms: ReleaseTerms, parameter: Fraction) -> float:
     """Return half the width of an interval of one item, from the noise alone."""
-    (parameter,) = calibrate(spec, terms)
     if spec.is_listed:
         return terms.noise.margin(parameter, _CONFIDENCE, terms.scale_bits + terms.grid_bits(parameter))
     return noise_margin(spec.depth, _CONFIDENCE, terms.noise) * float(parameter) ** 0.5

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.domains import BytesDomain, Domain
-from beam_dpsketch.engine.counting import Counting
+from beam_dpsketch.engine.counting import Counting, note_of
 from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.kinds.sketched import MAX_K, refuse_search_over_time
@@ -91,7 +91,7 @@ class GroupedCounts(Count):
         return self.k
 
     def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
-        return decided(self.spec, terms, lambda known: Counting.of(self.spec, known).note.least_count)
+        return decided(self.spec, terms, lambda known, parameter: note_of(known, parameter).least_count)
 
     def calibrate(self, terms: DeclaredTerms) -> Counting:
         return Counting.of(self.spec, terms.resolved(None))

@@ -276,7 +276,7 @@ def _advised(advice: Advice, terms: DeclaredTerms) -> Iterator[str]:
     if bounds.size is None:
         of_norm = f" under a norm of {_shown(advice.bound)}"
     yield (
-        f"{measure} from the noise alone, by epsilon at delta = {terms.privacy.shown_delta:g}{of_norm}: "
+        f"{measure} from the noise alone, by epsilon at delta = {terms.shown[1]:g}{of_norm}: "
         f"{_listed(advice.by_epsilon)}."
     )
     given = f"For a {advice.measure} of {float(100 * needed.wanted_error):g} % of all that counts{of_norm}"

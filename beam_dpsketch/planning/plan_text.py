@@ -32,8 +32,7 @@ def loss_in_words(terms: DeclaredTerms) -> tuple[str, str, str]:
     """Return rho, epsilon and the delta at which epsilon is shown, each with its name and rounded up."""
     rho = f"rho = {round_up(terms.privacy.rho, 6):g}"
     epsilon = f"epsilon = {round_up(terms.epsilon, 4):g}"
-    shown = float(terms.delta) if terms.loss.is_pure else terms.privacy.shown_delta
-    delta = f"delta = {round_up(shown, 6):g}"
+    delta = f"delta = {round_up(terms.shown[1], 6):g}"
     return rho, epsilon, delta
 
 
@@ -60,7 +59,7 @@ def terms_fields(terms: DeclaredTerms) -> dict[str, Any]:
     return {
         "rho": float(terms.privacy.rho),
         "epsilon": terms.epsilon,
-        "delta": float(terms.delta) if terms.loss.is_pure else terms.privacy.shown_delta,
+        "delta": terms.shown[1],
         "noise": terms.noise.value,
         "keys_delta": float(terms.delta) or None,
         "relation": terms.privacy.relation.name,

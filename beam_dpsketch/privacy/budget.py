@@ -99,7 +99,7 @@ class PrivacySpec:
             epsilon = epsilon if isinstance(epsilon, (int, float)) else math.nextafter(float(pure), 0)
             rho = Fraction(gaussian_curve.rho(epsilon=epsilon, delta=left_of_delta(delta, Fraction(0))))
         self._set(
-            rho=_rho_of_pure(pure) if kind is Noise.LAPLACE and pure else _validate.exact(rho=rho),
+            rho=Loss.of_pure(pure).rho if kind is Noise.LAPLACE and pure else _validate.exact(rho=rho),
             relation=relation,
             shown_delta=USUAL_DELTA if delta is None else delta,
             side_counters=side_counters,
@@ -129,7 +129,7 @@ class PrivacySpec:
         """Return the spec of a release with this noise; of a Laplace, epsilon must have been given."""
         if noise is self.noise:
             return self
-        rho = _rho_of_pure(self.pure) if noise is Noise.LAPLACE and self.pure else self.rho
+        rho = Loss.of_pure(self.pure).rho if noise is Noise.LAPLACE and self.pure else self.rho
         return self._changed(self._with(noise=noise, rho=rho))
 
     def epsilon(self, delta: float) -> float:
@@ -183,7 +183,7 @@ class PrivacySpec:
         return self._purpose is not None
 
     def without_budget(self) -> PrivacySpec:
-        """Return an equal spec that pays for nothing: for releases of made-up data, which cost nothing."""
+        """Return an equal spec that pays for nothing, for releases of made-up data."""
         return self._with()
 
     def without_side_counters(self) -> PrivacySpec:
@@ -205,9 +205,8 @@ class PrivacySpec:
         return self.rho if self.spending.epsilon is None else self.spending.epsilon
 
     def _of(self, amount: Fraction, **changes: Any) -> PrivacySpec:
-        """Return the spec of a part, whose noise is decided, but for rho of no epsilon."""
         if self.noise is Noise.LAPLACE:
-            return self._with(rho=_rho_of_pure(amount), pure=amount, given_epsilon=None, **changes)
+            return self._with(rho=Loss.of_pure(amount).rho, pure=amount, given_epsilon=None, **changes)
         return self._with(rho=amount, noise=Noise.GAUSSIAN, pure=None, given_epsilon=None, **changes)
 
     def part(self, amount: Fraction, take_delta: Callable[[Fraction], None]) -> PrivacySpec:
@@ -256,10 +255,6 @@ def _unpickled(*fields: Any) -> PrivacySpec:
     names = (field.name for field in dataclasses.fields(PrivacySpec))
     spec._set(**dict(zip(names, fields, strict=True)))
     return spec
-
-
-def _rho_of_pure(epsilon: Fraction) -> Fraction:
-    return Loss.of_pure(epsilon).rho
 
 
 def _read_noise(noise: Any, epsilon: float | None, delta: float | None) -> Noise | None:

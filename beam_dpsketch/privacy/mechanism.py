@@ -82,6 +82,11 @@ class Spending(NamedTuple):
     def noise(self) -> Noise:
         return Noise.GAUSSIAN if self.epsilon is None else Noise.LAPLACE
 
+    @property
+    def of_one_count(self) -> Fraction:
+        """The noise parameter of a count of units that all of it pays for."""
+        return 1 / (2 * self.rho) if self.epsilon is None else 2 / self.epsilon**2
+
     def parameter(self, change: Sensitivity, *, share: Fraction = Fraction(1), squared_unit: int = 1) -> Fraction:
         """Return the parameter of the noise, as `noise.laws` has it, for a share of what is spent, in squared records.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import math
 from fractions import Fraction
 from typing import Any, Generic, TypeAlias, cast
 
@@ -153,7 +154,12 @@ class ReleaseTerms(Generic[Limit]):
 
     @property
     def epsilon(self) -> float:
-        return self.loss.epsilon(self.privacy.shown_delta)
+        return self.shown[0]
+
+    @property
+    def shown(self) -> tuple[float, float]:
+        """The epsilon that is shown, and its delta."""
+        return self.loss.shown(self.privacy.shown_delta)
 
     @property
     def loss(self) -> Loss:
@@ -162,7 +168,9 @@ class ReleaseTerms(Generic[Limit]):
     def foolish(self, people: float | None = None) -> list[str]:
         """Return what is foolish about epsilon and delta, in words; `people` is about how many units there are."""
         who, privacy = "records" if self.unit.is_one_record else "people", self.privacy
-        return foolish(rho=privacy.rho, epsilon=self.epsilon, delta=privacy.shown_delta, people=people, who=who)
+        epsilon, delta = self.shown
+        noise = math.sqrt(privacy.spending.of_one_count)
+        return foolish(noise=noise, epsilon=epsilon, delta=delta, people=people, who=who)
 
     @property
     def share_left(self) -> Fraction:

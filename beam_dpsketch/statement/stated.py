@@ -190,5 +190,10 @@ class Stated:
 
     @property
     def shown_epsilon(self) -> float:
-        """The epsilon at the shown delta, rounded up; infinite if the release has no less of a delta itself."""
-        return math.inf if Fraction(repr(self.shown_delta)) <= self.delta else self.epsilon(self.shown_delta)
+        """The epsilon that is shown, at `delta_of_epsilon`; infinite if the release has no less of a delta itself."""
+        return self.loss.shown(self.shown_delta)[0]
+
+    @property
+    def delta_of_epsilon(self) -> float:
+        """The shown delta; of a pure loss, that of the choice of items, or 0."""
+        return self.loss.shown(self.shown_delta)[1]

@@ -156,7 +156,7 @@ class PrivacyStatement(Stated):
         return {
             "rho": _rounded_up(self.rho),
             "epsilon": self.shown_epsilon,
-            "delta": self.shown_delta,
+            "delta": self.delta_of_epsilon,
             "sigma_squared": [float(value) for value in self.sigma_squared_per_level],
             "relation": self.relation.name,
             "unit": self.unit.value,

@@ -105,7 +105,7 @@ FAULTS = {
     "sigma_too_large": scaled_sigma(Fraction(103, 100)),
     "depth_off_by_one": laws.around(
         calibration,
-        "squared_l2_sensitivity",
+        "sensitivity",
         lambda exact, *, cells_per_item, **names: exact(cells_per_item=cells_per_item - 1, **names),
         "",
         "variance",

@@ -305,7 +305,7 @@ REMOVALS = laws.put(SideCounter, "sensitivity", removals_cost_replacements)
 WINDOWS_FORGOTTEN = laws.put(ReleaseTerms, "reach", Fraction(1))
 LOST_IS_FREE = laws.put(LostCounter, "shares", Fraction(0))
 LOST_IN_ONE_WINDOW = laws.around(
-    LostCounter, "sigma_squared", lambda exact, counter, *terms: exact(counter._replace(reach=1), *terms)
+    LostCounter, "parameter", lambda exact, counter, *terms: exact(counter._replace(reach=1), *terms)
 )
 FAULTS = {
     "removals_cost_replacements": REMOVALS.found(A_RUN, PERIOD),

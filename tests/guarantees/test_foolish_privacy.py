@@ -18,13 +18,26 @@ from beam_dpsketch.transforms import PrivateFrequencies
 from tests.cli.consoles import run
 
 FOOLISH = {
-    "huge epsilon": ({"epsilon": 20, "delta": 1e-6}, ["epsilon = 20 at delta = 1e-06 protects hardly anyone"]),
-    "huge delta": ({"epsilon": 1, "delta": 0.1}, ["delta = 0.1 is more than 1 over the number of people, so"]),
-    "tiny epsilon": ({"epsilon": 1e-6, "delta": 1e-6}, ["epsilon = 1e-06 at delta = 1e-06 is so small that answers"]),
-    "both": ({"epsilon": 11, "delta": 0.01}, ["epsilon = 11 at", "delta = 0.01 is more than"]),
-    "usual": ({"epsilon": 2, "delta": 1e-6}, []),
-    "generous": ({"epsilon": 10, "delta": 1e-3}, []),
+    "huge epsilon": (
+        {"epsilon": 20, "delta": 1e-6, "noise": "gaussian"},
+        ["epsilon = 20 at delta = 1e-06 protects hardly anyone"],
+    ),
+    "huge delta": (
+        {"epsilon": 1, "delta": 0.1, "noise": "gaussian"},
+        ["delta = 0.1 is more than 1 over the number of people, so"],
+    ),
+    "tiny epsilon": (
+        {"epsilon": 1e-6, "delta": 1e-6, "noise": "gaussian"},
+        ["epsilon = 1e-06 at delta = 1e-06 is so small that answers"],
+    ),
+    "both": ({"epsilon": 11, "delta": 0.01, "noise": "gaussian"}, ["epsilon = 11 at", "delta = 0.01 is more than"]),
+    "usual": ({"epsilon": 2, "delta": 1e-6, "noise": "gaussian"}, []),
+    "generous": ({"epsilon": 10, "delta": 1e-3, "noise": "gaussian"}, []),
     "careful": ({"rho": 1e-6}, []),
+    "pure": ({"epsilon": 2}, []),
+    "pure, by a delta that is not needed": ({"epsilon": 2, "delta": 0.01, "noise": "laplace"}, []),
+    "pure, huge epsilon": ({"epsilon": 11}, ["epsilon = 11 at delta = 0 protects hardly anyone"]),
+    "pure, careful": ({"epsilon": 1e-6}, ["epsilon = 1e-06 at delta = 0 is so small that answers are mostly noise"]),
 }
 SETTINGS = {"kind": "frequencies", "item": "page", "unit": {"privacy_id": "person", "records": {"max_per_key": 1}}}
 TABLE = pa.table({"page": ["a", "b"], "person": ["p", "q"]})
@@ -94,7 +107,7 @@ def test_text_of_people_is_better_counted_alone(name: str) -> None:
 
 
 def test_whoever_knows_how_many_take_part_is_told_more() -> None:
-    terms = read_release({**SETTINGS, "privacy": {"epsilon": 1, "delta": 1e-4}}).terms
+    terms = read_release({**SETTINGS, "privacy": {"epsilon": 1, "delta": 1e-4, "noise": "gaussian"}}).terms
     assert terms.foolish() == terms.foolish(9_000) == []
     (words,) = terms.foolish(20_000)
     assert "the number of people, which is about 5e-05" in words
@@ -104,8 +117,8 @@ def test_whoever_knows_how_many_take_part_is_told_more() -> None:
 
 
 def test_a_plan_counts_people_by_what_they_fill() -> None:
-    declared = read_release({**SETTINGS, "privacy": {"epsilon": 1, "delta": 1e-4}})
+    declared = read_release({**SETTINGS, "privacy": {"epsilon": 1, "delta": 1e-4, "noise": "gaussian"}})
     assert "Warning" not in str(declared.plan(9_000))
     assert "Warning: delta = 0.0001 is more than 1 over the number of people" in str(declared.plan(20_000))
-    alone = PrivateFrequencies(SketchSpec(), PrivacySpec(epsilon=1, delta=1e-4), unit=Record())
+    alone = PrivateFrequencies(SketchSpec(), PrivacySpec(epsilon=1, delta=1e-4, noise="gaussian"), unit=Record())
     assert "the number of records" in alone.explain(20_000)

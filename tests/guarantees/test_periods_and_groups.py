@@ -253,7 +253,7 @@ def histograms(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[int, ...], Fractio
     seen: dict[tuple[int, ...], Fraction] = {}
 
     def choose(histogram: np.ndarray, spec: Any, terms: Any, randomness: Any = None) -> Fraction:
-        seen[tuple(histogram.tolist())] = calibrate_choice(spec, terms).sigma_squared
+        seen[tuple(histogram.tolist())] = calibrate_choice(spec, terms).parameter
         return CHOSEN
 
     monkeypatch.setattr(engine_run, "choose_norm", choose)

@@ -39,6 +39,7 @@ from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
 from beam_dpsketch.privacy.aside.side_counters import SideCounter
+from beam_dpsketch.privacy.mechanism import Sensitivity
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.windows import WindowPlan
@@ -401,15 +402,15 @@ FAULTS = {
     "window_count_forgotten": laws.around(windows, "plan_windows", one_window, MORE, "norm, stream"),
     "windows_of_lost_weight_forgotten": laws.around(
         LostCounter,
-        "sigma_squared",
+        "parameter",
         lambda exact, counter, *terms: exact(counter._replace(reach=1), *terms),
         MORE,
         "lost of a record in sliding windows",
     ),
     "a_removal_as_costly_as_a_replacement": laws.put(  # as if its replacement were always in the same number
         SideCounter,
-        "squared_sensitivity",
-        lambda counter, relation, *, reach=1: counter.squared_limit * reach * (4 if counter.signed else 1),
+        "sensitivity",
+        lambda counter, relation, *, reach=1: Sensitivity(counter.squared_limit * reach * (4 if counter.signed else 1)),
         MORE,
         "norm",
     ),

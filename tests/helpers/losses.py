@@ -55,7 +55,7 @@ class Run:
         noise: dict[Any, Fraction] = {}
         terms = plan.terms
         if isinstance(terms.bounds, AutoNorm):
-            noise[CHOICE] = calibrate_choice(SPECS[setting.kind], terms).sigma_squared
+            noise[CHOICE] = calibrate_choice(SPECS[setting.kind], terms).parameter
             terms = terms.with_norm(NORM)
         self.relation, self.setting, self.statement = relation, setting, _statement(setting, terms)
         unit = terms.squared_unit

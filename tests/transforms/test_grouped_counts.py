@@ -343,7 +343,7 @@ def test_a_budget_pays_rho_and_delta_once() -> None:
 
 
 def test_epsilon_and_delta_hold_for_all_of_it() -> None:
-    given = PrivacySpec(epsilon=1, delta=1e-6)
+    given = PrivacySpec(epsilon=1, delta=1e-6, noise="gaussian")
     (top,) = run([], globally(privacy=given))
     assert top.release.privacy.rho < given.rho
     assert top.release.privacy.shown_epsilon <= 1

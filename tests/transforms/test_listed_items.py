@@ -193,7 +193,7 @@ def test_it_is_shown_and_explained_without_its_items() -> None:
     assert "depth" not in data
     for explained in (transform.explain(), transform.explain(n=1000)):
         assert "listed_items: 1 table, 2 counters" in explained
-        assert "95 % intervals of about +- 2 from the noise alone; nothing collides." in explained
+        assert "95 % intervals of about +- 1.96 from the noise alone; nothing collides." in explained
         assert "made-up data" not in explained
         assert "mostly noise" not in explained
     assert "Answers would be mostly noise" in transform.explain(n=10)

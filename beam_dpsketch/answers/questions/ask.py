@@ -106,7 +106,7 @@ def privacy_fields(statement: PrivacyStatement) -> dict[str, Any]:
     return {
         "rho": _rounded(statement.rho),
         "epsilon": _rounded(statement.shown_epsilon),
-        "delta": _rounded(statement.shown_delta),
+        "delta": _rounded(statement.delta_of_epsilon),
         "keys_delta": _rounded(statement.delta),
         "relation": statement.relation.name,
         "protected": statement.unit.value,

@@ -109,6 +109,15 @@ class Loss(NamedTuple):
         """Whether all of it is pure, but for exceptions."""
         return self.pure > 0 and not self._rest
 
+    def shown(self, delta: float) -> tuple[float, float]:
+        """Return the epsilon that is shown, rounded up, and its delta: a pure loss has one without this delta.
+
+        Epsilon is infinite where exceptions have no less of a delta.
+        """
+        if self.is_pure:
+            return _float_above(self.pure), float(self.delta)
+        return (math.inf if Fraction(repr(delta)) <= self.delta else self.epsilon(delta)), delta
+
     def epsilon(self, delta: float) -> float:
         """Return epsilon at this delta, rounded up; refuse a delta that is not above that of exceptions."""
         left = left_of_delta(delta, self.delta)
@@ -136,20 +145,20 @@ def _short(exact: Fraction) -> Fraction:
 
 
 def foolish(
-    *, rho: Fraction | float, epsilon: float, delta: float, people: float | None = None, who: str = "people"
+    *, noise: float, epsilon: float, delta: float, people: float | None = None, who: str = "people"
 ) -> list[str]:
     """Return what no release should lose or promise, in words; an empty list if the loss suits.
 
     Args:
-      rho: the loss of all that is released together.
-      epsilon: the same, at this delta.
-      delta: at which epsilon is shown.
+      noise: the standard deviation of a count of units that all of the loss pays for.
+      epsilon: the loss of all that is released together, at this delta.
+      delta: at which epsilon is shown; 0 where it is pure.
       people: about how many there are, or a noisy count of them. `None` finds what suits none of 1,000 to a million.
       who: what they are called.
 
-    >>> foolish(rho=0.1, epsilon=2.2, delta=1e-6, people=10_000)
+    >>> foolish(noise=2.2, epsilon=2.2, delta=1e-6, people=10_000)
     []
-    >>> foolish(rho=4, epsilon=20, delta=1e-6)
+    >>> foolish(noise=0.35, epsilon=20, delta=1e-6)
     ['epsilon = 20 at delta = 1e-06 protects hardly anyone; take 10 or less, better 1 to 3']
     """
     few, many = (_FEW, _MANY) if people is None else (max(people, 1.0),) * 2
@@ -163,7 +172,7 @@ def foolish(
             f"delta = {delta:g} is more than 1 over the number of {who}{known}, so its epsilon may fail for some "
             f"of them; take much less, as {_smaller(few):g}"
         )
-    if (noise := 1 / math.sqrt(2 * rho)) > _NOISY_SHARE * many:
+    if noise > _NOISY_SHARE * many:
         found.append(
             f"epsilon = {epsilon:.4g} at delta = {delta:g} is so small that answers are mostly noise: as much as what "
             f"about {noise:,.0f} {who} add; raise epsilon, or rho"
