@@ -180,8 +180,8 @@ class PrivacyStatement(Stated):
     def to_dp_event(self, *, ignore_delta: bool = False) -> Any:
         """Return the loss as an event of `dp_accounting`, for an accountant; needs the dp-accounting package.
 
-        It is a `GaussianDpEvent`; of Laplace noise the `RandomizedResponseDpEvent` that every mechanism of this epsilon
-        is a post-processing of; a `ZCDpEvent` elsewhere.
+        It is a `GaussianDpEvent`; a `ZCDpEvent` where not all noise is Gaussian, because that package has no event for
+        any mechanism of a pure epsilon. Pure epsilons alone simply add up.
 
         Args:
           ignore_delta: whether to leave out `delta`, which that package has no event for: add it to the delta that the
@@ -199,11 +199,9 @@ class PrivacyStatement(Stated):
         except ImportError as error:
             raise ImportError("to_dp_event() needs the package dp-accounting: pip install dp-accounting") from error
         rho = _rounded_up(self.rho)
-        if self.loss.is_pure and len(self.release_ids) == 1:
-            return dp_accounting.RandomizedResponseDpEvent(2 / (math.exp(_rounded_up(self.pure)) + 1) * _BELOW, 2)
         if self.pure or not self.is_gaussian:
             return dp_accounting.ZCDpEvent(rho=rho)
-        return dp_accounting.GaussianDpEvent(_BELOW / math.sqrt(2 * rho))
+        return dp_accounting.GaussianDpEvent((1 - 2.0**-50) / math.sqrt(2 * rho))
 
     @property
     def shown_loss(self) -> str:
@@ -220,9 +218,6 @@ class PrivacyStatement(Stated):
 
     def _repr_html_(self) -> str:
         return html_table(statement_text.facts(self).items(), caption="PrivacyStatement")
-
-
-_BELOW = 1 - 2.0**-50  # so that floats stay on the safe side
 
 
 def _rounded_up(value: Fraction) -> float:

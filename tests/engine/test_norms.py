@@ -35,6 +35,7 @@ from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.choice import bin_count, choose
 from beam_dpsketch.privacy.terms import Disclosure
+from tests.helpers.binomials import binomial_tails
 from tests.helpers.tolerances import discrete_gaussian
 
 SECRET = b"a secret of more than thirty-two bytes"
@@ -75,17 +76,6 @@ def test_the_noise_of_a_chosen_norm_fits_into_counters(
 
 DRAWS = 1500
 _FALSE_ALARM = 1e-9
-
-
-def binomial_tails(successes: int, trials: int, probability: float) -> float:
-    """The smaller of both tails, twice."""
-    logs = [math.lgamma(trials + 1) - math.lgamma(k + 1) - math.lgamma(trials - k + 1) for k in range(trials + 1)]
-    pmf = np.exp(
-        np.array(logs)
-        + np.arange(trials + 1) * math.log(probability)
-        + np.arange(trials, -1, -1) * math.log1p(-probability)
-    )
-    return 2 * float(min(pmf[: successes + 1].sum(), pmf[successes:].sum()))
 
 
 def alarms(relation: Any, spend: Fraction) -> list[int]:

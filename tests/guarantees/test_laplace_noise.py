@@ -1,0 +1,264 @@
+"""Releases with Laplace noise from outside: which noise is taken, what is refused, and the law of what is added."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import apache_beam as beam
+import dp_accounting
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+    AutoNorm,
+    BudgetExceededError,
+    Groups,
+    Horizon,
+    IntegerDomain,
+    ItemFrequencies,
+    KeySelection,
+    ListedItems,
+    NormBound,
+    PrivacyBudget,
+    PrivacyId,
+    PrivacySpec,
+    PublicKeys,
+    Record,
+    RecordBounds,
+    ReleasedSketch,
+    ReleaseSpec,
+    SketchSpec,
+    TextDomain,
+    release_frame,
+)
+from beam_dpsketch.engine import noising
+from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
+from tests.helpers import laws
+from tests.helpers.binomials import binomial_tails
+from tests.helpers.pipelines import run
+
+LISTED, SKETCH = ListedItems(range(30)), SketchSpec(width=64)
+BOTH, PURE = PrivacySpec(epsilon=1, delta=1e-6), PrivacySpec(epsilon=1)
+PERSON = PrivacyId("person", RecordBounds(1))
+ROWS = [{"person": f"p{number}", "item": number % 7, "key": "xy"[number % 2]} for number in range(500)]
+
+
+def declared(counted: Any, privacy: PrivacySpec, unit: Any = None, **others: Any) -> ReleaseSpec:
+    return ReleaseSpec(ItemFrequencies(counted), privacy, unit or Record(), "item", **others)
+
+
+def half_width(counted: Any, privacy: PrivacySpec, unit: Any) -> float:
+    return float(declared(counted, privacy, unit).plan().half_width)
+
+
+# Which noise
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1, 8])
+@pytest.mark.parametrize("keys", [1, 2, 4, 8, 16, 64])
+@pytest.mark.parametrize("counted", [LISTED, SKETCH], ids=lambda spec: spec.kind)
+def test_the_noise_with_the_narrower_intervals_is_taken(counted: Any, keys: int, epsilon: float) -> None:
+    unit = PrivacyId("person", RecordBounds(2, max_keys=keys))
+    others = {"keys": PublicKeys(range(64), "key")}
+    plans = {
+        noise: declared(counted, PrivacySpec(epsilon=epsilon, delta=1e-6, noise=noise), unit, **others).plan()
+        for noise in ("gaussian", "laplace", None)
+    }
+    least = min(plans["gaussian"].half_width, plans["laplace"].half_width)
+    assert plans[None].half_width == least
+    assert plans[None].terms.noise.name.lower() in [name for name, plan in plans.items() if plan.half_width == least]
+
+
+def test_each_noise_is_taken_somewhere() -> None:
+    few, many = (PrivacyId("person", RecordBounds(1, max_keys=keys)) for keys in (1, 64))
+    keys = PublicKeys(range(64), "key")
+    assert declared(LISTED, BOTH, few, keys=keys).terms.noise is Noise.LAPLACE
+    assert declared(LISTED, BOTH, many, keys=keys).terms.noise is Noise.GAUSSIAN
+    assert declared(LISTED, PrivacySpec(rho=1), few, keys=keys).terms.noise is Noise.GAUSSIAN
+    assert declared(LISTED, BOTH, PrivacyId("person", NormBound(5))).terms.noise is Noise.GAUSSIAN
+    assert declared(LISTED, BOTH, PrivacyId("person", NormBound(5, order=1))).terms.noise is Noise.LAPLACE
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "a tree": (
+        lambda: PrivateQuantiles(IntegerDomain(0, 9), PURE, unit=Record(), item="item").explain(),
+        "delta must be given next to epsilon, .* a tree has many levels",
+    ),
+    "text": (lambda: PrivateTopK(TextDomain(4), PURE, k=2, unit=Record()).explain(), "a tree has many levels"),
+    "rows over time": (
+        lambda: PrivateFrequencies(SKETCH, PURE, unit=Record(), windows=Horizon(0, 60, 4)).explain(),
+        "delta must be given next to epsilon, .* rows over time",
+    ),
+    "chosen keys": (
+        lambda: PrivateFrequencies(SKETCH, PURE, unit=PERSON, keys=KeySelection(1e-8, "key"), item="item").explain(),
+        r"delta must be given next to epsilon where KeySelection or Groups",
+    ),
+    "chosen keys, with a delta": (
+        lambda: PrivateFrequencies(
+            SKETCH,
+            PrivacySpec(epsilon=1, delta=1e-6, noise="laplace"),
+            unit=PERSON,
+            keys=KeySelection(1e-8, "key"),
+            item="item",
+        ).explain(),
+        "the data choose the keys",
+    ),
+    "groups": (
+        lambda: PrivateTopK(TextDomain(4), PURE, k=2, unit=PERSON, item="item", method=Groups(1e-8)).explain(),
+        r"delta must be given next to epsilon where KeySelection or Groups",
+    ),
+    "a norm of order 2": (
+        lambda: PrivateFrequencies(SKETCH, PURE, unit=PrivacyId("person", NormBound(5)), item="item").explain(),
+        r"bounds must limit the total weight .* NormBound\(20, order=1\)",
+    ),
+    "a chosen norm of order 2": (
+        lambda: PrivateFrequencies(SKETCH, PURE, unit=PrivacyId("person", AutoNorm()), item="item").explain(),
+        "bounds must limit the total weight",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_pure_promise_is_refused_where_there_is_gaussian_noise_alone(name: str) -> None:
+    make, message = REFUSED[name]
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+# What is added
+
+SIZE = 20_000
+FALSE_ALARM = 1e-12
+
+
+def noise_of(privacy: PrivacySpec, unit: Any) -> np.ndarray:
+    """What a release adds to counters that are 0: all but the first."""
+    table = pa.table({"person": ["p"], "item": [0]})
+    released = release_frame(table, ReleaseSpec(ItemFrequencies(ListedItems(range(SIZE))), privacy, unit, "item"))
+    return np.asarray(released.counters[1:])
+
+
+def alarms(privacy: PrivacySpec, unit: Any, scale: float) -> list[int]:
+    """Return which values are too frequent or too rare for a discrete Laplace: false alarm 1e-11 in all."""
+    noise, p = noise_of(privacy, unit), math.exp(-1 / scale)
+    found = []
+    for value in range(-3, 4):
+        chance = (1 - p) / (1 + p) * p ** abs(value)
+        count = int(np.count_nonzero(noise == value))
+        if binomial_tails(count, len(noise), chance) < FALSE_ALARM:
+            found.append(value)
+    return found
+
+
+CASES: dict[str, tuple[PrivacySpec, Any, float]] = {
+    "pure": (PrivacySpec(epsilon=1, side_counters=None), Record(), 1.0),
+    "replaced": (PrivacySpec(epsilon=2, relation=REPLACE_ONE, side_counters=None), Record(), 1.0),
+    "two records": (PrivacySpec(epsilon=1, delta=1e-6, side_counters=None), PrivacyId("person", RecordBounds(2)), 2.0),
+    "side counters": (PrivacySpec(epsilon=1, delta=1e-6), Record(), 100 / 99),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_counters_have_the_noise_of_the_documented_formula(name: str) -> None:
+    assert alarms(*CASES[name]) == []
+
+
+def check_law() -> None:
+    for case in CASES.values():
+        assert alarms(*case) == []
+
+
+def of_scale(factor: Fraction) -> laws.Fault:
+    return laws.around(
+        noising,
+        "add_noise",
+        lambda exact, counters, parameter, *bits, **names: exact(counters, parameter * factor**2, *bits, **names),
+        "",
+    )
+
+
+FAULTS = {
+    "a scale of nine tenths": of_scale(Fraction(9, 10)),
+    "a scale of eleven tenths": of_scale(Fraction(11, 10)),
+    "a gaussian of this parameter": laws.around(
+        noising, "add_noise", lambda exact, *terms, noise, **names: exact(*terms, noise=Noise.GAUSSIAN, **names), ""
+    ),
+    "a fine grid": laws.around(
+        noising,
+        "add_noise",
+        lambda exact, counters, parameter, bits, **names: (exact(counters, parameter, 10, **names) + 512) >> 10,
+        "",
+    ),
+}
+test_a_planted_fault_is_found = laws.mutants(FAULTS, check_law, intact=True)
+
+
+# Through a pipeline, and together with others
+
+
+@pytest.mark.pipeline
+@pytest.mark.parametrize("relation", [ADD_OR_REMOVE_ONE, REPLACE_ONE])
+@pytest.mark.parametrize("bounds", [RecordBounds(2), NormBound(3, order=1), AutoNorm(order=1)], ids=repr)
+def test_a_pipeline_releases_with_laplace_noise(bounds: Any, relation: Any) -> None:
+    privacy = PrivacySpec(epsilon=9, relation=relation)
+    keys = PublicKeys(["x", "y"], "key")
+    ways = PrivateFrequencies(LISTED, privacy, unit=PrivacyId("person", bounds), keys=keys, item="item")
+    released = dict(run(ROWS, beam.Map(lambda row: beam.Row(**row)) | ways))
+    for key, release in released.items():
+        assert release.privacy.noise is Noise.LAPLACE
+        assert (release.privacy.pure, release.privacy.delta, release.privacy.rho) == (9, 0, Fraction(81, 2))
+        true = sum(row["key"] == key and row["item"] == 3 for row in ROWS)
+        assert (
+            abs(release.estimate(3) - true) < 30
+        )  # a scale of at most 2 records: false alarm below 1e-6 without a fault
+        assert ReleasedSketch.from_bytes(release.to_bytes()) == release
+        words = str(release.privacy)
+        assert "epsilon = 9, pure: epsilon-DP by Laplace noise, which needs no delta." in words
+        assert "Parts of epsilon: " in words
+    both = released["x"].combine(released["y"])
+    assert (both.privacy.pure, both.privacy.noise) == (9, Noise.SUM)
+
+
+def test_sums_with_a_gaussian_add_the_pure_epsilon() -> None:
+    table = pa.Table.from_pylist(ROWS)
+    pure, normal = (
+        release_frame(table, declared(SKETCH, privacy)) for privacy in (PURE, PrivacySpec(rho=Fraction(1, 50)))
+    )
+    both = pure.combine(normal)
+    assert both.privacy.pure == 1
+    assert both.privacy.rho == Fraction(1, 2) + Fraction(1, 50)
+    alone = normal.privacy.epsilon(1e-6)
+    assert both.privacy.epsilon(1e-6) == pytest.approx(1 + alone, rel=1e-12)
+    assert both.interval(3).upper - both.interval(3).lower > normal.interval(3).upper - normal.interval(3).lower
+
+
+def test_the_event_of_an_accountant_covers_the_release() -> None:
+    released = release_frame(pa.Table.from_pylist(ROWS), declared(LISTED, PURE))
+    assert released.privacy.to_dp_event() == dp_accounting.ZCDpEvent(rho=0.5)
+    assert released.privacy.epsilon(1e-12) == released.privacy.shown_epsilon == 1
+    assert released.privacy.as_dict()["delta"] == 0
+
+
+def test_budgets_of_epsilon_are_shared_out_linearly() -> None:
+    budget = PrivacyBudget(epsilon=1)
+    quarter, half = budget.spend(share=1 / 4), budget.spend(share=1 / 2)
+    assert (quarter.pure, half.pure, half.rho) == (Fraction(1, 4), Fraction(1, 2), Fraction(1, 8))
+    assert repr(budget.remaining) == "<epsilon = 0.25, by Laplace noise>"
+    with pytest.raises(BudgetExceededError, match=r"epsilon=0\.5 exceeds the 0\.25 left"):
+        budget.spend(share=1 / 2)
+    with pytest.raises(ValueError, match="rho must be left out of a budget of Laplace noise"):
+        budget.spend(rho=0.01)
+    (rest,) = budget.split(1)
+    assert declared(LISTED, rest).terms.noise is Noise.LAPLACE
+    parts = PrivacyBudget(epsilon=1, delta=1e-6).split(2)
+    assert {declared(LISTED, part).terms.noise for part in parts} == {Noise.GAUSSIAN}
+    with_delta = PrivacyBudget(epsilon=1, delta=1e-6, noise="laplace", keys_delta=1e-7)
+    groups = PrivateTopK(TextDomain(4), with_delta.spend(share=1), k=2, unit=PERSON, item="item", method=Groups(1e-7))
+    assert "a discrete Laplace with scale = " in groups.explain()
