@@ -16,7 +16,7 @@ from beam_dpsketch.kinds.sketched import MAX_K, refuse_search_over_time
 from beam_dpsketch.planning.plan import CountsPlan
 from beam_dpsketch.privacy.contributions import Bounds, ContributionLimit
 from beam_dpsketch.privacy.selection import GroupRule
-from beam_dpsketch.privacy.terms import DeclaredTerms
+from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.count import Count, Guess, refuse_guess
 from beam_dpsketch.records.public import Keys, TimeRange
 from beam_dpsketch.records.units import Unit
@@ -91,7 +91,7 @@ class GroupedCounts(Count):
         return self.k
 
     def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
-        return decided(self.spec, terms, lambda known, parameter: note_of(known, parameter).least_count)
+        return decided(self.spec, terms, _least_with_interval)
 
     def calibrate(self, terms: DeclaredTerms) -> Counting:
         return Counting.of(self.spec, terms.resolved(None))
@@ -139,6 +139,12 @@ class GroupedCounts(Count):
 
     def display_data(self) -> dict[str, Any]:
         return {"delta": float(self.method.delta)}
+
+
+def _least_with_interval(terms: ReleaseTerms, parameter: Fraction) -> float:
+    """Return from which count on an item is released, and the width of its 95 % interval on top."""
+    note = note_of(terms, parameter)
+    return note.least_count + 2 * terms.noise.margin(parameter, 0.95, note.scale_bits)
 
 
 def _given(bounds: ContributionLimit) -> Bounds:
