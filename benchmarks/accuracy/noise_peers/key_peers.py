@@ -22,8 +22,6 @@ from benchmarks.accuracy.noise_peers.promises import (
 )
 
 STRATEGIES = {"PDP geom.": "truncated_geometric", "PDP Lap.": "laplace", "PDP Gauss": "gaussian"}
-
-
 Counts = dict[int, int]
 """How many items are held by each number of people."""
 Way = Callable[[Promise, Person, Counts], Named]

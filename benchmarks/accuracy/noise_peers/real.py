@@ -14,7 +14,7 @@ from benchmarks.accuracy.noise_peers import keys, ours, peers
 from benchmarks.accuracy.noise_peers.promises import DELTA, GAUSSIAN, LAPLACE, Person, Promise
 from benchmarks.table import Table
 
-UNITS, RELEASES, SEARCHES = 1_000, 10, 5
+UNITS, RELEASES, SEARCHES = 1_000, 30, 10
 PURE, WHOLE, SPLIT = Promise(1.0, 0.0), Promise(1.0, DELTA), Promise(0.1, DELTA, 5)
 
 
@@ -74,7 +74,10 @@ def opendp_errors(promise: Promise, person: Person) -> Iterator[np.ndarray]:
 
 def measure() -> None:
     """Print a line for each way, and one for items that the data choose."""
-    title = f"Real releases, {RELEASES} a line: root mean square error of {ours.LISTED} counts"
+    title = (
+        f"Real releases, {RELEASES} a line: root mean square error of {ours.LISTED} counts\n"
+        "The standard error of a ratio is 0.9 % for a Gaussian, and 1.4 % for a Laplace."
+    )
     table = Table(title, ("", "expected", "measured", "ratio"), (72, -10, -10, -8), bar=0)
     for name, own in (("ours, listed", ours.listed), ("ours, public keys", ours.by_key)):
         for person, promise in ((Person(3), WHOLE), (Person(3), PURE), (Person(1, 30), WHOLE), (Person(10), SPLIT)):
