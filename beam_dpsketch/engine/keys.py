@@ -6,6 +6,8 @@ randomness of its own: whoever decides again from the same votes makes another r
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import functools
 import os
 from collections.abc import Sequence
@@ -18,14 +20,16 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy import selection
 from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch.privacy.geometric_table import geometric_table
 from beam_dpsketch.privacy.keep_table import KeepTable, keep_table
 from beam_dpsketch.privacy.mechanism import change_factor
 from beam_dpsketch.privacy.noise.discrete_gaussian import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.drawing import MAX_SIGMA_SQUARED, add_noise, drawn_variance
 from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.noise.random_words import RandomBytes
-from beam_dpsketch.privacy.selection import USUAL_SHARE, SelectionRule, SketchCost
+from beam_dpsketch.privacy.selection import METHODS, USUAL_SHARE, SelectionRule, SketchCost
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.notes import KeyNote
@@ -100,10 +104,46 @@ def choose_keys(spec: Any, terms: DeclaredTerms) -> KeyChoice | None:
 
 
 def choose_keys_alone(terms: DeclaredTerms) -> KeyChoice:
-    """Return how keys are chosen where nothing else is released, with all of rho."""
-    rule, relation, whole = terms.key_selection, terms.privacy.relation, Fraction(1)
+    """Return how keys are chosen where nothing else is released, with all that may be spent."""
+    rule, privacy, whole = terms.key_selection, terms.privacy, Fraction(1)
     assert rule is not None
-    return _calibrated(rule, terms.privacy.rho, relation, terms.selections, whole, Fraction(0))
+    epsilon = privacy.spending.epsilon
+    return _calibrated(rule, privacy.rho, privacy.relation, terms.selections, whole, Fraction(0), epsilon)
+
+
+def with_best_method(terms: DeclaredTerms) -> DeclaredTerms:
+    """Return the terms of a list of keys with the method, if it is open, that needs the fewest units for a key.
+
+    That is on average over units that vote for one key and units that vote for as many as they may. Public settings
+    alone decide.
+    """
+    rule = terms.key_selection
+    assert rule is not None
+    if rule.method is not None:
+        return _with_method(terms, rule)
+    needed: dict[float, DeclaredTerms] = {}
+    for method in METHODS:
+        with contextlib.suppress(ArgumentError):
+            found = _with_method(terms, dataclasses.replace(rule, method=method))
+            half = choose_keys_alone(found).note.half
+            needed.setdefault(half * (1 + rule.grid / rule.classes[-1][1]), found)
+    return needed[min(needed)] if needed else terms  # which are refused in the words of Gaussian noise
+
+
+def _with_method(terms: DeclaredTerms, rule: SelectionRule) -> DeclaredTerms:
+    privacy = terms.privacy
+    if rule.method != "geometric":
+        privacy = privacy.with_noise(Noise.GAUSSIAN).losing(rule.delta, is_gaussian=rule.is_gaussian)
+    elif privacy.pure is None or rule.max_keys > 1:
+        raise ArgumentError(
+            "method",
+            'must not be "geometric" where a unit votes for several keys, or no epsilon is given: it spends an epsilon '
+            "on one key",
+            "E128",
+        )
+    else:
+        privacy = privacy.with_noise(Noise.LAPLACE)
+    return dataclasses.replace(terms, privacy=privacy, selection=rule)
 
 
 def sketch_share(spec: Any, terms: DeclaredTerms) -> Fraction:
@@ -139,25 +179,32 @@ def _calibrated(
     window_count: int,
     left: Fraction,
     remaining: Fraction,
+    epsilon: Fraction | None = None,
 ) -> KeyChoice:
-    """Return the choice where votes cost this rho, and leave a part for the sketch."""
+    """Return the choice where votes cost this rho, or this epsilon, and leave a part for the sketch."""
     sigma_squared = selection.votes_sigma_squared(rule.grid, rho, relation) * window_count
     if sigma_squared < MIN_SIGMA_SQUARED:
         raise ArgumentError("", "rho, or keys.share, must be smaller: votes need noise of sigma 0.5 or more", "E312")
     if sigma_squared > MAX_SIGMA_SQUARED:
         raise ArgumentError("", "rho, or keys.share, must be larger: the sigma of votes would exceed 2**50", "E312")
     table, shift = None, (rule.min_units - 1) * rule.grid
-    if rule.method == "gaussian":
+    if rule.is_gaussian:
         drawn = drawn_variance(sigma_squared)
         threshold = rule.threshold(drawn, window_count)
         half, most = threshold, threshold + least_quantile(drawn, 1 - _MOST) - 1
     else:
         if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
-            raise ArgumentError("", 'method="table" of $KeySelection needs the relation ADD_OR_REMOVE_ONE', "E313")
-        table = keep_table(rule.classes, rule.grid, rho / window_count, rule.delta / window_count)
+            words = f'method="{rule.method}" of $KeySelection needs the relation ADD_OR_REMOVE_ONE'
+            raise ArgumentError("", words, "E313")
+        if rule.method == "table":
+            table = keep_table(rule.classes, rule.grid, rho / window_count, rule.delta / window_count)
+        elif epsilon is None:
+            raise ArgumentError("method", 'must not be "geometric" but in SelectKeys, with an epsilon', "E128")
+        else:
+            table = geometric_table(rule.grid, epsilon / window_count, rule.delta / window_count)
         threshold, half, most = (table.least(each) + shift for each in (Fraction(1), Fraction(1, 2), _MOST))
     note = KeyNote(
-        method=rule.method,
+        method=rule.method or METHODS[0],
         max_keys=rule.max_keys,
         min_units=rule.min_units,
         grid=rule.grid,

@@ -84,7 +84,7 @@ from beam_dpsketch.privacy.mechanism import change_factor
 from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
 
 USUAL_SHARE = Fraction(1, 10)
-METHODS = ("gaussian", "table")
+METHODS = ("gaussian", "table", "geometric")
 _GRID, _LEAST_WEIGHT = 48, 3
 MAX_THRESHOLD = 1 << 62
 _MIN_DELTA = Fraction(1, 10**60)  # over 2**31 keys and 2**32 windows, `gaussian_bounds` has bits for that
@@ -99,16 +99,18 @@ class SelectionRule:
       delta: the probability that a key is released on account of one unit alone, over all its keys and windows.
       max_keys: for how many keys a unit votes; on bounded input with windows under a norm, for how many pairs of key
         and window. Over a horizon, keys are chosen once for all windows.
-      share: the part of rho for the votes; `None` takes what is free, or 1/10 if that is more.
-      min_units: how many units must vote for a key.
-      method: "gaussian", or "table", which releases more keys and needs `ADD_OR_REMOVE_ONE`.
+      share: the part of rho for the votes; `None` takes what is free, or 1/10 if that is more. min_units: how many
+      units must vote for a key. method: "gaussian"; "table", which releases more keys and needs `ADD_OR_REMOVE_ONE`; or
+      "geometric", which releases
+        most where a unit votes for one key, and spends an epsilon. `None` takes what suits a list of keys, and
+        "gaussian" elsewhere.
     """
 
     delta: Fraction
     max_keys: int
     share: Fraction | None = None
     min_units: int = 1
-    method: str = "gaussian"
+    method: str | None = None
 
     def __post_init__(self) -> None:
         _validate.open_unit_interval(delta=self.delta)
@@ -119,12 +121,13 @@ class SelectionRule:
             _validate.open_unit_interval(share=self.share)
             object.__setattr__(self, "share", _validate.exact(share=self.share))
         _validate.whole_fields(self, "max_keys", "min_units", low=1, high=MAX_CONTRIBUTION)
-        _validate.one_of(METHODS, method=self.method)
+        if self.method is not None:
+            _validate.one_of(METHODS, method=self.method)
 
     @property
     def is_gaussian(self) -> bool:
-        """Whether Gaussian noise decides."""
-        return self.method == "gaussian"
+        """Whether Gaussian noise decides, as far as that is known."""
+        return self.method in (None, "gaussian")
 
     @property
     def grid(self) -> int:

@@ -132,7 +132,8 @@ class KeySelection(Keys):
         sketches nothing, which is 1/2 under `REPLACE_ONE` with `RecordBounds` and a CountSketch, or else 1/10.
       min_units: how many units must vote for a key, exactly counted: a rule of your own, not a part of the guarantee.
       method: "gaussian", which adds noise to the votes, or "table", which releases more keys under
-        `ADD_OR_REMOVE_ONE`.
+        `ADD_OR_REMOVE_ONE`. "geometric" releases most of all where a unit votes for one key; it is of `SelectKeys`
+        alone, with an epsilon. `None` takes what releases most keys in `SelectKeys`, and "gaussian" elsewhere.
     """
 
     chosen_by_data: ClassVar[bool] = True
@@ -142,7 +143,7 @@ class KeySelection(Keys):
     _: dataclasses.KW_ONLY
     share: Fraction | float | None = None
     min_units: int = 1
-    method: str = "gaussian"
+    method: str | None = None
 
     def __post_init__(self) -> None:
         check_selector(field=self.field)

@@ -22,7 +22,7 @@ class KeyNote:
     """How the keys of a release were chosen; all of it is known without the data.
 
     Attributes:
-      method: "gaussian" or "table".
+      method: "gaussian", "table" or "geometric".
       max_keys: for how many keys one unit votes.
       min_units: how many units must vote for a key.
       grid: what one vote counts of a unit with a single key.

@@ -15,7 +15,7 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import round_up
-from beam_dpsketch.engine.keys import KeyChoice, choose_keys_alone
+from beam_dpsketch.engine.keys import KeyChoice, choose_keys_alone, with_best_method
 from beam_dpsketch.engine.run import Place
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.sketched import AnySketch
@@ -92,13 +92,17 @@ class _ChosenAlone(NamedTuple):
     def __str__(self) -> str:
         terms = self.terms
         rho, epsilon, delta = loss_in_words(terms)
-        loss = f"{rho}, {terms.privacy.relation.name}, {epsilon} at {delta}"
+        first = "" if terms.loss.is_pure else f"{rho}, "
+        loss = f"{first}{terms.privacy.relation.name}, {epsilon} at {delta}"
         lost = f"of which {round_up(terms.delta, 6):g} is for the keys"
         return f"Privacy: {loss}, {lost}; protected: {terms.unit.value}.\nKeys: {self.choice.note}."
 
 
 class _KeysAlone(AnySketch):
     """A list of keys: what is counted of them is not released."""
+
+    def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
+        return with_best_method(terms)
 
     def calibrate(self, terms: DeclaredTerms) -> _ChosenAlone:  # type: ignore[override]
         return _ChosenAlone(terms, choose_keys_alone(terms))

@@ -1,0 +1,160 @@
+"""The table of one key a unit: within (epsilon, delta) exactly, and the largest that is."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import apache_beam as beam
+import mpmath
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_dpsketch import REPLACE_ONE, KeySelection, PrivacyBudget, PrivacyId, PrivacySpec, RecordBounds
+from beam_dpsketch.privacy import geometric_table as room
+from beam_dpsketch.privacy.geometric_table import geometric_table
+from beam_dpsketch.privacy.selection import METHODS
+from beam_dpsketch.transforms import SelectKeys
+from tests.helpers import laws
+from tests.helpers.pipelines import run
+
+EPSILONS, DELTAS = st.fractions(Fraction(1, 20), 9, max_denominator=1000), st.sampled_from([1e-3, 1e-6, 1e-12, 1e-20])
+
+
+def probabilities(grid: int, epsilon: Fraction, delta: Fraction) -> list[mpmath.mpf]:
+    """The table by its number of units, with one entry beyond its end."""
+    table = geometric_table(grid, epsilon, delta)
+    units = len(table.thresholds) // grid + 1
+    return [as_float(table.probability(grid * number)) for number in range(units)]
+
+
+def as_float(exact: Fraction) -> mpmath.mpf:
+    return mpmath.mpf(exact.numerator) / exact.denominator
+
+
+def excess(values: Sequence[mpmath.mpf], epsilon: Fraction, delta: Fraction) -> mpmath.mpf:
+    """By how much neighbours are further apart than (epsilon, delta), over all four events."""
+    factor = mpmath.exp(as_float(epsilon))
+    most = mpmath.mpf(-1)
+    for p, q in itertools.pairwise(values):
+        for one, other in ((p, q), (q, p), (1 - p, 1 - q), (1 - q, 1 - p)):
+            most = max(most, one - factor * other - as_float(delta))
+    return most
+
+
+@given(epsilon=EPSILONS, delta=DELTAS, grid=st.sampled_from([1, 48]))
+def test_neighbours_are_within_epsilon_and_delta_and_no_table_is_larger(
+    epsilon: Fraction, delta: float, grid: int
+) -> None:
+    exact = Fraction(repr(delta))
+    with mpmath.workdps(60):
+        values = probabilities(grid, epsilon, exact)
+        assert (values[0], values[-1]) == (0, 1)
+        assert excess(values, epsilon, exact) <= 0
+        e, d, best = mpmath.exp(as_float(epsilon)), as_float(exact), mpmath.mpf(0)
+        for value in values[1:]:
+            best = min(e * best + d, 1 - (1 - best - d) / e, 1)
+            assert best * (1 - mpmath.mpf(10) ** -15) - mpmath.mpf(2) ** -100 <= value <= best + mpmath.mpf(10) ** -18
+
+
+def test_each_vote_counts_as_much_as_the_grid() -> None:
+    alone, by_48 = (geometric_table(grid, Fraction(1), Fraction(1, 10**6)) for grid in (1, 48))
+    for votes in range(0, 48 * 40):
+        assert by_48.probability(votes) == alone.probability(votes // 48)
+
+
+def check() -> None:
+    with mpmath.workdps(60):
+        for epsilon in (Fraction(1, 2), Fraction(3)):
+            room.geometric_table.cache_clear()
+            assert excess(probabilities(1, epsilon, Fraction(1, 10**6)), epsilon, Fraction(1, 10**6)) <= 0, (
+                "too far apart"
+            )
+    room.geometric_table.cache_clear()
+
+
+def rounded_down(exact: Any, numerator: int, denominator: int, bits: int) -> tuple[int, int]:
+    lower, upper = exact(numerator, denominator, bits)
+    return lower, upper - (upper >> 40)
+
+
+test_a_planted_fault_is_found = laws.mutants(
+    {
+        "e to the minus epsilon, too small": laws.around(room, "exponential_bounds", rounded_down, "too far apart"),
+        "an epsilon of twice": laws.around(
+            room, "exponential_bounds", lambda exact, top, *rest: exact(2 * top, *rest), "too far apart"
+        ),
+    },
+    check,
+    intact=True,
+)
+
+
+# Lists of keys
+
+
+def note(privacy: PrivacySpec, max_keys: int = 1, **keys: Any) -> Any:
+    unit = PrivacyId("user", RecordBounds(1, max_keys=max_keys))
+    transform = SelectKeys(privacy, unit=unit, keys=KeySelection(5e-7, "page", **keys))
+    return transform._declared.resolved.calibrated.choice.note
+
+
+@pytest.mark.parametrize("max_keys", [1, 2, 16])
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        PrivacySpec(epsilon=1, delta=1e-6),
+        PrivacySpec(rho=0.03),
+        PrivacySpec(epsilon=2, delta=1e-6, relation=REPLACE_ONE),
+    ],
+)
+def test_the_method_that_needs_the_fewest_units_is_taken(privacy: PrivacySpec, max_keys: int) -> None:
+    def needed(found: Any) -> float:
+        return found.half * (1 + found.grid / math.isqrt(found.grid**2 // max_keys))
+
+    methods = {}
+    for method in METHODS:
+        try:
+            methods[method] = note(privacy, max_keys, method=method)
+        except ValueError:
+            continue
+    assert needed(note(privacy, max_keys)) == min(map(needed, methods.values()))
+    wanted = privacy.pure is not None and privacy.relation is not REPLACE_ONE and max_keys == 1
+    assert ("geometric" in methods) == wanted == (note(privacy, max_keys).method == "geometric")
+
+
+def test_one_key_a_person_needs_a_fourth_fewer() -> None:
+    privacy = PrivacySpec(epsilon=2, delta=1e-6)
+    geometric, gaussian = (note(privacy, method=method).half for method in ("geometric", "gaussian"))
+    assert geometric < 0.78 * gaussian
+
+
+@pytest.mark.parametrize(
+    ("privacy", "max_keys", "message"),
+    [
+        (PrivacySpec(rho=1), 1, 'method must not be "geometric" where a unit votes for several keys, or no epsilon'),
+        (PrivacySpec(epsilon=1, delta=1e-6), 2, 'method must not be "geometric" where a unit votes for several keys'),
+        (PrivacyBudget(epsilon=1, delta=1e-6).spend(share=1), 1, "a part of an epsilon pays"),
+        (PrivacySpec(epsilon=1, delta=1e-6, relation=REPLACE_ONE), 1, 'method="geometric" .* needs the relation'),
+    ],
+)
+def test_where_it_cannot_choose_it_is_refused(privacy: PrivacySpec, max_keys: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        note(privacy, max_keys, method="geometric")
+
+
+@pytest.mark.pipeline
+def test_a_pipeline_lists_the_keys_of_many_and_not_that_of_one() -> None:
+    """Of 60 people a key comes out for certain, and of one with a probability of 1e-12."""
+    rows = [beam.Row(user=f"u{number}", page="ab"[number % 2]) for number in range(120)] + [
+        beam.Row(user="v", page="c")
+    ]
+    keys = SelectKeys(
+        PrivacySpec(epsilon=2, delta=1e-6), unit=PrivacyId("user", RecordBounds(1)), keys=KeySelection(1e-12, "page")
+    )
+    assert "epsilon = 2 at delta = 1e-12" in keys.explain()
+    assert sorted(run(rows, keys)) == ["a", "b"]
