@@ -83,7 +83,7 @@ from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, Bounds, Neighb
 from beam_dpsketch.privacy.mechanism import change_factor
 from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
 
-USUAL_SHARE = Fraction(1, 10)
+USUAL_SHARE = Fraction(1, 4)
 METHODS = ("gaussian", "table", "geometric")
 _GRID, _LEAST_WEIGHT = 48, 3
 MAX_THRESHOLD = 1 << 62
@@ -99,7 +99,7 @@ class SelectionRule:
       delta: the probability that a key is released on account of one unit alone, over all its keys and windows.
       max_keys: for how many keys a unit votes; on bounded input with windows under a norm, for how many pairs of key
         and window. Over a horizon, keys are chosen once for all windows.
-      share: the part of rho for the votes; `None` takes what is free, or 1/10 if that is more. min_units: how many
+      share: the part of rho for the votes; `None` takes what is free, or 1/4 if that is more. min_units: how many
       units must vote for a key. method: "gaussian"; "table", which releases more keys and needs `ADD_OR_REMOVE_ONE`; or
       "geometric", which releases
         most where a unit votes for one key, and spends an epsilon. `None` takes what suits a list of keys, and

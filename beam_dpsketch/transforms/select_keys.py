@@ -62,6 +62,11 @@ class SelectKeys(PrivateTransform):
         privacy = privacy.without_side_counters()
         super().__init__(ReleaseSpec(_KeysAlone(_NO_SKETCH), privacy, unit, item, keys=keys, windows=windows))
 
+    @property
+    def choice(self) -> KeyChoice:
+        """How keys are chosen; all of it is public."""
+        return self._declared.resolved.noise(_ChosenAlone).choice
+
     def display_data(self) -> dict[str, Any]:
         """Return the public settings, without a sketch, because none is released."""
         return {name: value for name, value in super().display_data().items() if name not in _OF_SKETCH}

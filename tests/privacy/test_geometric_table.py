@@ -99,8 +99,7 @@ test_a_planted_fault_is_found = laws.mutants(
 
 def note(privacy: PrivacySpec, max_keys: int = 1, **keys: Any) -> Any:
     unit = PrivacyId("user", RecordBounds(1, max_keys=max_keys))
-    transform = SelectKeys(privacy, unit=unit, keys=KeySelection(5e-7, "page", **keys))
-    return transform._declared.resolved.calibrated.choice.note
+    return SelectKeys(privacy, unit=unit, keys=KeySelection(5e-7, "page", **keys)).choice.note
 
 
 @pytest.mark.parametrize("max_keys", [1, 2, 16])
