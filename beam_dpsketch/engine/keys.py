@@ -155,7 +155,8 @@ def sketch_share(spec: Any, terms: DeclaredTerms) -> Fraction:
 def _shares(rule: SelectionRule, spec: Any, terms: DeclaredTerms) -> tuple[Fraction, Fraction]:
     """Return the parts of rho that votes and sketches get; the first may cost nothing."""
     cost, relation, left = _sketch_cost(spec, terms), terms.privacy.relation, terms.share_left
-    share = max(selection.free_share(rule, left, cost, relation), USUAL_SHARE) if rule.share is None else rule.share
+    free = selection.free_share(rule, left, cost, relation)
+    share = max(free, left * USUAL_SHARE) if rule.share is None else rule.share
     remaining = selection.sketch_share(rule, share, left, cost, relation)
     if remaining <= 0:
         raise ArgumentError("keys.share", "must leave a part of rho for the sketch, after the side counters", "E311")

@@ -99,10 +99,10 @@ class SelectionRule:
       delta: the probability that a key is released on account of one unit alone, over all its keys and windows.
       max_keys: for how many keys a unit votes; on bounded input with windows under a norm, for how many pairs of key
         and window. Over a horizon, keys are chosen once for all windows.
-      share: the part of rho for the votes; `None` takes what is free, or 1/4 if that is more. min_units: how many
-      units must vote for a key. method: "gaussian"; "table", which releases more keys and needs `ADD_OR_REMOVE_ONE`; or
-      "geometric", which releases
-        most where a unit votes for one key, and spends an epsilon. `None` takes what suits a list of keys, and
+      share: the part of rho for the votes; `None` takes what is free, or 1/4 of what is left if that is more.
+      min_units: how many units must vote for a key.
+      method: "gaussian"; "table", which releases more keys and needs `ADD_OR_REMOVE_ONE`; or "geometric", which
+        releases most where a unit votes for one key, and spends an epsilon. `None` takes what suits a list of keys, and
         "gaussian" elsewhere.
     """
 

@@ -129,7 +129,8 @@ class KeySelection(Keys):
         people, such as 1e-8.
       field: where an element holds its key: a field name or a callable; `None` if elements are (key, value) pairs.
       share: the part of rho for the votes, between 0 and 1; more of it releases more keys. `None` takes what costs the
-        sketches nothing, which is 1/2 under `REPLACE_ONE` with `RecordBounds` and a CountSketch, or else 1/4.
+        sketches nothing, which is 1/2 under `REPLACE_ONE` with `RecordBounds` and a CountSketch, or else 1/4 of what
+        side counters leave.
       min_units: how many units must vote for a key, exactly counted: a rule of your own, not a part of the guarantee.
       method: "gaussian", which adds noise to the votes, or "table", which releases more keys under
         `ADD_OR_REMOVE_ONE`. "geometric" releases most of all where a unit votes for one key; it is of `SelectKeys`

@@ -475,7 +475,7 @@ def _bad_keys() -> dict[str, bytes]:
         "bad_keys_pure_without_rho": other(pure=b"\x01\x01\x00\x01\x01\x00\x04\x00"),
         "bad_keys_half_gaussian": other(gaussian=b"\x02"),
         "bad_keys_half_a_note": other(note=b"\x02"),
-        "bad_keys_method": other(method=b"\x02"),
+        "bad_keys_method": other(method=b"\x03"),
         "bad_keys_none": other(max_keys=bytes(4)),
         "bad_keys_noise": other(noise=b"\x01\x00\x01\x01\x00\x05"),
         "bad_keys_threshold_zero": other(threshold=bytes(24)),

@@ -247,10 +247,11 @@ def test_under_a_norm_nothing_is_free_and_the_parts_add(relation: NeighboringRel
         setting = Setting(spec, NormBound(7, max_keys=9), relation, None, 9)
         choice = choose_keys(spec, setting.terms)
         assert choice is not None
-        assert choice.sketch_share == setting.terms.share_left - Fraction(1, 10)
+        votes = setting.terms.share_left / 4
+        assert choice.sketch_share == setting.terms.share_left - votes
         changed = 48**2 * (1 if relation is ADD_OR_REMOVE_ONE else 2)
-        assert changed / (2 * choice.note.sigma_squared) == setting.terms.privacy.rho / 10
-        assert choice.note.share == Fraction(1, 10)
+        assert changed / (2 * choice.note.sigma_squared) == setting.terms.privacy.rho * votes
+        assert choice.note.share == votes
 
 
 @pytest.fixture

@@ -167,7 +167,7 @@ GOLDEN = {
     "chosen norm": "463ffa199555febd",
     "times": "745a5f2faeacf558",
     "text": "87904e8fa8306b08",
-    "chosen keys": "0e2967c9633f56e7",
+    "chosen keys": "e8cf6b3ed3928080",
     "groups": "460b86691707d3e5",
     "windows (60, 0, 20)": "0a73c604dccacec3",
     "rows BinaryTree(windows=4)": "e8ce479dcaa556a3",
