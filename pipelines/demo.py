@@ -11,6 +11,7 @@ All are branches of one pipeline that reads the flights once; each branch is a r
 demo are replaced.
 """
 
+import functools
 import math
 import os
 import sys
@@ -21,7 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_dpsketch import AutoNorm, Frequencies, NormBound, PrivacySpec, RecordBounds, ReleasedSketch, TreeSpec
+from beam_dpsketch import AutoNorm, Frequencies, NormBound, RecordBounds, ReleasedSketch, TreeSpec
+from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.transforms import WriteReleases
 from pipelines import delay_quantiles
 from pipelines.delay_comparison import DRAWN, print_delays, shares
@@ -125,9 +127,9 @@ def print_trials(trials: dict[str, Trial], norm: float, k: int) -> None:
 
 def print_cost(releases: list[ReleasedSketch], delta: float) -> None:
     """What all releases that are charged one after the other cost together."""
-    rho = sum(released.privacy.rho for released in releases)
-    print(f"\nAll {len(releases)} releases of this demo together cost the sum of their rho, {float(rho):.3g}: ", end="")
-    print(f"epsilon = {PrivacySpec(rho=rho).epsilon(delta):.3g} at delta = {delta:g}.")
+    total = functools.reduce(Loss.plus, (released.privacy.loss for released in releases))
+    print(f"\nAll {len(releases)} releases of this demo together cost ", end="")
+    print(f"epsilon = {total.epsilon(delta):.3g} at delta = {delta:g}.")
 
 
 def main(argv: list[str] | None = None) -> None:

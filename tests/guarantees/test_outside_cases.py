@@ -84,7 +84,7 @@ def sums(case: OutsideCase) -> Outputs:
 
 
 def privacy_of(case: OutsideCase) -> PrivacySpec:
-    return PrivacySpec(epsilon=case.epsilon, delta=case.delta, side_counters=None)
+    return PrivacySpec(epsilon=case.epsilon, delta=case.delta, side_counters=None, noise="gaussian")
 
 
 def distributions(case: OutsideCase, sigma_squared: Fraction) -> list[NDArray[np.float64]]:

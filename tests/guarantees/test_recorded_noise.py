@@ -62,7 +62,7 @@ from tests.helpers.recorded_noise import MORE_THAN_A_THRESHOLD, Recorder, loss
 
 TOO_MUCH, A_REMOVAL = "a unit costs more than is said", "a removal costs more than half"
 SPOKEN, UNLIKE, SHAPES = "says more than its noisy numbers", "changes the noise", "changes how"
-ATTAINED = Fraction(9, 10)
+ATTAINED = Fraction(7, 8)  # votes are rounded down, and two items of 2 records have 8/9 of a norm of 3
 
 
 @pytest.fixture(name="recorder")
@@ -112,7 +112,7 @@ def test_no_pair_of_inputs_costs_more_than_is_said(recorder: Recorder) -> None:
 @pytest.mark.slow
 def test_no_pair_of_many_costs_more_than_is_said(recorder: Recorder) -> None:
     """The largest loss is the claim, or nearly so, for all kinds, bounds and ways to keys."""
-    worst = check_pairs(recorder, itertools.chain(steered_cases(), all_cases()), 3000)
+    worst = check_pairs(recorder, itertools.chain(steered_cases(), all_cases()), 5000)
     check_attained(worst, "kind", COUNTS)
     check_attained(worst, "keys", ["none", "listed", "open", "chosen"])
     check_attained(worst, "bounds", BOUNDS)

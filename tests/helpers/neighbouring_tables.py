@@ -177,8 +177,8 @@ def steered_cases() -> Iterator[Case]:
     """Yield a case of each bounds, and of each way to keys, that can cost all of what is claimed."""
     wanted = [("listed", bounds, "listed") for bounds in BOUNDS]
     wanted += [("listed", "records, keys", keys) for keys in ("open", "chosen")]
-    for (kind, bounds, keys), relation, noise in itertools.product(wanted, RELATIONS, NOISES):
-        yield from filter(None, [case_of(Setting(kind, bounds, keys, relation, noise, "none"))])
+    for (kind, bounds, keys), relation, noise, seed in itertools.product(wanted, RELATIONS, NOISES, range(4)):
+        yield from filter(None, [case_of(Setting(kind, bounds, keys, relation, noise, "none", seed))])
 
 
 def _cases(kind: str, relation: NeighboringRelation, noise: str) -> Iterator[Case]:

@@ -16,7 +16,6 @@ from benchmarks.accuracy.noise_peers.judging import NO_LAPLACE, UNKNOWN, Judge, 
 from benchmarks.accuracy.noise_peers.promises import DELTA, GAUSSIAN, PEOPLE, TOLERANCE, Named, Promise
 
 UNITS, ITEMS, EXPONENT = 10_000, 20_000, 1.05
-ONE_KEY = "Each person has one key. The truncated geometric is the best there is for that, and ours does not have it."
 WHOLE = (
     "Laplace noise of ours is on whole records, and so is its threshold: counts are closer, but fewer of them come out."
 )
@@ -80,7 +79,7 @@ def alone() -> None:
                 *(number(each, 1) for each in theirs),
                 number(ratio, 3),
                 bars=[at_least(ratio)],
-                why=ONE_KEY if person.items == 1 else ROUNDED if _rounds(choice) else UNKNOWN,
+                why=ROUNDED if _rounds(choice) else UNKNOWN,
             )
     judge.close()
 

@@ -25,11 +25,11 @@ from beam_dpsketch import (
     RecordBounds,
     ReleaseSpec,
     SideCounters,
-    SketchSpec,
 )
 from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.engine.keys import KeyChoice, choose_keys_alone
+from beam_dpsketch.engine.keys import KeyChoice
 from beam_dpsketch.privacy.selection import METHODS
+from beam_dpsketch.transforms import SelectKeys
 from benchmarks.accuracy.noise_peers.promises import (
     GAUSSIAN,
     LAPLACE,
@@ -86,7 +86,7 @@ def spent(promise: Promise, **more: Any) -> Iterator[PrivacySpec]:
         given = {"epsilon": promise.epsilon, **way, **more}
         try:
             yield PrivacySpec(**given) if promise.releases == 1 else PrivacyBudget(**given).split(promise.releases)[0]
-        except (ArgumentError, TypeError):  # this version has no such noise
+        except ArgumentError:  # as of Laplace noise with a rho
             continue
 
 
@@ -152,8 +152,7 @@ def choices(promise: Promise, items: int) -> Iterator[KeyChoice]:
 def _choice(promise: Promise, items: int, lost: Fraction, method: str) -> KeyChoice:
     keys = KeySelection(lost / promise.releases, "item", method=method)
     unit = PrivacyId("person", RecordBounds(1, max_keys=items))
-    count = ItemFrequencies(SketchSpec(depth=1, width=1))
-    return choose_keys_alone(ReleaseSpec(count, _for_keys(promise, lost, method), unit, "item", keys=keys).terms)
+    return SelectKeys(_for_keys(promise, lost, method), unit=unit, keys=keys).choice
 
 
 def _for_keys(promise: Promise, lost: Fraction, method: str) -> PrivacySpec:
@@ -161,6 +160,8 @@ def _for_keys(promise: Promise, lost: Fraction, method: str) -> PrivacySpec:
     total = PrivacySpec(epsilon=promise.epsilon, delta=promise.delta, side_counters=None)
     if promise.releases == 1:
         return total
+    if method == "geometric":
+        return PrivacySpec(epsilon=promise.epsilon / promise.releases, delta=promise.delta / promise.releases)
     return PrivacySpec(rho=total.losing(lost, is_gaussian=method == "gaussian").rho / promise.releases)
 
 
