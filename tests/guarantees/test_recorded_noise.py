@@ -115,7 +115,7 @@ def test_no_pair_of_many_costs_more_than_is_said(recorder: Recorder) -> None:
     worst = check_pairs(recorder, itertools.chain(steered_cases(), all_cases()), 5000)
     check_attained(worst, "kind", COUNTS)
     check_attained(worst, "keys", ["none", "listed", "open", "chosen"])
-    check_attained(worst, "bounds", BOUNDS)
+    check_attained(worst, "bounds", [name for name in BOUNDS if "total" not in name])
     check_attained(worst, "kind", WITH_LAPLACE, "laplace")
     check_attained(worst, "keys", ["none", "listed", "open"], "laplace")
     limited = [name for name, bounds in BOUNDS.items() if getattr(bounds, "order", 1) == 1]

@@ -46,7 +46,7 @@ def planned(name: str, bounds: Any, n: int | None = None, **privacy: Any) -> Pla
 
 
 def _rounded(number: re.Match[str]) -> str:
-    return f"{float(number[0]):.2g}"
+    return f"{float(number[0].replace(',', '')):.2g}"
 
 
 @pytest.mark.one_fast_case
@@ -58,7 +58,7 @@ def test_noise_is_planned_in_records_as_for_as_many_records(name: str, relation:
     assert of_norm.half_width == (of_records.half_width and pytest.approx(of_records.half_width, rel=2**-12))
     assert of_norm.detection == of_records.detection
     words = str(of_norm).replace("kept weight", "kept records").replace("by norm:", "by records kept of each:")
-    lines, others = (re.sub(r"\d+\.\d+", _rounded, each).splitlines() for each in (words, str(of_records)))
+    lines, others = (re.sub(r"\d[\d,]*(?:\.\d+)?", _rounded, each).splitlines() for each in (words, str(of_records)))
     assert [line for line, other in zip(lines, others, strict=True) if line != other] == [
         "Bounds enforced on each: scaled down to the length of at most 20 record(s) of one item, over all counters, "
         "keys and windows; up to 20 record(s) are not scaled; weights 0 to 1."
