@@ -20,6 +20,16 @@ def round_up(value: Fraction | float, digits: int) -> float:
     return rounded if rounded or not exact else math.ulp(0)  # too small for a float, and not 0
 
 
+def float_above(exact: Fraction) -> float:
+    """Return the least float whose decimal spelling is this or more.
+
+    >>> float_above(Fraction(3, 10))
+    0.3
+    """
+    nearest = float(exact)
+    return nearest if Fraction(repr(nearest)) >= exact else math.nextafter(nearest, math.inf)
+
+
 def plain(value: Any) -> str:
     """Return what `repr` does, with six digits of a fraction or a float."""
     if isinstance(value, (Fraction, float)):

@@ -1,7 +1,7 @@
 """Released counts: each estimate is one noisy counter, of a listed item or of one whose count exceeds a threshold.
 
 Guarantee: each item's interval holds with the given confidence or more, over the noise, for an item chosen before
-asking. There are no collisions. `noise.laws` has the argument. Among grouped counts whose true count is near the
+asking: `privacy.noise.laws` proves it. There are no collisions. Among grouped counts whose true count is near the
 threshold fewer intervals hold, because the noise of those that are released is not below average.
 """
 

@@ -29,8 +29,8 @@ from beam_dpsketch.config.scalars import (
 )
 from beam_dpsketch.domains import DOMAINS
 from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
-from beam_dpsketch.privacy.budget import NOISES
 from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch.privacy.noise.laws import NOISES
 from beam_dpsketch.privacy.over_time.horizon import MECHANISMS
 from beam_dpsketch.privacy.selection import METHODS
 from beam_dpsketch.sketches.spec import KINDS as SKETCHES

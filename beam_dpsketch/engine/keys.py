@@ -127,23 +127,22 @@ def with_best_method(terms: DeclaredTerms) -> DeclaredTerms:
             found = _with_method(terms, dataclasses.replace(rule, method=method))
             half = choose_keys_alone(found).note.half
             needed.setdefault(half * (1 + rule.grid / rule.classes[-1][1]), found)
-    return needed[min(needed)] if needed else terms  # which are refused in the words of Gaussian noise
+    if not needed:  # then Gaussian noise says what is wrong
+        return _with_method(terms, dataclasses.replace(rule, method=METHODS[0]))
+    return needed[min(needed)]
 
 
 def _with_method(terms: DeclaredTerms, rule: SelectionRule) -> DeclaredTerms:
-    privacy = terms.privacy
-    if rule.method != "geometric":
-        privacy = privacy.with_noise(Noise.GAUSSIAN).losing(rule.delta, is_gaussian=rule.is_gaussian)
-    elif privacy.pure is None or rule.max_keys > 1:
+    privacy, noise = terms.privacy, Noise.LAPLACE if rule.method == "geometric" else Noise.GAUSSIAN
+    if noise is Noise.LAPLACE and (privacy.pure is None or rule.max_keys > 1):
         raise ArgumentError(
             "method",
             'must not be "geometric" where a unit votes for several keys, or no epsilon is given: it spends an epsilon '
             "on one key",
             "E128",
         )
-    else:
-        privacy = privacy.with_noise(Noise.LAPLACE)
-    return dataclasses.replace(terms, privacy=privacy, selection=rule)
+    decided = privacy.with_noise(noise).losing(rule.delta, is_gaussian=rule.is_gaussian)
+    return dataclasses.replace(terms, privacy=decided, selection=rule)
 
 
 def sketch_share(spec: Any, terms: DeclaredTerms) -> Fraction:

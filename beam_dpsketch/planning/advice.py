@@ -19,7 +19,8 @@ from typing import Any, NamedTuple, TypeVar
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.planning.expected_error import noise_detection, noise_half_width, noise_rank_deviation
+from beam_dpsketch.engine.suiting import item_width
+from beam_dpsketch.planning.expected_error import noise_detection, noise_rank_deviation
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.sketches.spec import Purpose, Spec
@@ -31,7 +32,7 @@ _ROUND_EPSILONS = [2.0**power for power in range(-8, 8)]
 _NEIGHBOURS, _APART = 2, 0.1
 _MEASURES: dict[Purpose, str] = {"frequencies": "half width", "items": "detection limit", "ranks": "rank error"}
 _ERRORS: dict[Purpose, Callable[[Any, ReleaseTerms, Sequence[Fraction]], float]] = {
-    "frequencies": lambda spec, terms, parameters: noise_half_width(spec, terms, parameters[0]),
+    "frequencies": lambda spec, terms, parameters: item_width(spec, terms, parameters[0]),
     "items": lambda spec, terms, parameters: noise_detection(spec, parameters).likely,
     "ranks": lambda spec, terms, parameters: noise_rank_deviation(spec, parameters),
 }

@@ -25,13 +25,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beam_dpsketch._showing import shown_plainly
-from beam_dpsketch.answers.flat.sketches import noise_offset
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.tree.heavy_hitters import FOUND, detection_limit
 from beam_dpsketch.engine.calibration import empty_lost
 from beam_dpsketch.engine.noising import release_part
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.estimators import row_mean
 from beam_dpsketch.estimators.tree import least_squares, prefix_search
 from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.hashing import cells
@@ -224,17 +222,6 @@ def simulated_detection(spec: Any, terms: ReleaseTerms, weight: int) -> Detectio
     released: Any = made_up_release(spec, terms, keys, weights)
     found = _detection(spec, released.search_deviations)
     return found._replace(reaching=int(np.sum(weights >= found.likely)))
-
-
-def noise_half_width(spec: Any, terms: ReleaseTerms, parameter: Fraction) -> float:
-    """Return half the width of a 95 % interval that holds nothing but noise, which has this parameter."""
-    noise = terms.noise
-    if spec.is_listed:
-        return noise.margin(parameter, _CONFIDENCE, terms.scale_bits + terms.grid_bits(parameter))
-    if spec.kind == "count_min":
-        failure = (1 - _CONFIDENCE) / 2
-        return noise_offset(spec, parameter, failure_probability=failure, guarantee="simultaneous", noise=noise)
-    return row_mean.noise_margin(spec.depth, _CONFIDENCE, noise) * math.sqrt(parameter)
 
 
 def simulated_errors(spec: SketchSpec, terms: ReleaseTerms, weight: int) -> Errors:

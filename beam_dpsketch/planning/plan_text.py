@@ -38,9 +38,9 @@ def loss_in_words(terms: DeclaredTerms) -> tuple[str, str, str]:
 
 def noise_in_words(terms: DeclaredTerms, parameters: Sequence[Fraction]) -> str:
     """Return which noise it is, with the sigma of Gaussians or the scale of a Laplace; of several tables, its span."""
-    if terms.noise is Noise.GAUSSIAN:
-        return f"sigma = {span([math.sqrt(each) for each in parameters])}"
-    return f"{terms.noise.value} with scale = {span([math.sqrt(each / 2) for each in parameters])}"
+    noise = terms.noise
+    kind = "" if noise is Noise.GAUSSIAN else f"{noise.value} with "
+    return f"{kind}{noise.measure} = {span([noise.spread(each) for each in parameters])}"
 
 
 def bounds_line(terms: DeclaredTerms) -> str:

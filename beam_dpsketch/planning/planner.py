@@ -21,7 +21,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration, calibrate
-from beam_dpsketch.engine.suiting import decided
+from beam_dpsketch.engine.suiting import decided, item_width
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.planning import expected_error
@@ -105,7 +105,7 @@ def _expected_answers(
 ) -> dict[str, Any]:
     purpose = spec.purpose(search=search)
     if purpose == "frequencies":
-        half_width = expected_error.noise_half_width(spec, terms, sigma_squared[0])
+        half_width = item_width(spec, terms, sigma_squared[0])
         if n is None or spec.is_listed:
             return {"half_width": half_width}
         return {"half_width": half_width, "errors": expected_error.simulated_errors(spec, terms, n)}

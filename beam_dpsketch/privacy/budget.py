@@ -23,10 +23,9 @@ from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.loss import gaussian_curve, zcdp
 from beam_dpsketch.privacy.loss.composition import Loss, left_of_delta
 from beam_dpsketch.privacy.mechanism import Spending
-from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.privacy.noise.laws import NOISES, Noise
 
 USUAL_DELTA = 1e-6
-NOISES = {"gaussian": Noise.GAUSSIAN, "laplace": Noise.LAPLACE}
 _WAYS = "rho=..., or epsilon=..., delta=..., or epsilon=... alone"
 
 
@@ -40,8 +39,7 @@ class PrivacySpec:
     hold for all of it. A spec that was taken from a budget pays for one release of this process; uses of pickled copies
     are not counted. Each run of a pipeline is another release. With a spec from a budget, `Pipeline.run` refuses the
     second run of one pipeline object, unless its noise is idempotent. Runs of a template, a notebook or a service are
-    not seen, and nor are runs with a spec from no budget: pay for each. What they release says so, and rho adds when it
-    is combined.
+    not seen, and nor are runs with a spec from no budget: pay for each.
 
     Args are given by name: `PrivacySpec(2)` is refused, because it does not say whether 2 is epsilon or rho.
 
@@ -126,9 +124,12 @@ class PrivacySpec:
         return Loss(self.rho, delta, is_gaussian) if pure is None else Loss.of_pure(pure, delta)
 
     def with_noise(self, noise: Noise) -> PrivacySpec:
-        """Return the spec of a release with this noise; of a Laplace, epsilon must have been given."""
+        """Return the spec of a release with this noise, where it was left open; of a Laplace, epsilon was given."""
         if noise is self.noise:
             return self
+        if self.noise is not None:  # rho is that of the noise that was given, and of no other
+            words = f'must be left out, or "{noise.name.lower()}": as it is set, this release takes no other noise'
+            raise ArgumentError("noise", words, "E129")
         rho = Loss.of_pure(self.pure).rho if noise is Noise.LAPLACE and self.pure else self.rho
         return self._changed(self._with(noise=noise, rho=rho))
 
@@ -154,6 +155,8 @@ class PrivacySpec:
                 "E102",
             )
         left = left_of_delta(self.shown_delta, delta)
+        if self.noise is Noise.LAPLACE:
+            return self
         if not is_gaussian and self.is_of_epsilon and self.given_epsilon is None:
             raise ArgumentError(
                 "method",
@@ -161,7 +164,7 @@ class PrivacySpec:
                 "out rho, or give this release an epsilon of its own",
                 "E119",
             )
-        if self.given_epsilon is None or self.noise is Noise.LAPLACE:
+        if self.given_epsilon is None:
             return self
         curve = gaussian_curve if is_gaussian else zcdp
         return self._changed(self._with(rho=Fraction(curve.rho(epsilon=self.given_epsilon, delta=left))))

@@ -10,7 +10,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from beam_dpsketch._showing import round_up
+from beam_dpsketch._showing import float_above, round_up
 from beam_dpsketch.errors import ArgumentError, IncompatibleSketchError
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.mechanism import Randomness
@@ -154,7 +154,7 @@ class PrivacyStatement(Stated):
         """Return the statement as plain Python values, for JSON or a table."""
         bounds = self.bounds.as_dict()
         return {
-            "rho": _rounded_up(self.rho),
+            "rho": float_above(self.rho),
             "epsilon": self.shown_epsilon,
             "delta": self.delta_of_epsilon,
             "sigma_squared": [float(value) for value in self.sigma_squared_per_level],
@@ -168,9 +168,9 @@ class PrivacyStatement(Stated):
             "side": [note.as_dict() for note in self.side],
             "lost": None if self.lost is None else self.lost.as_dict(),
             "norm_spend": float(self.norm_spend or 0),
-            "keys_delta": _rounded_up(self.delta),
+            "keys_delta": float_above(self.delta),
             "is_gaussian": self.is_gaussian,
-            "pure_epsilon": _rounded_up(self.pure),
+            "pure_epsilon": float_above(self.pure),
             "noise": self.noise.value,
             "keys": None if self.keys is None else self.keys.as_dict(),
             "over_time": None if self.over_time is None else str(self.over_time),
@@ -198,7 +198,7 @@ class PrivacyStatement(Stated):
             import dp_accounting
         except ImportError as error:
             raise ImportError("to_dp_event() needs the package dp-accounting: pip install dp-accounting") from error
-        rho = _rounded_up(self.rho)
+        rho = float_above(self.rho)
         if self.pure or not self.is_gaussian:
             return dp_accounting.ZCDpEvent(rho=rho)
         return dp_accounting.GaussianDpEvent((1 - 2.0**-50) / math.sqrt(2 * rho))
@@ -218,9 +218,3 @@ class PrivacyStatement(Stated):
 
     def _repr_html_(self) -> str:
         return html_table(statement_text.facts(self).items(), caption="PrivacyStatement")
-
-
-def _rounded_up(value: Fraction) -> float:
-    """Return the shortest float at or above an exact value."""
-    nearest = float(value)
-    return nearest if Fraction(repr(nearest)) >= value else math.nextafter(nearest, math.inf)

@@ -23,9 +23,8 @@ _DISCLOSED = {Disclosure.KEYS: "which keys have data", Disclosure.WINDOWS: "whic
 
 def facts(statement: Stated) -> dict[str, str]:
     """List the facts of a statement, by heading. Losses are rounded up."""
-    scale = math.sqrt(2) if statement.noise is Noise.LAPLACE else 1.0
-    sigmas = sorted({math.sqrt(value) / scale for value in statement.sigma_squared_per_level})
-    noise = " to ".join(f"{sigma:.6g}" for sigma in (sigmas[0], sigmas[-1])[: len(sigmas)])
+    widths = sorted({statement.noise.spread(each) for each in statement.sigma_squared_per_level})
+    noise = " to ".join(f"{each:.6g}" for each in (widths[0], widths[-1])[: len(widths)])
     source = "" if statement.randomness is Randomness.SYSTEM else f", from {statement.randomness.value}"
     bounds = statement.bounds.words(statement.unit, statement.window_count, statement.period_micros)
     return {
@@ -73,12 +72,11 @@ def _loss(statement: Stated) -> str:
     return f"{first}, so (epsilon, delta)-DP with epsilon = {epsilon:g} at delta = {delta}, which includes the {lost}."
 
 
-def _noise(statement: Stated, sigma: str) -> str:
+def _noise(statement: Stated, width: str) -> str:
     if statement.over_time is not None:
-        return statement.over_time.noise(sigma)
-    count = len(statement.release_ids)
-    name = "scale" if statement.noise is Noise.LAPLACE else "sigma"
-    return f"{statement.noise.value} with {name} = {sigma} on each counter, drawn once in {count} release(s)"
+        return statement.over_time.noise(width)
+    count, noise = len(statement.release_ids), statement.noise
+    return f"{noise.value} with {noise.measure} = {width} on each counter, drawn once in {count} release(s)"
 
 
 def _keys(statement: Stated) -> dict[str, str]:

@@ -229,7 +229,7 @@ def test_a_pipeline_releases_with_laplace_noise(bounds: Any, relation: Any) -> N
 def test_sums_with_a_gaussian_add_the_pure_epsilon() -> None:
     table = pa.Table.from_pylist(ROWS)
     pure, normal = (
-        release_frame(table, declared(SKETCH, privacy)) for privacy in (PURE, PrivacySpec(rho=Fraction(1, 50)))
+        release_frame(table, declared(LISTED, privacy)) for privacy in (PURE, PrivacySpec(rho=Fraction(1, 50)))
     )
     both = pure.combine(normal)
     assert both.privacy.pure == 1

@@ -97,9 +97,13 @@ test_a_planted_fault_is_found = laws.mutants(
 # Lists of keys
 
 
-def note(privacy: PrivacySpec, max_keys: int = 1, **keys: Any) -> Any:
+def listed(privacy: PrivacySpec, max_keys: int, **keys: Any) -> SelectKeys:
     unit = PrivacyId("user", RecordBounds(1, max_keys=max_keys))
-    return SelectKeys(privacy, unit=unit, keys=KeySelection(5e-7, "page", **keys)).choice.note
+    return SelectKeys(privacy, unit=unit, keys=KeySelection(5e-7, "page", **keys))
+
+
+def note(privacy: PrivacySpec, max_keys: int = 1, **keys: Any) -> Any:
+    return listed(privacy, max_keys, **keys).choice.note
 
 
 @pytest.mark.parametrize("max_keys", [1, 2, 16])
@@ -144,6 +148,37 @@ def test_one_key_a_person_needs_a_fourth_fewer() -> None:
 def test_where_it_cannot_choose_it_is_refused(privacy: PrivacySpec, max_keys: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         note(privacy, max_keys, method="geometric")
+
+
+GIVEN: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}
+
+
+@pytest.mark.parametrize("is_part", [False, True])
+@pytest.mark.parametrize(
+    ("noise", "max_keys", "methods"),
+    [
+        ("laplace", 1, {None, "geometric"}),
+        ("laplace", 4, set()),
+        ("gaussian", 1, {None, "gaussian", "table"}),
+        ("gaussian", 4, {None, "gaussian", "table"}),
+    ],
+)
+def test_a_noise_that_was_given_is_kept_or_refused_and_no_list_loses_more(
+    noise: str, max_keys: int, methods: set[str | None], is_part: bool
+) -> None:
+    """The rho of Laplace noise does not pay for a Gaussian: at epsilon 1 that would lose an epsilon of 5."""
+    budget = PrivacyBudget(**GIVEN, noise=noise, keys_delta=5e-7).spend(share=1)
+    privacy = budget.without_budget() if is_part else PrivacySpec(**GIVEN, noise=noise)
+    found = set()
+    for method in (None, *METHODS):
+        try:
+            keys = listed(privacy, max_keys, method=method)
+        except ValueError:
+            continue
+        found.add(method)
+        assert float(keys.explain().split("epsilon = ")[1].split()[0]) <= 1
+        assert (keys.choice.note.method == "geometric") == (noise == "laplace")
+    assert found == methods - ({"table"} if is_part else set())
 
 
 @pytest.mark.pipeline

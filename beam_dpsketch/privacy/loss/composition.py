@@ -49,7 +49,7 @@ import math
 from fractions import Fraction
 from typing import NamedTuple
 
-from beam_dpsketch._showing import round_up
+from beam_dpsketch._showing import float_above, round_up
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.loss import gaussian_curve, zcdp
 
@@ -115,28 +115,21 @@ class Loss(NamedTuple):
         Epsilon is infinite where exceptions have no less of a delta.
         """
         if self.is_pure:
-            return _float_above(self.pure), float(self.delta)
+            return float_above(self.pure), float(self.delta)
         return (math.inf if Fraction(repr(delta)) <= self.delta else self.epsilon(delta)), delta
 
     def epsilon(self, delta: float) -> float:
         """Return epsilon at this delta, rounded up; refuse a delta that is not above that of exceptions."""
         left = left_of_delta(delta, self.delta)
+        rest = (gaussian_curve if self.is_gaussian else zcdp).epsilon(rho=self._rest, delta=left) if self._rest else 0.0
         if not self.pure:
-            return (gaussian_curve if self.is_gaussian else zcdp).epsilon(rho=self.rho, delta=left)
-        added = self.pure
-        if self._rest:
-            added += Fraction((gaussian_curve if self.is_gaussian else zcdp).epsilon(rho=self._rest, delta=left))
-        return min(_float_above(added), zcdp.epsilon(rho=self.rho, delta=left))
+            return rest
+        return min(float_above(self.pure + Fraction(rest)), zcdp.epsilon(rho=self.rho, delta=left))
 
 
 def composed_delta(first: Fraction, second: Fraction) -> Fraction:
     """Return 1 - (1 - first)(1 - second), rounded up to a multiple of 2^-256 where its denominator is longer."""
     return _short(first + second - first * second)
-
-
-def _float_above(exact: Fraction) -> float:
-    nearest = float(exact)
-    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
 
 
 def _short(exact: Fraction) -> Fraction:

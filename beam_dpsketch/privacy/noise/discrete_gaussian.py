@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from beam_dpsketch.privacy.noise.gaussian_bounds import ceiling_shift, exponential_bounds, gaussian_table
+from beam_dpsketch.privacy.noise.gaussian_bounds import ceiling_shift, gaussian_table
 from beam_dpsketch.privacy.noise.random_words import (
     WORD_BITS,
     RandomBytes,
@@ -24,18 +24,21 @@ from beam_dpsketch.privacy.noise.random_words import (
     check_size,
     random_words,
 )
+from beam_dpsketch.privacy.noise.rejection import (
+    PREFIX_BITS,
+    accept,
+    draw_offsets,
+    fill,
+    is_below_exponential,
+    with_signs,
+)
 
 MIN_SIGMA_SQUARED = Fraction(1, 4)
 MAX_SIGMA_SQUARED = Fraction(2**100)
 
-_PREFIX_BITS = WORD_BITS - 1  # the remaining bit is the sign
 # Multiples of the step are drawn from a table; sigma / step < 2**7 keeps that table in the L1 cache.
 _MAX_BASE_SIGMA_BITS = 7
 _TABLE_PRECISION = 128
-# Candidates drawn at a time: small enough for the cache, large enough to hide the cost of a numpy call.
-_CHUNK = 1 << 15
-# Floating-point acceptance probabilities are wrong by less than 2**-50; the filter allows 1,000 times that.
-_FLOAT_SLACK = 2.0**-40
 
 
 def sample(size: int, sigma_squared: Fraction, *, random_bytes: RandomBytes = os.urandom) -> NDArray[np.int64]:
@@ -59,7 +62,7 @@ class _Sampler:
     Fewer `prefix_bits` and more `step_bits` than the default make the rare paths frequent, for tests.
     """
 
-    def __init__(self, sigma_squared: Fraction, prefix_bits: int = _PREFIX_BITS, step_bits: int | None = None) -> None:
+    def __init__(self, sigma_squared: Fraction, prefix_bits: int = PREFIX_BITS, step_bits: int | None = None) -> None:
         if step_bits is None:
             step_bits = max(0, math.isqrt(int(sigma_squared)).bit_length() - _MAX_BASE_SIGMA_BITS)
         self._sigma_squared = sigma_squared
@@ -79,13 +82,7 @@ class _Sampler:
         self._certain_from = np.array([0, *upper[:entries]], dtype=np.uint64)
 
     def sample(self, size: int, random_bytes: RandomBytes) -> NDArray[np.int64]:
-        values = np.empty(size, dtype=np.int64)
-        filled = 0
-        while filled < size:
-            accepted = self._draw_accepted(min(_CHUNK, size - filled), random_bytes)
-            values[filled : filled + len(accepted)] = accepted
-            filled += len(accepted)
-        return values
+        return fill(size, functools.partial(self._draw_accepted, random_bytes=random_bytes))
 
     def _draw_accepted(self, candidates: int, random_bytes: RandomBytes) -> NDArray[np.int64]:
         words = random_words(candidates, random_bytes)
@@ -98,10 +95,7 @@ class _Sampler:
             keep &= magnitude >= sign
         else:
             keep = magnitude >= sign  # false for -0 only
-        # Two's complement negation where the sign is 1.
-        magnitude ^= -sign
-        magnitude += sign
-        return magnitude[keep]
+        return with_signs(magnitude, sign)[keep]
 
     def _invert_prefixes(self, prefixes: NDArray[np.uint64], random_bytes: RandomBytes) -> NDArray[np.int64]:
         """Invert the cumulative distribution at uniforms with these prefixes."""
@@ -124,37 +118,21 @@ class _Sampler:
 
     def _add_offsets(self, magnitude: NDArray[np.int64], random_bytes: RandomBytes) -> NDArray[np.bool_]:
         """Add a uniform offset below the step to each multiple of it, in place; return which are accepted."""
-        words = random_words(len(magnitude), random_bytes)
-        # High bits: the offset. Low bits: the uniform that decides on acceptance.
-        uniform_bits = WORD_BITS - self._step_bits
-        offset = (words >> np.uint64(uniform_bits)).view(np.int64)
-        uniform = words & np.uint64((1 << uniform_bits) - 1)
+        offset, uniform, bits = draw_offsets(len(magnitude), self._step_bits, random_bytes)
+
+        def accepts_exactly(at: int) -> bool:
+            return self._accepts_exactly(int(magnitude[at]), int(offset[at]), int(uniform[at]), bits, random_bytes)
 
         # The product of the integers would overflow for a large sigma.
         product = offset * (magnitude * 2 + offset).astype(np.float64)
-        excess = np.exp(product * self._exponent_scale) - uniform * 2.0**-uniform_bits
-        keep: NDArray[np.bool_] = excess > 0
-        # The true uniform is up to 2**-uniform_bits above the given value.
-        undecided = np.abs(excess) <= 2.0**-uniform_bits + _FLOAT_SLACK
-        for index in np.flatnonzero(undecided):
-            keep[index] = self._accepts_exactly(
-                int(magnitude[index]), int(offset[index]), int(uniform[index]), uniform_bits, random_bytes
-            )
+        keep = accept(product * self._exponent_scale, uniform, bits, accepts_exactly)
         magnitude += offset
         return keep
 
     def _accepts_exactly(self, base: int, offset: int, uniform: int, bits: int, random_bytes: RandomBytes) -> bool:
         """Decide uniform < exp(-offset (offset + 2 base) / (2 sigma_squared)), with more bits if needed."""
         numerator = offset * (offset + 2 * base) * self._sigma_squared.denominator
-        denominator = 2 * self._sigma_squared.numerator
-        while True:
-            lower, upper = exponential_bounds(numerator, denominator, bits)
-            if uniform + 1 <= lower:
-                return True
-            if uniform >= upper:
-                return False
-            uniform = append_random_word(uniform, random_bytes)
-            bits += WORD_BITS
+        return is_below_exponential(numerator, 2 * self._sigma_squared.numerator, uniform, bits, random_bytes)
 
 
 @functools.lru_cache(maxsize=64)

@@ -19,7 +19,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from beam_dpsketch.privacy.noise.gaussian_bounds import ceiling_shift, exponential_bounds
+from beam_dpsketch.privacy.noise.gaussian_bounds import ceiling_shift, exponential_bounds, least_start
 from beam_dpsketch.privacy.noise.random_words import (
     WORD_BITS,
     RandomBytes,
@@ -28,21 +28,24 @@ from beam_dpsketch.privacy.noise.random_words import (
     check_size,
     random_words,
 )
+from beam_dpsketch.privacy.noise.rejection import (
+    PREFIX_BITS,
+    accept,
+    draw_offsets,
+    fill,
+    is_below_exponential,
+    with_signs,
+)
 
 MIN_SCALE = Fraction(1, 20)
 MAX_SCALE = Fraction(2**50)
 
-_PREFIX_BITS = WORD_BITS - 1  # the remaining bit is the sign
 # Multiples of the step are drawn from a table; scale / step < 2**7 keeps it below 6,000 entries.
 _MAX_BASE_SCALE_BITS = 7
 # The highest bits of a prefix already decide most multiples; they index a table that fits the L1 cache.
 _INDEX_BITS = 12
 # Bits carried beyond the prefix; entries are narrow because they lose fewer than 20 of them.
 _GUARD_BITS = 64
-# Candidates drawn at a time: small enough for the cache, large enough to hide the cost of a numpy call.
-_CHUNK = 1 << 15
-# Floating-point acceptance probabilities are wrong by less than 2**-50; the filter allows 1,000 times that.
-_FLOAT_SLACK = 2.0**-40
 _UNKNOWN = -1
 _TAIL_BITS = 512
 
@@ -76,13 +79,7 @@ def least_quantile(scale: Fraction, probability: Fraction) -> int:
     >>> least_quantile(Fraction(1), Fraction(1, 100))
     5
     """
-    low, high = 0, 1
-    while _tail(scale, high) > probability:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _tail(scale, middle) <= probability else (middle, high)
-    return high
+    return least_start(functools.partial(_tail, scale), probability)
 
 
 def _tail(scale: Fraction, start: int) -> Fraction:
@@ -104,7 +101,7 @@ class _LaplaceSampler:
     Fewer `prefix_bits` and more `step_bits` than the default make the rare paths frequent, for tests.
     """
 
-    def __init__(self, scale: Fraction, prefix_bits: int = _PREFIX_BITS, step_bits: int | None = None) -> None:
+    def __init__(self, scale: Fraction, prefix_bits: int = PREFIX_BITS, step_bits: int | None = None) -> None:
         if step_bits is None:
             step_bits = max(0, int(scale).bit_length() - _MAX_BASE_SCALE_BITS)
         self._scale = scale
@@ -139,13 +136,7 @@ class _LaplaceSampler:
         return exponential_bounds(magnitude * self._scale.denominator, self._scale.numerator, bits)
 
     def sample(self, size: int, random_bytes: RandomBytes) -> NDArray[np.int64]:
-        values = np.empty(size, dtype=np.int64)
-        filled = 0
-        while filled < size:
-            accepted = self._draw_accepted(min(_CHUNK, size - filled), random_bytes)
-            values[filled : filled + len(accepted)] = accepted
-            filled += len(accepted)
-        return values
+        return fill(size, functools.partial(self._draw_accepted, random_bytes=random_bytes))
 
     def _draw_accepted(self, candidates: int, random_bytes: RandomBytes) -> NDArray[np.int64]:
         words = random_words(candidates, random_bytes)
@@ -160,10 +151,7 @@ class _LaplaceSampler:
             magnitude += offset
         else:
             keep = magnitude >= sign  # false for -0 only
-        # Two's complement negation where the sign is 1.
-        magnitude ^= -sign
-        magnitude += sign
-        return magnitude[keep]
+        return with_signs(magnitude, sign)[keep]
 
     def _invert_prefixes(self, prefixes: NDArray[np.uint64], random_bytes: RandomBytes) -> NDArray[np.int64]:
         """Return the multiples that uniforms with these prefixes give."""
@@ -196,30 +184,17 @@ class _LaplaceSampler:
 
     def _draw_offsets(self, candidates: int, random_bytes: RandomBytes) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return uniform offsets below the step, and which of them are accepted."""
-        words = random_words(candidates, random_bytes)
-        # High bits: the offset. Low bits: the uniform that decides on acceptance.
-        uniform_bits = WORD_BITS - self._step_bits
-        offset = (words >> np.uint64(uniform_bits)).view(np.int64)
-        uniform = words & np.uint64((1 << uniform_bits) - 1)
+        offset, uniform, bits = draw_offsets(candidates, self._step_bits, random_bytes)
 
-        excess = np.exp(offset * self._exponent_scale) - uniform * 2.0**-uniform_bits
-        keep: NDArray[np.bool_] = excess > 0
-        # The true uniform is up to 2**-uniform_bits above the given value.
-        undecided = np.abs(excess) <= 2.0**-uniform_bits + _FLOAT_SLACK
-        for index in np.flatnonzero(undecided):
-            keep[index] = self._accepts_exactly(int(offset[index]), int(uniform[index]), uniform_bits, random_bytes)
-        return offset, keep
+        def accepts_exactly(at: int) -> bool:
+            return self._accepts_exactly(int(offset[at]), int(uniform[at]), bits, random_bytes)
+
+        return offset, accept(offset * self._exponent_scale, uniform, bits, accepts_exactly)
 
     def _accepts_exactly(self, offset: int, uniform: int, bits: int, random_bytes: RandomBytes) -> bool:
         """Decide uniform < exp(-offset / scale), with more bits if needed."""
-        while True:
-            lower, upper = self._exponential_bounds(offset, bits)
-            if uniform + 1 <= lower:
-                return True
-            if uniform >= upper:
-                return False
-            uniform = append_random_word(uniform, random_bytes)
-            bits += WORD_BITS
+        numerator = offset * self._scale.denominator
+        return is_below_exponential(numerator, self._scale.numerator, uniform, bits, random_bytes)
 
 
 @functools.lru_cache(maxsize=64)

@@ -21,6 +21,7 @@ from __future__ import annotations
 import functools
 import math
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -168,10 +169,15 @@ def least_quantile(sigma_squared: Fraction, probability: Fraction) -> int:
     >>> least_quantile(Fraction(1), Fraction(1, 100))
     3
     """
+    return least_start(functools.partial(tail_bound, sigma_squared), probability)
+
+
+def least_start(tail: Callable[[int], Fraction], probability: Fraction) -> int:
+    """Return the least t >= 1 whose tail, which does not grow with t, is at most this probability."""
     low, high = 0, 1
-    while tail_bound(sigma_squared, high) > probability:
+    while tail(high) > probability:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if tail_bound(sigma_squared, middle) <= probability else (middle, high)
+        low, high = (low, middle) if tail(middle) <= probability else (middle, high)
     return high

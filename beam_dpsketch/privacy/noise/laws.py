@@ -13,8 +13,7 @@ more, over the noise.
   of x > m sum to less than the integral from m on, and all weights sum to sigma sqrt(2 pi) or more (Poisson summation).
   The noise of combined releases has the same tails but for a share below 1e-8, if each sigma is 1.5 steps or more.
 * Laplace: with p = exp(-1 / scale) in steps of the grid, P[|noise| > m] = 2 p^(m + 1) / (1 + p), exactly. A margin is
-one
-  step at least, so that no noisy number looks exact.
+  one step at least, so that no noisy number looks exact.
 * Sums: the tail of a sum that has a Laplace in it is between that of a normal and a Laplace law of its parameter, but
   where these two cross, at about 1.7 deviations. There it is above both by less than 0.3 %. A test compares all
   mixtures of a grid. So the larger of both is taken, times 1.002.
@@ -95,6 +94,15 @@ class Noise(enum.Enum):
             return float(parameter)
         return discrete_laplace.variance(scale_of(parameter) * (1 << bits)) / 4**bits
 
+    @property
+    def measure(self) -> str:
+        """What `spread` is called."""
+        return "scale" if self is Noise.LAPLACE else "sigma"
+
+    def spread(self, parameter: Fraction) -> float:
+        """Return how wide noise is, from its parameter: the scale of a Laplace, sigma of others."""
+        return math.sqrt(parameter / 2 if self is Noise.LAPLACE else parameter)
+
     def check(self, *parameters: Fraction) -> None:
         """Refuse parameters that this noise cannot have."""
         for each in parameters if self is Noise.LAPLACE else ():
@@ -104,6 +112,10 @@ class Noise(enum.Enum):
     def fourth_moment(self) -> int:
         """The fourth moment over the squared variance, where the grid is fine; of sums, the most."""
         return 3 if self is Noise.GAUSSIAN else 6
+
+
+NOISES = {noise.name.lower(): noise for noise in (Noise.GAUSSIAN, Noise.LAPLACE)}
+"""What may be asked for, by name."""
 
 
 def scale_of(parameter: Fraction) -> Fraction:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 
 from beam_dpsketch import SideCounters
 from benchmarks.accuracy.noise_peers import ours, peers
-from benchmarks.accuracy.noise_peers.judging import Judge, at_most, number, why
+from benchmarks.accuracy.noise_peers.judging import UNKNOWN, Judge, at_most, number
 from benchmarks.accuracy.noise_peers.promises import DELTA, EPSILONS, PEOPLE, RELEASES, Person, Promise
 
 Own = Callable[[Promise, Person, SideCounters | None], ours.Noise]
@@ -26,14 +25,12 @@ def compare(title: str, name: str, own: Own, promises: Iterable[Promise]) -> Non
         for promise in promises:
             alone, counted = own(promise, person, None), own(promise, person, SideCounters())
             theirs = {name: deviation(promise, person) for name, deviation in names.items()}
-            least, noise = min(theirs.values()), f"{alone.law}, {alone.bound}" if alone.law else "-"
-            ratio, gaussian = alone.deviation / least, theirs.get(peers.NP_GAUSSIAN, math.inf)
+            least, noise = min(theirs.values()), f"{alone.law}, {alone.bound}"
+            ratio = alone.deviation / least
             errors = (number(counted.deviation), *map(number, theirs.values()), number(ratio, 3))
-            reason = why(alone.law, alone.deviation, gaussian)
             line = f"{name}, {person}, {promise}"
-            judge.line(line, number(alone.deviation), noise, *errors, bars=[at_most(ratio)], why=reason)
-            worst = max(worst, counted.deviation / least)
-            cost = max(cost, counted.deviation / alone.deviation if alone.law else math.inf)
+            judge.line(line, number(alone.deviation), noise, *errors, bars=[at_most(ratio)], why=UNKNOWN)
+            worst, cost = max(worst, counted.deviation / least), max(cost, counted.deviation / alone.deviation)
     shown = (f"{name}, with side counters, at worst", "", "over ours alone:", number(cost, 3))
     judge.line(*shown, *[""] * len(names), number(worst, 3), bars=[at_most(worst)], why=COUNTERS)
     judge.close()

@@ -6,11 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from benchmarks.accuracy.noise_peers.promises import GAUSSIAN, TOLERANCE
+from benchmarks.accuracy.noise_peers.promises import TOLERANCE
 from benchmarks.table import Bar, Table
 
-NO_LAPLACE = "Laplace noise is closer there, and ours is Gaussian."
-NO_PURE = "Ours has no noise for an epsilon without a delta."
 UNKNOWN = "No reason is known."
 
 
@@ -51,10 +49,3 @@ class Judge:
 def number(value: float, decimals: int = 2) -> str:
     """A number, or a dash if there is none."""
     return f"{value:,.{decimals}f}" if math.isfinite(value) else "-"
-
-
-def why(law: str, deviation: float, of_gaussians: float) -> str:
-    """Why the noise of others is smaller than ours, given the least of those that are Gaussian."""
-    if not law:
-        return NO_PURE
-    return NO_LAPLACE if law == GAUSSIAN and deviation <= (1 + TOLERANCE) * of_gaussians else UNKNOWN

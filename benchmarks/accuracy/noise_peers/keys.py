@@ -12,7 +12,7 @@ from beam_dpsketch.engine.keys import KeyChoice
 from benchmarks.accuracy import key_selection
 from benchmarks.accuracy.noise_peers import key_peers, ours
 from benchmarks.accuracy.noise_peers.counts import promised
-from benchmarks.accuracy.noise_peers.judging import NO_LAPLACE, UNKNOWN, Judge, at_least, at_most, number
+from benchmarks.accuracy.noise_peers.judging import UNKNOWN, Judge, at_least, at_most, number
 from benchmarks.accuracy.noise_peers.promises import DELTA, GAUSSIAN, PEOPLE, TOLERANCE, Named, Promise
 
 UNITS, ITEMS, EXPONENT = 10_000, 20_000, 1.05
@@ -117,6 +117,4 @@ def with_counts() -> None:
 
 def _why(rivals: list[Named]) -> str:
     """Why others release more keys, or closer counts of them."""
-    if all(each.law == GAUSSIAN for each in rivals):
-        return UNKNOWN
-    return WHOLE if ours.has_laplace() else NO_LAPLACE
+    return UNKNOWN if all(each.law == GAUSSIAN for each in rivals) else WHOLE

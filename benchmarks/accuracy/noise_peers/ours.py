@@ -28,6 +28,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.keys import KeyChoice
+from beam_dpsketch.privacy.noise import laws
 from beam_dpsketch.privacy.selection import METHODS
 from beam_dpsketch.transforms import SelectKeys
 from benchmarks.accuracy.noise_peers.promises import (
@@ -43,6 +44,7 @@ from benchmarks.accuracy.noise_peers.promises import (
     root,
 )
 
+LAWS = {laws.Noise.GAUSSIAN: GAUSSIAN, laws.Noise.LAPLACE: LAPLACE}
 LISTED = 200
 WEIGHED = 10
 UNIVERSE = 1 << 20
@@ -63,15 +65,10 @@ class Noise(NamedTuple):
         return "" if self.spec is None else "norm" if self.spec.unit.bounds.has_norm else "records"
 
 
-def law_of(terms: Any) -> str:
-    """Which noise a release has; a version of the package that does not say it has Gaussian noise alone."""
-    return LAPLACE if LAPLACE in str(getattr(terms, "noise", GAUSSIAN)).title() else GAUSSIAN
-
-
 def noise_of(spec: ReleaseSpec) -> Noise:
     """The noise of the first table of a release, by the package's own calibration."""
     calibrated: Any = spec.resolved.calibrated
-    law, parameter = law_of(calibrated.terms), float(calibrated.per_table[0])
+    law, parameter = LAWS[calibrated.terms.noise], float(calibrated.per_table[0])
     if law == GAUSSIAN:
         return Noise(math.sqrt(parameter), law, spec)
     return Noise(laplace_deviation(math.sqrt(parameter / 2), 0.5**calibrated.terms.scale_bits), law, spec)
@@ -88,11 +85,6 @@ def spent(promise: Promise, **more: Any) -> Iterator[PrivacySpec]:
             yield PrivacySpec(**given) if promise.releases == 1 else PrivacyBudget(**given).split(promise.releases)[0]
         except ArgumentError:  # as of Laplace noise with a rho
             continue
-
-
-def has_laplace() -> bool:
-    """Whether this version of the package has Laplace noise."""
-    return any(True for _ in spent(Promise(1.0, 0.0)))
 
 
 def bounds(person: Person, **keys: Any) -> tuple[Any, ...]:
@@ -192,7 +184,7 @@ def _grouped(promise: Promise, person: Person) -> Iterator[ReleaseSpec]:
 
 
 def group_bounds(person: Person) -> tuple[Any, ...]:
-    """The bounds of grouped counts, of which a key is an item."""
+    """The bounds of grouped counts, where each item is a key."""
     norm = NormBound(root(person.squared), max_per_item=person.each, max_keys=person.items)
     return RecordBounds(person.each, max_keys=person.items), norm
 
@@ -200,7 +192,7 @@ def group_bounds(person: Person) -> tuple[Any, ...]:
 def _named(declared: ReleaseSpec, counts: dict[int, int]) -> Named:
     how: Any = declared.resolved.calibrated
     assert isinstance(how, Counting)
-    law, grid = law_of(how.terms), 0.5**how.note.scale_bits
+    law, grid = LAWS[how.terms.noise], 0.5**how.note.scale_bits
     scale = math.sqrt(float(how.sigma_squared) / (1 if law == GAUSSIAN else 2))
     starts = {count: how.note.threshold * grid - count for count in counts}
     if law == GAUSSIAN:

@@ -1,0 +1,80 @@
+"""What both exact samplers share: candidates with a uniform offset and a sign, some of them accepted.
+
+Guarantee: a candidate is accepted with probability exp(-x) for an exact rational x. Floats decide only where they are
+certain; else integer bounds do, with as many random bits as it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beam_dpsketch.privacy.noise.gaussian_bounds import exponential_bounds
+from beam_dpsketch.privacy.noise.random_words import WORD_BITS, RandomBytes, append_random_word, random_words
+
+PREFIX_BITS = WORD_BITS - 1
+"""Of each word; the remaining bit is the sign."""
+CHUNK = 1 << 15
+"""Candidates drawn at a time: small enough for the cache, large enough to hide the cost of a numpy call."""
+_FLOAT_SLACK = 2.0**-40  # acceptance probabilities are wrong by less than 2**-50; the filter allows 1,000 times that
+
+
+def fill(size: int, draw_accepted: Callable[[int], NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Return this many accepted numbers; `draw_accepted` is given a number of candidates."""
+    values = np.empty(size, dtype=np.int64)
+    filled = 0
+    while filled < size:
+        accepted = draw_accepted(min(CHUNK, size - filled))
+        values[filled : filled + len(accepted)] = accepted
+        filled += len(accepted)
+    return values
+
+
+def draw_offsets(
+    count: int, step_bits: int, random_bytes: RandomBytes
+) -> tuple[NDArray[np.int64], NDArray[np.uint64], int]:
+    """Return uniform offsets below 2**step_bits, and the first bits of uniforms that decide on them, and how many."""
+    words = random_words(count, random_bytes)
+    # High bits: the offset. Low bits: the uniform.
+    uniform_bits = WORD_BITS - step_bits
+    return (words >> np.uint64(uniform_bits)).view(np.int64), words & np.uint64((1 << uniform_bits) - 1), uniform_bits
+
+
+def accept(
+    exponents: NDArray[np.floating], uniform: NDArray[np.uint64], bits: int, accepts_exactly: Callable[[int], bool]
+) -> NDArray[np.bool_]:
+    """Return which uniforms are below exp(exponent), given the first bits of each.
+
+    Args:
+      exponents: 0 or less.
+      uniform: the first bits of each.
+      bits: how many.
+      accepts_exactly: decides at an index where floats cannot.
+    """
+    excess = np.exp(exponents) - uniform * 2.0**-bits
+    keep: NDArray[np.bool_] = excess > 0
+    # The true uniform is up to 2**-bits above the given value.
+    for index in np.flatnonzero(np.abs(excess) <= 2.0**-bits + _FLOAT_SLACK).tolist():
+        keep[index] = accepts_exactly(index)
+    return keep
+
+
+def is_below_exponential(numerator: int, denominator: int, uniform: int, bits: int, random_bytes: RandomBytes) -> bool:
+    """Decide uniform < exp(-numerator / denominator), given its first bits, with more of them if needed."""
+    while True:
+        lower, upper = exponential_bounds(numerator, denominator, bits)
+        if uniform + 1 <= lower:
+            return True
+        if uniform >= upper:
+            return False
+        uniform = append_random_word(uniform, random_bytes)
+        bits += WORD_BITS
+
+
+def with_signs(magnitude: NDArray[np.int64], sign: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return numbers, negative where the sign is 1, in place."""
+    magnitude ^= -sign  # two's complement
+    magnitude += sign
+    return magnitude
