@@ -26,6 +26,7 @@ _WAYS: Mapping[str, tuple[str, str]] = {
     "Record": ("Record()", "unit: record"),
     "RecordBounds": ("RecordBounds", "records"),
     "TimeRange": ("TimeRange", "windows"),
+    "auto_of_order_1": ("AutoNorm(order=1)", "norm: {auto: {order: 1}}"),
     "keys_KeySelection": ("keys=KeySelection(...)", "keys.select"),
     "keys_of_pairs": ("keys=KeySelection(1e-8)", "keys: {select: {delta: 1.0e-8}, field: page}"),
     "method_Groups": ("method=Groups(...)", "method.groups"),

@@ -78,7 +78,7 @@ class Command(argparse.ArgumentParser):
             judged = [line for line in both.kept.getvalue().splitlines() if line.endswith(("  yes", "  NO"))]
             if judged:
                 missed = [line.strip().split("  ")[0] for line in judged if line.endswith("NO")]
-                print(f"\nNot met: {'; '.join(missed) or 'empty'}")
+                print(f"\nNot met: {'; '.join(missed) or 'nothing'}")
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(both.kept.getvalue(), encoding="utf-8")
         print(f"written: {output}")

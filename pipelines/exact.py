@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_dpsketch import NormBound, RecordBounds, TreeSpec
+from beam_dpsketch import NormBound, TreeSpec
 from beam_dpsketch.privacy.contributions import Bounds
 
 
@@ -35,13 +35,14 @@ def exact_counts(flights: pa.Table, bounds: Bounds | None = None) -> ExactCounts
     """
     per_dest = pc.value_counts(flights["dest"].drop_null()).to_pylist()
     known = flights.select(["tailnum", "dest"]).drop_null()
-    if isinstance(bounds, NormBound):
-        factors = _factors(known["tailnum"], [(1.0, _codes(known["dest"]))], float(bounds.max_norm))
-    elif isinstance(bounds, RecordBounds):
-        units = _codes(known["tailnum"])
-        factors = np.minimum(1.0, bounds.max_per_key / np.bincount(units)[units])
-    else:
+    if bounds is None:
         factors = np.ones(len(known))
+    elif bounds.total_weight is not None:
+        units = _codes(known["tailnum"])
+        factors = np.minimum(1.0, float(bounds.total_weight) / np.bincount(units)[units])
+    else:
+        assert isinstance(bounds, NormBound)
+        factors = _factors(known["tailnum"], [(1.0, _codes(known["dest"]))], float(bounds.max_norm))
     sums = known.append_column("kept", pa.array(factors)).group_by("dest").aggregate([("kept", "sum")])
     return ExactCounts(
         {count["values"]: count["counts"] for count in per_dest},

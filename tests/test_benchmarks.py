@@ -14,7 +14,7 @@ from benchmarks.table import Bar, Table, mean, spread
 ROOT = HERE.parent
 PAGES = [ROOT / "README.md", HERE / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NUMBER = r"\d[\d,]*(?:\.\d+)?%?"
-HEADLINE = re.compile(r"^\| .* \| ([^|]*) \| \[`([\w. ]+)`\]\((.*)\) \|$", re.MULTILINE)
+HEADLINE = re.compile(r"^\| .* \| ([^|]*) \| \[`([\w. -]+)`\]\((.*)\) \|$", re.MULTILINE)
 
 
 def missing(said: str, file: Path) -> list[str]:

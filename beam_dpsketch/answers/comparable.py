@@ -131,6 +131,12 @@ class Comparable(ABC):
         parameter = privacy.sigma_squared_per_level[level]
         return privacy.noise.variance(parameter, privacy.weight_bits) + self._rounding**2 / 3 / len(privacy.release_ids)
 
+    def _fourth_cumulant(self, level: int = -1) -> float:
+        """Return that of the noise of each counter of a level, in records^4; of sums, the most."""
+        privacy = self.privacy
+        variance = privacy.noise.variance(privacy.sigma_squared_per_level[level], privacy.weight_bits)
+        return privacy.noise.fourth_cumulant(variance, privacy.weight_bits)
+
     @property
     @abstractmethod
     def _rounding(self) -> float:

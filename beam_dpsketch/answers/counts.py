@@ -79,7 +79,7 @@ class ReleasedListedItems(ReleasedSketch):
 
     @property
     def _table(self) -> NoisyTable:
-        return NoisyTable.of(self.counters.reshape(1, -1), self._noise_variance(), "exact")
+        return NoisyTable.of(self.counters.reshape(1, -1), self._noise_variance(), "exact", self._fourth_cumulant())
 
     def _changed_candidates(self, before: Any, k: int) -> Any:
         return self.spec.items

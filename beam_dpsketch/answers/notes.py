@@ -17,6 +17,7 @@ from beam_dpsketch._showing import round_up
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.estimators.tree.levels import TreeLevel, deviations_for
 from beam_dpsketch.privacy.aside.side_counters import UNITS
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.statement.lost_notes import LOST_SHOWN
 from beam_dpsketch.statement.showing import interval_words, short, shown
 from beam_dpsketch.statement.statement import PrivacyStatement
@@ -56,12 +57,14 @@ class Basis:
       is_bounded: whether bounds may have taken something, which intervals do not cover.
       notes: what the release knows of itself.
       asked: how many weights were asked for together; 0 where one that is 0 would say nothing.
+      noise: what intervals are about.
     """
 
     confidence: float | None = None
     is_bounded: bool = False
     notes: tuple[Note, ...] = ()
     asked: int = 0
+    noise: Noise = Noise.GAUSSIAN
 
     @property
     def intervals(self) -> str | None:
@@ -74,7 +77,8 @@ class Basis:
             return ()
         if any(note.code in _NOISE_ALONE for note in self.notes):
             return ()
-        wider = deviations_for(1 - (1 - _TOGETHER) / self.asked) / deviations_for(self.confidence) - 1
+        outside = (1 - self.confidence) / 2
+        wider = self.noise.deviations((1 - _TOGETHER) / 2 / self.asked) / self.noise.deviations(outside) - 1
         with np.errstate(invalid="ignore", over="ignore"):
             below, above = (np.nan_to_num(wider * each) for each in (estimate - lower, upper - estimate))
         holds_zero = (lower - below <= 0) & (upper + above >= 0)

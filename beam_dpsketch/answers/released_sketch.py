@@ -239,7 +239,7 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
 
     def _basis(self, confidence: float, asked: int = 0) -> Basis:
         """Return what answers are made of; see `Basis`."""
-        return Basis(confidence, self._privacy.is_bounded, self._answer_notes, asked)
+        return Basis(confidence, self._privacy.is_bounded, self._answer_notes, asked, self._privacy.noise)
 
     @functools.cached_property
     def _answer_notes(self) -> tuple[Note, ...]:
@@ -266,5 +266,5 @@ class ReleasedSketch(ItemAnswers, SideAnswers, Comparable):
     @property
     def _exceeds_noise(self) -> bool:
         has_signs = self.raw_type.tables(self._spec)[0].has_signs
-        noise = self._privacy.noise
-        return exceeds_noise(self._coarsest, self._noise_variance(0), has_signs=has_signs, noise=noise)
+        variance, fourth = self._noise_variance(0), self._fourth_cumulant(0)
+        return exceeds_noise(self._coarsest, variance, has_signs=has_signs, fourth=fourth)

@@ -57,8 +57,8 @@ class SideAnswers(ABC):
         """Return about how many records are in the release, of those that bounding accepted.
 
         Under `RecordBounds` these are the records that were kept. Under a `NormBound` they are all records, at most 4
-        max_norm of each unit. The upper end is infinite for privacy ids, because there may be any number more: read "at
-        least lower". `lost` says how many. Bounds may lie below 0.
+        max_norm of each unit, or max_norm where its order is 1. The upper end is infinite for privacy ids, because
+        there may be any number more: read "at least lower". `lost` says how many. Bounds may lie below 0.
 
         Raises `ValueError` if the release does not count records.
         """
@@ -68,7 +68,8 @@ class SideAnswers(ABC):
         """Return about how much weight is in the release: the sum of what all items count.
 
         Under `RecordBounds` this is the weight that was kept. Under a `NormBound` it is the weight after scaling, at
-        most 4 max_norm of each unit, and the upper end is infinite as that of `records` is. Bounds may lie below 0.
+        most 4 max_norm of each unit, and the upper end is infinite as that of `records` is. Of order 1 it is all of
+        that weight, with an upper end. Bounds may lie below 0.
         Raises `ValueError` if the release does not count weight.
         """
         return self._counted(WEIGHT, confidence)
@@ -78,7 +79,7 @@ class SideAnswers(ABC):
 
         This is not the average of values whose quantiles a release has. It is 1 where each record weighs 1 and counts
         in full. Where the records may be 0 within the noise, nothing is known, and the answer is (NaN, -inf, inf).
-        Under a `NormBound` with weights the estimate has no ends: of each unit, either counts up to 4 max_norm only.
+        Under a `NormBound` with weights the estimate has no ends: of each unit, either counts up to a limit only.
         Raises `ValueError` if the release does not count both.
         """
         _validate.open_unit_interval(confidence=confidence)
@@ -88,7 +89,7 @@ class SideAnswers(ABC):
             return _NOTHING_KNOWN
         if weight is records:
             return Interval(1.0, 1.0, 1.0)
-        if self.privacy.is_at_least(WEIGHT):
+        if self.privacy.bounds.has_norm and self.privacy.is_at_least(RECORDS):
             return Interval(weight.estimate / records.estimate, -math.inf, math.inf)
         _, lower, upper = weight.interval((1 + confidence) / 2)
         return Interval(
@@ -103,7 +104,7 @@ class SideAnswers(ABC):
         That is what a `NormBound` scaled away, what `RecordBounds` dropped, and what weights exceeded `max_weight` by.
         `at_least` holds with the confidence asked for. The estimate and `at_most` take the heaviest units to go on as
         the others do. Where too few units lost anything, they are NaN, and `at_least` is all that is known. Under a
-        `NormBound`, a unit may keep more than the 4 max_norm that it counts with, if it has over 16 different items.
+        `NormBound` of order 2, a unit may keep more than the 4 max_norm that it counts with, if it has over 16 items.
         Then all three shares are too high: `most_kept` says from how much on, and `weight`, lost at least, still holds.
         Of keys and windows that one bound covers, the share is that of all of them together.
 

@@ -31,6 +31,7 @@ from beam_dpsketch.domains import DOMAINS
 from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.noise.laws import NOISES
+from beam_dpsketch.privacy.norm.bounds import ITEM_SHARES
 from beam_dpsketch.privacy.over_time.horizon import MECHANISMS
 from beam_dpsketch.privacy.selection import METHODS
 from beam_dpsketch.sketches.spec import KINDS as SKETCHES
@@ -116,12 +117,17 @@ RECORDS = Block("Records", {
 })
 AUTO = Block("Auto", {
     "spend": Entry(EXACT, "the part of rho that pays for the choice, at most 1/2"),
-    "item_share": Entry(EXACT, "a guess: which part of a heavy id's length one item that you ask about has, at most 1"),
+    "optimize_for": Entry(one_of(tuple(ITEM_SHARES)), "`largest` items, or `typical` ones, which are rarer"),
+    "item_share": Entry(
+        EXACT, "in place of `optimize_for`: which part of a heavy id's length one item that you ask about has"),
     "max_weight": RECORD.entries["max_weight"],
     "max_per_item": Entry(WHOLE, "how much one id may count for one item; 1 counts people"),
     "signed": RECORD.entries["signed"],
     "resource_limit": Entry(WHOLE, "how many different items of an id are kept, to save memory"),
-    "order": Entry(WHOLE, "`2`, the root of the sum of squares, or `1`, the total weight, which Laplace noise needs"),
+    "order": Entry(
+        WHOLE, "`2`, the root of the sum of squares, or `1`, the total weight, which Laplace noise needs",
+        option=Option("order", "1|2", "1 lets --max-norm limit the total weight of an id, which Laplace noise needs")),
+    "max_keys": Entry(WHOLE, "how many items of an id count; required with `method`", option=_KEYS_OF_ID),
 })
 NORM = Block("Norm", {
     "max_norm": Entry(

@@ -152,8 +152,8 @@ def why_not_laplace(spec: Any, terms: ReleaseTerms[ContributionLimit]) -> Argume
     if terms.bounds.least.total_weight is None:
         return ArgumentError(
             "bounds",
-            "must limit the total weight of a unit where noise is Laplace: $RecordBounds, or $norm_of_order_1; or give "
-            "delta next to epsilon, for Gaussian noise",
+            "must limit how many records a unit has in all, or what they weigh, where noise is Laplace: $RecordBounds, "
+            "$norm_of_order_1 or $auto_of_order_1; or give delta next to epsilon, and no noise, for Gaussian noise",
             "E124",
         )
     return None

@@ -31,7 +31,7 @@ from beam_dpsketch.statement.release_id import DRAW_BYTES
 from beam_dpsketch.statement.statement import PrivacyStatement
 
 # The version of what turns random bytes into noisy counts; another version of a keyed release is another release.
-COUNTING_VERSION = 4
+COUNTING_VERSION = 5
 _LIKELY = Fraction(1, 100)
 
 
@@ -40,21 +40,34 @@ class Counting(NamedTuple):
 
     Attributes:
       spec: the domain of the items.
-      terms: of each release.
+      terms: of each release; with the norm of `known`, if the data choose it.
+      declared: the same as they are declared.
       sigma_squared: the noise parameter of a count, in squared records, as `noise.laws` has it.
       note: what a release says of its items.
     """
 
     spec: GroupedItems
     terms: ReleaseTerms
+    declared: DeclaredTerms
     sigma_squared: Fraction
     note: GroupNote
 
     @classmethod
-    def of(cls, spec: GroupedItems, terms: ReleaseTerms) -> Counting:
-        """Return how releases under these terms are made; refuse settings that cannot work."""
+    def of(cls, spec: GroupedItems, declared: DeclaredTerms, norm: Fraction | int = 1) -> Counting:
+        """Return how releases under these terms are made; refuse settings that cannot work.
+
+        Args:
+          spec: the domain of the items.
+          declared: the terms.
+          norm: counts where the data choose it; before that, all is of a norm of 1, and noise grows with it.
+        """
+        terms = declared.resolved(norm)
         (sigma_squared,) = calibrate(spec, terms)
-        return cls(spec, terms, sigma_squared, note_of(terms, sigma_squared))
+        return cls(spec, terms, declared, sigma_squared, note_of(terms, sigma_squared))
+
+    def with_norm(self, max_norm: Fraction | None) -> Counting:
+        """Return the same of a release: under this norm if the data choose it, else as it is."""
+        return self if max_norm is None else Counting.of(self.spec, self.declared, max_norm)
 
     @property
     def bits(self) -> int:
@@ -68,7 +81,7 @@ class Counting(NamedTuple):
 
     def with_terms(self, terms: DeclaredTerms) -> Counting:
         """Return the same under terms that differ in their budget, or in what is disclosed, alone."""
-        return self._replace(terms=terms.resolved(None))
+        return self._replace(terms=terms.resolved(self.terms.bounds.size), declared=terms)
 
     def add_noise(self, counts: np.ndarray, random_bytes: RandomBytes = os.urandom) -> tuple[np.ndarray, np.ndarray]:
         """Return the noisy counts on the grid of the note, int64 of shape (n,), and which are released, bool.
@@ -140,7 +153,7 @@ def note_of(terms: ReleaseTerms, parameter: Fraction) -> GroupNote:
     scale_bits = terms.scale_bits + terms.grid_bits(parameter)
     tail = functools.partial(least_quantile, terms.noise, parameter * 4**scale_bits)
     threshold = rule.threshold(terms.bounds, tail, scale_bits, terms.window_count)
-    most = threshold + tail(_LIKELY)
+    most = threshold + tail(_LIKELY) - 1
     return GroupNote(max_items=rule.max_items, threshold=threshold, most=most, scale_bits=scale_bits)
 
 

@@ -30,6 +30,7 @@ from beam_dpsketch.engine.keys import sketch_share
 from beam_dpsketch.engine.noising import NOISE_VERSION
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.row_mean import noise_margin
+from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.noise.drawing import MAX_SIGMA_SQUARED, add_whole_noise
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
@@ -95,14 +96,6 @@ def calibrate_choice(spec: Any, terms: ReleaseTerms[AutoNorm]) -> NormChoice:
             f"must be 1 where a norm is chosen, so that a unit is in one bin; got {terms.window_count}",
             "E219",
         )
-    if spec.domain is not None:
-        raise ArgumentError(
-            "bounds",
-            "must be a $NormBound for a tree, got $AutoNorm: its best norm depends on how busy units differ "
-            "from others; take that of an earlier release, released.privacy.bounds, or $norm_of_b, where b "
-            "is about as many records as a busy unit has",
-            "E220",
-        )
     if terms.output_cells is None:
         raise ArgumentError(
             "bounds",
@@ -110,15 +103,15 @@ def calibrate_choice(spec: Any, terms: ReleaseTerms[AutoNorm]) -> NormChoice:
             "the keys with $PublicKeys, declare $windows_TimeRange, or give $norm_of_b",
             "E221",
         )
-    ((cells, has_signs, _),) = raw_type(spec).tables(spec)
+    last = raw_type(spec).tables(spec)[-1]
     units = units_to_scale(
         auto,
-        cells_per_item=cells,
-        has_signs=has_signs,
+        cells_per_item=last.cells_per_item,
+        has_signs=last.has_signs,
         relation=privacy.relation,
         spending=privacy.spending,
-        share=sketch_share(spec, terms),
-        reading=_reading(spec, terms.noise),
+        share=sketch_share(spec, terms) * last.share,
+        reading=reading_of(spec, terms.noise),
         output_cells=terms.output_cells,
     )
     return NormChoice(auto.parameter(privacy.spending, privacy.relation), units)
@@ -133,11 +126,19 @@ def _largest_norm(spec: Any, terms: ReleaseTerms[AutoNorm]) -> Fraction:
     return Fraction(math.isqrt(math.floor(MAX_SIGMA_SQUARED / largest * GRID**2)), GRID)
 
 
-def _reading(spec: Any, noise: Noise) -> Fraction:
-    """Return the standard deviation of an estimate over that of a counter; Count-Min is read by its mean over rows."""
-    if spec.is_listed:
-        return Fraction(1)
-    return Fraction(round(noise_margin(spec.depth, _ONE_DEVIATION, noise) * _STEPS), _STEPS)
+def reading_of(spec: Any, noise: Noise) -> Fraction:
+    """Return the standard deviation of an answer over that of a counter of the last table.
+
+    An answer is the estimate of an item, where a Count-Min is read by its mean over rows; of a tree over numbers, a
+    rank, which is about one node of each level; of a tree over text, one node.
+    """
+    tables = raw_type(spec).tables(spec)
+    depth = tables[-1].cells_per_item
+    if len(tables) > 1:
+        reading = math.sqrt((len(tables) if spec.domain.is_ordered else 1) * median_variance(depth))
+    else:
+        reading = 1.0 if depth == 1 else noise_margin(depth, _ONE_DEVIATION, noise)
+    return Fraction(round(reading * _STEPS), _STEPS)
 
 
 def _all_of(histogram: np.ndarray, spec: Any, terms: ReleaseTerms[AutoNorm]) -> bytes:

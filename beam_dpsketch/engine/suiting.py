@@ -10,6 +10,7 @@ of the offset of a Count-Min. Of grouped counts, the threshold counts too.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from beam_dpsketch.answers.flat.sketches import noise_offset
 from beam_dpsketch.engine.calibration import table_parameters, why_not_laplace
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.row_mean import noise_margin
+from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 
@@ -44,6 +46,30 @@ def decided(spec: Any, terms: DeclaredTerms, width: Width | None = None) -> Decl
     of = width or functools.partial(item_width, spec)
     narrow, wide = (_width(spec, of, each.resolved(1)) for each in (laplace, gaussian))
     return laplace if narrow < wide else gaussian
+
+
+def crossover(spec: Any, terms: DeclaredTerms, width: Width | None = None) -> float | None:
+    """Return up to which total weight of a unit, over its length, Laplace noise and a norm of order 1 are closer.
+
+    `None` where a norm can have one order only, or where one is never closer: no weight is below the length. Arguments
+    as in `decided`.
+    """
+    given = terms.privacy
+    if not terms.bounds.has_norm or given.pure is None or not given.promises_delta:
+        return None
+    open_noise = PrivacySpec(
+        epsilon=given.pure, delta=given.shown_delta, relation=given.relation, side_counters=given.side_counters
+    ).losing(terms.delta, is_gaussian=terms.is_gaussian)
+    widths = []
+    for order, noise in ((1, Noise.LAPLACE), (2, Noise.GAUSSIAN)):
+        of_one: Any = terms.resolved(1)
+        bounds = dataclasses.replace(of_one.bounds.bound(1), order=order)
+        ordered = dataclasses.replace(of_one, bounds=bounds, privacy=open_noise.with_noise(noise))
+        if noise is Noise.LAPLACE and why_not_laplace(spec, ordered) is not None:
+            return None
+        widths.append(_width(spec, width or functools.partial(item_width, spec), ordered))
+    ratio = widths[1] / widths[0]
+    return ratio if 1 < ratio < math.inf else None
 
 
 def _width(spec: Any, width: Width, terms: ReleaseTerms) -> float:

@@ -55,14 +55,22 @@ _NORMAL_MEDIAN = 0.6745
 
 @dataclasses.dataclass(frozen=True)
 class NoisyTable:
-    """Counters as float64 of shape (depth, width), the variance of the noise in each, and where items are."""
+    """Counters as float64 of shape (depth, width), the noise in each, and where items are.
+
+    Attributes:
+      counters: with noise.
+      noise: its variance.
+      hashing: where items are.
+      fourth: the fourth cumulant of the noise, which is 0 of a Gaussian.
+    """
 
     counters: np.ndarray
     noise: float
     hashing: Hashing
+    fourth: float = 0.0
 
     @classmethod
-    def of(cls, counters: np.ndarray, noise: float, hashing: Hashing) -> NoisyTable:
+    def of(cls, counters: np.ndarray, noise: float, hashing: Hashing, fourth: float = 0.0) -> NoisyTable:
         """Return the table of noisy counters; refuse rows of one cell without signs, which hold the total alone."""
         counters = counters.astype(np.float64)
         if hashing == "columns":
@@ -71,10 +79,10 @@ class NoisyTable:
                     "", "a Count-Min of width 1 holds a total and no items: compare wider sketches", "E510"
                 )
             about = counters - np.median(counters, axis=1, keepdims=True)
-            light = ~cls(about, noise, hashing).heavy
+            light = ~cls(about, noise, hashing, fourth).heavy
             light |= ~light.any(axis=1, keepdims=True)
             counters = counters - np.mean(counters, axis=1, keepdims=True, where=light)
-        return cls(counters, noise, hashing)
+        return cls(counters, noise, hashing, fourth)
 
     @property
     def depth(self) -> int:
@@ -98,13 +106,15 @@ class NoisyTable:
         return found
 
     def minus(self, other: NoisyTable) -> NoisyTable:
-        return NoisyTable(self.counters - other.counters, self.noise + other.noise, self.hashing)
+        noise, fourth = self.noise + other.noise, self.fourth + other.fourth
+        return NoisyTable(self.counters - other.counters, noise, self.hashing, fourth)
 
     def over(self, length: float) -> NoisyTable:
-        return NoisyTable(self.counters / length, self.noise / length**2, self.hashing)
+        return NoisyTable(self.counters / length, self.noise / length**2, self.hashing, self.fourth / length**4)
 
 
 _ROBUST_DEPTH = 3
+_RARE = 8.0  # the fourth cumulant over the squared variance of noise that is mostly 0: sums of it are far from normal
 _KNOWN_DEVIATIONS = 3.0
 _SQUARE, _PRODUCT = np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[0.0, 0.5], [0.5, 0.0]])
 
@@ -154,10 +164,15 @@ def _form(first: NoisyTable, second: NoisyTable, form: np.ndarray) -> Estimate:
     heavy = first.heavy | second.heavy
     sums = _summed_by_rank(cells, heavy) - first.free * float(np.trace(form @ noise))
     value = sums * first.width / first.free
+    of_tails = first.width * float(np.diag(form) ** 2 @ (first.fourth, second.fourth))  # squares of noise vary more
     if first.hashing == "exact":
         counted = np.einsum("rci,rcj->ij", pairs, pairs) - first.width * noise
-        return Estimate(value, _normal_variance(form, noise, counted, first.width))
-    return Estimate(value, *_variances(pairs, cells, heavy, form))
+        normal, rare = _normal_variance(form, noise, counted, first.width) + of_tails, 0.0
+    else:
+        normal, rare = _variances(pairs, cells, heavy, form)
+        normal += median_variance(first.depth) * of_tails
+    is_rare = any(each.fourth > _RARE * each.noise**2 for each in (first, second))
+    return Estimate(value, normal, rare + normal if is_rare else rare)
 
 
 def _summed_by_rank(cells: np.ndarray, heavy: np.ndarray) -> float:

@@ -98,7 +98,8 @@ def release_table(table: Any, declared: ReleaseSpec, secret: KeyedRandomness | N
     noise: Calibration | Counting
     if declared.count.by_item:
         noise = resolved.noise(Counting)
-        released = release_counts(sums.by_pair(), declared, noise, run)
+        counts, max_norm = sums.by_pair()
+        released = release_counts(counts, declared, noise.with_norm(max_norm), run)
     else:
         noise = resolved.noise(Calibration)
         released = release_sums(*sums.by_key(), declared, noise, run)

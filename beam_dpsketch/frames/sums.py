@@ -77,12 +77,13 @@ class ExactSums:
             sums[key].add_contributions(items)
         return dict(sums), None if lost is None else ExactLost(lost, max_norm)
 
-    def by_pair(self) -> dict[bytes, int]:
-        """Return the total weight of each pair of key and item, for grouped counts."""
+    def by_pair(self) -> tuple[dict[bytes, int], Fraction | None]:
+        """Return the total weight of each pair of key and item, for grouped counts, and the norm that data chose."""
         counts: dict[bytes, int] = defaultdict(int)
-        for pair, count in self._contributions()[0]:
+        contributions, max_norm, _ = self._contributions()
+        for pair, count in contributions:
             counts[pair] = wrap_around(counts[pair] + count)
-        return counts
+        return counts, max_norm
 
     def _contributions(self) -> tuple[Iterator[Any], Fraction | None, np.ndarray | None]:
         """Return what adds up, as `Bounded.contributions` does, the norm that the data chose, and what the run lost."""

@@ -10,11 +10,12 @@ from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.engine.counting import Counting, note_of
-from beam_dpsketch.engine.suiting import decided
+from beam_dpsketch.engine.norms import calibrate_choice
+from beam_dpsketch.engine.suiting import crossover, decided
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.kinds.sketched import MAX_K, refuse_search_over_time
-from beam_dpsketch.planning.plan import CountsPlan
-from beam_dpsketch.privacy.contributions import Bounds, ContributionLimit
+from beam_dpsketch.planning.counts_plan import CountsPlan
+from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.selection import GroupRule
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.count import Count, Guess, refuse_guess
@@ -94,13 +95,15 @@ class GroupedCounts(Count):
         return decided(self.spec, terms, _least_with_interval)
 
     def calibrate(self, terms: DeclaredTerms) -> Counting:
-        return Counting.of(self.spec, terms.resolved(None))
+        if terms.choosing is not None:
+            calibrate_choice(self.spec, terms.choosing)
+        return Counting.of(self.spec, terms)
 
     def plan(
         self, calibrated: Counting, n: int | None, *, keys: int | None, wanted_error: Any, guess: Guess | None = None
     ) -> CountsPlan:
         refuse_guess(guess)
-        return CountsPlan(calibrated)
+        return CountsPlan.of(calibrated, crossover(self.spec, calibrated.declared, _least_with_interval))
 
     def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
         """Refuse keys that the data choose, bounds without a number of items, and deletions."""
@@ -113,7 +116,6 @@ class GroupedCounts(Count):
                 "released",
                 "E314",
             )
-        _given(bounds)
         if bounds.max_keys is None:
             raise ArgumentError(
                 "max_keys",
@@ -134,8 +136,8 @@ class GroupedCounts(Count):
     def select(self, keys: Keys | None, bounds: ContributionLimit) -> GroupRule:
         return self.method.rule(bounds.max_keys or 1)
 
-    def limit(self, bounds: ContributionLimit) -> Bounds:
-        return _given(bounds).within_max_keys()
+    def limit(self, bounds: ContributionLimit) -> ContributionLimit:
+        return bounds.within_max_keys()
 
     def display_data(self) -> dict[str, Any]:
         return {"delta": float(self.method.delta)}
@@ -145,11 +147,3 @@ def _least_with_interval(terms: ReleaseTerms, parameter: Fraction) -> float:
     """Return from which count on an item is released, and the width of its 95 % interval on top."""
     note = note_of(terms, parameter)
     return note.least_count + 2 * terms.noise.margin(parameter, 0.95, note.scale_bits)
-
-
-def _given(bounds: ContributionLimit) -> Bounds:
-    words = (
-        "must be $RecordBounds or a $NormBound with $method_Groups: take the norm that $AutoNorm chose for another "
-        "release, released.privacy.bounds, and add max_keys"
-    )
-    return bounds.given(ArgumentError("bounds", words, "E218"))

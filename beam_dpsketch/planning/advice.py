@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.engine.suiting import item_width
+from beam_dpsketch.engine.suiting import crossover, item_width
 from beam_dpsketch.planning.expected_error import noise_detection, noise_rank_deviation
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
@@ -74,6 +74,8 @@ class Advice(NamedTuple):
       by_bound: errors by this bound; empty where one record is protected.
       by_epsilon: errors by epsilon, at the delta that statements show.
       needed: what a wanted error needs.
+      crossover: up to which total weight of a person, over its length, a norm of order 1 is closer than one of order 2;
+        `None` where a norm can have one order only.
     """
 
     measure: str
@@ -81,6 +83,7 @@ class Advice(NamedTuple):
     by_bound: tuple[ErrorAt, ...]
     by_epsilon: tuple[ErrorAt, ...]
     needed: Needed
+    crossover: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         needed = {"wanted_error": float(self.needed.wanted_error), "each": float(self.needed.each)}
@@ -90,6 +93,7 @@ class Advice(NamedTuple):
             "by_bound": [{"bound": float(each.setting), "error": each.error} for each in self.by_bound],
             "by_epsilon": [{"epsilon": float(each.setting), "error": each.error} for each in self.by_epsilon],
             "needed": {**self.needed._asdict(), **needed},
+            "crossover": self.crossover,
         }
 
 
@@ -97,7 +101,7 @@ def advise(spec: Spec, terms: DeclaredTerms, *, search: bool, wanted_error: Frac
     """Return advice on a release that is not over a horizon."""
     _validate.open_unit_interval(wanted_error=wanted_error)
     bound = terms.bounds.size or _USUAL_NORM
-    bounds = _NORMS if terms.bounds.size is None else _around(bound, _ROUND_BOUNDS)
+    bounds = round_bounds(terms.bounds.size)
     shown = of_bound(terms, bound)
     epsilon = shown.epsilon
 
@@ -107,15 +111,21 @@ def advise(spec: Spec, terms: DeclaredTerms, *, search: bool, wanted_error: Frac
     return Advice(
         _MEASURES[spec.purpose(search=search)],
         bound,
-        () if terms.unit.is_one_record else _errors(bounds, lambda size: error(of_bound(terms, size))),
-        _errors(_around(epsilon, _ROUND_EPSILONS), lambda e: error(shown if e == epsilon else of_epsilon(shown, e))),
+        () if terms.unit.is_one_record else errors_at(bounds, lambda size: error(of_bound(terms, size))),
+        errors_at(_around(epsilon, _ROUND_EPSILONS), lambda e: error(shown if e == epsilon else of_epsilon(shown, e))),
         _needed(error(shown), shown, bound, _validate.exact(wanted_error=wanted_error)),
+        crossover(spec, terms),
     )
 
 
 def noise_error(spec: Spec, terms: ReleaseTerms, *, search: bool) -> float:
     """Return the error that noise alone leaves, in the measure of the release."""
     return _ERRORS[spec.purpose(search=search)](spec, terms, calibrate(spec, terms))
+
+
+def round_bounds(bound: int | Fraction | None) -> Sequence[int | Fraction]:
+    """Return a bound and round ones near it; usual norms if the data choose it."""
+    return _NORMS if bound is None else _around(bound, _ROUND_BOUNDS)
 
 
 def of_bound(terms: DeclaredTerms, bound: int | Fraction) -> ReleaseTerms:
@@ -140,7 +150,8 @@ def _around(value: Setting, round_values: Sequence[Setting]) -> list[Setting]:
     return [*below[-_NEIGHBOURS:], value, *above[:_NEIGHBOURS]]
 
 
-def _errors(settings: Iterable[Setting], error: Callable[[Setting], float]) -> tuple[ErrorAt, ...]:
+def errors_at(settings: Iterable[Setting], error: Callable[[Setting], float]) -> tuple[ErrorAt, ...]:
+    """Return the errors by setting; those that a release would refuse are left out."""
     found = []
     for setting in settings:
         try:

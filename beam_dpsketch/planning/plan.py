@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch._showing import shown_plainly
-from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.planning.advice import Advice, ErrorAt
+from beam_dpsketch.planning.advice import Advice
 from beam_dpsketch.planning.expected_error import Detection, Errors, QuantileError, has_numbers
 from beam_dpsketch.planning.plan_text import (
+    aside_lines,
     bounds_line,
+    in_digits,
+    listed,
     noise_in_words,
+    order_line,
     over_time_lines,
     privacy_line,
     terms_fields,
+    under_norm,
     windows_in_words,
 )
 from beam_dpsketch.privacy.terms import DeclaredTerms, RowTerms
@@ -141,62 +145,20 @@ class Plan:
         return html_table(([line] for line in _lines(self)), caption="Plan")
 
 
-@dataclasses.dataclass(frozen=True)
-class CountsPlan:
-    """A release of grouped counts before it is made; `print` it."""
-
-    counting: Counting
-
-    @property
-    def sigma(self) -> float:
-        return math.sqrt(self.counting.sigma_squared)
-
-    @property
-    def half_width(self) -> float:
-        counting = self.counting
-        return counting.terms.noise.margin(counting.sigma_squared, 0.95, counting.note.scale_bits)
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "kind": "groups",
-            "sigma": [self.sigma],
-            **terms_fields(self.counting.terms),
-            "warnings": self.counting.terms.foolish(),
-            "half_width": self.half_width,
-            "items": self.counting.note.as_dict(),
-        }
-
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        terms, domain = self.counting.terms, self.counting.spec.domain
-        yield f"groups: a count for each item of {domain}; nothing collides, and its size grows with data."
-        noise = noise_in_words(terms, (self.counting.sigma_squared,))
-        yield f"Noise: {noise} on each count; all of {terms.privacy.currency} pays for it."
-        yield privacy_line(terms)
-        yield from (f"Warning: {words}." for words in terms.foolish())
-        yield bounds_line(terms)
-        yield f"Items: {self.counting.note}."
-        if terms.window_count > 1:
-            yield f"Windows: {terms.privacy.currency} and delta cover {windows_in_words(terms)}."
-        yield f"Estimates: 95 % intervals of about +- {self.half_width:,.3g} from the noise alone."
-
-
 def _lines(plan: Plan) -> Iterator[str]:
-    spec, terms, bounds = plan.spec, plan.terms, plan.terms.bounds
+    spec, terms = plan.spec, plan.terms
     sigmas = [math.sqrt(value) for value in plan.sigma_squared]
     tables = f"{len(sigmas)} tables" if len(sigmas) > 1 else "1 table"
     copies = f" for each of {plan.keys} keys" if plan.keys else ""
     yield f"{spec.kind}: {tables}, {spec.cells} counters, {spec.cells * 4} bytes at 4 a counter{copies}."
     for number, (level, sigma) in enumerate(zip(spec.describe_levels(), sigmas, strict=False)):
         yield f"  level {number}: {level}, sigma = {sigma:.4g}"
-    under = " under a norm of 1, and in proportion under the norm that is chosen" if bounds.size is None else ""
     rows = " of each row" if terms.unit.over_horizon else ""
-    yield f"Noise: {noise_in_words(terms, plan.sigma_squared)} on each counter{rows}{under}."
+    yield f"Noise: {noise_in_words(terms, plan.sigma_squared)} on each counter{rows}{under_norm(terms)}."
     yield privacy_line(terms)
     yield from (f"Warning: {words}." for words in plan.foolish)
     yield bounds_line(terms)
+    yield from aside_lines(terms)
     if plan.key_note is not None:
         yield f"Keys: {plan.key_note}."
     if isinstance(terms, RowTerms):
@@ -233,7 +195,8 @@ def _expected(plan: Plan) -> Iterator[str]:
     elif plan.n is None and not plan.terms.unit.over_horizon and not is_listed and bounds.size is not None:
         yield "This is from the noise alone; n adds what about n records would give, on made-up data."
     if plan.is_mostly_noise:
-        yield "Answers would be mostly noise: raise rho or memory, lower the bounds, or collect more records."
+        more = f"raise {plan.terms.privacy.currency}{'' if is_listed else ' or memory'}"
+        yield f"Answers would be mostly noise: {more}, lower the bounds, or collect more records."
     if plan.advice is not None:
         yield from _advised(plan.advice, plan.terms)
 
@@ -270,27 +233,21 @@ def _values(plan: Plan, guess: Guess) -> Iterator[str]:
 def _advised(advice: Advice, terms: DeclaredTerms) -> Iterator[str]:
     bounds, needed = terms.bounds, advice.needed
     measure, of_norm = advice.measure.capitalize(), ""
+    if advice.crossover is not None:
+        yield order_line(terms, advice.crossover)
     if advice.by_bound:
         bound = "norm" if bounds.has_norm else "records kept of each"
-        yield f"{measure} from the noise alone, by {bound}: {_listed(advice.by_bound)}."
+        yield f"{measure} from the noise alone, by {bound}: {listed(advice.by_bound)}."
     if bounds.size is None:
-        of_norm = f" under a norm of {_shown(advice.bound)}"
+        of_norm = f" under a norm of {in_digits(advice.bound)}"
     yield (
         f"{measure} from the noise alone, by epsilon at delta = {terms.shown[1]:g}{of_norm}: "
-        f"{_listed(advice.by_epsilon)}."
+        f"{listed(advice.by_epsilon)}."
     )
     given = f"For a {advice.measure} of {float(100 * needed.wanted_error):g} % of all that counts{of_norm}"
     weight = f"a weight of {needed.weight:,}" if bounds.has_weights else f"{needed.weight:,} records"
     if needed.people is None:
         yield f"{given}: {weight} or more must count."
     else:
-        each = f"a weight of {_shown(needed.each)}" if bounds.has_weights else f"{_shown(needed.each)} record(s)"
+        each = f"a weight of {in_digits(needed.each)}" if bounds.has_weights else f"{in_digits(needed.each)} record(s)"
         yield f"{given}: {weight} or more must count, as from {needed.people:,} people with {each} each."
-
-
-def _listed(errors: Sequence[ErrorAt]) -> str:
-    return ", ".join(f"{_shown(each.error)} at {_shown(each.setting)}" for each in errors)
-
-
-def _shown(number: float | Fraction) -> str:
-    return f"{float(number):,.0f}" if number >= 100 else f"{float(number):.3g}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -11,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch._showing import round_up
+from beam_dpsketch.engine.calibration import calibrate_side, empty_lost, empty_note
 from beam_dpsketch.estimators.over_time.decoders import decoder_of
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.privacy.terms import DeclaredTerms, RowTerms
 
+BY_LAPLACE = "by Laplace noise, where the epsilons of several releases add up"
 MAX_PLANNED = 1 << 14  # longer horizons take seconds
 
 
@@ -24,7 +27,7 @@ def privacy_line(terms: DeclaredTerms) -> str:
     rho, epsilon, delta = loss_in_words(terms)
     loss = f"{rho}, {terms.privacy.relation.name}, {epsilon} at {delta}"
     if terms.loss.is_pure:
-        loss = f"{epsilon} at {delta}, {terms.privacy.relation.name}, by Laplace noise"
+        loss = f"{epsilon} at {delta}, {terms.privacy.relation.name}, {BY_LAPLACE}"
     return f"Privacy: {loss}; protected: {terms.unit.value}."
 
 
@@ -43,9 +46,43 @@ def noise_in_words(terms: DeclaredTerms, parameters: Sequence[Fraction]) -> str:
     return f"{kind}{noise.measure} = {span([noise.spread(each) for each in parameters])}"
 
 
+def under_norm(terms: DeclaredTerms) -> str:
+    """Return under which norm a plan tells noise, if the data choose it."""
+    return "" if terms.choosing is None else " under a norm of 1, and in proportion under the norm that is chosen"
+
+
+def paid_in_words(terms: DeclaredTerms) -> str:
+    """Return what pays for the counts."""
+    part = "all" if terms.share_left == 1 else str(terms.share_left)
+    return f"{part} of {terms.privacy.currency} pays"
+
+
+def aside_lines(terms: DeclaredTerms) -> Iterator[str]:
+    """Say how well a release knows how much is in it, and what the bounds took."""
+    if terms.choosing is not None or isinstance(terms, RowTerms):  # the noise is not known yet, or of rows
+        return
+    known, lost = terms.resolved(1), empty_lost(terms.resolved(1))
+    notes = map(empty_note, known.counters, calibrate_side(known), itertools.repeat(known))
+    said = [f"{note.words} +- {-note.interval(0.95).lower:,.3g}" for note in notes]
+    who = "records" if terms.unit.is_one_record else "people"
+    if lost is not None:
+        said.append(f"what the bounds took, where about {lost.hidden_units:,.0f} {who} or more lost some")
+    if said:
+        yield f"Told aside: {', '.join(said)}."
+
+
 def bounds_line(terms: DeclaredTerms) -> str:
     """Return how much of a unit counts."""
     return f"Bounds enforced on each: {terms.bounds.words(terms.unit, terms.window_count, terms.period_micros)}."
+
+
+def order_line(terms: DeclaredTerms, crossover: float) -> str:
+    """Return when a norm of the other order gives narrower intervals."""
+    other, side, few = (1, "below", "up to") if terms.bounds.least.total_weight is None else (2, "above", "more than")
+    return (
+        f"Order: a norm of order {other} gives narrower intervals where heavy people have a total weight {side} "
+        f"{crossover:.2g} times their length, as with records spread evenly over {few} {int(crossover**2)} items."
+    )
 
 
 def windows_in_words(terms: DeclaredTerms) -> str:
@@ -84,6 +121,16 @@ def over_time_lines(terms: RowTerms, sigmas: Sequence[float], copies: str) -> It
             f"Answers at the end: sigma = {window} on each counter of window {middle}, {half} of the first {middle}, "
             f"{every} of all {mechanism.windows}."
         )
+
+
+def listed(errors: Sequence[tuple[float | Fraction, float]]) -> str:
+    """Return each error with its setting."""
+    return ", ".join(f"{in_digits(error)} at {in_digits(setting)}" for setting, error in errors)
+
+
+def in_digits(number: float | Fraction) -> str:
+    """Return a number in three digits, or without decimals."""
+    return f"{float(number):,.0f}" if number >= 100 else f"{float(number):.3g}"
 
 
 def span(sigmas: Sequence[float]) -> str:

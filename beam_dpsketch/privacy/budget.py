@@ -77,7 +77,7 @@ class PrivacySpec:
         self,
         *,
         rho: Fraction | float | None = None,
-        epsilon: float | None = None,
+        epsilon: Fraction | float | None = None,
         delta: float | None = None,
         relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
         side_counters: SideCounters | None = SideCounters(),  # noqa: B008
@@ -87,9 +87,7 @@ class PrivacySpec:
         if side_counters is not None:
             _validate.instance(SideCounters, side_counters=side_counters)
         if (rho is None) == (epsilon is None):
-            raise ArgumentError(
-                "", "exactly one of rho and epsilon must be given: PrivacySpec(rho=0.1), or epsilon and delta", "E101"
-            )
+            raise ArgumentError("", f"exactly one of rho and epsilon must be given: {_WAYS}", "E101")
         kind = _read_noise(noise, epsilon, delta)
         pure = None if epsilon is None else _validate.exact(epsilon=epsilon)
         if pure is not None and delta is not None:
@@ -154,9 +152,9 @@ class PrivacySpec:
                 "always costs a delta: epsilon=1, delta=1e-6",
                 "E102",
             )
+        if self.noise is Noise.LAPLACE and delta <= Fraction(repr(self.shown_delta)):
+            return self  # which needs no delta of its own
         left = left_of_delta(self.shown_delta, delta)
-        if self.noise is Noise.LAPLACE:
-            return self
         if not is_gaussian and self.is_of_epsilon and self.given_epsilon is None:
             raise ArgumentError(
                 "method",
@@ -240,8 +238,9 @@ class PrivacySpec:
         if part.noise is Noise.LAPLACE:
             lost = f" at delta = {float(delta):g}" if delta else ""
             return f"epsilon = {round_up(part.amount, 6):g}{lost}, by Laplace noise"
+        rho = "" if part.noise is None else f", rho = {round_up(part.rho, 6):g}"
         epsilon = round_up(part.loss(delta).epsilon(self.shown_delta), 4)
-        return f"epsilon = {epsilon:g} at delta = {self.shown_delta:g}, rho = {round_up(part.rho, 6):g}"
+        return f"epsilon = {epsilon:g} at delta = {self.shown_delta:g}{rho}"
 
     def __copy__(self) -> PrivacySpec:
         return self
@@ -260,7 +259,7 @@ def _unpickled(*fields: Any) -> PrivacySpec:
     return spec
 
 
-def _read_noise(noise: Any, epsilon: float | None, delta: float | None) -> Noise | None:
+def _read_noise(noise: Any, epsilon: Fraction | float | None, delta: float | None) -> Noise | None:
     """Return the noise that was asked for, or that is left without a delta; `None` if settings decide."""
     if noise is not None:
         _validate.one_of(tuple(NOISES), noise=noise)

@@ -8,6 +8,8 @@ import enum
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from typing_extensions import Self
+
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError, IncompatibleSketchError, RefusalError
 
@@ -104,6 +106,10 @@ class ContributionLimit:
         """Return the bounds; raise this error where the data would have to choose them first."""
         raise otherwise
 
+    def within_max_keys(self) -> Self:
+        """Return the same, dropping the items of a unit beyond `max_keys`."""
+        return self
+
     def as_dict(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
 
@@ -148,10 +154,6 @@ class Bounds(ContributionLimit):
         return self
 
     def given(self, otherwise: RefusalError) -> Bounds:
-        return self
-
-    def within_max_keys(self) -> Bounds:
-        """Return the bounds that drop the items of a unit beyond `max_keys`."""
         return self
 
     def union(self, other: Bounds) -> Bounds:

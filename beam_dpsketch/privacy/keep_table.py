@@ -47,6 +47,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beam_dpsketch import _validate
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.noise.random_words import RandomBytes
 
 MIN_DELTA = Fraction(1, 1 << 96)
@@ -138,9 +139,13 @@ def _price(classes: tuple[tuple[int, int], ...], grid: int, rho: Fraction, delta
         _Class(weight, _reserve(delta, j), min(_class_rho(rho, weight, grid), _MAX_CLASS_RHO)) for j, weight in classes
     ]
     if min(key.rho for key in priced) < _MIN_CLASS_RHO:
-        raise ValueError(f"rho must be at least 2^-26 (grid / w_j)^2 for each class, got {rho}: raise it")
+        words = 'rho, or keys.share, is too small for method="table"; raise it, or take "gaussian"'
+        raise ArgumentError("", words, "E310")
     if delta / numbers[-1] < MIN_DELTA:
-        raise ValueError(f"delta must be at least 2^-96 for each of {numbers[-1]} keys, got {delta}: raise it")
+        words = (
+            f'must be at least {float(MIN_DELTA * numbers[-1]):.2g} with method="table"; raise it, or take "gaussian"'
+        )
+        raise ArgumentError("delta", words, "E309")
     return priced
 
 
@@ -160,10 +165,8 @@ def _build(classes: list[_Class]) -> tuple[int, ...]:
     while thresholds[-1] < _ONE:
         size = len(thresholds)
         if size * len(classes) > MAX_SIZE:
-            raise ValueError(
-                f"rho and delta are too small for this grid: the table has more than {MAX_SIZE // len(classes)} "
-                "entries; use larger ones, a smaller grid, or fewer classes"
-            )
+            words = 'rho and delta are too small for method="table"; raise one of them, or take "gaussian"'
+            raise ArgumentError("", words, "E310")
         largest = min(climb.above(thresholds[size - weight] if size >= weight else 0) for weight, climb in climbs)
         thresholds.append(max(largest, thresholds[-1]))
     return tuple(thresholds[:-1])

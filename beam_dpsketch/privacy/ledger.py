@@ -68,7 +68,7 @@ class PrivacyBudget:
         self,
         *,
         rho: Fraction | float | None = None,
-        epsilon: float | None = None,
+        epsilon: Fraction | float | None = None,
         delta: float | None = None,
         relation: NeighboringRelation = NeighboringRelation.ADD_OR_REMOVE_ONE,
         side_counters: SideCounters | None = SideCounters(),  # noqa: B008

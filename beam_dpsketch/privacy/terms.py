@@ -170,7 +170,10 @@ class ReleaseTerms(Generic[Limit]):
         who, privacy = "records" if self.unit.is_one_record else "people", self.privacy
         epsilon, delta = self.shown
         noise = math.sqrt(privacy.spending.of_one_count)
-        return foolish(noise=noise, epsilon=epsilon, delta=delta, people=people, who=who)
+        found = foolish(noise=noise, epsilon=epsilon, delta=delta, people=people, who=who)
+        if self.bounds.has_norm and self.bounds.least.total_weight is not None and self.noise is Noise.GAUSSIAN:
+            found.append("a norm of order 1 takes more than one of order 2, and Gaussian noise gains nothing by it")
+        return found
 
     @property
     def share_left(self) -> Fraction:

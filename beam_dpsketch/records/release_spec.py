@@ -170,6 +170,8 @@ class ReleaseSpec:
             output_cells=cells,
             lost_in=self.tells_lost_in(one_window=not in_windows),
         )
+        if overlapping > 1 or in_windows != (self.time_range is not None):  # a run has the noise that a plan says
+            return dataclasses.replace(terms, privacy=self.terms.privacy, selection=self.terms.selection)
         return self.count.decide(terms) if self.horizon is None else terms
 
     def tells_lost_in(self, *, one_window: bool, is_bounded: bool = True) -> LostIn:
@@ -221,8 +223,7 @@ class ReleaseSpec:
           typical: of quantiles of numbers, about the median and the 99 % point; with n, errors of values are told.
           quantiles: whose errors are told, each between 0 and 1.
         """
-        guess = Guess.of(typical, quantiles)
-        keys = None if self.public_keys is None else len(self.public_keys)
+        guess, keys = Guess.of(typical, quantiles), None if self.public_keys is None else len(self.public_keys)
         return self.count.plan(self.resolved.calibrated, n, keys=keys, wanted_error=wanted_error, guess=guess)
 
     def identify(self, terms: DeclaredTerms, windows: tuple[int, ...] = ()) -> bytes:
@@ -251,13 +252,13 @@ class ReleaseSpec:
 
     def display_data(self) -> dict[str, Any]:
         """Return the public settings; neither the seed nor a key of the hash."""
-        spec, limit, horizon = self.spec, self.privacy_id, self.horizon
+        spec, limit, horizon, privacy = self.spec, self.privacy_id, self.horizon, self.terms.privacy
         return {
             "sketch": self.sketch_input.kind.name,
             "counters": spec.cells,
             **{name: getattr(spec, name) for name in ("depth", "width") if hasattr(spec, name)},
-            "rho": float(self.privacy.rho),
-            "relation": self.privacy.relation.name,
+            privacy.currency: float(privacy.amount),
+            "relation": privacy.relation.name,
             **{name: str(value) for name, value in self.unit.bounds.as_dict().items()},
             **({} if self.time_range is None else {"windows": str(self.time_range)}),
             **({} if limit is None else limit.display_data()),

@@ -55,7 +55,7 @@ class Spent:
 
     @property
     def rho(self) -> Fraction:
-        """ZCDP of all of it."""
+        """The zCDP of all of it."""
         return self.loss.rho
 
     @property
@@ -65,9 +65,9 @@ class Spent:
 
     def epsilon(self, delta: float) -> float:
         """Return epsilon at a delta, rounded up; infinite where chosen keys have no less of a delta."""
-        if Fraction(repr(delta)) <= self.lost:
-            return math.inf
-        return self.loss.epsilon(delta)
+        given = Fraction(repr(float(delta)))
+        is_enough = given >= self.lost if self.loss.is_pure else given > self.lost
+        return self.loss.epsilon(delta) if is_enough else math.inf
 
 
 def add_up(statements: Iterable[PrivacyStatement], unreleased: Sequence[PrivacyStatement] = ()) -> list[Spent]:

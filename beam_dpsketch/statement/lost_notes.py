@@ -77,7 +77,9 @@ class Lost(NamedTuple):
 
     @property
     def shown(self) -> float:
-        """The share as one number: the estimate, or what is lost at least."""
+        """The share as one number: the estimate, or what is lost at least; NaN if it is unknown."""
+        if self.is_unknown:
+            return math.nan
         return self.at_least if math.isnan(self.estimate) else self.estimate
 
     def __repr__(self) -> str:

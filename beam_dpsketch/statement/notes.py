@@ -110,8 +110,8 @@ class GroupNote:
     def __str__(self) -> str:
         return (
             f"those whose count with noise is {self.least_count:,.5g} or more: an item with that count is released "
-            f"with probability 1/2 (99 % from {self.likely_count:,.5g} on). Counts just above that limit are too high "
-            "by up to a sigma on average, because items that the noise lowers are left out"
+            f"with probability 1/2 or more (99 % from {self.likely_count:,.5g} on). Counts just above that limit are "
+            "too high by up to a sigma on average, because items that the noise lowers are left out"
         )
 
     def as_dict(self) -> dict[str, Any]:

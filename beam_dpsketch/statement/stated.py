@@ -133,9 +133,10 @@ class Stated:
     def is_at_least(self, name: str) -> bool:
         """Return whether there may be any number more of these than are counted: of an id, only some are.
 
-        Records that bounds drop are not counted, and under a norm no more than its room of an id's records and weight.
+        Records that bounds drop are not counted, and under a norm of order 2 no more than its room of an id's weight.
         """
-        return not self.unit.is_one_record and (name == RECORDS or (name == WEIGHT and self.bounds.has_norm))
+        is_capped = name == RECORDS or (name == WEIGHT and self.bounds.total_weight is None)
+        return not self.unit.is_one_record and is_capped
 
     def words_of(self, note: SideNote) -> str:
         """Return the number of a side counter, in words."""

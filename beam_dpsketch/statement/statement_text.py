@@ -92,10 +92,13 @@ def _keys(statement: Stated) -> dict[str, str]:
                 "and windows."
             )
         }
-    words = "chosen from the data" if note is None else f"chosen from the data: {note}"
+    if note is None:  # of a combination of different choices
+        heading, words, what = "Keys or items", "chosen from the data", "a key or an item"
+    else:
+        heading, words, what = "Keys", f"chosen from the data: {note}", "a key"
     return {
-        "Keys": (
-            f"{words}. The probability that one unit alone brings a key into what is released is at most {lost}, over "
+        heading: (
+            f"{words}. The probability that one unit alone brings {what} into what is released is at most {lost}, over "
             "all its keys and windows."
         )
     }
@@ -139,7 +142,8 @@ def _parts(statement: Stated) -> dict[str, str]:
     keys: Any = None if statement.keys is None or statement.keys.of_items else statement.keys
     if not (statement.side or statement.lost or statement.norm_spend or keys) or len(statement.release_ids) > 1:
         return {}
-    parts = [f"{_part(statement.sketch_share)} for the sketch"]
+    what = "sketch" if statement.keys is None or not statement.keys.of_items else "counts"
+    parts = [f"{_part(statement.sketch_share)} for the {what}"]
     parts += [f"{_part(statement.norm_spend)} for the choice of max_norm"] if statement.norm_spend else []
     if keys is not None:
         part = f"{_part(keys.share)} for the choice of keys" if keys.share else "nothing for the choice of keys"

@@ -95,12 +95,12 @@ class _ChosenAlone(NamedTuple):
         return self._replace(terms=terms)
 
     def __str__(self) -> str:
-        terms = self.terms
+        terms, note = self.terms, self.choice.note
         rho, epsilon, delta = loss_in_words(terms)
         first = "" if terms.loss.is_pure else f"{rho}, "
         loss = f"{first}{terms.privacy.relation.name}, {epsilon} at {delta}"
         lost = f"of which {round_up(terms.delta, 6):g} is for the keys"
-        return f"Privacy: {loss}, {lost}; protected: {terms.unit.value}.\nKeys: {self.choice.note}."
+        return f'Privacy: {loss}, {lost}; protected: {terms.unit.value}.\nKeys: {note}, by method="{note.method}".'
 
 
 class _KeysAlone(AnySketch):

@@ -11,7 +11,8 @@ Bounds, sketches and noise are those of the package. They are fed with tables, w
   few          the same for fewer than 10,000 people: aircraft, and users of a web log
   items        the same for rarer items, with several item shares: each suits items of other frequency
   choice-keys  the same over keys and windows: destinations by origin, carrier and month; ports by sensor and month
-  choice-trees the same for trees, with several item shares: none suits all data
+  choice-trees the same for trees, with several item shares: none suits all data, and 0.07 is the usual one
+  orders       norms of order 1 and 2, with the noise that suits each: aircraft over a list of airports
   lost         what bounds take away, and what `lost()` and `records()` of 100 releases say: flights, a web log,
                latencies, ports
   listed       people for each page of a known list
@@ -32,7 +33,7 @@ from pathlib import Path
 
 from beam_dpsketch import IntegerDomain, IPv4Domain, ListedItems, PrefixSpec, TextDomain, TreeSpec
 from benchmarks.command import Command
-from benchmarks.people import best, bounded, choice, cost, data, frequencies, listed, lost, trees
+from benchmarks.people import best, bounded, choice, cost, data, frequencies, listed, lost, orders, trees
 from benchmarks.people.best import Effort
 from benchmarks.people.bounded import SKETCH
 from benchmarks.people.data import People
@@ -134,8 +135,9 @@ def measure_choice_for_trees(trace: Path | None, text: Path | None) -> None:
         (DistributionJudge(data.flights_by("arr_delay", "origin"), delays), norms),
         (DistributionJudge(data.flights_by("distance", "origin"), distances), norms),
     ]
-    choice.measure_shares(judges, (0.003, 0.01, 0.03, 0.1, 0.3, 1.0))
-    shares, norms = (0.01, 0.02, 0.03, 0.045, 0.07, 0.1), best.powers(16, 724, _HALF)
+    shares = (0.02, 0.04, 0.07, 0.1, 0.2, 0.4)
+    choice.measure_shares(judges, shares)
+    norms = best.powers(16, 724, _HALF)
     judges = [(SearchJudge(data.flights_as_text(), PrefixSpec.for_memory(TextDomain(8))), norms)]
     if text is not None:
         spec = PrefixSpec.for_memory(TextDomain(16))
@@ -150,6 +152,12 @@ def measure_choice_for_trees(trace: Path | None, text: Path | None) -> None:
         ports = TreeSpec.for_search(IntegerDomain(0, 65_535))
         judges.append((SearchJudge(data.trace_ports(trace), ports), best.powers(45, 2048, _HALF)))
     choice.measure_shares(judges, shares)
+
+
+def measure_orders() -> None:
+    """Print the table of aircraft."""
+    norms = {1: [180, 220, 260, 300, 340, 380], 2: [45, 64, 90, 128, 181, 256]}
+    orders.measure(data.flights_by("dest"), norms)
 
 
 def _listed(people: People) -> ListedItems:
@@ -189,6 +197,7 @@ def main() -> None:
         "items": measure_items,
         "choice-keys": lambda: measure_choice_for_keys(known.trace),
         "choice-trees": lambda: measure_choice_for_trees(known.trace, known.text),
+        "orders": measure_orders,
         "lost": lambda: measure_lost(known.trace),
         "listed": lambda: listed.measure(data.web_log(), releases=20),
         "cost": lambda: measure_cost(known.trace),

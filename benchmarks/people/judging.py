@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
@@ -18,24 +17,22 @@ from beam_dpsketch import (
     ReleasedDyadicCountSketch,
     ReleasedSketch,
     ReleaseTerms,
-    SketchSpec,
     release,
 )
 from beam_dpsketch.answers.tree.heavy_hitters import ReleasedTree
-from beam_dpsketch.estimators.row_mean import noise_margin
-from beam_dpsketch.estimators.tree.levels import median_variance
+from beam_dpsketch.engine.norms import reading_of
 from beam_dpsketch.privacy.mechanism import Spending
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.choice import units_to_scale
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches import RawSketch, raw_type
-from beam_dpsketch.sketches.trees import PrefixSpec
 from benchmarks.people.bounded import Counted
 from benchmarks.people.data import People
 from benchmarks.people.trees import shares_at
 
-_AUTO, _TOP, _ONE_DEVIATION = AutoNorm(), 10, math.erf(math.sqrt(0.5))
+_AUTO, _TOP = AutoNorm(), 10
 
 
 class Judge(ABC):
@@ -77,25 +74,20 @@ class Judge(ABC):
 
     def units_to_scale(self, auto: AutoNorm, relation: NeighboringRelation, rho: Fraction) -> Fraction:
         """Return how many units should be longer than the norm, where the counters get rho."""
-        rho, reading = self._read(rho)
-        table = raw_type(self.spec).tables(self.spec)[-1]
+        last = raw_type(self.spec).tables(self.spec)[-1]
         return units_to_scale(
             auto,
-            cells_per_item=table.cells_per_item,
-            has_signs=table.has_signs,
+            cells_per_item=last.cells_per_item,
+            has_signs=last.has_signs,
             relation=relation,
             spending=Spending(rho),
-            share=Fraction(1),
-            reading=reading,
+            share=last.share,
+            reading=reading_of(self.spec, Noise.GAUSSIAN),
             output_cells=self.sketches,
         )
 
     @abstractmethod
     def _of(self, released: Sequence[ReleasedSketch]) -> float: ...
-
-    @abstractmethod
-    def _read(self, rho: Fraction) -> tuple[Fraction, float]:
-        """Return the part of rho of the last table, and the deviation of what is read over that of its counters."""
 
 
 class TopJudge(Judge):
@@ -122,9 +114,6 @@ class TopJudge(Judge):
     def _estimates(self, released: ReleasedSketch, items: Any) -> np.ndarray:
         return np.asarray(released.estimate(items))
 
-    def _read(self, rho: Fraction) -> tuple[Fraction, float]:
-        return rho, noise_margin(self.spec.depth, _ONE_DEVIATION) if isinstance(self.spec, SketchSpec) else 1
-
 
 class SearchJudge(TopJudge):
     """The same where items must be found first; those that are missed count 0."""
@@ -136,11 +125,6 @@ class SearchJudge(TopJudge):
         found = released.heavy_hitters(0.0)
         estimates = dict(zip(found.item, found.estimate, strict=True))
         return np.array([estimates.get(item, 0.0) for item in items])
-
-    def _read(self, rho: Fraction) -> tuple[Fraction, float]:
-        last = raw_type(self.spec).tables(self.spec)[-1]
-        averaged = self.spec.domain.max_bytes / 2 if isinstance(self.spec, PrefixSpec) else 1
-        return rho * last.share, math.sqrt(median_variance(last.cells_per_item) / averaged)
 
 
 class DistributionJudge(Judge):
@@ -158,7 +142,3 @@ class DistributionJudge(Judge):
             assert isinstance(each, ReleasedDyadicCountSketch)
             errors.append(np.abs(each.cdf(at) - shares).mean())
         return 100 * float(np.mean(errors))
-
-    def _read(self, rho: Fraction) -> tuple[Fraction, float]:
-        levels = raw_type(self.spec).tables(self.spec)  # a rank is about one node of each
-        return rho * levels[-1].share, math.sqrt(len(levels) * median_variance(levels[-1].cells_per_item))

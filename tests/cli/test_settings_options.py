@@ -72,6 +72,11 @@ def read(line: str) -> ReleaseSpec:
             "field: c}, unit: {privacy_id: p, records: {max_per_key: 4, max_keys: 2}}}",
         ),
         (
+            f"{TOP} --privacy-id p --max-norm auto --order 1",
+            "{kind: top_k, item: ip, k: 3, privacy: {rho: 1}, domain: ipv4, "
+            "unit: {privacy_id: p, norm: {auto: {order: 1}}}}",
+        ),
+        (
             f"{TOP} --privacy-id p --max-norm 4 --max-keys 2 --key c --select-keys 1e-8",
             "{kind: top_k, item: ip, k: 3, privacy: {rho: 1}, domain: ipv4, keys: {select: {delta: 1e-8}, field: c}, "
             "unit: {privacy_id: p, norm: {max_norm: 4, max_keys: 2}}}",
@@ -112,7 +117,7 @@ def test_options_mean_settings(line: str, settings: str) -> None:
         ("", "--kind is missing: one of frequencies"),
         (SPEND, "--kind is missing: one of frequencies, quantiles, top_k; a file of settings has it too, --config"),
         (f"{COUNT} {PEOPLE}", "--epsilon and --delta are missing, or --rho"),
-        (f"{COUNT} --epsilon 1 {PEOPLE}", "--max-norm: must limit the total weight of a unit where noise is Laplace"),
+        (f"{COUNT} --epsilon 1 {PEOPLE}", "--max-norm: must limit how many records a unit has in all"),
         (
             f"{COUNT} {SPEND}",
             "--privacy-id is missing: the column that says whose a record is; or take --unit record; --max-norm is",

@@ -29,6 +29,7 @@ BLOCKS: list[tuple[Callable[[Any], Any], Any]] = [
     (config.read_privacy, {"epsilon": 2}),
     (config.read_privacy, {"epsilon": 2, "delta": 1e-7, "noise": "gaussian"}),
     (config.read_norm, "auto"),
+    (config.read_norm, {"auto": {"optimize_for": "typical", "max_keys": 7}}),
     (
         config.read_norm,
         {

@@ -42,6 +42,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.config.blocks import Form
 from beam_dpsketch.config.settings import NORM
+from beam_dpsketch.privacy.norm.bounds import ITEM_SHARES
 from tests.config.examples import BLOCKS, RELEASES
 
 UTC = datetime.timezone.utc
@@ -70,7 +71,10 @@ norms = st.builds(
     st.one_of(whole, st.fractions(Fraction(1, 99), 100, max_denominator=99)),
     of(**limits, max_keys=whole),
 )
-autos = st.builds(lambda rest: AutoNorm(**rest), of(spend=share, item_share=share, **limits))
+autos = st.builds(
+    lambda rest: AutoNorm(**rest),
+    of(spend=share, item_share=share, optimize_for=st.sampled_from([*ITEM_SHARES]), max_keys=whole, **limits),
+)
 records = st.builds(
     lambda most, rest: RecordBounds(most, **rest),
     whole,

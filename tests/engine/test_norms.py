@@ -17,11 +17,13 @@ from beam_dpsketch import (
     IntegerDomain,
     ListedItems,
     NormBound,
+    PrefixSpec,
     PrivacySpec,
     PrivacyUnit,
     RecordBounds,
     ReleaseTerms,
     SketchSpec,
+    TextDomain,
     TreeSpec,
 )
 from beam_dpsketch.engine import norms as norm_choosing
@@ -32,9 +34,11 @@ from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.noise.drawing import add_whole_noise
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.privacy.norm.bounds import AutoNorm
+from beam_dpsketch.privacy.norm.bounds import ITEM_SHARES, AutoNorm
 from beam_dpsketch.privacy.norm.choice import bin_count, choose
 from beam_dpsketch.privacy.terms import Disclosure
+from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.sketches.grouped_items import GroupedItems
 from tests.helpers.binomials import binomial_tails
 from tests.helpers.tolerances import discrete_gaussian
 
@@ -264,7 +268,7 @@ def test_the_test_finds_what_the_noise_does_not_depend_on(
 def test_equal_calls_choose_equal_norms_and_calls_without_a_secret_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal settings are spelled in several ways. Norms of fresh noise agree 40 times with less than 1e-20."""
     spelled: list[dict[str, Any]] = [
-        with_auto(spend=0.05, item_share=0.07, max_weight=np.int64(1 << 31)),
+        with_auto(spend=0.05, optimize_for="largest", max_weight=np.int64(1 << 31)),
         with_privacy(rho=0.000001),
         {"spec": SketchSpec(depth=np.int64(5), width=1024, seed=np.uint64(3))},
         {"keyed": KeyedRandomness(SECRET, b"context")},
@@ -285,7 +289,7 @@ def test_a_keyed_norm_never_changes() -> None:
     assert norms == GOLDEN
 
 
-GOLDEN = [Fraction(32372786493, 16), Fraction(32372786493, 16), Fraction(16274283761, 8)]
+GOLDEN = [Fraction(32372786493, 16), Fraction(16274283761, 8), Fraction(32372786493, 16)]
 
 
 # The settings of the choice.
@@ -327,6 +331,30 @@ def test_what_the_sketch_and_its_part_of_rho_are_decides_how_many_are_scaled(
     assert found.parameter == nine.parameter == (1 if relation is ADD_OR_REMOVE_ONE else 2) / (2 * RHO / 10)
 
 
+@pytest.mark.parametrize(
+    ("spec", "answer"),
+    [
+        (TreeSpec.for_memory(IntegerDomain(0, 9_999), 4000), "a node of each level"),
+        (PrefixSpec.for_memory(TextDomain(8)), "a node"),
+        (GroupedItems(TextDomain(8)), "a counter"),
+    ],
+)
+def test_of_a_tree_the_finest_level_decides_and_of_groups_one_count(spec: Any, answer: str) -> None:
+    auto = AutoNorm(Fraction(1, 10), item_share=Fraction(1, 4))
+    terms = terms_of(PrivacySpec(rho=RHO, relation=ADD_OR_REMOVE_ONE, side_counters=None), auto)
+    tables = raw_type(spec).tables(spec)
+    cells, share, levels = tables[-1].cells_per_item, float(tables[-1].share), len(tables)
+    medians = np.median(np.random.default_rng(0).normal(size=(1_000_000, cells)), axis=1).std()
+    read = {"a node of each level": math.sqrt(levels) * medians, "a node": medians, "a counter": 1.0}[answer]
+    expected = 0.8 * 4 * read * math.sqrt(cells / (2 * 0.9 * float(RHO) * share))
+    assert abs(float(calibrate_choice(spec, terms).scaled_units) / expected - 1) < 0.02
+
+
+def test_typical_items_have_a_smaller_norm() -> None:
+    largest, typical = (calibrate_choice(SPEC, terms_of(bounds=AutoNorm(optimize_for=each))) for each in ITEM_SHARES)
+    assert abs(typical.scaled_units / largest.scaled_units - Fraction(7, 2)) < Fraction(1, 100)
+
+
 def test_the_norm_is_in_the_bin_of_most_units_on_the_grid() -> None:
     """A million units are of the longest lengths, so no bin above them can look like one that holds units."""
     counts = np.zeros(32, dtype=np.int64)
@@ -360,11 +388,6 @@ MARK = 86_753_090_123
         ({"terms": terms_of(bounds=RecordBounds(5))}, TypeError, "bounds must be a AutoNorm, got RecordBounds"),
         ({"terms": terms_of(window_count=2)}, ValueError, "window_count must be 1 where a norm is chosen"),
         ({"terms": terms_of(PrivacySpec(rho=9999, side_counters=None))}, ValueError, "rho must be at most"),
-        (
-            {"spec": TreeSpec.for_memory(IntegerDomain(0, 99), 4000)},
-            ValueError,
-            r"bounds must be a NormBound for a tree, got AutoNorm\(\)",
-        ),
         ({"terms": terms_of(output_cells=None)}, ValueError, "bounds must be a NormBound where the number of keys"),
         ({"histogram": np.full(61, MARK)}, ValueError, "histogram must be int64, with one count for each bin"),
         ({"histogram": np.full((1, 62), MARK)}, ValueError, "histogram must be int64, with one count for each bin"),

@@ -153,7 +153,7 @@ def test_a_callable_is_refused_because_columns_have_names() -> None:
     ("count", "bounds", "message"),
     [
         (ItemFrequencies(SketchSpec()), RecordBounds(1, max_keys=2), "max_keys must be 1 without keys"),
-        (Quantiles(IntegerDomain(0, 99)), AutoNorm(), "bounds must be a NormBound for a tree"),
+        (Quantiles(IntegerDomain(0, 99)), AutoNorm(max_keys=2), "max_keys must be left out without KeySelection"),
     ],
 )
 def test_arguments_that_a_transform_refuses_are_refused(count: Any, bounds: Any, message: str) -> None:

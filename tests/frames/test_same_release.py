@@ -19,6 +19,7 @@ from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.frames import releasing, sums, tables
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.bounding.bounded import Bounded
+from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.release_id import GLOBAL_END, GLOBAL_START
@@ -194,3 +195,15 @@ def test_objects_of_a_pandas_column_count_the_same_in_any_parts(monkeypatch: pyt
         counted[rows] = [counters_of_frame(name, frame) for name in names]
     assert counted[1000] == counted[3]
     assert any(counted[3][0][None])
+
+
+def test_a_chosen_norm_drops_further_items_of_a_person_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The threshold is for four items of a person: fifty that count would make delta a lie."""
+    alone = pa.table({"person": ["p"] * 50, "city": [f"village {number}" for number in range(50)]})
+    assert len(counters_of_frame("groups, chosen norm", alone)) == 4
+
+    def of_terms_alone(sketch_input: Any, terms: Any, max_norm: Fraction) -> NormRule:
+        return NormRule(terms.with_norm(max_norm).bounds, sketch_input)
+
+    monkeypatch.setattr(sums, "rule_of_norm", of_terms_alone)
+    assert len(counters_of_frame("groups, chosen norm", alone)) == 50

@@ -116,11 +116,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a norm of order 2": (
         lambda: PrivateFrequencies(SKETCH, PURE, unit=PrivacyId("person", NormBound(5)), item="item").explain(),
-        r"bounds must limit the total weight .* NormBound\(20, order=1\)",
+        r"bounds must limit how many records a unit has in all.* NormBound\(20, order=1\)",
     ),
     "a chosen norm of order 2": (
         lambda: PrivateFrequencies(SKETCH, PURE, unit=PrivacyId("person", AutoNorm()), item="item").explain(),
-        "bounds must limit the total weight",
+        "bounds must limit how many records a unit has in all",
     ),
 }
 

@@ -59,7 +59,8 @@ class Worked:
 
     def __call__(self, frame: Any, event: str, argument: Any) -> None:
         if event == "call" and frame.f_code in WORK:
-            terms = frame.f_locals["terms"].without_budget()
+            given = frame.f_locals
+            terms = (given["terms"] if "terms" in given else given["declared"]).without_budget()
             self.times[WORK[frame.f_code], repr(terms)] += 1
 
 

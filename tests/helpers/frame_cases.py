@@ -117,10 +117,34 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "unit": {"record": {"max_weight": 3, "signed": True}},
     },
     "single records, chosen keys": {**_CITIES, **_LOSING, **_SELECTED, "unit": "record"},
+    "a pure epsilon": {
+        **_CITIES,
+        **_LISTED,
+        **_person(records=_WEIGHTED),
+        "weight": "amount",
+        "privacy": {"epsilon": 1},
+    },
+    "a norm of order 1": {
+        **_CITIES,
+        "weight": "amount",
+        "privacy": {"epsilon": 1, "delta": "1e-6"},
+        **_person(norm={"max_norm": "7/2", "order": 1, "max_weight": 3, "signed": True}),
+    },
     "listed items": {"kind": "frequencies", "item": "city", "items": ["Oslo", "Rome", "Paris"], **_RHO, **_NORM},
     "no side counters": {**_CITIES, "privacy": {"rho": 1, "side_counters": "none"}, **_TWO},
     "quantiles": {"kind": "quantiles", **_MINUTES, **_TWO},
     "quantiles, norm, listed keys": {"kind": "quantiles", **_MINUTES, **_LISTED, **_NORM},
+    "quantiles, chosen norm": {"kind": "quantiles", **_MINUTES, **_person(norm={"auto": {"optimize_for": "typical"}})},
+    "top-K of text, chosen norm, listed keys": {
+        "kind": "top_k",
+        "k": 3,
+        "item": "city",
+        "domain": {"type": "text", "max_bytes": 6},
+        "tree": {"depth": 2, "width": 32},
+        **_RHO,
+        **_LISTED,
+        **_person(norm="auto"),
+    },
     "top-K of numbers": {"kind": "top_k", "k": 3, **_MINUTES, "tree": {"memory": 4000}, "unit": "record"},
     "top-K of text": {
         "kind": "top_k",
@@ -133,6 +157,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
         **_NORM,
     },
     "groups": {**_GROUPS, **_person(norm={"max_norm": 3, "max_keys": 4})},
+    "groups, chosen norm": {**_GROUPS, **_person(norm={"auto": {"max_keys": 4}})},
+    "groups, chosen total weight, listed keys": {
+        **_GROUPS,
+        **_LISTED,
+        "weight": "amount",
+        **_person(norm={"auto": {"max_keys": 4, "order": 1, "max_weight": 5}}),
+    },
     "groups, records, listed keys": {**_GROUPS, **_LISTED, **_person(records=_WEIGHTED)},
     "groups, weights, assumed keys": {**_GROUPS, **_ASSUMED, "weight": "amount", "unit": {"record": {"max_weight": 5}}},
 }
@@ -157,7 +188,8 @@ class _Sums(beam.PTransform):
         if not declared.count.by_item:
             return exact_sums(pcoll, self._private)
         plan = plan_of(pcoll, declared)
-        return pcoll | "Counts" >> CountPairs(declared, plan, self._private._noise(pcoll, plan.terms))
+        found = pcoll | "Counts" >> CountPairs(declared, plan, self._private._noise(pcoll, plan.terms))
+        return found["counts"]
 
 
 def counters(summed: Any) -> Any:
@@ -202,7 +234,7 @@ def counters_of_frame(name: str, table: Any) -> dict[Any, Any]:
     opened = open_table(table, columns_of(declared.selectors).values())
     secret = keyed(name).derive(declared.identify(resolved.terms))
     sums = ExactSums(resolved, [opened.empty, *opened.parts], Unused(declared.selectors), secret)
-    found: Any = sums.by_pair() if declared.count.by_item else sums.by_key()[0]
+    found: Any = sums.by_pair()[0] if declared.count.by_item else sums.by_key()[0]
     return {key: counters(summed) for key, summed in found.items()}
 
 

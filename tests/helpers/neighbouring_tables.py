@@ -199,7 +199,7 @@ def case_of(setting: Setting) -> Case | None:
         spent = {"epsilon": rng.choice(EPSILONS), "delta": 1e-3, "noise": "laplace"}
     privacy = PrivacySpec(**spent, relation=setting.relation, side_counters=SIDES[sides])
     bounds, keys = BOUNDS[setting.bounds], LISTED[setting.keys]
-    if isinstance(bounds, NormBound) and (setting.keys == "chosen" or setting.kind == "groups"):
+    if isinstance(bounds, (AutoNorm, NormBound)) and (setting.keys == "chosen" or setting.kind == "groups"):
         bounds = dataclasses.replace(bounds, max_keys=2)
     unit = bounds if isinstance(bounds, Record) else PrivacyId("person", bounds)
     weight = "n" if unit.bounds.says_max_weight else None

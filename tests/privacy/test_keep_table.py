@@ -321,12 +321,9 @@ def test_more_than_rho_2_adds_nothing() -> None:
         ({"rho": Fraction(0)}, "rho must be finite and greater than 0"),
         ({"delta": Fraction(0)}, "delta must be greater than 0 and less than 1"),
         ({"delta": Fraction(1)}, "delta must be greater than 0 and less than 1"),
-        ({"rho": Fraction(1, 10**9)}, "rho must be at least"),
+        ({"rho": Fraction(1, 10**9)}, 'rho, or keys.share, is too small for method="table"'),
         ({"delta": Fraction(1, 10**30)}, "delta must be at least"),
-        (
-            {"classes": ((1, 1000),), "grid": 1000, "rho": Fraction(1, 10**5)},
-            "rho and delta are too small for this grid",
-        ),
+        ({"classes": ((1, 1000),), "grid": 1000, "rho": Fraction(1, 10**5)}, "rho and delta are too small for method="),
     ],
 )
 def test_arguments_out_of_range_are_refused_by_name(changed, message, monkeypatch) -> None:

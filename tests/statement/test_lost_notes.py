@@ -71,6 +71,7 @@ def test_few_units_leave_a_lower_end_and_nothing_leaves_none() -> None:
     assert str(few).startswith("at least ")
     nothing = released(lost_note(histogram({}))).lost()
     assert nothing.at_least == 0
+    assert math.isnan(nothing.shown)  # and not 0, which would say that nothing was lost
     assert str(nothing).startswith("unknown: no loss shows above the noise")
 
 

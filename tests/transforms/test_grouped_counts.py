@@ -368,7 +368,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
         r"needs no tree: TextDomain\(max_bytes=5\)",
     ),
     "a sketch": (lambda: globally(domain=SketchSpec()), "domain must be a Domain or a BytesDomain|domain must be"),
-    "a chosen norm": (lambda: globally(PrivacyId("user", AutoNorm())), r"add max_keys"),
+    "a chosen norm": (lambda: globally(PrivacyId("user", AutoNorm())), "max_keys must be given with method=Groups"),
+    "a chosen norm over unknown keys": (
+        lambda: per_key(AssumePublicKeys(), PrivacyId("user", AutoNorm(max_keys=2))),
+        "bounds must be a NormBound where the number of keys and windows is not public",
+    ),
     "no limit of items": (
         lambda: globally(PrivacyId("user", NormBound(2))),
         "max_keys must be given with method=Groups",

@@ -48,7 +48,7 @@ class ReleasedFrequencies(ReleasedSketch):
     @property
     def _table(self) -> NoisyTable:
         hashing: Hashing = "signs" if self._spec.kind == "count_sketch" else "columns"
-        return NoisyTable.of(self.counters, self._noise_variance(), hashing)
+        return NoisyTable.of(self.counters, self._noise_variance(), hashing, self._fourth_cumulant())
 
     def _changed_candidates(self, before: Any, k: int) -> Any:
         return self._search(0.5)

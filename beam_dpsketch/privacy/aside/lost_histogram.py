@@ -111,8 +111,8 @@ def lost_counter(
         most: Fraction | None = bounds.total_weight * windows
         squared = Fraction(most or 0) ** 2
     else:
-        squared = ROOM**2 * bounds.squared_length
-        most = None if bounds.total_weight is None else ROOM * bounds.total_weight
+        most = bounds.total_weight
+        squared = bounds.squared_length * (ROOM**2 if most is None else 1)
     return LostCounter(share / 2, bins, SideCounter((WEIGHT,), share / 2, squared, limit=most), 1)
 
 

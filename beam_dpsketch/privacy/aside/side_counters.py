@@ -36,10 +36,11 @@ window, so the squares are m times as large. Each entry is attained.
 Order 1. Under a norm of order 1, the length |v| above is the sum of absolute numbers, and so is Delta: K where a unit
 is added or removed, and 2 K where it is replaced. A unit that the norm does not scale has at most b cells. `cells` is
 then b rounded down, or what there are, and K of units and scaled is `cells` itself. Their L2 length is at most its
-root, because each number is 1 at most. Under `RecordBounds`, K is the size of one cell times max_keys.
+root, because each number is 1 at most. K of records and weight is b: the scaled weight of a unit is never more, so the
+counter of weight leaves nothing out. Under `RecordBounds`, K is the size of one cell times max_keys.
 
 Under Laplace noise a counter costs more than under Gaussian noise: its noise grows with 1 / share, not with the root.
-So each share is taken half as large there.
+So the usual shares are others there.
 
 One cell is like several. There a replacement changes the counter by K at most. But with noise for K, a removal would
 cost as much as a replacement, and a unit whose replacement is in another period or release would pay twice.
@@ -85,19 +86,22 @@ from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.privacy.over_time.lengths import ONE_PAIR, WindowPairs
 
-USUAL_SHARE, _UNDER_LAPLACE = Fraction(1, 50), Fraction(1, 2)
+USUAL_SHARE = Fraction(1, 50)
 UNITS, RECORDS, WEIGHT, LOST, CLIPPED, SCALED = "units", "records", "weight", "lost", "clipped", "scaled"
+_UNDER_LAPLACE = {UNITS: Fraction(1, 100), RECORDS: Fraction(1, 200), WEIGHT: Fraction(1, 100), LOST: Fraction(3, 100)}
+"""In the place of the usual share: all cost more there, and a loss that nobody sees misleads most."""
 ROOM = 4
-"""Times max_norm: what a unit may have of records and of weight."""
+"""Times max_norm of order 2: what a unit may have of records and of weight."""
 _MAX_SIZE = (1 << 61) - 1
 
 
 @shown_plainly
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SideCounters:
-    """Which parts of rho pay for counting units, records, weight, and what bounding takes away.
+    """Which parts of rho, or of epsilon under Laplace noise, pay for counting units, records, weight, and losses.
 
-    Under Laplace noise half of each is taken, as a part of epsilon: counting aside costs more there.
+    The usual 1/50 stands for 1/100 of epsilon under Laplace noise, where counting aside costs more: for 1/200 of
+    records, and for 3/100 of losses. All other shares are taken as they are given.
 
     Args:
       units: the part of rho for the number of units, between 0 and 1; a float means its decimal spelling. `None` leaves
@@ -126,7 +130,8 @@ class SideCounters:
 
     def share(self, name: str, noise: Noise = Noise.GAUSSIAN) -> Fraction:
         """Return the part of the loss for one of the fields, exactly; 0 if it is left out."""
-        return Fraction(getattr(self, name) or 0) * (_UNDER_LAPLACE if noise is Noise.LAPLACE else 1)
+        given = Fraction(getattr(self, name) or 0)
+        return _UNDER_LAPLACE[name] if noise is Noise.LAPLACE and given == USUAL_SHARE else given
 
 
 class SideCounter(NamedTuple):
@@ -233,12 +238,12 @@ def _under_norm(
     squared, total = bounds.squared_length, bounds.total_weight
     most = max(1, math.floor(squared if total is None else total))
     cells = Fraction(most if max_cells is None else min(most, int(max_cells)))
-    cells_in_all, ample = (None, None) if total is None else (cells, ROOM * total)
+    cells_in_all, ample = (None, ROOM**2 * squared) if total is None else (cells, squared)
     half = shares.share(LOST, noise) / 2 if clips else Fraction(0)
     return [
         SideCounter((UNITS,), shares.share(UNITS, noise), cells, limit=cells_in_all),
-        SideCounter((RECORDS,), shares.share(RECORDS, noise), ROOM**2 * squared, limit=ample),
-        SideCounter((WEIGHT,), shares.share(WEIGHT, noise), ROOM**2 * squared, bounds.signed, ample),
+        SideCounter((RECORDS,), shares.share(RECORDS, noise), ample, limit=total),
+        SideCounter((WEIGHT,), shares.share(WEIGHT, noise), ample, bounds.signed, total),
         SideCounter((CLIPPED,), half, squared, limit=total),
         SideCounter((SCALED,), half, cells, limit=cells_in_all),
     ]

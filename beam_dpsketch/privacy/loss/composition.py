@@ -115,11 +115,16 @@ class Loss(NamedTuple):
         Epsilon is infinite where exceptions have no less of a delta.
         """
         if self.is_pure:
-            return float_above(self.pure), float(self.delta)
+            return float_above(self.pure), float_above(self.delta)
         return (math.inf if Fraction(repr(delta)) <= self.delta else self.epsilon(delta)), delta
 
     def epsilon(self, delta: float) -> float:
-        """Return epsilon at this delta, rounded up; refuse a delta that is not above that of exceptions."""
+        """Return epsilon at this delta, rounded up; refuse one that is below that of exceptions.
+
+        A pure loss has an epsilon at that delta itself; others only above it.
+        """
+        if self.is_pure and Fraction(repr(float(delta))) == self.delta:
+            return float_above(self.pure)
         left = left_of_delta(delta, self.delta)
         rest = (gaussian_curve if self.is_gaussian else zcdp).epsilon(rho=self._rest, delta=left) if self._rest else 0.0
         if not self.pure:

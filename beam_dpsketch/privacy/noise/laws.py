@@ -108,10 +108,18 @@ class Noise(enum.Enum):
         for each in parameters if self is Noise.LAPLACE else ():
             scale_of(each)
 
-    @property
-    def fourth_moment(self) -> int:
-        """The fourth moment over the squared variance, where the grid is fine; of sums, the most."""
-        return 3 if self is Noise.GAUSSIAN else 6
+    def fourth_cumulant(self, variance: float, bits: int) -> float:
+        """Return by how much the fourth moment exceeds 3 variance^2, in records^4; of sums, the most.
+
+        Of a discrete Laplace of variance V it is V + 3 V^2, in steps of the grid: squares vary more than those of a
+        Gaussian, and far more where there is little noise. Cumulants add up, and the square of a sum is as large as
+        the sum of squares, or larger.
+
+        Args:
+          variance: of the noise, in squared records.
+          bits: it is drawn in steps of 2**-bits.
+        """
+        return 0.0 if self is Noise.GAUSSIAN else variance / 4**bits + 3 * variance**2
 
 
 NOISES = {noise.name.lower(): noise for noise in (Noise.GAUSSIAN, Noise.LAPLACE)}

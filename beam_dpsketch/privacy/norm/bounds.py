@@ -6,6 +6,8 @@ import dataclasses
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from typing_extensions import Self
+
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
@@ -22,12 +24,18 @@ from beam_dpsketch.privacy.mechanism import Spending, one_count
 
 _MAX_DENOMINATOR = 1 << 16
 _LARGEST_SPEND = Fraction(1, 2)
+ITEM_SHARES = {"largest": Fraction(7, 100), "typical": Fraction(1, 50)}
 
 
 class NormLimit(ContributionLimit):
     """A norm, known or not: units are scaled down to a length."""
 
     has_norm: ClassVar[bool] = True
+    resource_limit: int | None
+
+    def within_max_keys(self) -> Self:
+        limits = [each for each in (self.max_keys, self.resource_limit) if each is not None]
+        return dataclasses.replace(self, resource_limit=min(limits, default=None))  # type: ignore[type-var]
 
     def _length(self) -> tuple[str, str]:
         """Return how long one unit may be, and what of it always counts in full, in words."""
@@ -124,10 +132,6 @@ class NormBound(NormLimit, Bounds):
             of_all /= items**2 if self.order == 1 else items
         return min(of_all, Fraction(self.max_per_item**2))
 
-    def within_max_keys(self) -> NormBound:
-        limits = [each for each in (self.max_keys, self.resource_limit) if each is not None]
-        return dataclasses.replace(self, resource_limit=min(limits, default=None))
-
     @property
     def shown_norm(self) -> str:
         """max_norm in digits, all of them if it is an integer."""
@@ -154,14 +158,17 @@ class AutoNorm(NormLimit):
     Args:
       spend: the part of rho that buys the choice, above 0 and at most 1/2; a float means its decimal spelling. Take
         1/10 if there are fewer than 10,000 units, or if a few units are far longer than all others.
-      item_share: a guess: which part of a heavy unit's length one item that you ask about has, above 0, at most 1.
-        Such an item should come out as exact as can be. 7/100 suits an item of 3 to 5 % of all records. A smaller
-        one suits rarer items, and gives a smaller norm: 1/50 suits items of about 1 % of all records.
+      optimize_for: "largest", the most frequent items, of 3 to 5 % of all records each; or "typical", rarer ones, of
+        about 1 %, which a smaller norm suits.
+      item_share: in place of `optimize_for`, a guess: which part of a heavy unit's length one item that you ask about
+        has, above 0, at most 1. It is 7/100 for the largest items, and 1/50 for typical ones. Of trees, it is about a
+        rank.
       max_weight: as in `NormBound`, like all that follow.
       max_per_item: as there.
       signed: as there.
       resource_limit: as there.
       order: as there.
+      max_keys: as there, with `Groups`; keys that the data choose need a norm that is given.
 
     >>> AutoNorm(spend=0.1).spend
     Fraction(1, 10)
@@ -169,31 +176,40 @@ class AutoNorm(NormLimit):
 
     spend: Fraction = Fraction(1, 20)
     _: dataclasses.KW_ONLY
-    item_share: Fraction = Fraction(7, 100)
+    item_share: Fraction | None = None
+    optimize_for: str = "largest"
     max_weight: int = NormBound.max_weight
     max_per_item: int | None = None
     signed: bool = False
     resource_limit: int | None = None
     order: int = 2
+    max_keys: int | None = None
 
     def __post_init__(self) -> None:
-        spend, item_share = _validate.exact(spend=self.spend), _validate.exact(item_share=self.item_share)
+        spend = _validate.exact(spend=self.spend)
         if spend > _LARGEST_SPEND:
             raise ArgumentError(
                 "spend", f"must be at most 1/2, the part of rho for the choice; got {float(spend):g}", "E207"
             )
-        if item_share > 1:
+        _validate.one_of(tuple(ITEM_SHARES), optimize_for=self.optimize_for)
+        if self.item_share is not None and (share := _validate.exact(item_share=self.item_share)) > 1:
             raise ArgumentError(
-                "item_share", f"must be at most 1, the whole of a unit's length; got {float(item_share):g}", "E208"
+                "item_share", f"must be at most 1, the whole of a unit's length; got {float(share):g}", "E208"
             )
         object.__setattr__(self, "spend", spend)
-        object.__setattr__(self, "item_share", item_share)
+        if self.item_share is not None:
+            object.__setattr__(self, "item_share", share)
         _check_order(self.order)
         self._check_fields()
 
     @property
     def size(self) -> None:
         return None
+
+    @property
+    def asked_share(self) -> Fraction:
+        """`item_share`, or what `optimize_for` stands for."""
+        return ITEM_SHARES[self.optimize_for] if self.item_share is None else self.item_share
 
     def bound(self, size: int | Fraction) -> NormBound:
         known = {field.name for field in dataclasses.fields(NormBound)}

@@ -24,8 +24,13 @@ the root of keys times windows: a middle, because units of one sketch each would
 and phi stays where a few sketches have most units.
 
 Where the rule holds: for flat sketches and lists of items, judged by the true top 10 of each sketch, where the error
-is 1.0 to 1.7 times that at the best norm with all of rho, in the median (`benchmarks.people`). No m suits trees on
-all data: scaling moves quantiles only as far as busy units differ from others.
+is 1.0 to 1.7 times that at the best norm with all of rho, in the median (`benchmarks.people`). In grouped counts a
+pair of key and item is such an item.
+
+Trees. In place of an item's count stands a rank, which has the noise of about one node of each level; or, over text,
+the count of a prefix, which is one node. So kappa is about the finest level, and phi about how far a rank moves where a
+heavy unit is scaled. No phi suits all data, because scaling moves quantiles only as far as busy units differ from
+others: errors are up to three times those at the best norm.
 
 The choice. The largest lengths are rare, and noise in empty bins above them would add up to units that do not exist. So
 it is found first how long units are shown to be. A bin shows units of its lengths, or longer ones, if a sum from it on
@@ -104,7 +109,8 @@ def units_to_scale(
 
     Args:
       auto: the share of the item that is asked for, and whether weights have signs.
-      cells_per_item: counters that one item touches: the depth of a flat sketch; 1 for listed items.
+      cells_per_item: counters that one item touches: the depth of a flat sketch; 1 for listed items. Of a tree, those
+        of the finest level.
       has_signs: whether an item may count negatively in a cell.
       relation: the relation between neighbouring inputs.
       spending: what the release spends.
@@ -115,7 +121,7 @@ def units_to_scale(
     """
     change = sensitivity(cells_per_item=cells_per_item, has_signs=has_signs, bounds=auto.bound(1), relation=relation)
     counter = spending.parameter(change, share=share)
-    squared = counter * output_cells * (_MEAN_OF_NOISE * Fraction(reading) / auto.item_share) ** 2
+    squared = counter * output_cells * (_MEAN_OF_NOISE * Fraction(reading) / auto.asked_share) ** 2
     return Fraction(math.isqrt(math.floor(squared * 4**_UNITS_BITS)), 1 << _UNITS_BITS)
 
 

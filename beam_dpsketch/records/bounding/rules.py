@@ -29,9 +29,10 @@ def rule_of(sketch_input: SketchInput, priorities: Priorities) -> Rule:
 
 
 def rule_of_norm(sketch_input: SketchInput, terms: ReleaseTerms[AutoNorm], max_norm: Fraction) -> NormRule:
-    """Return the rule of the norm that an `AutoNorm` has chosen."""
-    chosen = terms.with_norm(max_norm)
-    return NormRule(chosen.bounds, dataclasses.replace(sketch_input, lost=chosen.lost), chosen.counters)
+    """Return the rule of the norm that an `AutoNorm` has chosen; its other limits are those of the input."""
+    chosen, bounds = terms.with_norm(max_norm), sketch_input.bounds.bound(max_norm)
+    assert isinstance(bounds, NormBound)
+    return NormRule(bounds, dataclasses.replace(sketch_input, lost=chosen.lost), chosen.counters)
 
 
 def gather_tables(rule: Rule, tables: Iterable[pa.Table], most: int) -> pa.Table:

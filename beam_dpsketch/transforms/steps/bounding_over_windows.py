@@ -92,7 +92,7 @@ def bound_over_windows(
     else:
         grouped = _group_by_period(elements, ShardWindowedRecords(reader, rule, sketch_input, True), periods)
     if (choosing := plan.terms.choosing) is not None:
-        norm = grouped | "ChooseNorm" >> ChooseNorm(sketch_input.spec, choosing, idempotent_noise)
+        norm = grouped | "ChooseNorm" >> ChooseNorm(sketch_input, choosing, idempotent_noise)
         bound: beam.PTransform = beam.ParDo(BoundByNorm(sketch_input, choosing), beam.pvalue.AsSingleton(norm))
     else:
         norm, bound = None, beam.ParDo(BoundShard(rule))

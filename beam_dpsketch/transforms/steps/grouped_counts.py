@@ -24,9 +24,10 @@ from beam_dpsketch.records.reading import Columns, RecordReader, read_counts
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.steps.bounding import ShardRecords, ShardWindowedRecords, choose_rule
-from beam_dpsketch.transforms.steps.bounding_over_windows import bound_over_windows
+from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions, bound_over_windows
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.release_once import run_input
+from beam_dpsketch.transforms.steps.whole_runs import norm_of
 from beam_dpsketch.transforms.windows import check_timestamps, create_always, fires_again_late, in_time_range, is_global
 
 _BUFFERED = 1 << 16
@@ -38,23 +39,26 @@ _ROWS = tuple[bytes, tuple[bytes, int]]
 class CountPairs(beam.PTransform):
     """Turn elements into (pair, exact count) for each pair that counts, in each window.
 
-    A privacy id is bounded as where its output keys are the pairs: no more than that is new here.
+    A privacy id is bounded as where its output keys are the pairs: no more than that is new here. Returns a dict:
+    "counts", and "norm", in sixteenths of a record, if the data choose it; else that is `None`.
     """
 
     def __init__(self, declared: ReleaseSpec, plan: WindowPlan, idempotent_noise: IdempotentNoise | None) -> None:
         super().__init__()
         self._declared, self._plan, self._idempotent_noise = declared, plan, idempotent_noise
 
-    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+    def expand(self, pcoll: beam.PCollection) -> dict[str, beam.PCollection]:
         declared, elements = self._declared, in_time_range(pcoll, self._plan.starts)
         reader = declared.reader
         sketch_input = declared.sketch_input
         if declared.privacy_id is not None:
-            counts = bound_over_windows(elements, reader, sketch_input, self._plan, self._idempotent_noise).values
+            bounded = bound_over_windows(elements, reader, sketch_input, self._plan, self._idempotent_noise)
         else:
             count = CountRecords if is_global(elements) else CountWindowedRecords
-            counts = elements | "Count" >> beam.ParDo(count(reader, sketch_input)).with_output_types(tuple[bytes, int])
-        return counts | "Sum" >> beam.CombinePerKey(WrappingSum()).with_output_types(tuple[bytes, int])
+            counted = beam.ParDo(count(reader, sketch_input)).with_output_types(tuple[bytes, int])
+            bounded = Contributions(elements | "Count" >> counted)
+        counts = bounded.values | "Sum" >> beam.CombinePerKey(WrappingSum()).with_output_types(tuple[bytes, int])
+        return {"counts": counts} if bounded.max_norm is None else {"counts": counts, "norm": bounded.max_norm}
 
 
 class WrappingSum(beam.CombineFn):
@@ -108,14 +112,12 @@ class ReleaseGroups(beam.PTransform):
         noise, per_key, run = self._idempotent_noise, self._declared.is_keyed, {}
         if pcoll.is_bounded:  # a stream would wait for a side input
             run = run_input(pcoll, self._declared, self._plan, self._counting, noise)
-        add_noise = beam.ParDo(NoiseOnce(self._counting, per_key=per_key, idempotent_noise=noise))
-        gather = beam.ParDo(GatherRows(self._counting, per_key=per_key, idempotent_noise=noise), **run)
+        exact = pcoll | "ExactCounts" >> CountPairs(self._declared, self._plan, noise)
+        norm = {"norm": beam.pvalue.AsSingleton(exact["norm"])} if "norm" in exact else {}
+        add_noise = beam.ParDo(NoiseOnce(self._counting, per_key=per_key, idempotent_noise=noise), **norm)
+        gather = beam.ParDo(GatherRows(self._counting, per_key=per_key, idempotent_noise=noise), **run, **norm)
         output_type = tuple[Any, ReleasedSketch] if per_key else ReleasedSketch
-        rows = (
-            pcoll
-            | "ExactCounts" >> CountPairs(self._declared, self._plan, noise)
-            | "NoiseOnce" >> add_noise.with_output_types(_ROWS)
-        )
+        rows = exact["counts"] | "NoiseOnce" >> add_noise.with_output_types(_ROWS)
         return (
             self._with_empty(rows)
             | "RowsFinal" >> beam.GroupByKey()
@@ -133,11 +135,11 @@ class ReleaseGroups(beam.PTransform):
         return (rows, created | "Typed" >> beam.Map(_as_it_is).with_output_types(_ROWS)) | "WithEmpty" >> beam.Flatten()
 
 
-class NoiseOnce(DrawsNoise):
-    """Turn (pair, exact count) into (encoded key, (item, noisy count)), or into nothing below the threshold.
+class _OfCounting(DrawsNoise):
+    """Knows how counts are released.
 
     Args:
-      counting: how counts are released.
+      counting: how, as far as it is known before a norm is chosen.
       per_key: whether pairs have keys.
       idempotent_noise: makes the noise a function of a secret; `None` takes the entropy of the system.
     """
@@ -145,36 +147,48 @@ class NoiseOnce(DrawsNoise):
     def __init__(self, counting: Counting, *, per_key: bool, idempotent_noise: IdempotentNoise | None) -> None:
         super().__init__(idempotent_noise)
         self._counting, self._per_key = counting, per_key
+        self._norm: int | None = None
+        self._under = counting
+
+    def under(self, norm: int | None) -> Counting:
+        """Return how counts are released under a norm, in sixteenths of a record, if the data chose it."""
+        if norm != self._norm:
+            self._norm, self._under = norm, self._counting.with_norm(norm_of(norm))
+        return self._under
+
+
+class NoiseOnce(_OfCounting):
+    """Turn (pair, exact count) into (encoded key, (item, noisy count)), or into nothing below the threshold."""
 
     def start_bundle(self) -> None:
         self._waiting: dict[Any, list[tuple[bytes, int]]] = defaultdict(list)
         self._size = 0
 
     def process(
-        self, element: tuple[bytes, int], pane: Any = beam.DoFn.PaneInfoParam, window: Any = beam.DoFn.WindowParam
+        self,
+        element: tuple[bytes, int],
+        pane: Any = beam.DoFn.PaneInfoParam,
+        window: Any = beam.DoFn.WindowParam,
+        norm: int | None = None,
     ) -> Iterable[Any] | None:
         if fires_again_late(pane):
             return []
         check_timestamps(window)
-        self._waiting[window, pane.index].append(element)
+        self._waiting[window, pane.index, norm].append(element)
         self._size += 1
         return None if self._size < _BUFFERED else list(self.finish_bundle())
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        for (window, pane), counted in self._waiting.items():
+        for (window, pane, norm), counted in self._waiting.items():
             place = Place((), window.start.micros, window.end.micros, pane)
-            for pair, noisy in self.run().count(self._counting, counted, place):
+            for pair, noisy in self.run().count(self.under(norm), counted, place):
                 key, item = split_pair(pair, per_key=self._per_key)
                 yield WindowedValue((key, (item, noisy)), window.max_timestamp(), (window,))
         self.start_bundle()
 
 
-class GatherRows(DrawsNoise):
+class GatherRows(_OfCounting):
     """Turn (encoded key, rows) into a release, or (key, release)."""
-
-    def __init__(self, counting: Counting, *, per_key: bool, idempotent_noise: IdempotentNoise | None) -> None:
-        super().__init__(idempotent_noise)
-        self._counting, self._per_key = counting, per_key
 
     def process(
         self,
@@ -182,6 +196,7 @@ class GatherRows(DrawsNoise):
         pane: Any = beam.DoFn.PaneInfoParam,
         window: Any = beam.DoFn.WindowParam,
         run: bytes | None = None,
+        norm: int | None = None,
     ) -> Iterator[Any]:
         if fires_again_late(pane):
             return
@@ -190,7 +205,7 @@ class GatherRows(DrawsNoise):
             return
         rows = [row for row in element[1] if row != _NO_ITEM]
         place = Place((key,) if self._per_key else (), window.start.micros, window.end.micros, pane.index)
-        released = self.run().gather(self._counting, rows, place, run)
+        released = self.run().gather(self.under(norm), rows, place, run)
         yield (key, released) if self._per_key else released
 
 

@@ -19,7 +19,7 @@ from apache_beam.transforms.window import GlobalWindows
 
 from beam_dpsketch.engine.calibration import DeclaredCalibration
 from beam_dpsketch.engine.norms import calibrate_choice
-from beam_dpsketch.privacy.norm.bounds import AutoNorm
+from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.norm.choice import GRID, bin_count
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.bounded import Bounded
@@ -38,24 +38,25 @@ class ChooseNorm(beam.PTransform):
     within a period. The output is one element in the global window, also of empty input.
 
     Args:
-      spec: the sketch whose counters are scaled.
+      sketch_input: the sketch whose counters are scaled, and what counts of records.
       terms: those of the release, with an `AutoNorm`.
       idempotent_noise: makes the noise a function of a secret; `None` takes the entropy of the system.
     """
 
     def __init__(
-        self, spec: Any, terms: ReleaseTerms[AutoNorm], idempotent_noise: IdempotentNoise | None = None
+        self, sketch_input: SketchInput, terms: ReleaseTerms[AutoNorm], idempotent_noise: IdempotentNoise | None = None
     ) -> None:
         super().__init__()
-        calibrate_choice(spec, terms)  # refuses settings that cannot work
-        self._spec, self._terms, self._idempotent_noise = spec, terms, idempotent_noise
+        calibrate_choice(sketch_input.spec, terms)  # refuses settings that cannot work
+        self._input, self._terms, self._idempotent_noise = sketch_input, terms, idempotent_noise
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        least = self._terms.bounds.bound(1)  # lengths do not depend on the norm
-        draw = DrawNorm(self._spec, self._terms, self._idempotent_noise)
+        spec, least = self._input.spec, self._input.bounds.bound(1)  # lengths do not depend on the norm
+        assert isinstance(least, NormBound)
+        draw = DrawNorm(spec, self._terms, self._idempotent_noise)
         return (
             pcoll
-            | "LengthHistogram" >> LengthHistogram(NormRule(least, SketchInput(self._spec, least)))
+            | "LengthHistogram" >> LengthHistogram(NormRule(least, SketchInput(spec, least)))
             | "DrawNorm" >> beam.ParDo(draw).with_output_types(int)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(int)
         )
@@ -155,17 +156,23 @@ class BoundByNorm(beam.DoFn):
     ) -> Iterator[Bounded]:
         if fires_again_late(pane):
             return
-        max_norm = Fraction(norm, GRID)
+        max_norm = norm_of(norm)
+        assert max_norm is not None
         rule = rule_of_norm(self._sketch_input, self._terms, max_norm)
         yield rule.bound(gather_records(rule, element[1]))._replace(max_norm=max_norm)
+
+
+def norm_of(sixteenths: int | None) -> Fraction | None:
+    """Return the norm that the data chose, as `ChooseNorm` returns it; `None` if they chose none."""
+    return None if sixteenths is None else Fraction(sixteenths, GRID)
 
 
 def stamp(value: Any, norm: int) -> Any:
     """Return an empty `WeightedItems`, or (key, that), with the norm that was chosen for the others."""
     if type(value) is WeightedItems:
-        return value._replace(max_norm=Fraction(norm, GRID))
+        return value._replace(max_norm=norm_of(norm))
     key, empty = value
-    return key, empty._replace(max_norm=Fraction(norm, GRID))
+    return key, empty._replace(max_norm=norm_of(norm))
 
 
 class LostByRun(beam.PTransform):
@@ -220,5 +227,4 @@ class _DrawLost(DrawsNoise):
         self._calibration = calibration
 
     def process(self, element: list[int], norm: int | None = None) -> Iterator[list[int]]:
-        max_norm = None if norm is None else Fraction(norm, GRID)
-        yield self.run().draw_lost(np.array(element, dtype=np.int64), self._calibration, max_norm)
+        yield self.run().draw_lost(np.array(element, dtype=np.int64), self._calibration, norm_of(norm))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import pickle
 from fractions import Fraction
 from typing import Any
@@ -29,11 +30,12 @@ from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.errors import BudgetExceededError
 from beam_dpsketch.privacy.aside.side_counters import SideCounter, SideCounters, share_left, side_counters
 from beam_dpsketch.privacy.contributions import Bounds
-from beam_dpsketch.privacy.mechanism import Spending
+from beam_dpsketch.privacy.mechanism import Randomness, Spending
 from beam_dpsketch.privacy.noise.laws import Noise, scale_of
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.over_time.binned import BinaryTree
 from beam_dpsketch.privacy.terms import RowTerms
+from beam_dpsketch.statement.statement import PrivacyStatement
 from tests.helpers.joint_loss import joint_loss
 from tests.helpers.norms import UNIT
 from tests.helpers.side_sums import NAMES
@@ -330,12 +332,36 @@ def test_a_limit_of_squares_would_not_limit_the_sum() -> None:
 
 
 @pytest.mark.parametrize("relation", [ADD_OR_REMOVE_ONE, REPLACE_ONE])
-def test_laplace_noise_takes_half_of_each_share_and_parts_sum_to_epsilon(relation: NeighboringRelation) -> None:
+def test_laplace_noise_has_usual_shares_of_its_own_and_parts_sum_to_epsilon(relation: NeighboringRelation) -> None:
     epsilon, bounds = Fraction(2), NormBound(6, order=1)
     spending = Spending(epsilon**2 / 2, epsilon)
     counters = side_counters(SideCounters(), bounds, max_cells=3, noise=Noise.LAPLACE)
-    assert [each.share for each in counters] == [Fraction(1, 100)] * 3
-    assert [each.limit for each in counters] == [3, 24, 24]
+    assert [each.share for each in counters] == [Fraction(1, 100), Fraction(1, 200), Fraction(1, 100)]
+    assert [each.limit for each in counters] == [3, 6, 6]
     spent = [each.sensitivity(relation).total / scale_of(each.parameter(spending, relation)) for each in counters]
-    assert sum(spent) == epsilon * Fraction(3, 100)
+    assert sum(spent) == epsilon * Fraction(1, 40)
+    given = SideCounters(units=0.03, records=None, lost=0.1)
+    assert [given.share(name, Noise.LAPLACE) * 100 for name in ("units", "records", "weight", "lost")] == [3, 0, 1, 10]
     assert [each.limit for each in side_counters(SideCounters(), NormBound(6), noise=Noise.GAUSSIAN)] == [None] * 3
+
+
+@given(st.lists(st.integers(0, 200), min_size=1, max_size=9), st.fractions(1, 900, max_denominator=16))
+def test_under_a_norm_of_order_1_all_of_the_scaled_weight_counts(values: list[int], norm: Fraction) -> None:
+    """It cannot exceed the norm, so `total_weight()` has an upper end; under order 2 it may."""
+    sizes = np.array(values, dtype=np.int64) << 16
+    total = Fraction(int(sizes.sum()), 1 << 16)
+    factor = min(Fraction(1), norm / total) if total else Fraction(1)
+    scaled = np.array([math.floor(int(size) * factor) for size in sizes], dtype=np.int64)
+    (weight,) = (each for each in side_counters(SideCounters(), NormBound(norm, order=1)) if each.name == "weight")
+    counted = weight.limited(scaled, np.zeros(len(values), dtype=np.int64), bits=16)
+    assert abs(int(counted.sum()) - int(scaled.sum())) <= len(values)
+    at_least = [
+        PrivacyStatement.of(
+            ReleaseTerms(PrivacySpec(rho=1), NormBound(norm, order=order), unit=PrivacyUnit.PRIVACY_ID),
+            (Fraction(1),),
+            randomness=Randomness.SYSTEM,
+            release_id=bytes(48),
+        ).is_at_least("weight")
+        for order in (1, 2)
+    ]
+    assert at_least == [False, True]

@@ -22,7 +22,15 @@ def test_the_noise_of_the_choice_costs_its_part_of_rho(spend: Fraction, rho: Fra
 
 
 def test_floats_mean_their_decimal_spelling() -> None:
-    assert AutoNorm(0.05, item_share=0.07) == AutoNorm() == AutoNorm(Fraction(1, 20), item_share=Fraction(7, 100))  # type: ignore[arg-type]
+    assert AutoNorm(0.05, item_share=0.07) == AutoNorm(Fraction(1, 20), item_share=Fraction(7, 100))  # type: ignore[arg-type]
+    assert AutoNorm().asked_share == AutoNorm(item_share=Fraction(7, 100)).asked_share
+    assert AutoNorm(optimize_for="typical").asked_share == Fraction(1, 50)
+
+
+def test_an_item_share_stands_over_what_is_optimized_for() -> None:
+    assert AutoNorm(optimize_for="typical", item_share=Fraction(1, 3)).asked_share == Fraction(1, 3)
+    with pytest.raises(ValueError, match="optimize_for must be"):
+        AutoNorm(optimize_for="rare")
 
 
 @pytest.mark.parametrize("spend", [0, -0.1, 0.51, 1, float("nan"), float("inf")])
@@ -54,8 +62,8 @@ def test_the_bound_has_all_that_was_given() -> None:
     auto = AutoNorm(**given_bounds)
     assert auto.bound(Fraction(33, 16)) == NormBound(Fraction(33, 16), **given_bounds)
     assert {type(getattr(auto, name)) for name in ("max_weight", "max_per_item", "resource_limit")} == {int}
-    names = {field.name for field in dataclasses.fields(AutoNorm)} - {"spend", "item_share"}
-    assert names == {field.name for field in dataclasses.fields(NormBound)} - {"max_norm", "max_keys"}
+    names = {field.name for field in dataclasses.fields(AutoNorm)} - {"spend", "item_share", "optimize_for"}
+    assert names == {field.name for field in dataclasses.fields(NormBound)} - {"max_norm"}
 
 
 @pytest.mark.parametrize("arguments", [{}, {"max_weight": 1}])

@@ -39,6 +39,7 @@ LAYOUTS = [layout for layout in norms.LAYOUTS if layout != "fine shares"]  # the
 READER = RecordReader(Selectors(item="item", weight="n", privacy_id="user", key="key"), per_key=True)
 SPEC = SketchSpec(depth=3, width=16)
 AUTO = AutoNorm(max_weight=1 << 31)
+INPUT = SketchInput(SPEC, AUTO)
 TERMS = ReleaseTerms(PrivacySpec(rho=Fraction(1, 10**6), side_counters=None), AUTO, unit=PrivacyUnit.PRIVACY_ID)
 REPLAYED = "--direct_runner_bundle_repeat=12"
 VARIABLE = "DPSKETCH_TEST_SECRET"
@@ -236,7 +237,7 @@ def test_a_pipeline_adds_up_shards_and_periods(runner: str) -> None:
 def choose(bundles: list[Records], windows: int | None = None, noise: IdempotentNoise | None = None) -> Any:
     """The steps up to the norm. The noise of a count is 3, so one of sixty units leaves more than ten norms."""
     terms = dataclasses.replace(TERMS, privacy=PrivacySpec(rho=1, side_counters=None))
-    return lambda pipeline: pipeline | Grouped(bundles, windows) | ChooseNorm(LISTED.spec, terms, noise)
+    return lambda pipeline: pipeline | Grouped(bundles, windows) | ChooseNorm(LISTED, terms, noise)
 
 
 def norms_seen(steps: Callable[[beam.Pipeline], beam.PCollection], runner: str = FN_API) -> set[int]:
@@ -345,7 +346,7 @@ def test_a_window_that_fires_again_is_refused(pane: PaneInfo) -> None:
 
 def test_settings_that_cannot_work_are_refused_before_they_run() -> None:
     with pytest.raises(ValueError, match="rho must be at most"):
-        ChooseNorm(SPEC, dataclasses.replace(TERMS, privacy=PrivacySpec(rho=9999, side_counters=None)))
+        ChooseNorm(INPUT, dataclasses.replace(TERMS, privacy=PrivacySpec(rho=9999, side_counters=None)))
 
 
 MARK = 86_753_090_123
@@ -359,6 +360,6 @@ def test_no_count_and_no_secret_is_shown(caplog: pytest.LogCaptureFixture) -> No
     with pytest.raises(ValueError, match="histogram must be int64") as raised:
         list(step.process([MARK]))
     shown = [str(raised.value), caplog.text, repr(vars(step))]
-    for each in (step, ChooseNorm(SPEC, TERMS, noise_named()), AddUpCounts(3)):
+    for each in (step, ChooseNorm(INPUT, TERMS, noise_named()), AddUpCounts(3)):
         shown.append(str(DisplayData.create_from(each).items))
     assert not any(mark in text for text in shown for mark in (str(MARK), SECRET))

@@ -1,0 +1,93 @@
+"""A release of grouped counts before it is made, and what to expect of it, in words."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+from beam_dpsketch.engine.counting import Counting
+from beam_dpsketch.planning.advice import ErrorAt, errors_at, of_bound, round_bounds
+from beam_dpsketch.planning.plan_text import (
+    bounds_line,
+    listed,
+    noise_in_words,
+    order_line,
+    paid_in_words,
+    privacy_line,
+    terms_fields,
+    under_norm,
+    windows_in_words,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class CountsPlan:
+    """A release of grouped counts before it is made; `print` it.
+
+    Attributes:
+      counting: how counts are released; of a norm of 1, if the data choose it.
+      crossover: as in `Advice`.
+      by_bound: the smallest counts that are released with probability 0.99, by `max_norm` or `max_per_key`; empty where
+        one record is protected.
+    """
+
+    counting: Counting
+    crossover: float | None = None
+    by_bound: tuple[ErrorAt, ...] = ()
+
+    @classmethod
+    def of(cls, counting: Counting, crossover: float | None) -> CountsPlan:
+        """Return the plan, with what other bounds would release."""
+        terms = counting.declared
+
+        def likely(size: int | Fraction) -> float:
+            return Counting.of(counting.spec, of_bound(terms, size)).note.likely_count
+
+        sizes = () if terms.unit.is_one_record else round_bounds(terms.bounds.size)
+        return cls(counting, crossover, errors_at(sizes, likely))
+
+    @property
+    def sigma(self) -> float:
+        return math.sqrt(self.counting.sigma_squared)
+
+    @property
+    def half_width(self) -> float:
+        counting = self.counting
+        return counting.terms.noise.margin(counting.sigma_squared, 0.95, counting.note.scale_bits)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "kind": "groups",
+            "sigma": [self.sigma],
+            **terms_fields(self.counting.terms),
+            "warnings": self.counting.terms.foolish(),
+            "half_width": self.half_width,
+            "items": self.counting.note.as_dict(),
+            "crossover": self.crossover,
+            "by_bound": [{"bound": float(each.setting), "likely": each.error} for each in self.by_bound],
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        terms, domain = self.counting.terms, self.counting.spec.domain
+        yield f"groups: a count for each item of {domain}; nothing collides, and its size grows with data."
+        declared, noise = self.counting.declared, noise_in_words(terms, (self.counting.sigma_squared,))
+        under = under_norm(declared)
+        yield f"Noise: {noise} on each count{under}; {paid_in_words(declared)} for it."
+        yield privacy_line(terms)
+        yield from (f"Warning: {words}." for words in terms.foolish())
+        yield bounds_line(declared)
+        yield f"Items{under}: {self.counting.note}."
+        if terms.window_count > 1:
+            yield f"Windows: {terms.privacy.currency} and delta cover {windows_in_words(terms)}."
+        if self.by_bound:
+            bound = "norm" if terms.bounds.has_norm else "records kept of each"
+            yield f"Released with probability 99 %, by {bound}: from {listed(self.by_bound)}."
+        if self.crossover is not None:
+            yield order_line(terms, self.crossover)
+        yield f"Estimates{under}: 95 % intervals of about +- {self.half_width:,.3g} from the noise alone."

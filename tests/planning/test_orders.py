@@ -1,0 +1,127 @@
+"""Which order of a norm suits: the plan's number is the ratio of two releases' intervals, and misuse is said."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from beam_dpsketch import (
+    REPLACE_ONE,
+    AutoNorm,
+    Groups,
+    IntegerDomain,
+    KeySelection,
+    ListedItems,
+    NormBound,
+    PrivacyBudget,
+    PrivacyId,
+    PrivacySpec,
+    RecordBounds,
+    SketchSpec,
+    TextDomain,
+)
+from beam_dpsketch.errors import PrivacyWarning
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
+
+LISTED, SKETCH = ListedItems(range(9)), SketchSpec(width=64)
+GIVEN: dict[str, Any] = {"epsilon": 2, "delta": 1e-6}
+
+
+def counted(bounds: Any, spec: Any = LISTED, **given: Any) -> PrivateFrequencies:
+    return PrivateFrequencies(spec, PrivacySpec(**(given or GIVEN)), unit=PrivacyId("user", bounds), item="item")
+
+
+def line(transform: Any, beginning: str = "Order: ") -> str | None:
+    return next((each for each in transform.explain().splitlines() if each.startswith(beginning)), None)
+
+
+@pytest.mark.parametrize("spec", [LISTED, SKETCH], ids=lambda each: each.kind)
+@pytest.mark.parametrize("relation", [None, REPLACE_ONE])
+def test_the_number_is_the_ratio_of_what_two_plans_say(spec: Any, relation: Any) -> None:
+    given = {**GIVEN, **({} if relation is None else {"relation": relation})}
+    plans = [counted(NormBound(1000, order=order), spec, **given)._declared.plan() for order in (1, 2)]
+    of_laplace, of_gaussian = (each.half_width for each in plans)
+    for each in plans:
+        assert each.advice.crossover == pytest.approx(of_gaussian / of_laplace, rel=0.01)
+
+
+def test_each_order_names_the_other() -> None:
+    assert "a norm of order 1 gives narrower intervals where" in str(line(counted(NormBound(9))))
+    assert "weight below 2.9 times" in str(line(counted(NormBound(9))))
+    assert "a norm of order 2 gives narrower intervals where" in str(line(counted(NormBound(9, order=1))))
+    grouped = PrivateTopK(
+        TextDomain(8),
+        PrivacySpec(**GIVEN),
+        k=9,
+        unit=PrivacyId("user", NormBound(9, max_keys=9)),
+        item="item",
+        method=Groups(1e-7),
+    )
+    assert "a norm of order 1 gives narrower intervals where" in str(line(grouped))
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda: counted(RecordBounds(9)),
+        lambda: counted(NormBound(9), rho=1),
+        lambda: counted(NormBound(9), SketchSpec(kind="count_min", width=64)),  # Laplace noise is never closer there
+        lambda: counted(NormBound(9, order=1), epsilon=1),
+        lambda: PrivateQuantiles(
+            IntegerDomain(0, 9), PrivacySpec(**GIVEN), unit=PrivacyId("user", NormBound(9)), item="item"
+        ),
+        lambda: PrivateFrequencies(
+            SKETCH,
+            PrivacySpec(**GIVEN),
+            unit=PrivacyId("user", NormBound(9, max_keys=2)),
+            item="item",
+            keys=KeySelection(1e-7, "key"),
+        ),
+    ],
+)
+def test_where_there_is_no_choice_nothing_is_said(transform: Any) -> None:
+    assert line(transform()) is None
+
+
+@pytest.mark.parametrize("privacy", [{"rho": Fraction(1, 10)}, {**GIVEN, "noise": "gaussian"}])
+def test_an_order_that_only_takes_is_said_before_it_runs(privacy: dict[str, Any]) -> None:
+    with pytest.warns(PrivacyWarning, match="a norm of order 1 takes more than one of order 2"):
+        found = counted(NormBound(9, order=1), **privacy)
+    assert line(found, "Warning: a norm of order 1 takes more") is not None
+
+
+def test_a_plan_of_groups_says_from_which_count_on_by_bound() -> None:
+    def grouped(bounds: Any) -> PrivateTopK:
+        unit = PrivacyId("user", bounds)
+        return PrivateTopK(TextDomain(8), PrivacySpec(**GIVEN), k=9, unit=unit, item="item", method=Groups(1e-7))
+
+    for kind, make in (("norm", lambda b: NormBound(b, max_keys=9)), ("records kept of each", RecordBounds)):
+        plan = grouped(make(10))._declared.plan()
+        by_bound = dict(plan.by_bound)
+        assert set(by_bound) == {2, 5, 10, 20, 50}
+        for bound in (5, 10, 50):
+            assert by_bound[bound] == grouped(make(bound))._declared.plan().counting.note.likely_count
+        assert f"by {kind}: from " in str(plan)
+    assert "by norm: from " in grouped(AutoNorm(max_keys=9)).explain()
+
+
+@pytest.mark.parametrize("lost", ["1e-6", "1e-7"])
+def test_laplace_noise_leaves_all_of_delta_to_groups(lost: str) -> None:
+    """A pure epsilon needs no delta of its own; a Gaussian does."""
+    budget = PrivacyBudget(**GIVEN, noise="laplace", keys_delta=Fraction(lost)).spend(share=1)
+    for privacy in (PrivacySpec(**GIVEN, noise="laplace"), budget):
+        found = PrivateTopK(
+            TextDomain(8),
+            privacy,
+            k=9,
+            unit=PrivacyId("user", RecordBounds(1)),
+            item="item",
+            method=Groups(Fraction(lost)),
+        )
+        assert f"Privacy: epsilon = 2 at delta = {float(lost):g}, " in found.explain()
+    with pytest.raises(ValueError, match="delta must be above 1e-06"):
+        PrivacyBudget(**GIVEN, keys_delta=Fraction(1, 10**6))
+    with pytest.raises(ValueError, match="delta must be above 2e-06"):
+        PrivacyBudget(**GIVEN, noise="laplace", keys_delta=Fraction(2, 10**6))
