@@ -21,6 +21,7 @@ from beam_dpsketch.domains import (
     FloatDomain,
     IntegerDomain,
     IPv4Domain,
+    LogDomain,
     TextDomain,
     TimestampDomain,
 )
@@ -75,7 +76,7 @@ __all__ = [
     "Disclosure", "DistanceError", "Domain", "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError",
     "Frequencies", "Frequency", "GroupedCounts", "Groups", "Horizon", "IPv4Domain", "IncompatibleSketchError",
     "IntegerDomain", "Interval", "Intervals", "ItemFrequencies", "KeySelection", "Level", "ListedHistogram",
-    "ListedItems", "Lost", "NeighboringRelation", "NormBound", "Note", "Plan", "PrefixSpec", "PrefixTree",
+    "ListedItems", "LogDomain", "Lost", "NeighboringRelation", "NormBound", "Note", "Plan", "PrefixSpec", "PrefixTree",
     "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PrivacyWarning", "PublicKeys",
     "Quantiles", "REPLACE_ONE", "Record", "RecordBounds", "ReleaseSpec", "ReleaseTerms", "ReleasedCountMin",
     "ReleasedCountSketch", "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFrequencies", "ReleasedListedItems",

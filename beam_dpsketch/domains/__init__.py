@@ -6,11 +6,29 @@ of a domain is in its class.
 
 from beam_dpsketch.domains.base import Domain, Universe
 from beam_dpsketch.domains.ipv4 import IPv4Domain
+from beam_dpsketch.domains.logarithmic import LogDomain
 from beam_dpsketch.domains.numbers import FloatDomain, IntegerDomain
 from beam_dpsketch.domains.text import BytesDomain, TextDomain
 from beam_dpsketch.domains.timestamps import TimestampDomain
 
-__all__ = ["BytesDomain", "Domain", "FloatDomain", "IPv4Domain", "IntegerDomain", "TextDomain", "TimestampDomain"]
+__all__ = [
+    "BytesDomain",
+    "Domain",
+    "FloatDomain",
+    "IPv4Domain",
+    "IntegerDomain",
+    "LogDomain",
+    "TextDomain",
+    "TimestampDomain",
+]
 
-DOMAINS: tuple[type[Universe], ...] = (IntegerDomain, FloatDomain, IPv4Domain, TimestampDomain, TextDomain, BytesDomain)
+DOMAINS: tuple[type[Universe], ...] = (
+    IntegerDomain,
+    FloatDomain,
+    LogDomain,
+    IPv4Domain,
+    TimestampDomain,
+    TextDomain,
+    BytesDomain,
+)
 """All types of domains, in the order in which settings name them."""

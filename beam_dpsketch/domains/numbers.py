@@ -1,4 +1,4 @@
-"""Numbers: integers between two bounds, and real numbers on a declared grid."""
+"""Numbers: integers between two bounds, real numbers on a declared grid, and what all grids of real numbers read."""
 
 from __future__ import annotations
 
@@ -86,8 +86,54 @@ class IntegerDomain(Domain):
         return [self.low + position for position in indices.tolist()]
 
 
+class RealDomain(Domain):
+    """Real numbers from low to high; those outside are clamped, infinities too, and NaN is not usable."""
+
+    low: float
+    high: float
+    takes = parsed = "numbers"
+    doubt = DOUBT
+    plain_type = float
+    column_type = pa.float64()
+    value_types: ClassVar[tuple[type, ...]] = (int, float, np.integer, np.floating, decimal.Decimal)
+
+    def place(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the positions, uint64, of numbers from low to high, float64."""
+        raise NotImplementedError
+
+    def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        present: np.ndarray | bool = True
+        if isinstance(values, pa.Array):
+            values = plain_column(values)
+            if pa.types.is_decimal(values.type):
+                return index_distinct(values, self.index)
+            numbers, present = read_numbers(values)
+        elif isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
+            numbers = values
+        else:
+            numbers = np.array(list(map(_to_float, values)), dtype=float)
+        numbers = numbers.astype(np.float64)
+        usable = ~np.isnan(numbers) & present
+        return np.where(
+            usable, self.place(np.clip(np.where(usable, numbers, self.low), self.low, self.high)), 0
+        ), usable
+
+    def reads_column(self, kind: pa.DataType) -> bool:
+        kind = unwrap_type(kind)
+        return is_number_type(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
+
+    def is_inside(self, value: Any) -> bool:
+        return bool(self.low <= value <= self.high)
+
+    def parse(self, text: str) -> float:
+        number = float(text)
+        if math.isnan(number):
+            raise ValueError("not a number")
+        return number
+
+
 @dataclasses.dataclass(frozen=True)
-class FloatDomain(Domain):
+class FloatDomain(RealDomain):
     """A grid low, low + resolution, ... up to high, of at most 2**53 points; each number is moved to the nearest one.
 
     Infinities are clamped like other numbers outside; NaN is not usable.
@@ -107,11 +153,6 @@ class FloatDomain(Domain):
         "high": Setting("number", "the largest value"),
         "resolution": Setting("number", "the distance of two values, as 0.01"),
     }
-    takes = parsed = "numbers"
-    doubt = DOUBT
-    plain_type = float
-    column_type = pa.float64()
-    value_types: ClassVar[tuple[type, ...]] = (int, float, np.integer, np.floating, decimal.Decimal)
 
     def __post_init__(self) -> None:
         _validate.positive_finite(resolution=self.resolution)
@@ -128,34 +169,8 @@ class FloatDomain(Domain):
     def size(self) -> int:
         return round((self.high - self.low) / self.resolution) + 1
 
-    def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        present: np.ndarray | bool = True
-        if isinstance(values, pa.Array):
-            values = plain_column(values)
-            if pa.types.is_decimal(values.type):
-                return index_distinct(values, self.index)
-            numbers, present = read_numbers(values)
-        elif isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
-            numbers = values
-        else:
-            numbers = np.array(list(map(_to_float, values)), dtype=float)
-        numbers = numbers.astype(np.float64)
-        usable = ~np.isnan(numbers) & present
-        clamped = np.clip(np.where(usable, numbers, self.low), self.low, self.high)
-        return np.rint((clamped - self.low) / self.resolution).astype(np.uint64), usable
-
-    def reads_column(self, kind: pa.DataType) -> bool:
-        kind = unwrap_type(kind)
-        return is_number_type(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
-
-    def is_inside(self, value: Any) -> bool:
-        return bool(self.low <= value <= self.high)
-
-    def parse(self, text: str) -> float:
-        number = float(text)
-        if math.isnan(number):
-            raise ValueError("not a number")
-        return number
+    def place(self, numbers: np.ndarray) -> np.ndarray:
+        return np.rint((numbers - self.low) / self.resolution).astype(np.uint64)
 
     def describe(self) -> str:
         return f"numbers {self.low:g} to {self.high:g} in steps of {self.resolution:g}"

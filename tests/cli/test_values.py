@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from beam_dpsketch import Domain, FloatDomain, IntegerDomain, IPv4Domain, TimestampDomain
+from beam_dpsketch import Domain, FloatDomain, IntegerDomain, IPv4Domain, LogDomain, TimestampDomain
 from beam_dpsketch import config as settings
 from beam_dpsketch.cli.asking.over_time import read_horizon
 from beam_dpsketch.cli.asking.values import read_open_share, read_share, read_values, read_whole
@@ -26,12 +26,14 @@ NOT_LENGTHS = ["1y", "-1h", "0", "h", "inf", "1e-9", ""]
 DOMAINS: dict[Domain, list[str]] = {
     IntegerDomain(0, 10**6): ["7", "+7", "-7", "12.0", "1e6", " 5 "],
     FloatDomain(0, 9, 0.5): ["7", "-.5", "1e-3", "inf", "-inf"],
+    LogDomain(1, 9): ["7", "-.5", "1e-3", "inf", "-inf"],
     IPv4Domain(): ["10.0.0.1", "3232235777"],
     TimestampDomain(NEW_YEAR, NEW_YEAR + DAY, DAY): TIMES,
 }
 WRONG: dict[type, list[str]] = {
     IntegerDomain: ["a", "1_0", "1.5", "0x1", "inf", ""],
     FloatDomain: ["a", "1_0", "nan", "1,5", ""],
+    LogDomain: ["a", "1_0", "nan", ""],
     IPv4Domain: ["10.0.0", "-1", "4294967296", "a"],
     TimestampDomain: ["today", "20240101", "nan"],
 }

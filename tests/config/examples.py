@@ -63,6 +63,8 @@ BLOCKS: list[tuple[Callable[[Any], Any], Any]] = [
     (config.read_domain, {"type": "integer", "low": 0, "high": 9}),
     (config.read_domain, {"type": "float", "low": 0, "high": 1, "resolution": 0.1}),
     (config.read_domain, {"type": "float", "low": -1, "high": 2, "resolution": 0.5}),
+    (config.read_domain, {"type": "log", "low": 1, "high": 1e6}),
+    (config.read_domain, {"type": "log", "low": 0.5, "high": 9, "relative": 0.1}),
     (config.read_domain, {"type": "timestamp", "start": "2024-01-01", "end": "2025-01-01"}),
     (config.read_domain, {"type": "timestamp", "start": 0, "end": 86400, "resolution": "1h"}),
     (config.read_domain, {"type": "text", "max_bytes": 16}),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from beam_dpsketch import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
+from beam_dpsketch import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, LogDomain, TextDomain, TimestampDomain
 from beam_dpsketch.answers.questions import Ask
 from beam_dpsketch.config import ConfigError, read_ask
 from tests.config.mutating import mutate, places
@@ -17,6 +17,7 @@ NEW_YEAR = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
 DOMAINS: dict[str, Any] = {
     "integer": IntegerDomain(0, 100),
     "float": FloatDomain(0, 1, 0.1),
+    "log": LogDomain(1, 1000),
     "ipv4": IPv4Domain(),
     "timestamp": TimestampDomain(NEW_YEAR, NEW_YEAR + datetime.timedelta(days=9)),
     "text": TextDomain(8),
@@ -30,6 +31,7 @@ READ: list[tuple[str, Any, Ask]] = [
     ("integer", "{histogram: [0, 5, 9]}", Ask("histogram", (0, 5, 9))),
     ("integer", {"cdf": 20}, Ask("cdf", 20)),
     ("float", {"cdf": [0, 0.5]}, Ask("cdf", (0.0, 0.5))),
+    ("log", {"ranks": [1, "2.5"]}, Ask("ranks", (1.0, 2.5))),
     ("ipv4", {"items": ["10.0.0.1"]}, Ask("items", ("10.0.0.1",))),
     ("timestamp", {"ranks": ["2024-01-01"]}, Ask("ranks", (NEW_YEAR,))),
     ("text", {"top_k": 3}, Ask("top_k", 3)),

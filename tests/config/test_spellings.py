@@ -26,6 +26,7 @@ from beam_dpsketch import (
     IntegerDomain,
     KeySelection,
     ListedItems,
+    LogDomain,
     NeighboringRelation,
     NormBound,
     PrivacyId,
@@ -233,6 +234,7 @@ def test_numbers_of_domains(low: int, more: int, first: float, last: float) -> N
     for kind, domain in (
         ("integer", IntegerDomain(low, low + more)),
         ("float", FloatDomain(first, last, 0.25)),
+        ("log", LogDomain(last, last + 1 - first, 0.25)),
         ("text", TextDomain(1 + more % 254)),
     ):
         check(config.read_domain, {"type": kind, **fields(domain)}, domain)

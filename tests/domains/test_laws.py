@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import Domain, FloatDomain, IntegerDomain, IPv4Domain, TimestampDomain
+from beam_dpsketch import Domain, FloatDomain, IntegerDomain, IPv4Domain, LogDomain, TimestampDomain
 
 START, END = datetime.datetime(1969, 12, 31), datetime.datetime(1970, 1, 3, 5)
 
@@ -23,6 +23,8 @@ DOMAINS: dict[str, tuple[Domain, st.SearchStrategy[Any]]] = {
     "addresses": (IPv4Domain(), st.integers(-5, 1 << 33)),
     "floats": (FloatDomain(-1.5, 2.5, resolution=0.125), st.floats(allow_nan=False)),
     "floats off the grid": (FloatDomain(0.1, 7.0, resolution=0.3), st.floats(-1, 9)),
+    "ratios": (LogDomain(0.5, 1e9, 0.05), st.floats(allow_nan=False)),
+    "ratios of two": (LogDomain(3.3, 7, 1), st.floats(2, 9)),
     "times": (TimestampDomain(START, END), st.datetimes()),
     "times in days": (TimestampDomain(START, END, datetime.timedelta(days=1)), st.datetimes()),
 }

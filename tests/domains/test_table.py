@@ -23,6 +23,7 @@ def test_names_and_numbers_stay_forever() -> None:
         3: "timestamp",
         4: "text",
         5: "bytes",
+        6: "log",
     }
 
 
