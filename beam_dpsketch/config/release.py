@@ -102,6 +102,8 @@ def places_of_arguments(of: Unit, path: str = "") -> dict[str, str]:
         "bounds": inner,
         "keys": join(path, "keys"),
         "keys.share": join(path, "keys.select.share"),
+        "keys.method": join(path, "keys.select.method"),
+        "epsilon": join(join(path, "privacy"), "epsilon"),
         "rho": join(join(path, "privacy"), "rho"),
         "delta": join(join(path, "privacy"), "delta"),
     }

@@ -136,7 +136,7 @@ def _with_method(terms: DeclaredTerms, rule: SelectionRule) -> DeclaredTerms:
     privacy, noise = terms.privacy, Noise.LAPLACE if rule.method == "geometric" else Noise.GAUSSIAN
     if noise is Noise.LAPLACE and (privacy.pure is None or rule.max_keys > 1):
         raise ArgumentError(
-            "method",
+            "keys.method",
             'must not be "geometric" where a unit votes for several keys, or no epsilon is given: it spends an epsilon '
             "on one key",
             "E128",
@@ -199,7 +199,7 @@ def _calibrated(
         if rule.method == "table":
             table = keep_table(rule.classes, rule.grid, rho / window_count, rule.delta / window_count)
         elif epsilon is None:
-            raise ArgumentError("method", 'must not be "geometric" but in SelectKeys, with an epsilon', "E128")
+            raise ArgumentError("keys.method", 'must not be "geometric" but in SelectKeys, with an epsilon', "E128")
         else:
             table = geometric_table(rule.grid, epsilon / window_count, rule.delta / window_count)
         threshold, half, most = (table.least(each) + shift for each in (Fraction(1), Fraction(1, 2), _MOST))

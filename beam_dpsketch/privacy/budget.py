@@ -157,7 +157,7 @@ class PrivacySpec:
         left = left_of_delta(self.shown_delta, delta)
         if not is_gaussian and self.is_of_epsilon and self.given_epsilon is None:
             raise ArgumentError(
-                "method",
+                "keys.method",
                 'must be "gaussian" where a part of an epsilon pays, because its rho is that of Gaussian noise; share '
                 "out rho, or give this release an epsilon of its own",
                 "E119",

@@ -37,6 +37,7 @@ from beam_dpsketch.records.release_spec import ReleaseSpec
 
 PLANTED = "planted-4711"
 PERSON = {"privacy_id": "person", "records": {"max_per_key": 1}}
+TWO: dict[str, Any] = {"unit": {"privacy_id": "person", "records": {"max_per_key": 2}}}
 SETTINGS: dict[str, Any] = {"kind": "frequencies", "item": "city", "privacy": {"rho": 1}, "unit": PERSON}
 TABLE = pa.table({"person": list(range(200)), "city": ["Oslo"] * 150 + [PLANTED] * 50})
 
@@ -134,6 +135,11 @@ def test_a_lazy_frame_is_refused_with_the_call_that_collects_it() -> None:
             "unit.period: a table is released as a whole",
         ),
         ({"kind": "frequency"}, "kind: expected one of frequencies"),
+        ({"privacy": {"epsilon": 1000}, **TWO}, "privacy.epsilon: must be at most"),
+        (
+            {"keys": {"select": {"delta": "1e-8", "method": "geometric"}, "field": "city"}, **TWO},
+            'keys.select.method: must not be "geometric" but in SelectKeys',
+        ),
     ],
 )
 def test_settings_that_cannot_work_are_refused_with_their_path(changes: dict[str, Any], message: str) -> None:
