@@ -37,6 +37,7 @@ from beam_dpsketch.errors import (
     PrivacyWarning,
     WindowingError,
 )
+from beam_dpsketch.frames.rehearsal import Rehearsal, rehearse
 from beam_dpsketch.frames.releasing import release_frame
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts, Groups
 from beam_dpsketch.kinds.sketched import ItemFrequencies, Quantiles, TopKSearch
@@ -76,12 +77,13 @@ __all__ = [
     "Disclosure", "DistanceError", "Domain", "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError",
     "Frequencies", "Frequency", "GroupedCounts", "Groups", "Horizon", "IPv4Domain", "IncompatibleSketchError",
     "IntegerDomain", "Interval", "Intervals", "ItemFrequencies", "KeySelection", "Level", "ListedHistogram",
-    "ListedItems", "LogDomain", "Lost", "NeighboringRelation", "NormBound", "Note", "Plan", "PrefixSpec", "PrefixTree",
-    "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PrivacyWarning", "PublicKeys",
-    "Quantiles", "REPLACE_ONE", "Record", "RecordBounds", "ReleaseSpec", "ReleaseTerms", "ReleasedCountMin",
-    "ReleasedCountSketch", "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFrequencies", "ReleasedListedItems",
-    "ReleasedPrefixTree", "ReleasedSketch", "SideCounters", "SketchSpec", "SketchTimeline", "TextDomain", "TimeRange",
-    "TimelineRow", "TimestampDomain", "TopKSearch", "TreeSpec", "WindowingError", "__version__", "distance_error",
-    "plan", "read_releases", "release", "release_frame", "spec_for_distance",
+    "ListedItems", "LogDomain", "Lost", "NeighboringRelation", "NormBound", "Note", "Plan", "PrefixSpec",
+    "PrefixTree", "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PrivacyWarning",
+    "PublicKeys", "Quantiles", "REPLACE_ONE", "Record", "RecordBounds", "Rehearsal", "ReleaseSpec", "ReleaseTerms",
+    "ReleasedCountMin", "ReleasedCountSketch", "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFrequencies",
+    "ReleasedListedItems", "ReleasedPrefixTree", "ReleasedSketch", "SideCounters", "SketchSpec", "SketchTimeline",
+    "TextDomain", "TimeRange", "TimelineRow", "TimestampDomain", "TopKSearch", "TreeSpec", "WindowingError",
+    "__version__", "distance_error", "plan", "read_releases", "rehearse", "release", "release_frame",
+    "spec_for_distance",
 ]
 # fmt: on

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from beam_dpsketch import __version__
 from beam_dpsketch.cli import expansion_service, export, inspecting, releasing, spent
 from beam_dpsketch.cli.asking import plotting, query
-from beam_dpsketch.cli.settings import checking, planning
+from beam_dpsketch.cli.settings import checking, planning, rehearsing
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, WRONG_USAGE, AnswerError, UsageError, note, write
 from beam_dpsketch.errors import FormatError
 
@@ -28,6 +28,7 @@ _COMMANDS: dict[str, tuple[Any, str]] = {
     "spent": (spent, "add up what all releases in some files cost together"),
     "plan": (planning, "say what a release will be like, before any data is read"),
     "check": (checking, "say whether settings of a release can be used, and what they mean"),
+    "rehearse": (rehearsing, "show exact, bounded and private answers of a sample that is public or made up"),
     "run": (releasing, "release Parquet or CSV files; every run is another release, which spends"),
     "expansion-service": (expansion_service, "offer the transforms to pipelines in Java and Go"),
 }

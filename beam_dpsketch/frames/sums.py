@@ -68,7 +68,7 @@ class ExactSums:
         Also what the run lost, if one histogram tells it.
         """
         declared, sketch_input = self._declared, self._sketch_input
-        contributions, max_norm, lost = self._contributions()
+        contributions, max_norm, lost = self.contributions()
         sums: dict[Any, SketchAccumulator] = defaultdict(lambda: SketchAccumulator(sketch_input))
         for key in declared.public_keys or () if declared.is_keyed else (None,):
             sums[key].add_contributions(sketch_input.empty()._replace(max_norm=max_norm))
@@ -80,12 +80,12 @@ class ExactSums:
     def by_pair(self) -> tuple[dict[bytes, int], Fraction | None]:
         """Return the total weight of each pair of key and item, for grouped counts, and the norm that data chose."""
         counts: dict[bytes, int] = defaultdict(int)
-        contributions, max_norm, _ = self._contributions()
+        contributions, max_norm, _ = self.contributions()
         for pair, count in contributions:
             counts[pair] = wrap_around(counts[pair] + count)
         return counts, max_norm
 
-    def _contributions(self) -> tuple[Iterator[Any], Fraction | None, np.ndarray | None]:
+    def contributions(self) -> tuple[Iterator[Any], Fraction | None, np.ndarray | None]:
         """Return what adds up, as `Bounded.contributions` does, the norm that the data chose, and what the run lost."""
         if self._declared.privacy_id is None:
             return self._read(lambda columns: read_units(self._reader, columns, self._sketch_input)), None, None
