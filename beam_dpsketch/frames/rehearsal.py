@@ -103,13 +103,7 @@ class Rehearsal:
         yield PUBLIC_ALONE
 
 
-def rehearse(
-    sample: Any,
-    settings: ReleaseSpec | Mapping[str, Any] | str,
-    *,
-    k: int = 10,
-    quantiles: Iterable[float] = USUAL_SHARES,
-) -> Rehearsal:
+def rehearse(sample: Any, settings: Any, *, k: int = 10, quantiles: Iterable[float] = USUAL_SHARES) -> Rehearsal:
     """Return exact, bounded and private answers of a sample under the settings of a release; spends nothing.
 
     The sample must be public or made up, as large as the data, and like them: noise does not depend on them, and what

@@ -25,6 +25,7 @@ NOT_SETTINGS = {
     "Plan",
     "PrivacyStatement",
     "Quantiles",
+    "Rehearsal",
     "ReleaseSpec",
     "ReleaseTerms",
     "TimelineRow",
