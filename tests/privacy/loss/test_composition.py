@@ -87,19 +87,40 @@ def test_a_removal_costs_half_a_replacement_at_most(has_signs: bool) -> None:
     assert change_factor(REPLACE_ONE, has_signs=has_signs) == (4 if has_signs else 2)
 
 
-PARTS = st.one_of(
-    st.tuples(st.fractions(0, 9), st.fractions(0, 1), st.booleans()).map(lambda parts: Loss(*parts)),
-    st.tuples(st.fractions(0, 9), st.fractions(0, 1)).map(lambda parts: Loss.of_pure(*parts)),
-)
-LOSSES = st.lists(PARTS, max_size=3).map(lambda parts: functools.reduce(Loss.plus, parts, Loss()))
+def losses(fractions: st.SearchStrategy[Fraction]) -> st.SearchStrategy[Loss]:
+    """Return sums of up to three parts, of these fractions from 0 to 1."""
+    parts = st.one_of(
+        st.tuples(fractions.map(lambda rho: 9 * rho), fractions, st.booleans()).map(lambda each: Loss(*each)),
+        st.tuples(fractions.map(lambda epsilon: 9 * epsilon), fractions).map(lambda each: Loss.of_pure(*each)),
+    )
+    return st.lists(parts, max_size=3).map(lambda found: functools.reduce(Loss.plus, found, Loss()))
 
 
-@given(LOSSES, LOSSES, LOSSES)
+SHORT = losses(st.fractions(0, 1, max_denominator=1000))
+LONG = losses(st.tuples(st.integers(0, 1 << 199), st.integers(1 << 199, 1 << 200)).map(lambda pair: Fraction(*pair)))
+
+
+@given(SHORT, SHORT, SHORT)
 def test_the_order_does_not_matter(first: Loss, second: Loss, third: Loss) -> None:
     for compose in (Loss.plus, Loss.larger):
         assert compose(first, second) == compose(second, first)
         assert compose(compose(first, second), third) == compose(first, compose(second, third))
         assert compose(first, Loss()) == first
+
+
+@given(LONG, LONG, LONG)
+def test_long_fractions_are_rounded_up_by_little_in_any_order(first: Loss, second: Loss, third: Loss) -> None:
+    """Rounding to multiples of 2^-256 depends on the order; only sums are rounded."""
+    assert first.larger(second).larger(third) == first.larger(second.larger(third))
+    for compose in (Loss.plus, Loss.larger):
+        assert compose(first, second) == compose(second, first)
+        assert compose(first, Loss()) == first
+    for total in (first.plus(second).plus(third), first.plus(second.plus(third))):
+        for name in ("rho", "pure", "pure_rho"):
+            exact = sum(getattr(loss, name) for loss in (first, second, third))
+            assert exact <= getattr(total, name) <= exact + Fraction(4, 1 << 256)
+        kept = (1 - first.delta) * (1 - second.delta) * (1 - third.delta)
+        assert 1 - kept <= total.delta <= 1 - kept + Fraction(2, 1 << 256)
 
 
 @given(st.fractions(0, 1), st.fractions(0, 1), st.integers(1, 1 << 600))
