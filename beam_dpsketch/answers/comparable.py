@@ -127,15 +127,15 @@ class Comparable(ABC):
 
     def _noise_variance(self, level: int = -1) -> float:
         """Return the variance of what noise and rounding added to each counter of a level, in squared records."""
-        privacy = self.privacy
-        parameter = privacy.sigma_squared_per_level[level]
-        return privacy.noise.variance(parameter, privacy.weight_bits) + self._rounding**2 / 3 / len(privacy.release_ids)
+        return self._drawn_variance(level) + self._rounding**2 / 3 / len(self.privacy.release_ids)
 
     def _fourth_cumulant(self, level: int = -1) -> float:
         """Return that of the noise of each counter of a level, in records^4; of sums, the most."""
+        return self.privacy.noise.fourth_cumulant(self._drawn_variance(level), self.privacy.weight_bits)
+
+    def _drawn_variance(self, level: int) -> float:
         privacy = self.privacy
-        variance = privacy.noise.variance(privacy.sigma_squared_per_level[level], privacy.weight_bits)
-        return privacy.noise.fourth_cumulant(variance, privacy.weight_bits)
+        return privacy.noise.variance(privacy.sigma_squared_per_level[level], privacy.weight_bits)
 
     @property
     @abstractmethod

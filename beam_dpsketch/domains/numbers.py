@@ -98,7 +98,7 @@ class RealDomain(Domain):
     value_types: ClassVar[tuple[type, ...]] = (int, float, np.integer, np.floating, decimal.Decimal)
 
     def place(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the positions, uint64, of numbers from low to high, float64."""
+        """Return the positions, uint64, of numbers from low, which has position 0, to high; float64."""
         raise NotImplementedError
 
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -114,9 +114,7 @@ class RealDomain(Domain):
             numbers = np.array(list(map(_to_float, values)), dtype=float)
         numbers = numbers.astype(np.float64)
         usable = ~np.isnan(numbers) & present
-        return np.where(
-            usable, self.place(np.clip(np.where(usable, numbers, self.low), self.low, self.high)), 0
-        ), usable
+        return self.place(np.clip(np.where(usable, numbers, self.low), self.low, self.high)), usable
 
     def reads_column(self, kind: pa.DataType) -> bool:
         kind = unwrap_type(kind)

@@ -40,7 +40,7 @@ class Counting(NamedTuple):
 
     Attributes:
       spec: the domain of the items.
-      terms: of each release; with the norm of `known`, if the data choose it.
+      terms: of each release; where the data choose the norm, with the one that they chose, or with 1 before that.
       declared: the same as they are declared.
       sigma_squared: the noise parameter of a count, in squared records, as `noise.laws` has it.
       note: what a release says of its items.

@@ -32,6 +32,8 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.row_mean import noise_margin
 from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.hashing.encodings import canonical, encode
+from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.noise.drawing import MAX_SIGMA_SQUARED, add_whole_noise
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.noise.laws import Noise
@@ -103,18 +105,42 @@ def calibrate_choice(spec: Any, terms: ReleaseTerms[AutoNorm]) -> NormChoice:
             "the keys with $PublicKeys, declare $windows_TimeRange, or give $norm_of_b",
             "E221",
         )
+    units = scaled_units(
+        spec, auto, privacy.spending, privacy.relation, share=sketch_share(spec, terms), output_cells=terms.output_cells
+    )
+    return NormChoice(auto.parameter(privacy.spending, privacy.relation), units)
+
+
+def scaled_units(
+    spec: Any,
+    auto: AutoNorm,
+    spending: Spending,
+    relation: NeighboringRelation,
+    *,
+    share: Fraction = Fraction(1),
+    output_cells: int = 1,
+) -> Fraction:
+    """Return how many units should be longer than the norm, as `units_to_scale` says of the finest table of a sketch.
+
+    Args:
+      spec: the sketch.
+      auto: what is asked for.
+      spending: what the release spends.
+      relation: the relation between neighbouring inputs.
+      share: the part of it that all counters get.
+      output_cells: how many sketches one norm covers.
+    """
     last = raw_type(spec).tables(spec)[-1]
-    units = units_to_scale(
+    return units_to_scale(
         auto,
         cells_per_item=last.cells_per_item,
         has_signs=last.has_signs,
-        relation=privacy.relation,
-        spending=privacy.spending,
-        share=sketch_share(spec, terms) * last.share,
-        reading=reading_of(spec, terms.noise),
-        output_cells=terms.output_cells,
+        relation=relation,
+        spending=spending,
+        share=share * last.share,
+        reading=_reading(spec, spending.noise),
+        output_cells=output_cells,
     )
-    return NormChoice(auto.parameter(privacy.spending, privacy.relation), units)
 
 
 def _largest_norm(spec: Any, terms: ReleaseTerms[AutoNorm]) -> Fraction:
@@ -126,7 +152,7 @@ def _largest_norm(spec: Any, terms: ReleaseTerms[AutoNorm]) -> Fraction:
     return Fraction(math.isqrt(math.floor(MAX_SIGMA_SQUARED / largest * GRID**2)), GRID)
 
 
-def reading_of(spec: Any, noise: Noise) -> Fraction:
+def _reading(spec: Any, noise: Noise) -> Fraction:
     """Return the standard deviation of an answer over that of a counter of the last table.
 
     An answer is the estimate of an item, where a Count-Min is read by its mean over rows; of a tree over numbers, a

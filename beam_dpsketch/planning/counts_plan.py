@@ -11,6 +11,7 @@ from typing import Any
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.planning.advice import ErrorAt, errors_at, of_bound, round_bounds
 from beam_dpsketch.planning.plan_text import (
+    bound_in_words,
     bounds_line,
     listed,
     noise_in_words,
@@ -86,8 +87,7 @@ class CountsPlan:
         if terms.window_count > 1:
             yield f"Windows: {terms.privacy.currency} and delta cover {windows_in_words(terms)}."
         if self.by_bound:
-            bound = "norm" if terms.bounds.has_norm else "records kept of each"
-            yield f"Released with probability 99 %, by {bound}: from {listed(self.by_bound)}."
+            yield f"Released with probability 99 %, by {bound_in_words(terms)}: from {listed(self.by_bound)}."
         if self.crossover is not None:
             yield order_line(terms, self.crossover)
         yield f"Estimates{under}: 95 % intervals of about +- {self.half_width:,.3g} from the noise alone."

@@ -13,6 +13,7 @@ from beam_dpsketch.planning.advice import Advice
 from beam_dpsketch.planning.expected_error import Detection, Errors, QuantileError, has_numbers
 from beam_dpsketch.planning.plan_text import (
     aside_lines,
+    bound_in_words,
     bounds_line,
     in_digits,
     listed,
@@ -236,8 +237,7 @@ def _advised(advice: Advice, terms: DeclaredTerms) -> Iterator[str]:
     if advice.crossover is not None:
         yield order_line(terms, advice.crossover)
     if advice.by_bound:
-        bound = "norm" if bounds.has_norm else "records kept of each"
-        yield f"{measure} from the noise alone, by {bound}: {listed(advice.by_bound)}."
+        yield f"{measure} from the noise alone, by {bound_in_words(terms)}: {listed(advice.by_bound)}."
     if bounds.size is None:
         of_norm = f" under a norm of {in_digits(advice.bound)}"
     yield (

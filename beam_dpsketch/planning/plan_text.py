@@ -61,7 +61,8 @@ def aside_lines(terms: DeclaredTerms) -> Iterator[str]:
     """Say how well a release knows how much is in it, and what the bounds took."""
     if terms.choosing is not None or isinstance(terms, RowTerms):  # the noise is not known yet, or of rows
         return
-    known, lost = terms.resolved(1), empty_lost(terms.resolved(1))
+    known = terms.resolved(1)
+    lost = empty_lost(known)
     notes = map(empty_note, known.counters, calibrate_side(known), itertools.repeat(known))
     said = [f"{note.words} +- {-note.interval(0.95).lower:,.3g}" for note in notes]
     who = "records" if terms.unit.is_one_record else "people"
@@ -74,6 +75,11 @@ def aside_lines(terms: DeclaredTerms) -> Iterator[str]:
 def bounds_line(terms: DeclaredTerms) -> str:
     """Return how much of a unit counts."""
     return f"Bounds enforced on each: {terms.bounds.words(terms.unit, terms.window_count, terms.period_micros)}."
+
+
+def bound_in_words(terms: DeclaredTerms) -> str:
+    """Return which bound it is that plans list others of."""
+    return "norm" if terms.bounds.has_norm else "records kept of each"
 
 
 def order_line(terms: DeclaredTerms, crossover: float) -> str:

@@ -20,11 +20,9 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.answers.tree.heavy_hitters import ReleasedTree
-from beam_dpsketch.engine.norms import reading_of
+from beam_dpsketch.engine.norms import scaled_units
 from beam_dpsketch.privacy.mechanism import Spending
-from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
-from beam_dpsketch.privacy.norm.choice import units_to_scale
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches import RawSketch, raw_type
@@ -74,17 +72,7 @@ class Judge(ABC):
 
     def units_to_scale(self, auto: AutoNorm, relation: NeighboringRelation, rho: Fraction) -> Fraction:
         """Return how many units should be longer than the norm, where the counters get rho."""
-        last = raw_type(self.spec).tables(self.spec)[-1]
-        return units_to_scale(
-            auto,
-            cells_per_item=last.cells_per_item,
-            has_signs=last.has_signs,
-            relation=relation,
-            spending=Spending(rho),
-            share=last.share,
-            reading=reading_of(self.spec, Noise.GAUSSIAN),
-            output_cells=self.sketches,
-        )
+        return scaled_units(self.spec, auto, Spending(rho), relation, output_cells=self.sketches)
 
     @abstractmethod
     def _of(self, released: Sequence[ReleasedSketch]) -> float: ...

@@ -77,6 +77,15 @@ _MINUTES = {"item": "minutes", "domain": {"type": "integer", "low": 0, "high": 2
 _LISTED: dict[str, Any] = {"keys": {"public": ["NO", "IT", "FR"], "field": "country"}}
 _ASSUMED: dict[str, Any] = {"keys": {"assume_public": True, "field": "country"}}
 _SELECTED: dict[str, Any] = {"keys": {"select": {"delta": "1e-3"}, "field": "country"}}
+_TEXTS: dict[str, Any] = {
+    "kind": "top_k",
+    "k": 3,
+    "item": "city",
+    "domain": {"type": "text", "max_bytes": 6},
+    "tree": {"depth": 2, "width": 32},
+    **_RHO,
+    **_LISTED,
+}
 _GROUPS = {"kind": "top_k", "k": 3, "item": "city", "domain": {"type": "text", "max_bytes": 12}}
 _GROUPS |= {"method": {"groups": {"delta": "1e-3"}}, **_LOSING}
 
@@ -135,27 +144,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "quantiles": {"kind": "quantiles", **_MINUTES, **_TWO},
     "quantiles, norm, listed keys": {"kind": "quantiles", **_MINUTES, **_LISTED, **_NORM},
     "quantiles, chosen norm": {"kind": "quantiles", **_MINUTES, **_person(norm={"auto": {"optimize_for": "typical"}})},
-    "top-K of text, chosen norm, listed keys": {
-        "kind": "top_k",
-        "k": 3,
-        "item": "city",
-        "domain": {"type": "text", "max_bytes": 6},
-        "tree": {"depth": 2, "width": 32},
-        **_RHO,
-        **_LISTED,
-        **_person(norm="auto"),
-    },
+    "top-K of text, chosen norm, listed keys": {**_TEXTS, **_person(norm="auto")},
     "top-K of numbers": {"kind": "top_k", "k": 3, **_MINUTES, "tree": {"memory": 4000}, "unit": "record"},
-    "top-K of text": {
-        "kind": "top_k",
-        "k": 3,
-        "item": "city",
-        "domain": {"type": "text", "max_bytes": 6},
-        "tree": {"depth": 2, "width": 32},
-        **_RHO,
-        **_LISTED,
-        **_NORM,
-    },
+    "top-K of text": {**_TEXTS, **_NORM},
     "groups": {**_GROUPS, **_person(norm={"max_norm": 3, "max_keys": 4})},
     "groups, chosen norm": {**_GROUPS, **_person(norm={"auto": {"max_keys": 4}})},
     "groups, chosen total weight, listed keys": {

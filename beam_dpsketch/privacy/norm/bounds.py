@@ -186,19 +186,18 @@ class AutoNorm(NormLimit):
     max_keys: int | None = None
 
     def __post_init__(self) -> None:
-        spend = _validate.exact(spend=self.spend)
+        spend, share = _validate.exact(spend=self.spend), self.item_share
         if spend > _LARGEST_SPEND:
             raise ArgumentError(
                 "spend", f"must be at most 1/2, the part of rho for the choice; got {float(spend):g}", "E207"
             )
         _validate.one_of(tuple(ITEM_SHARES), optimize_for=self.optimize_for)
-        if self.item_share is not None and (share := _validate.exact(item_share=self.item_share)) > 1:
+        if share is not None and (share := _validate.exact(item_share=share)) > 1:
             raise ArgumentError(
                 "item_share", f"must be at most 1, the whole of a unit's length; got {float(share):g}", "E208"
             )
         object.__setattr__(self, "spend", spend)
-        if self.item_share is not None:
-            object.__setattr__(self, "item_share", share)
+        object.__setattr__(self, "item_share", share)
         _check_order(self.order)
         self._check_fields()
 
