@@ -1,8 +1,8 @@
 """Released counts: each estimate is one noisy counter, of a listed item or of one whose count exceeds a threshold.
 
 Guarantee: each item's interval holds with the given confidence or more, over the noise, for an item chosen before
-asking: `privacy.noise.laws` proves it. There are no collisions. Among grouped counts whose true count is near the
-threshold fewer intervals hold, because the noise of those that are released is not below average.
+asking. The proof is in `privacy.noise.laws`. There are no collisions. Of grouped counts near the threshold, fewer
+intervals hold: such a count is released only if its noise is not too far down.
 """
 
 from __future__ import annotations
