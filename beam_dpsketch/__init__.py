@@ -11,6 +11,7 @@ from beam_dpsketch.answers.notes import Note
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.over_time.timeline import SketchTimeline
 from beam_dpsketch.answers.release_file import read_releases
+from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Frequency, Intervals
 from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
@@ -73,17 +74,16 @@ __version__ = "0.1.0"
 # fmt: off
 __all__ = [
     "ADD_OR_REMOVE_ONE", "ArgumentError", "ArgumentTypeError", "AssumePublicKeys", "AutoNorm", "BudgetExceededError",
-    "BytesDomain", "Change", "Changes", "ConfigError", "CountMin", "CountSketch", "Decoded", "Difference",
-    "Disclosure", "DistanceError", "Domain", "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError",
-    "Frequencies", "Frequency", "GroupedCounts", "Groups", "Horizon", "IPv4Domain", "IncompatibleSketchError",
-    "IntegerDomain", "Interval", "Intervals", "ItemFrequencies", "KeySelection", "Level", "ListedHistogram",
-    "ListedItems", "LogDomain", "Lost", "NeighboringRelation", "NormBound", "Note", "Plan", "PrefixSpec",
-    "PrefixTree", "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PrivacyWarning",
-    "PublicKeys", "Quantiles", "REPLACE_ONE", "Record", "RecordBounds", "Rehearsal", "ReleaseSpec", "ReleaseTerms",
-    "ReleasedCountMin", "ReleasedCountSketch", "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFrequencies",
-    "ReleasedListedItems", "ReleasedPrefixTree", "ReleasedSketch", "SideCounters", "SketchSpec", "SketchTimeline",
-    "TextDomain", "TimeRange", "TimelineRow", "TimestampDomain", "TopKSearch", "TreeSpec", "WindowingError",
-    "__version__", "distance_error", "plan", "read_releases", "rehearse", "release", "release_frame",
-    "spec_for_distance",
+    "BytesDomain", "Change", "Changes", "ConfigError", "CountMin", "CountSketch", "Decoded", "Difference", "Disclosure",
+    "DistanceError", "Domain", "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError", "Frequencies",
+    "Frequency", "GroupedCounts", "Groups", "Horizon", "IPv4Domain", "IncompatibleSketchError", "IntegerDomain",
+    "Interval", "Intervals", "ItemFrequencies", "KeySelection", "Level", "ListedHistogram", "ListedItems", "LogDomain",
+    "Lost", "NeighboringRelation", "NormBound", "Note", "Plan", "PrefixSpec", "PrefixTree", "PrivacyBudget",
+    "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PrivacyWarning", "PublicKeys", "Quantiles",
+    "REPLACE_ONE", "Record", "RecordBounds", "Rehearsal", "ReleaseSpec", "ReleaseTerms", "Released", "ReleasedCountMin",
+    "ReleasedCountSketch", "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFrequencies", "ReleasedListedItems",
+    "ReleasedPrefixTree", "ReleasedSketch", "SideCounters", "SketchSpec", "SketchTimeline", "TextDomain", "TimeRange",
+    "TimelineRow", "TimestampDomain", "TopKSearch", "TreeSpec", "WindowingError", "__version__", "distance_error",
+    "plan", "read_releases", "rehearse", "release", "release_frame", "spec_for_distance",
 ]
 # fmt: on

@@ -26,6 +26,7 @@ from beam_dpsketch import (
     PublicKeys,
     Record,
     RecordBounds,
+    Released,
     ReleasedCountMin,
     ReleasedCountSketch,
     ReleasedDyadicCountSketch,
@@ -166,7 +167,7 @@ def from_unknown_files() -> list[bytes]:
     """Read what may be any of three."""
     found: list[bytes] = []
     for each in read_releases("out/*"):
-        if isinstance(each, (ReleasedSketch, TimelineRow)):
+        if isinstance(each, (Released, TimelineRow)):
             found.append(each.to_bytes())
         else:
             found.append(each[1].to_bytes())

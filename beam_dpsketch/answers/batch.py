@@ -14,7 +14,7 @@ import numpy as np
 import zstandard
 
 from beam_dpsketch.answers.over_time.row import TimelineRow
-from beam_dpsketch.answers.released_sketch import KINDS, ReleasedSketch
+from beam_dpsketch.answers.released import KINDS, Released
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.hashing.encodings import join_parts, split_parts
 from beam_dpsketch.statement.format import release_format
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Releases:
-    """One or more releases; iterating makes a `ReleasedSketch`, or a `TimelineRow`, of each.
+    """One or more releases; iterating makes a `Released`, or a `TimelineRow`, of each.
 
     Args:
       kind: the name of their kind.
@@ -65,7 +65,7 @@ class Releases:
     def __len__(self) -> int:
         return len(self._release_ids)
 
-    def __iter__(self) -> Iterator[ReleasedSketch | TimelineRow]:
+    def __iter__(self) -> Iterator[Released | TimelineRow]:
         kind, spec, _, scale_bits = self._common
         for statement, values in zip(self._statements(), self._counters, strict=True):
             counters = values.astype(np.int64)

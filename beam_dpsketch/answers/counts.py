@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch.answers.flat.decoded import Decoded, Dictionary
+from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Many, One, as_list, as_many
 from beam_dpsketch.errors import ArgumentError, IncompatibleSketchError
@@ -204,7 +205,7 @@ class ReleasedCounts(ReleasedSketch):
     def _margin(self, confidence: float) -> float:
         return self.privacy.margin(confidence) + self._rounding
 
-    def _plus(self, other: ReleasedSketch, privacy: PrivacyStatement, *, sign: int = 1) -> ReleasedCounts:
+    def _plus(self, other: Released, privacy: PrivacyStatement, *, sign: int = 1) -> ReleasedCounts:
         """Return the sum, or difference, over the items that both have: of others, one of the counts is unknown."""
         theirs = other.spec.places
         common = [key for key in self.spec.short_keys if key in theirs]
@@ -219,7 +220,7 @@ class ReleasedCounts(ReleasedSketch):
         spec = GroupedItems.of(self.spec.domain, [common[place] for place in order], left_out)
         return ReleasedCounts(spec, counters[order], privacy, bits)
 
-    def _check_same_kind(self, other: ReleasedSketch, done: str = "combined") -> None:
+    def _check_same_kind(self, other: Released, done: str = "combined") -> None:
         if type(other) is not type(self) or self.spec.domain != other.spec.domain:
             raise IncompatibleSketchError(f"only releases of one kind and domain can be {done}")
 

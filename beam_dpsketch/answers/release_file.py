@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO, Literal, TypeAlias, TypeVar, overload
 
 from beam_dpsketch.answers.over_time.row import TimelineRow
-from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.released import Released
 from beam_dpsketch.errors import ArgumentTypeError, FormatError, said_by
 from beam_dpsketch.hashing.encodings import Item, decode, encode
 from beam_dpsketch.statement.accounting import Unreleased
@@ -25,8 +25,8 @@ from beam_dpsketch.statement.format.fields import U32, U64, Choice, Field, Reade
 from beam_dpsketch.statement.format.release_format import pack_statement, unpack_statement
 
 LocalPath: TypeAlias = "str | os.PathLike[str]"
-Stored: TypeAlias = "ReleasedSketch | TimelineRow | tuple[Item, ReleasedSketch | TimelineRow]"
-Kind = TypeVar("Kind", bound="ReleasedSketch | TimelineRow")
+Stored: TypeAlias = "Released | TimelineRow | tuple[Item, Released | TimelineRow]"
+Kind = TypeVar("Kind", bound="Released | TimelineRow")
 
 HEADER = b"DPSKFILE\x01\x00"
 _RELEASE = b"DPSK"
@@ -77,7 +77,7 @@ def read_files(
     if not (paths := sorted(paths)):
         raise FileNotFoundError(f"no file matches {pattern}")
     elements = [element for path in paths for element in read_file(path, opened)]
-    kind = kind or (ReleasedSketch if keyed else None)
+    kind = kind or (Released if keyed else None)
     for element in elements:
         value = element[1] if isinstance(element, tuple) else element
         if kind and (not isinstance(value, kind) or keyed != isinstance(element, tuple)):
@@ -100,7 +100,7 @@ def read_elements(path: str, opened: Callable[[str], BinaryIO] = io.FileIO) -> I
         with opened(path) as file:
             start = file.read(len(HEADER))
             if start != HEADER and start.startswith(_RELEASE):
-                yield ReleasedSketch.from_bytes(start + file.read())
+                yield Released.from_bytes(start + file.read())
             else:
                 yield from map(from_record, read_records(file, start))
     except FormatError as error:
@@ -199,7 +199,7 @@ def from_record(data: bytes) -> Stored | Unreleased:
     if kind == "spent":
         return Unreleased(unpack_statement(data[reader.position :]))
     fields = read_fields(RECORDS[kind], reader)
-    of_kind = TimelineRow if kind in ("row", "row_pair") else ReleasedSketch
+    of_kind = TimelineRow if kind in ("row", "row_pair") else Released
     released = of_kind.from_bytes(data[reader.position :])
     try:
         return (decode(fields["key"]), released) if fields else released

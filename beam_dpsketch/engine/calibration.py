@@ -122,14 +122,16 @@ def calibrate(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
 
 
 def table_parameters(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
-    """Return the noise parameter of each table, in squared records."""
+    """Return the noise parameter of each table, in squared records: of what a record adds to it at most."""
     change = functools.partial(sensitivity, bounds=terms.bounds, relation=terms.privacy.relation, reach=terms.reach)
     part = sketch_share(spec, terms)
     return tuple(
         terms.privacy.spending.parameter(
-            change(cells_per_item=cells, has_signs=signs), share=part * share, squared_unit=terms.squared_unit
+            change(cells_per_item=table.cells_per_item, has_signs=table.has_signs),
+            share=part * table.share,
+            squared_unit=terms.squared_unit * table.amount**2,
         )
-        for cells, signs, share in raw_type(spec).tables(spec)
+        for table in raw_type(spec).tables(spec)
     )
 
 

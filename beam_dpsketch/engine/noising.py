@@ -23,7 +23,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.answers.batch import Releases
 from beam_dpsketch.answers.counts import ReleasedListedItems
 from beam_dpsketch.answers.flat.sketches import ReleasedCountMin, ReleasedCountSketch
-from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.answers.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.engine.calibration import Calibration, empty_note
@@ -62,8 +62,8 @@ def release(raw: DyadicCountSketch, terms: ReleaseTerms, randomness: Secret = ..
 @overload
 def release(raw: PrefixTree, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedPrefixTree: ...
 @overload
-def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedSketch: ...
-def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> ReleasedSketch:
+def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = ...) -> Released: ...
+def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> Released:
     """Add noise to a raw sketch and return what may be published.
 
     Args:
@@ -114,12 +114,12 @@ def release_part(
     run: bytes | None = None,
     part: bytes = b"",
     lost: LostNote | None = None,
-) -> ReleasedSketch:
+) -> Released:
     """Do what `release` does, for one `Part` of a run, whose `part_name` is `part`; `lost` as in `release_parts`."""
     secrets = None if randomness is None else [randomness]
     calibration = Calibration.of(_checked(raw, raw, terms).spec, terms)
     (released,) = release_parts([Part(raw, side, part, run)], calibration, secrets, lost=lost)
-    assert isinstance(released, ReleasedSketch)
+    assert isinstance(released, Released)
     return released
 
 
@@ -247,11 +247,12 @@ def _draw(
         counts = np.ascontiguousarray(side[:, len(notes) :])
         side[:, len(notes) :] = add_whole_noise(counts, lost.sigma_squared, noise=lost.noise, random_bytes=random_bytes)
     tables = zip(*(part.raw.counter_tables() for part in parts), strict=True)
+    units = [terms.squared_unit * table.amount**2 for table in parts[0].raw.tables(parts[0].raw.spec)]
     noisy = [
-        add_noise(
-            np.stack(table), parameter * terms.squared_unit, bits, noise=terms.noise, random_bytes=random_bytes
-        ).reshape(len(parts), -1)
-        for table, parameter in zip(tables, statement.sigma_squared_per_level, strict=True)
+        add_noise(np.stack(table), parameter * unit, bits, noise=terms.noise, random_bytes=random_bytes).reshape(
+            len(parts), -1
+        )
+        for table, parameter, unit in zip(tables, statement.sigma_squared_per_level, units, strict=True)
     ]
     return ids, side, np.concatenate(noisy, axis=1)
 

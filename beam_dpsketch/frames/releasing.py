@@ -11,7 +11,7 @@ import itertools
 import warnings
 from typing import Any, cast
 
-from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.released import Released
 from beam_dpsketch.config.release import read_release
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.counting import Counting
@@ -30,7 +30,7 @@ from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.statement.accounting import Unreleased
 
 
-class KeyedReleases(dict[Any, ReleasedSketch]):
+class KeyedReleases(dict[Any, Released]):
     """The release of each key.
 
     Attributes:
@@ -119,11 +119,11 @@ def release_sums(
     declared: ReleaseSpec,
     calibration: DeclaredCalibration,
     run: Run,
-) -> dict[Any, ReleasedSketch]:
+) -> dict[Any, Released]:
     """Return the release of each key, or of the key `None`, of exact sums and of what the run lost."""
     per_key, name = declared.is_keyed, run.name() if declared.is_keyed else None
     waiting = [Sum(Place((key,) if per_key else ()), each, name, key) for key, each in sums.items()]
-    released: dict[Any, ReleasedSketch] = {}
+    released: dict[Any, Released] = {}
     noisy_lost = None if lost is None else run.draw_lost(lost.exact, calibration, lost.max_norm)
     for together, releases in run.release(run.chosen(calibration.choice, waiting), calibration, noisy_lost):
         released |= zip([each.output for each in together], cast(Any, releases), strict=True)
@@ -132,7 +132,7 @@ def release_sums(
 
 def release_counts(
     counts: dict[bytes, int], declared: ReleaseSpec, counting: Counting, run: Run
-) -> dict[Any, ReleasedSketch]:
+) -> dict[Any, Released]:
     """Return the grouped counts of each key, or of the key `None`: those above the threshold after the noise."""
     per_key, name = declared.is_keyed, run.name()
     always = map(encode, declared.public_keys or ()) if per_key else [b""]
@@ -140,7 +140,7 @@ def release_counts(
     for pair, noisy in run.count(counting, [*counts.items()]):
         encoded, item = split_pair(pair, per_key=per_key)
         rows.setdefault(encoded, []).append((item, noisy))
-    released: dict[Any, ReleasedSketch] = {}
+    released: dict[Any, Released] = {}
     for encoded, each in rows.items():
         key = decode(encoded) if per_key else None
         if key is None or is_unicode(key):
@@ -148,7 +148,7 @@ def release_counts(
     return _in_order(released, declared)
 
 
-def _in_order(released: dict[Any, ReleasedSketch], declared: ReleaseSpec) -> dict[Any, ReleasedSketch]:
+def _in_order(released: dict[Any, Released], declared: ReleaseSpec) -> dict[Any, Released]:
     """Return releases by key: as they are listed, else by the bytes of the key; the order of records would show one."""
     if not declared.is_keyed:
         return released

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beam_dpsketch._showing import shown_plainly
-from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.tree.heavy_hitters import FOUND, detection_limit
 from beam_dpsketch.engine.calibration import empty_lost
 from beam_dpsketch.engine.noising import release_part
@@ -90,7 +90,7 @@ def simulated_deviation(spec: TreeSpec, terms: ReleaseTerms, weight: int, *, ref
     return math.sqrt(float(np.mean(squares)))
 
 
-def made_up_release(spec: Any, terms: ReleaseTerms, keys: np.ndarray, weights: np.ndarray) -> ReleasedSketch:
+def made_up_release(spec: Any, terms: ReleaseTerms, keys: np.ndarray, weights: np.ndarray) -> Released:
     """Return a release of made-up data, which costs nothing; bounds keep all of it."""
     raw = raw_type(spec)(spec).in_units_of(terms.scale_bits)
     raw = raw.accumulate_keys(keys, weights << np.int64(terms.scale_bits))

@@ -20,7 +20,7 @@ Colours are those of Okabe and Ito, which all people tell apart. Lines differ in
     axes.figure.savefig("top.png")
 """
 
-from beam_dpsketch.answers.released_sketch import DRAWERS
+from beam_dpsketch.answers.released import DRAWERS
 from beam_dpsketch.plots.drawing import COLOURS, Look
 from beam_dpsketch.plots.over_time import plot_timeline
 from beam_dpsketch.plots.pictures import plot_cdf, plot_histogram, plot_top_k

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.kinds import Kind, Row, Takes
-from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.rows import Many, as_many
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.plots.drawing import Look
@@ -21,7 +21,7 @@ def to_draw(
     """Return the answers, and those of a release as rows too; refuse what is neither."""
     if isinstance(answers, expected):
         return answers, []
-    if not isinstance(answers, ReleasedSketch):
+    if not isinstance(answers, Released):
         raise ArgumentTypeError(
             "answers",
             f"must be a release, or its {expected.__name__}, got {type(answers).__name__}; of several keys draw one, "
@@ -44,7 +44,7 @@ def ask_of(kind: Any, what: Any, look: Look, candidates: Many | None = None) -> 
 
 def counted(answers: Any) -> str:
     """Return what a release counts; of answers, which do not say, records."""
-    if not isinstance(answers, ReleasedSketch):
+    if not isinstance(answers, Released):
         return "records"
     bounds = answers.privacy.bounds
     return "weight" if bounds.has_weights or bounds.has_norm else "records"

@@ -15,7 +15,7 @@ from apache_beam.utils.secret import Secret
 from beam_dpsketch.answers.counts import ReleasedCounts
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.kinds import Takes
-from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.released import Released
 from beam_dpsketch.config import read_release
 from beam_dpsketch.config.asking import read_ask
 from beam_dpsketch.config.blocks import Block, Entry, plain, read_block, take_one
@@ -219,7 +219,7 @@ class AnswerRows(beam.DoFn):
     def __init__(self, ask: Ask, columns: list[str], domain: Domain | BytesDomain | None) -> None:
         self._ask, self._columns, self._domain = ask, columns, domain
 
-    def process(self, element: tuple[Mapping[str, Any], ReleasedSketch]) -> Iterator[beam.Row]:
+    def process(self, element: tuple[Mapping[str, Any], Released]) -> Iterator[beam.Row]:
         fields, released = element
         if self._ask.entry.takes is not Takes.NOTHING and released.spec.domain != self._domain:
             raise ConfigError("domain", _NO_DOMAIN if self._domain is None else _OTHER_DOMAIN, "E812")

@@ -14,7 +14,7 @@ from apache_beam.utils.timestamp import Timestamp
 from beam_dpsketch.answers.notes import Note, codes
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.questions.ask import Ask, privacy_fields
-from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.released import Released
 from beam_dpsketch.errors import ConfigError, FormatError
 from beam_dpsketch.rows.schema import PLACES, RELEASE, ROW, STATEMENT
 from beam_dpsketch.transforms.outputs import TopK
@@ -64,7 +64,7 @@ def to_release_row(fields: Mapping[str, Any], released: Any, is_text: bool = Fal
     )
 
 
-def to_release(row: Any) -> ReleasedSketch | TimelineRow:
+def to_release(row: Any) -> Released | TimelineRow:
     """Return the release in a row, from bytes or base 64."""
     data = getattr(row, RELEASE)
     if isinstance(data, str):
@@ -73,7 +73,7 @@ def to_release(row: Any) -> ReleasedSketch | TimelineRow:
         except ValueError:
             raise FormatError("the text of a release is not base 64") from None
     try:
-        return TimelineRow.from_bytes(data) if getattr(row, ROW, None) is not None else ReleasedSketch.from_bytes(data)
+        return TimelineRow.from_bytes(data) if getattr(row, ROW, None) is not None else Released.from_bytes(data)
     except FormatError:
         if getattr(row, ROW, None) is None and _is_row(data):
             raise ConfigError("input", NOT_ONE_BY_ONE, "E813") from None
@@ -93,9 +93,7 @@ def places_in(row: Any, names: Sequence[str]) -> dict[str, Any]:
     return {name: getattr(row, name) for name in PLACES if name in names}
 
 
-def answer_rows(
-    fields: Mapping[str, Any], released: ReleasedSketch, ask: Ask, columns: Sequence[str]
-) -> Iterator[beam.Row]:
+def answer_rows(fields: Mapping[str, Any], released: Released, ask: Ask, columns: Sequence[str]) -> Iterator[beam.Row]:
     """Yield one row for each part of an answer, with these columns."""
     answered = ask.answer(released)
     common = {**fields, **_told(released, answered.notes), **privacy_fields(released.privacy)}

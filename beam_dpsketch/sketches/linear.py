@@ -30,11 +30,17 @@ class Table(NamedTuple):
       cells_per_item: how many counters of the table one item changes.
       has_signs: whether an item may count negatively in a counter.
       share: the part of rho for this table; the shares of a sketch sum to 1.
+      amount: the most that an item of weight 1 adds to a counter; noise is in units of it.
     """
 
     cells_per_item: int
     has_signs: bool
     share: Fraction
+    amount: int = 1
+
+
+KINDS: dict[str, type[RawSketch]] = {}
+"""Classes by the name of their kind; a class that is defined enters itself."""
 
 
 class RawSketch(ABC):
@@ -42,6 +48,12 @@ class RawSketch(ABC):
 
     name: ClassVar[str]
     spec_type: ClassVar[type]
+    amount_bits: ClassVar[int] = 0
+    """In units of how many bits of `Table.amount` an item says what it adds to a table."""
+
+    def __init_subclass__(cls) -> None:
+        if "name" in vars(cls):
+            KINDS[cls.name] = cls
 
     def __init__(self, spec: Any) -> None:
         _validate.instance(self.spec_type, spec=spec)
@@ -107,6 +119,14 @@ class RawSketch(ABC):
     @abstractmethod
     def cells_of(cls, spec: Any, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         """Yield, for each row of each table, the number of the table and the cell of each key, int64."""
+
+    @classmethod
+    def amounts_of(cls, spec: Any, keys: np.ndarray, table: int) -> np.ndarray | None:
+        """Return what each key adds to a table without its sign, int64, rounded up; `None` if all add its `amount`.
+
+        It is in units of 2**-amount_bits of the amount.
+        """
+        return None
 
     @abstractmethod
     def accumulate_keys(self: Self, keys: np.ndarray, weights: np.ndarray | None) -> Self:

@@ -12,7 +12,7 @@ import dataclasses
 from typing import cast
 
 from beam_dpsketch import _validate
-from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.released import Released
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.noising import Part, release_parts
 from beam_dpsketch.kinds.sketched import AnySketch
@@ -56,7 +56,7 @@ class PrivateSketchFn(RawSketchFn):
         super().__init__(declared.summed(terms), declared.selectors)
         self._calibration = calibration.with_terms(terms.paying_for(object()))
 
-    def extract_output(self, accumulator: SketchAccumulator) -> ReleasedSketch:
+    def extract_output(self, accumulator: SketchAccumulator) -> Released:
         """Return a release of what was added, with noise of its own at each call."""
         (released,) = release_parts([Part(accumulator.to_sketch(), accumulator.total_side)], self._calibration)
-        return cast(ReleasedSketch, released)
+        return cast(Released, released)

@@ -12,6 +12,7 @@ from apache_beam import coders
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.questions.ask import Ask
+from beam_dpsketch.answers.released import KINDS, Released
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies
 from beam_dpsketch.errors import ArgumentTypeError
@@ -35,7 +36,7 @@ class TopK(Frequencies):
         return cls(**vars(release.top_k(k)), release=release)
 
 
-def key_and_release(element: Any) -> tuple[Any, ReleasedSketch]:
+def key_and_release(element: Any) -> tuple[Any, Released]:
     """Return key (`None` without one) and release of an element of any private transform."""
     key, value = element if isinstance(element, tuple) and len(element) == 2 else (None, element)
     released = value.release if isinstance(value, TopK) else value
@@ -43,7 +44,7 @@ def key_and_release(element: Any) -> tuple[Any, ReleasedSketch]:
         raise ArgumentTypeError(
             "", "a row over time answers nothing by itself: read all rows of a run with SketchTimeline", "E701"
         )
-    if not isinstance(released, ReleasedSketch):
+    if not isinstance(released, Released):
         raise ArgumentTypeError(
             "",
             "an element must be what a private transform gives: a release or a (key, release) pair, got "
@@ -90,20 +91,21 @@ def _answer(element: Any, ask: Ask) -> Iterator[dict[str, Any]]:
         yield {**place, **row}
 
 
-class ReleasedSketchCoder(coders.Coder):
+class ReleasedCoder(coders.Coder):
     """Encodes releases in their published format."""
 
-    def encode(self, value: ReleasedSketch) -> bytes:
+    def encode(self, value: Released) -> bytes:
         return value.to_bytes()
 
-    def decode(self, encoded: bytes) -> ReleasedSketch:
-        return ReleasedSketch.from_bytes(encoded)
+    def decode(self, encoded: bytes) -> Released:
+        return Released.from_bytes(encoded)
 
     def is_deterministic(self) -> bool:
         return True
 
     def to_type_hint(self) -> Any:
-        return ReleasedSketch
+        return Released
 
 
-coders.registry.register_coder(ReleasedSketch, ReleasedSketchCoder)
+for kind in (Released, ReleasedSketch, *KINDS.values()):
+    coders.registry.register_coder(kind, ReleasedCoder)

@@ -99,7 +99,7 @@ def test_no_type_but_its_own_reads_a_release(kind: type[ReleasedSketch]) -> None
         if kind in kinds:
             assert type(base.from_bytes(data)) is kind
         else:
-            message = f"not a {base.__name__} but a {kind.__name__}; ReleasedSketch.from_bytes reads every kind"
+            message = f"not a {base.__name__} but a {kind.__name__}; Released.from_bytes reads every kind"
             with pytest.raises(FormatError, match=message):
                 base.from_bytes(data)
 

@@ -27,7 +27,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.answers import released_sketch
+from beam_dpsketch.answers.released import KINDS as KINDS_BY_NAME
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.items import SketchInput
@@ -43,7 +43,6 @@ SPECS = {
     "listed_items": ListedItems(["ab", "c", *range(1001)]),
     "top_k": PrefixSpec(domain=TextDomain(2), depth=2, width=16),
 }
-KINDS_BY_NAME = released_sketch.KINDS
 SECRET = bytes(range(32))
 SMALL, LARGE = PrivacySpec(rho=40), PrivacySpec(rho=Fraction(1, 1000))
 every_spec = pytest.mark.parametrize("name", SPECS)

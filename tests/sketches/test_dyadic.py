@@ -146,7 +146,7 @@ def test_repr_shows_no_counter() -> None:
 
 def test_the_shares_and_cells_that_the_privacy_side_sees() -> None:
     spec = trees.custom(IntegerDomain(0, 63), (2, "exact", 1, 0), (2, "count_sketch", 3, 5), (2, "count_min", 2, 4))
-    assert [tuple(table) for table in DyadicCountSketch.tables(spec)] == [
+    assert [table[:3] for table in DyadicCountSketch.tables(spec)] == [
         (1, False, spec.levels[0].share),
         (3, True, spec.levels[1].share),
         (2, False, spec.levels[2].share),

@@ -149,7 +149,7 @@ def test_the_shares_that_the_privacy_side_sees_sum_to_one() -> None:
     for size in (1, 3, 7, 254):
         spec = PrefixSpec(domain=BytesDomain(size), depth=3, width=2)
         tables = PrefixTree.tables(spec)
-        assert {tuple(table) for table in tables} == {(3, True, Fraction(1, size))}
+        assert {table[:3] for table in tables} == {(3, True, Fraction(1, size))}
         assert sum(table.share for table in tables) == 1
 
 

@@ -192,7 +192,7 @@ def test_outputs_have_type_hints_and_may_have_labels(keyed: bool) -> None:
         transform = PrivateFrequencies(SPEC, PRIVACY, unit=Record(), item=lambda pair: pair[1])
     released, again = pairs | "One" >> transform, pairs | "Two" >> transform
     for output in (released, again):
-        assert "ReleasedSketch" in str(output.element_type)
+        assert "ReleasedCountSketch" in str(output.element_type)
         assert str(output.element_type).startswith("Tuple") is keyed
 
 

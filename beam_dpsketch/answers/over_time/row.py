@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from beam_dpsketch.answers.released_sketch import KINDS, ReleasedSketch
+from beam_dpsketch.answers.released import KINDS, Released
 from beam_dpsketch.errors import FormatError, said_by
 from beam_dpsketch.privacy.noise.drawing import drowned_bits
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
@@ -44,7 +44,7 @@ class TimelineRow:
         self, kind: str, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int = 0
     ) -> None:
         if not isinstance(privacy.over_time, RowNote):
-            raise ValueError("this is a sketch and no row over time: read it with ReleasedSketch")
+            raise ValueError("this is a sketch and no row over time: read it with Released")
         if counters.size != spec.cells or counters.dtype != np.int64:
             raise ValueError(f"counters must be {spec.cells} of type int64")
         if len(privacy.sigma_squared_per_level) != len(KINDS[kind].raw_type.tables(spec)):
@@ -116,7 +116,7 @@ class TimelineRow:
 
 def make_answer(
     rows: Sequence[TimelineRow], name: bytes, counters: np.ndarray, side: np.ndarray, variance: float
-) -> ReleasedSketch:
+) -> Released:
     """Return an answer about some windows as an ordinary released sketch, which knows its noise."""
     first, last = rows[0], rows[-1]
     sigma_squared = tuple(_above(variance * float(each)) for each in first.privacy.sigma_squared_per_level)

@@ -20,7 +20,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.answers.comparable import Difference
 from beam_dpsketch.answers.item_answers import Changes
 from beam_dpsketch.answers.over_time.row import TimelineRow, make_answer
-from beam_dpsketch.answers.released_sketch import DRAWERS, ReleasedSketch
+from beam_dpsketch.answers.released import DRAWERS
 from beam_dpsketch.answers.rows import Many
 from beam_dpsketch.domains.timestamps import from_micros, to_micros
 from beam_dpsketch.errors import ArgumentError, IncompatibleSketchError
@@ -87,7 +87,7 @@ class SketchTimeline:
         self._check_range(window, window)
         return window
 
-    def between(self, first: int, last: int) -> ReleasedSketch:
+    def between(self, first: int, last: int) -> Any:
         """Return the release of the windows first to last, both included.
 
         Under the binary tree, the answer about a window becomes closer as more rows come.
@@ -96,7 +96,7 @@ class SketchTimeline:
 
     def each_window(
         self, first: int = 0, last: int | None = None, *, so_far: bool = False
-    ) -> Iterator[tuple[datetime.datetime, ReleasedSketch]]:
+    ) -> Iterator[tuple[datetime.datetime, Any]]:
         """Yield when each window opens, in UTC, and its release; `so_far`, when it closes, and that of all up to it.
 
         Args:
@@ -127,7 +127,7 @@ class SketchTimeline:
         """
         return DRAWERS["timeline"](self, kind, what, windows=windows, so_far=so_far, axes=axes, look=look)
 
-    def prefix(self, last: int) -> ReleasedSketch:
+    def prefix(self, last: int) -> Any:
         """Return the release of everything from the start of the horizon to the end of a window."""
         return self.between(0, last)
 
@@ -164,14 +164,14 @@ class SketchTimeline:
         after, before = self.between(*_ends(later=later)), self.between(*_ends(earlier=earlier))
         return after._changes(before, difference, k, candidates, confidence)
 
-    def _difference(self, later: Windows, earlier: Windows) -> ReleasedSketch:
+    def _difference(self, later: Windows, earlier: Windows) -> Any:
         """Return the one linear answer about a difference, whose counters may be negative."""
         first, second = _ends(later=later), _ends(earlier=earlier)
         if first == second:
             raise ArgumentError("", "later and earlier must be different windows, got the same ones twice", "E710")
         return self._answer(self._coefficients(*first) - self._coefficients(*second))
 
-    def _answer(self, coefficients: np.ndarray) -> ReleasedSketch:
+    def _answer(self, coefficients: np.ndarray) -> Any:
         """Return the release of the sum of windows with these coefficients, float64 of shape (available,)."""
         decoder, cells = self._decoder, self._first.spec.cells
         estimate, used = decoder.estimate(coefficients), decoder.rows_used(coefficients)

@@ -12,7 +12,7 @@ from typing import Any
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import round_up
 from beam_dpsketch.answers.questions.kinds import KINDS, Answered, AnswerType, Kind, QuestionKind
-from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.released import Released
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.statement.showing import interval_words
 from beam_dpsketch.statement.statement import PrivacyStatement
@@ -56,16 +56,16 @@ class Ask:
         """The items that answers may be about; `None` if the question does not say."""
         return {"items": self.what, "candidates": self.candidates}.get(self.entry.items_in)
 
-    def is_answered_by(self, released: ReleasedSketch | type[ReleasedSketch]) -> bool:
+    def is_answered_by(self, released: Released | type[Released]) -> bool:
         """Return whether a release, or a kind of release, has answers to this kind of question."""
         return hasattr(released, self.entry.method)
 
-    def refusal(self, released: ReleasedSketch, spelled: Callable[[Kind], str] = str) -> str:
+    def refusal(self, released: Released, spelled: Callable[[Kind], str] = str) -> str:
         """Return in words that a release does not answer, and what it does answer; `spelled` names questions."""
         others = (spelled(kind) for kind, entry in KINDS.items() if hasattr(released, entry.method))
         return f"a release of {released.made_as} does not answer {spelled(self.kind)}: ask for {', '.join(others)}"
 
-    def answer(self, released: ReleasedSketch) -> Answered:
+    def answer(self, released: Released) -> Answered:
         """Return one row for each part of the question, and the notes of the release and of its answer.
 
         Values are plain: IPv4 addresses are text. `docs/settings.md` lists the columns.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.over_time.timeline import SketchTimeline
-from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.released import Released
 from beam_dpsketch.cli.stored import Stored, name_without_window, window_of
 from beam_dpsketch.cli.text import AnswerError, UsageError, shown
 from beam_dpsketch.config import ConfigError
@@ -32,7 +32,7 @@ class RunRows:
         self._file, self._key = os.path.basename(files[0]) + more, stored[0].key
         self.title = f"{files[0]}{more}" + ("" if self._key is None else f", key {shown(self._key)}")
 
-    def answer(self, horizon: Horizon, windows: tuple[int, int] | None) -> tuple[dict[str, Any], ReleasedSketch]:
+    def answer(self, horizon: Horizon, windows: tuple[int, int] | None) -> tuple[dict[str, Any], Released]:
         """Return the columns that say what is asked, and the release of a range of windows; `None` takes all."""
         timeline = self.timeline(horizon)
         first, last = windows or (0, timeline.available - 1)
@@ -87,7 +87,7 @@ class Moment(NamedTuple):
     """A window's release, and when the window begins; of all windows so far, when they end."""
 
     time: datetime.datetime
-    released: ReleasedSketch
+    released: Released
 
 
 Found = tuple[str, dict[str, Any], "list[Moment] | AnswerError"]
@@ -97,7 +97,7 @@ def moments(
     stored: Sequence[Stored], horizon: Horizon | None, windows: tuple[int, int] | None, *, so_far: bool
 ) -> Iterator[Found]:
     """Yield the windows of each key, with a title and the columns that say where they were found."""
-    yield from _of_files([each for each in stored if isinstance(each.released, ReleasedSketch)])
+    yield from _of_files([each for each in stored if isinstance(each.released, Released)])
     for rows in group_rows(stored):
         if horizon is None:
             raise needs_horizon(rows.title)

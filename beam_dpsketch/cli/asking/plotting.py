@@ -13,7 +13,7 @@ import numpy as np
 from beam_dpsketch.answers.notes import Note
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.kinds import KINDS, Drawing, QuestionKind, Takes
-from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.rows import Frequencies, Intervals
 from beam_dpsketch.cli.asking.over_time import MAX_SERIES, Moment, moments, read_horizon
 from beam_dpsketch.cli.asking.query import (
@@ -55,7 +55,7 @@ class Panel(NamedTuple):
 
     place: dict[str, Any]
     series: list[list[dict[str, Any]]]
-    released: ReleasedSketch
+    released: Released
     intervals: str
     notes: tuple[Note, ...]
 

@@ -10,7 +10,7 @@ from typing import Any
 from beam_dpsketch.answers.notes import BOUNDED, TELL_LOSS, codes
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.kinds import KINDS, Answered, Kind, QuestionKind, Takes, even_values
-from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.released import Released
 from beam_dpsketch.cli.asking.over_time import group_rows, needs_horizon, read_horizon
 from beam_dpsketch.cli.asking.values import (
     ITEM_TYPES,
@@ -131,17 +131,17 @@ def read_asked(arguments: argparse.Namespace) -> list[Stored]:
         stored = [each for each in stored if each.key is not None and shown(each.key) == arguments.key]
         if not stored:
             raise AnswerError("no release in these files has this --key; `dpsketch inspect` lists their keys")
-    if arguments.windows and all(isinstance(each.released, ReleasedSketch) for each in stored):
+    if arguments.windows and all(isinstance(each.released, Released) for each in stored):
         raise UsageError("--windows is about rows over time, and these files hold none")
     return stored
 
 
 def releases_of(
     stored: list[Stored], horizon: Horizon | None, windows: list[int] | None
-) -> Iterator[tuple[str, dict[str, Any], ReleasedSketch | AnswerError]]:
+) -> Iterator[tuple[str, dict[str, Any], Released | AnswerError]]:
     """Yield each release with its title and columns; in place of an answer that is not there, the error."""
     for each in stored:
-        if isinstance(each.released, ReleasedSketch):
+        if isinstance(each.released, Released):
             yield each.title, each.place, each.released
     for rows in group_rows(stored):
         if horizon is None:
@@ -152,9 +152,7 @@ def releases_of(
             yield rows.title, {}, error
 
 
-def answer(
-    ask: Ask, released: ReleasedSketch, title: str, item_type: ItemType | None, *, quiet: bool = False
-) -> Answered:
+def answer(ask: Ask, released: Released, title: str, item_type: ItemType | None, *, quiet: bool = False) -> Answered:
     """Return the answer of one release, with its rows; say on stderr what else there is to know, if not quiet.
 
     Args:
@@ -185,7 +183,7 @@ def _steps(ends: tuple[Any, ...], domain: Domain) -> int:
     return int(positions[-1]) - int(positions[0])
 
 
-def _with_values(ask: Ask, released: ReleasedSketch, item_type: ItemType | None, quiet: bool) -> Ask:
+def _with_values(ask: Ask, released: Released, item_type: ItemType | None, quiet: bool) -> Ask:
     """Return a question about values of a release in place of texts; say how many lie outside its domain."""
     domain = getattr(released.spec, "domain", None)
 

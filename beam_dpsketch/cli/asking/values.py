@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias
 
-from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.released import Released
 from beam_dpsketch.cli.text import UsageError, shown
 from beam_dpsketch.config import ConfigError
 from beam_dpsketch.config.asking import value_reader
@@ -19,7 +19,7 @@ ItemType: TypeAlias = Literal["int", "text"]
 ITEM_TYPES: tuple[ItemType, ...] = ("text", "int")
 
 
-def read_values(texts: Iterable[str], released: ReleasedSketch, item_type: ItemType | None) -> tuple[Any, ...]:
+def read_values(texts: Iterable[str], released: Released, item_type: ItemType | None) -> tuple[Any, ...]:
     """Parse texts as values of a release.
 
     Args:

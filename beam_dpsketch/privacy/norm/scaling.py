@@ -27,6 +27,9 @@ Order 1. In place of N stands W, the sum of |n(x)| over all items, keys and wind
 
 Where windows go into rows over time, `over_time.lengths` has the rule, and weights have ROW_SCALE_BITS.
 
+Where an item adds less than the amount of a table to a cell, A_j has what it adds, over that amount and rounded up, in
+place of |n(x)|. So the unit adds at most c 2^SCALE_BITS A_j, as above, in units of the amount, and N <= W.
+
 Numbers. N^2 is a whole number over a common denominator, exact in float64 below 2^53. Above, it is rounded up.
 Counters wrap around at a weight of 2^47 in one cell, which is post-processing too.
 """
@@ -66,23 +69,29 @@ class TableWeights(NamedTuple):
         return cls(tuple(math.ceil(weight * denominator) for weight in weights), denominator)
 
 
-def squared_norms(
-    groups: np.ndarray, units: np.ndarray, magnitudes: np.ndarray, tables: Iterable[tuple[int, np.ndarray]]
-) -> np.ndarray:
+class Row(NamedTuple):
+    """What net weights add to one row of a table: the numerator of the table, and of each its cell and size, int64."""
+
+    numerator: int
+    cells: np.ndarray
+    sizes: np.ndarray
+
+
+def squared_norms(groups: np.ndarray, units: np.ndarray, rows: Iterable[Row]) -> np.ndarray:
     """Return denominator * N^2 of each unit: float64 of shape (units,), exact below 2^53.
 
     Args:
       groups: the unit, key and window of each net weight as one number: from 0, ascending, int64 of shape (n,).
       units: the unit of each group: whole numbers from 0, ascending, none left out.
-      magnitudes: |net weight|, int64 of shape (n,), at most `MAX_ITEM_WEIGHT`.
-      tables: for each row of each table, the numerator of the table and the cell of each net weight, int64 of (n,).
+      rows: all rows of all tables. Sizes are |net weight|, at most `MAX_ITEM_WEIGHT`, or in units of 2^-bits of it,
+        where N^2 has a denominator that is 4^bits as large.
     """
     norms = np.zeros(int(units[-1]) + 1 if len(units) else 0)
-    for numerator, cells in tables:
-        width = int(cells.max()) + 1 if len(cells) else 1
-        places, sums = sum_by_place(groups * np.int64(width) + cells, magnitudes)
+    for row in rows:
+        width = int(row.cells.max()) + 1 if len(row.cells) else 1
+        places, sums = sum_by_place(groups * np.int64(width) + row.cells, row.sizes)
         squares = np.square(sums.astype(np.float64))
-        norms += numerator * np.bincount(units[places // width], squares, len(norms))
+        norms += row.numerator * np.bincount(units[places // width], squares, len(norms))
     return norms
 
 

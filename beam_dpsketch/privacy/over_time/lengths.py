@@ -31,6 +31,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from beam_dpsketch.privacy.norm import scaling
+from beam_dpsketch.privacy.norm.scaling import Row
 from beam_dpsketch.privacy.over_time.mechanism import PAIR_BITS, RowMechanism
 
 ONE_PAIR = 1 << PAIR_BITS
@@ -42,12 +43,7 @@ _CHUNK = 512
 
 
 def squared_norms(
-    mechanism: RowMechanism,
-    groups: np.ndarray,
-    units: np.ndarray,
-    windows: np.ndarray,
-    magnitudes: np.ndarray,
-    tables: Iterable[tuple[int, np.ndarray]],
+    mechanism: RowMechanism, groups: np.ndarray, units: np.ndarray, windows: np.ndarray, rows: Iterable[Row]
 ) -> np.ndarray:
     """Return denominator * 2^PAIR_BITS * N^2 of each unit: float64 of shape (units,), exact below 2^53.
 
@@ -56,18 +52,18 @@ def squared_norms(
       groups: the unit and key of each net weight as one number: from 0, none left out, int64 of shape (n,).
       units: the unit of each group: whole numbers from 0, ascending, none left out.
       windows: the number of each net weight's window, int64 of shape (n,).
-      magnitudes: |net weight|, int64 of shape (n,), at most `norm.scaling.MAX_ITEM_WEIGHT`.
-      tables: for each row of each table, the numerator of the table and the cell of each net weight, int64 of (n,).
+      rows: as `norm.scaling.squared_norms` takes them.
     """
     weights = mechanism.pair_weights()
     if weights is None:
-        return scaling.squared_norms(groups, units, magnitudes, tables) * ONE_PAIR
+        return scaling.squared_norms(groups, units, rows) * ONE_PAIR
     norms = np.zeros(int(units[-1]) + 1 if len(units) else 0)
-    for numerator, cells in tables:
-        width = int(cells.max()) + 1 if len(cells) else 1
-        places, in_windows, sums = _sum_by_window(groups * np.int64(width) + cells, windows, magnitudes, len(weights))
+    for row in rows:
+        width = int(row.cells.max()) + 1 if len(row.cells) else 1
+        at = groups * np.int64(width) + row.cells
+        places, in_windows, sums = _sum_by_window(at, windows, row.sizes, len(weights))
         squares = _pair_up(places, in_windows, sums, weights)
-        norms += numerator * np.bincount(units[places // width], squares, len(norms))
+        norms += row.numerator * np.bincount(units[places // width], squares, len(norms))
     return norms
 
 

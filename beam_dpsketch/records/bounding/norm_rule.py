@@ -18,7 +18,7 @@ from beam_dpsketch.privacy.aside.lost_histogram import LostCounter, histogram
 from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.norm import choice, scaling
 from beam_dpsketch.privacy.norm.bounds import NormBound
-from beam_dpsketch.privacy.norm.scaling import TableWeights
+from beam_dpsketch.privacy.norm.scaling import Row, TableWeights
 from beam_dpsketch.privacy.over_time import lengths
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.bounding.bounded import Bounded
@@ -193,28 +193,32 @@ class NormRule:
         numbers = np.cumsum(new_unit) - 1
         if self.bounds.order == 1:
             return scaling.squared_totals(numbers, magnitudes, self._denominator(rows)), numbers
-        cells = self._cells(rows)
+        added = self._added(rows, magnitudes)
         windows = window_numbers(self._over_time, rows.codes, rows.values)
         if self._over_time is not None and windows is not None:
             keys = RowGroups({name: codes for name, codes in rows.codes.items() if name not in ("item", "window")})
             mechanism = self._over_time.mechanism
-            return lengths.squared_norms(mechanism, keys.numbers, keys.units, windows, magnitudes, cells), numbers
+            return lengths.squared_norms(mechanism, keys.numbers, keys.units, windows, added), numbers
         new_group = mark_starts(*(codes for name, codes in rows.codes.items() if name != "item"))
         groups = np.cumsum(new_group) - 1
-        return scaling.squared_norms(groups, numbers[new_group], magnitudes, cells), numbers
+        return scaling.squared_norms(groups, numbers[new_group], added), numbers
 
     def _denominator(self, rows: NetRecords) -> int:
         windows = window_numbers(self._over_time, rows.codes, rows.values)
-        return self._table_weights.denominator * (1 if windows is None else lengths.ONE_PAIR)
+        denominator = self._table_weights.denominator << 2 * self._sketch_input.kind.amount_bits
+        return denominator * (1 if windows is None else lengths.ONE_PAIR)
 
-    def _cells(self, rows: NetRecords) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield, for each row of each table, its numerator and the cell of each record."""
+    def _added(self, rows: NetRecords, magnitudes: np.ndarray) -> Iterator[Row]:
+        """Yield what records of these sizes add to each row of each table."""
         used = np.zeros(len(rows.values["item"]), dtype=bool)
         used[rows.codes["item"]] = True
         items = (np.cumsum(used) - 1)[rows.codes["item"]]
         keys = self._sketch_input.column_keys(pa.chunked_array([rows.values["item"].filter(pa.array(used))]))
-        for table, places in self._sketch_input.kind.cells_of(self._sketch_input.spec, keys):
-            yield self._table_weights.numerators[table], places[items]
+        kind, spec = self._sketch_input.kind, self._sketch_input.spec
+        for table, places in kind.cells_of(spec, keys):
+            amounts = kind.amounts_of(spec, keys, table)
+            sizes = magnitudes << np.int64(kind.amount_bits) if amounts is None else magnitudes * amounts[items]
+            yield Row(self._table_weights.numerators[table], places[items], sizes)
 
 
 def _lowest_hashes(netted: NetRecords, limit: int) -> np.ndarray:

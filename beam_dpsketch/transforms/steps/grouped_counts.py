@@ -14,7 +14,7 @@ import apache_beam as beam
 import pyarrow as pa
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.released import Released
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.run import Place
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
@@ -116,7 +116,7 @@ class ReleaseGroups(beam.PTransform):
         norm = {"norm": beam.pvalue.AsSingleton(exact["norm"])} if "norm" in exact else {}
         add_noise = beam.ParDo(NoiseOnce(self._counting, per_key=per_key, idempotent_noise=noise), **norm)
         gather = beam.ParDo(GatherRows(self._counting, per_key=per_key, idempotent_noise=noise), **run, **norm)
-        output_type = tuple[Any, ReleasedSketch] if per_key else ReleasedSketch
+        output_type = tuple[Any, Released] if per_key else Released
         rows = exact["counts"] | "NoiseOnce" >> add_noise.with_output_types(_ROWS)
         return (
             self._with_empty(rows)

@@ -12,6 +12,7 @@ import apache_beam as beam
 
 from beam_dpsketch.answers.batch import Releases
 from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.answers.released import KINDS
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.errors import AllAtOnce, PrivacyWarning
@@ -160,7 +161,7 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         return (
             exact["sums"]
             | "ReleaseOnce" >> beam.ParDo(once, **run).with_output_types(tuple[Any, Releases])
-            | "MakeFinal" >> MakeFinal(per_key=declared.is_keyed)
+            | "MakeFinal" >> MakeFinal(per_key=declared.is_keyed, kind=KINDS[declared.sketch_input.kind.name])
         )
 
     def _release_rows(

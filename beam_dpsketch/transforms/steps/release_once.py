@@ -15,7 +15,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.answers.batch import Releases
 from beam_dpsketch.answers.release_file import to_record
-from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.released import Released
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.run import COUNTERS, Place, Run, Sum
@@ -93,10 +93,10 @@ class ReleaseOnce(DrawsNoise):
 class MakeFinal(beam.PTransform):
     """Make what `ReleaseOnce` drew final: one `Reshuffle`, and then each release, or (key, release), for itself.
 
-    `kind` is `ReleasedSketch` or `TimelineRow`.
+    `kind` is the class of each release, or `TimelineRow`.
     """
 
-    def __init__(self, *, per_key: bool = False, kind: type = ReleasedSketch) -> None:
+    def __init__(self, *, per_key: bool = False, kind: type = Released) -> None:
         super().__init__()
         self._output_type = tuple[Any, kind] if per_key else kind  # type: ignore[valid-type]
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from beam_dpsketch.privacy.noise import drawing
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm import scaling
-from beam_dpsketch.privacy.norm.scaling import NO_SCALING, SCALE_BITS, TableWeights
+from beam_dpsketch.privacy.norm.scaling import NO_SCALING, SCALE_BITS, Row, TableWeights
 from tests.helpers.tolerances import discrete_gaussian
 
 NORMS = st.one_of(st.integers(1, 1 << 31), st.fractions(Fraction(1, 1 << 16), 1000, max_denominator=1 << 16))
@@ -23,28 +23,29 @@ ONE_IN_16_MILLION = Fraction(1, 1 << 24)
 
 
 @st.composite
-def net_weights(draw: st.DrawFn, largest: int, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[Any]]:
-    """Groups, their units, sizes of net weights, and rows of tables."""
+def net_weights(draw: st.DrawFn, largest: int, width: int) -> tuple[np.ndarray, np.ndarray, list[Row]]:
+    """Groups, their units, and rows of tables with the sizes of net weights, which differ from row to row."""
     groups = np.cumsum(draw(st.lists(st.integers(0, 1), min_size=1, max_size=40)))
     groups -= groups[0]
     count = int(groups[-1]) + 1
     units = np.cumsum([0, *draw(st.lists(st.integers(0, 1), min_size=count - 1, max_size=count - 1))])
     size = len(groups)
-    sizes = draw(st.lists(st.integers(0, largest), min_size=size, max_size=size))
+    sizes = st.lists(st.integers(0, largest), min_size=size, max_size=size)
     cells = st.lists(st.integers(0, width - 1) | st.integers(0, 1), min_size=size, max_size=size)
-    rows = draw(st.lists(st.tuples(st.integers(1, 9), cells), min_size=1, max_size=4))
-    tables = [(numerator, np.array(row, dtype=np.int64)) for numerator, row in rows]
-    return groups, units, np.array(sizes, dtype=np.int64), tables
+    rows = draw(st.lists(st.tuples(st.integers(1, 9), cells, sizes), min_size=1, max_size=4))
+    return (
+        groups,
+        units,
+        [Row(number, *(np.array(each, dtype=np.int64) for each in of_row)) for number, *of_row in rows],
+    )
 
 
-def exact_norms(
-    groups: np.ndarray, units: np.ndarray, magnitudes: np.ndarray, tables: list[tuple[int, np.ndarray]]
-) -> list[int]:
+def exact_norms(groups: np.ndarray, units: np.ndarray, rows: list[Row]) -> list[int]:
     """The same in Python integers."""
     norms = [0] * (int(units[-1]) + 1)
-    for numerator, cells in tables:
+    for numerator, cells, sizes in rows:
         sums: dict[tuple[int, int], int] = defaultdict(int)
-        for group, cell, size in zip(groups.tolist(), cells.tolist(), magnitudes.tolist(), strict=True):
+        for group, cell, size in zip(groups.tolist(), cells.tolist(), sizes.tolist(), strict=True):
             sums[group, cell] += size
         for (group, _), total in sums.items():
             norms[int(units[group])] += numerator * total**2
@@ -67,7 +68,7 @@ def test_squared_norms_are_exact_below_2_to_53_and_close_above(width: int, large
 
 def test_no_input_has_no_norms() -> None:
     nothing = np.zeros(0, dtype=np.int64)
-    assert scaling.squared_norms(nothing, nothing, nothing, [(1, nothing)]).tolist() == []
+    assert scaling.squared_norms(nothing, nothing, [Row(1, nothing, nothing)]).tolist() == []
 
 
 @given(

@@ -17,7 +17,7 @@ import pytest
 
 from beam_dpsketch import NormBound
 from beam_dpsketch.privacy.norm import scaling
-from beam_dpsketch.privacy.norm.scaling import TableWeights
+from beam_dpsketch.privacy.norm.scaling import Row, TableWeights
 from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding import norm_rule
 from beam_dpsketch.records.bounding.netting import NetRecords, net
@@ -100,15 +100,15 @@ def sizes_netted(exact: Any, records: pa.Table, **settings: Any) -> NetRecords:
     return exact(records.set_column(records.column_names.index("weight"), "weight", pa.array(sizes)), **settings)
 
 
-def one_row_for_all(exact: Any, rule: NormRule, *arguments: Any) -> Iterator[tuple[int, np.ndarray]]:
+def one_row_for_all(exact: Any, rule: NormRule, *arguments: Any) -> Iterator[Row]:
     """The first row of each table stands for the others."""
     rows = list(exact(rule, *arguments))
     first: list[np.ndarray] = []
     tables = rule._sketch_input.kind.tables(rule._sketch_input.spec)
     for table, table_kind in enumerate(tables):
         done = sum(each.cells_per_item for each in tables[:table])
-        first += [rows[done][1]] * table_kind.cells_per_item
-    yield from ((numerator, row) for (numerator, _), row in zip(rows, first, strict=True))
+        first += [rows[done].cells] * table_kind.cells_per_item
+    yield from (row._replace(cells=cells) for row, cells in zip(rows, first, strict=True))
 
 
 def forget(_: Any, rule: NormRule, records: pa.Table) -> NetRecords:
@@ -130,7 +130,7 @@ FAULTS = {
         scaling, "scaled", lambda size, factor, _: (size * factor + (1 << SHIFT - 1)) >> SHIFT, TOO_LONG
     ),
     "distinct nodes that never collide": laws.around(LinearSketch, "cells_of", never_colliding, TOO_LONG),
-    "one row for all": laws.around(NormRule, "_cells", one_row_for_all, TOO_LONG),
+    "one row for all": laws.around(NormRule, "_added", one_row_for_all, TOO_LONG),
     "clamping after scaling": laws.put(
         reading,
         "total_weights",

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch.privacy.norm import scaling
+from beam_dpsketch.privacy.norm.scaling import Row
 from beam_dpsketch.privacy.over_time import lengths
 from beam_dpsketch.privacy.over_time import mechanism as base
 from beam_dpsketch.privacy.over_time.lengths import ONE_PAIR, WindowPairs
@@ -46,17 +47,12 @@ def paired(mechanism: RowMechanism, of_windows: dict[int, int]) -> int:
 
 
 def exact_norms(
-    mechanism: RowMechanism,
-    groups: np.ndarray,
-    units: np.ndarray,
-    windows: np.ndarray,
-    magnitudes: np.ndarray,
-    tables: list[tuple[int, np.ndarray]],
+    mechanism: RowMechanism, groups: np.ndarray, units: np.ndarray, windows: np.ndarray, rows: list[Row]
 ) -> list[int]:
     norms = [0] * (int(units[-1]) + 1)
-    for numerator, cells in tables:
+    for numerator, cells, sizes in rows:
         sums: dict[tuple[int, int], dict[int, int]] = defaultdict(lambda: defaultdict(int))
-        columns = (groups.tolist(), cells.tolist(), windows.tolist(), magnitudes.tolist())
+        columns = (groups.tolist(), cells.tolist(), windows.tolist(), sizes.tolist())
         for group, cell, window, size in zip(*columns, strict=True):
             sums[group, cell][window] += size
         for (group, _), of_windows in sums.items():
@@ -66,18 +62,18 @@ def exact_norms(
 
 @st.composite
 def net_weights(draw: st.DrawFn, made: str, largest: int, width: int) -> Any:
-    """A mechanism, groups, their units, windows, sizes of net weights, and rows of tables; in any order."""
+    """A mechanism, groups, their units, windows, and rows of tables with the sizes of net weights; in any order."""
     mechanism, size = rows.MECHANISMS[made](draw(st.integers(2, 9))), draw(st.integers(1, 40))
     of_size = {"min_size": size, "max_size": size}
     groups = np.unique(draw(st.lists(st.integers(0, 4), **of_size)), return_inverse=True)[1]
     count = int(groups.max()) + 1
     units = np.cumsum([0, *draw(st.lists(st.integers(0, 1), min_size=count - 1, max_size=count - 1))])
     windows = np.array(draw(st.lists(st.integers(0, mechanism.windows - 1), **of_size)))
-    sizes = np.array(draw(st.lists(st.integers(0, largest), **of_size)), dtype=np.int64)
+    sizes = st.lists(st.integers(0, largest), **of_size)
     cells = st.lists(st.integers(0, width - 1) | st.integers(0, 1), **of_size)
-    drawn = draw(st.lists(st.tuples(st.integers(1, 9), cells), min_size=1, max_size=3))
-    tables = [(numerator, np.array(row, dtype=np.int64)) for numerator, row in drawn]
-    return mechanism, groups, units, windows, sizes, tables
+    drawn = draw(st.lists(st.tuples(st.integers(1, 9), cells, sizes), min_size=1, max_size=3))
+    added = [Row(number, *(np.array(each, dtype=np.int64) for each in of_row)) for number, *of_row in drawn]
+    return mechanism, groups, units, windows, added
 
 
 @pytest.mark.one_fast_case
@@ -99,7 +95,7 @@ def test_squared_norms_are_exact_below_2_to_53_and_close_above(made: str, width:
 def test_no_input_has_no_norms() -> None:
     nothing = np.zeros(0, dtype=np.int64)
     mechanism = rows.MECHANISMS["tree"](4)
-    assert lengths.squared_norms(mechanism, nothing, nothing, nothing, nothing, [(1, nothing)]).tolist() == []
+    assert lengths.squared_norms(mechanism, nothing, nothing, nothing, [Row(1, nothing, nothing)]).tolist() == []
     assert WindowPairs(mechanism, nothing, nothing).squares(nothing, nothing == 0).tolist() == []
 
 

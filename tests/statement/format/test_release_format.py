@@ -24,6 +24,7 @@ from beam_dpsketch import (
     FormatError,
     NormBound,
     PrivacyUnit,
+    Released,
     ReleasedSketch,
     SketchSpec,
     TimelineRow,
@@ -317,5 +318,5 @@ def test_nothing_that_reads_releases_can_unpickle_or_evaluate(room):
 def test_a_pickle_of_a_release_holds_nothing_but_its_bytes():
     it = golden.good()["count_min"]
     function, arguments = it.__reduce__()
-    assert (function, arguments) == (ReleasedSketch.from_bytes, (it.to_bytes(),))
+    assert (function, arguments) == (Released.from_bytes, (it.to_bytes(),))
     assert pickle.loads(pickle.dumps(it)) == it

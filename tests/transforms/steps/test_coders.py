@@ -14,6 +14,7 @@ from beam_dpsketch import (
     CountSketch,
     PrivacySpec,
     RecordBounds,
+    Released,
     ReleasedSketch,
     ReleaseTerms,
     SketchSpec,
@@ -23,7 +24,7 @@ from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms.combine_fns import PrivateSketchFn
-from beam_dpsketch.transforms.outputs import ReleasedSketchCoder
+from beam_dpsketch.transforms.outputs import ReleasedCoder
 from beam_dpsketch.transforms.steps.summing import AccumulatorCoder, RawSketchFn
 
 SPEC = SketchSpec(depth=5, width=2048)
@@ -77,9 +78,9 @@ def test_combine_fns_name_their_coder() -> None:
 def test_releases_travel_in_their_published_form(raw: CountMin | CountSketch) -> None:
     released = release(raw.accumulate(["a"]), ReleaseTerms(PrivacySpec(rho=0.1)))
     coder = coders.registry.get_coder(ReleasedSketch)
-    assert isinstance(coder, ReleasedSketchCoder)
+    assert isinstance(coder, ReleasedCoder)
     assert coder.is_deterministic()
-    assert coder.to_type_hint() is ReleasedSketch
+    assert coder.to_type_hint() is Released
     assert coder.encode(released) == released.to_bytes()
     assert coder.decode(coder.encode(released)) == released
     assert pickle.loads(pickle.dumps(released)) == released

@@ -1,0 +1,195 @@
+"""What all releases share: they are noisy, public and immutable. They answer without limit, at no further privacy cost.
+
+Guarantee: everything that a release says is post-processing of noisy counters, so the privacy statement it
+carries covers every answer. It cannot accumulate; `combine` adds two releases and composes their statements.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from beam_dpsketch import _validate
+from beam_dpsketch.answers.notes import Basis, Note, lines, of_emptiness, of_loss, of_spending
+from beam_dpsketch.answers.side_answers import SideAnswers
+from beam_dpsketch.errors import ArgumentError, FormatError, IncompatibleSketchError, said_by
+from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
+from beam_dpsketch.sketches import RawSketch, raw_type
+from beam_dpsketch.statement.format import release_format
+from beam_dpsketch.statement.showing import html_table
+from beam_dpsketch.statement.statement import PrivacyStatement
+
+Self = TypeVar("Self", bound="Released")
+
+KINDS: dict[str, type[Released]] = {}
+"""Classes by the name of their kind; a class that is defined enters itself."""
+
+DRAWERS: dict[str, Callable[..., Any]] = {}
+"""Who draws a "release" and a "timeline"; `plots`, which stands above, enters its functions."""
+
+
+class Released(SideAnswers):
+    """A private release. Made by `release()`, `from_bytes()` or a transform, not by hand.
+
+    All answers are about the records that bounding kept.
+
+    Attributes:
+      made_as: the `kind` of settings that makes such releases.
+    """
+
+    name: ClassVar[str]
+    is_row: ClassVar[bool] = False
+    raw_type: ClassVar[type[RawSketch]]
+    made_as: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        if "name" in vars(cls):
+            KINDS[cls.name] = cls
+
+    def __init__(self, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int = 0) -> None:
+        _validate.instance(self.raw_type.spec_type, spec=spec)
+        if raw_type(spec) is not self.raw_type:
+            raise ArgumentError("spec", f'must be of kind="{self.name}", got kind="{spec.kind}"', "E503")
+        if counters.size != spec.cells or counters.dtype != np.int64:
+            raise ValueError(f"counters must be {spec.cells} of type int64")
+        if len(privacy.sigma_squared_per_level) != len(self.raw_type.tables(spec)):
+            raise ValueError("sigma_squared_per_level must have one value for each level of the sketch")
+        _validate.whole(low=0, high=SCALE_BITS, scale_bits=scale_bits)
+        if privacy.over_time is not None and privacy.over_time.is_row:
+            raise ValueError("a row over time is no sketch: read it with TimelineRow, and ask a SketchTimeline")
+        self._spec, self._counters, self._privacy, self._scale_bits = spec, counters.copy(), privacy, scale_bits
+        self._counters.flags.writeable = False
+
+    @property
+    def spec(self) -> Any:
+        """The shape and the hash functions."""
+        return self._spec
+
+    @functools.cached_property
+    def counters(self) -> np.ndarray:
+        """The noisy counters, read-only; of shape (depth, width) for flat sketches, else (spec.cells,).
+
+        They count records: int64, or float64 with fractions where there is little noise.
+        """
+        counters = self._counters if not self._scale_bits else self._counters / (1 << self._scale_bits)
+        counters = counters.reshape(self._shape)
+        counters.flags.writeable = False
+        return counters
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return (self._spec.cells,)
+
+    @property
+    def _rounding(self) -> float:
+        if self._privacy.noise is Noise.LAPLACE and self._scale_bits >= self._privacy.weight_bits:
+            return 0.0  # the noise itself is on the grid of the counters
+        return len(self._privacy.release_ids) / (2 << self._scale_bits)
+
+    @property
+    def privacy(self) -> PrivacyStatement:
+        """What is protected and how well; `print` it."""
+        return self._privacy
+
+    @functools.cached_property
+    def notes(self) -> tuple[Note, ...]:
+        """What the release knows of itself and its reader should know too; each has a `code` and `words`.
+
+        Noisy numbers and public settings decide, so it costs no privacy. Answers have `notes` too.
+        """
+        return (*self._answer_notes, *of_spending(self._privacy))
+
+    def combine(self: Self, other: Released, *, units_disjoint: bool = False) -> Self:
+        """Return the release of both inputs together: counters and sigma^2 add, and so does rho.
+
+        rho stays if both are different releases of one run of a transform with keys or in windows, because the
+        noise of each was drawn for what a unit can change in all of them. On unbounded input this holds only with
+        idempotent noise; otherwise each release there is a run of its own.
+
+        Args:
+          other: a release of the same kind and spec, with the same relation and unit.
+          units_disjoint: the caller's promise that no privacy unit is in both; then rho is the maximum, and the
+            replacement of a unit may be in either.
+        """
+        self._check_same_kind(other)
+        return self._plus(other, self._privacy.composed(other._privacy, units_disjoint=units_disjoint))
+
+    def _plus(self: Self, other: Released, privacy: PrivacyStatement, *, sign: int = 1) -> Self:
+        """Return the sum of two releases, or with sign -1 their difference, in the finer of their units."""
+        bits = max(self._scale_bits, other._scale_bits)
+        first, second = (each._counters << np.int64(bits - each._scale_bits) for each in (self, other))
+        return type(self)(self._spec, first + np.int64(sign) * second, privacy, bits)
+
+    def _check_same_kind(self, other: Released, done: str = "combined") -> None:
+        differing = ["kind"]
+        if type(self) is type(other):
+            names = [field.name for field in dataclasses.fields(self._spec)]
+            differing = [name for name in names if getattr(self._spec, name) != getattr(other._spec, name)]
+        if differing:
+            raise IncompatibleSketchError(
+                f"only releases of one kind and spec can be {done}; these differ in {', '.join(differing)}"
+            )
+
+    def to_bytes(self) -> bytes:
+        """Return the release in the package's versioned format, which every later version can read."""
+        return release_format.pack(self.name, self._spec, self._counters, self._privacy, self._scale_bits)
+
+    @classmethod
+    def from_bytes(cls: type[Self], data: bytes) -> Self:
+        """Return the release that `to_bytes` wrote, of this class.
+
+        Raises `FormatError`, and nothing else, for any other bytes. `Released.from_bytes` reads every kind.
+        """
+        name, *content = release_format.unpack(data)
+        kind = KINDS[name]
+        if not issubclass(kind, cls):
+            raise FormatError(f"not a {cls.__name__} but a {kind.__name__}; Released.from_bytes reads every kind")
+        try:
+            return kind(*content)
+        except ValueError as error:
+            raise FormatError(f"not a release: {said_by(error)}") from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Released.from_bytes, (self.to_bytes(),)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Released) and self.to_bytes() == other.to_bytes()
+
+    def __hash__(self) -> int:
+        return hash(self._privacy.release_ids)
+
+    def __repr__(self) -> str:
+        holds = "" if self._holds is None else f", {self._holds}"
+        return f"<{type(self).__name__} of {self._size}, {self._privacy.shown_loss}{holds}>{lines(self.notes)}"
+
+    def _repr_html_(self) -> str:
+        holds = [] if self._holds is None else [("holds", self._holds)]
+        told = [("note", note.words) for note in self.notes]
+        rows = [("size", self._size), *holds, *told, ("privacy", self._privacy)]
+        return html_table(rows, caption=type(self).__name__)
+
+    def _basis(self, confidence: float, asked: int = 0) -> Basis:
+        """Return what answers are made of; see `Basis`."""
+        return Basis(confidence, self._privacy.is_bounded, self._answer_notes, asked, self._privacy.noise)
+
+    @functools.cached_property
+    def _answer_notes(self) -> tuple[Note, ...]:
+        """The notes that concern answers."""
+        if self._may_be_empty:
+            return (of_emptiness(self._holds),)
+        return (*of_loss(self._privacy), *self._own_notes())
+
+    def _own_notes(self) -> tuple[Note, ...]:
+        """Return the notes of a release that holds something."""
+        return ()
+
+    @property
+    @abstractmethod
+    def _size(self) -> str:
+        """The shape in a few words."""
