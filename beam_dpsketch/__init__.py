@@ -42,6 +42,8 @@ from beam_dpsketch.frames.rehearsal import Rehearsal, rehearse
 from beam_dpsketch.frames.releasing import release_frame
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts, Groups
 from beam_dpsketch.kinds.sketched import ItemFrequencies, Quantiles, TopKSearch
+from beam_dpsketch.kinds.statistics.kind import Statistics
+from beam_dpsketch.kinds.statistics.released import ReleasedStatistics, Statistic
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import DistanceError, distance_error, plan, spec_for_distance
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
@@ -74,16 +76,17 @@ __version__ = "0.1.0"
 # fmt: off
 __all__ = [
     "ADD_OR_REMOVE_ONE", "ArgumentError", "ArgumentTypeError", "AssumePublicKeys", "AutoNorm", "BudgetExceededError",
-    "BytesDomain", "Change", "Changes", "ConfigError", "CountMin", "CountSketch", "Decoded", "Difference", "Disclosure",
-    "DistanceError", "Domain", "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError", "Frequencies",
-    "Frequency", "GroupedCounts", "Groups", "Horizon", "IPv4Domain", "IncompatibleSketchError", "IntegerDomain",
-    "Interval", "Intervals", "ItemFrequencies", "KeySelection", "Level", "ListedHistogram", "ListedItems", "LogDomain",
-    "Lost", "NeighboringRelation", "NormBound", "Note", "Plan", "PrefixSpec", "PrefixTree", "PrivacyBudget",
-    "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PrivacyWarning", "PublicKeys", "Quantiles",
-    "REPLACE_ONE", "Record", "RecordBounds", "Rehearsal", "ReleaseSpec", "ReleaseTerms", "Released", "ReleasedCountMin",
-    "ReleasedCountSketch", "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFrequencies", "ReleasedListedItems",
-    "ReleasedPrefixTree", "ReleasedSketch", "SideCounters", "SketchSpec", "SketchTimeline", "TextDomain", "TimeRange",
-    "TimelineRow", "TimestampDomain", "TopKSearch", "TreeSpec", "WindowingError", "__version__", "distance_error",
-    "plan", "read_releases", "rehearse", "release", "release_frame", "spec_for_distance",
+    "BytesDomain", "Change", "Changes", "ConfigError", "CountMin", "CountSketch", "Decoded", "Difference",
+    "Disclosure", "DistanceError", "Domain", "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError",
+    "Frequencies", "Frequency", "GroupedCounts", "Groups", "Horizon", "IPv4Domain", "IncompatibleSketchError",
+    "IntegerDomain", "Interval", "Intervals", "ItemFrequencies", "KeySelection", "Level", "ListedHistogram",
+    "ListedItems", "LogDomain", "Lost", "NeighboringRelation", "NormBound", "Note", "Plan", "PrefixSpec", "PrefixTree",
+    "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PrivacyWarning", "PublicKeys",
+    "Quantiles", "REPLACE_ONE", "Record", "RecordBounds", "Rehearsal", "ReleaseSpec", "ReleaseTerms", "Released",
+    "ReleasedCountMin", "ReleasedCountSketch", "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFrequencies",
+    "ReleasedListedItems", "ReleasedPrefixTree", "ReleasedSketch", "ReleasedStatistics", "SideCounters", "SketchSpec",
+    "SketchTimeline", "Statistic", "Statistics", "TextDomain", "TimeRange", "TimelineRow", "TimestampDomain",
+    "TopKSearch", "TreeSpec", "WindowingError", "__version__", "distance_error", "plan", "read_releases", "rehearse",
+    "release", "release_frame", "spec_for_distance",
 ]
 # fmt: on

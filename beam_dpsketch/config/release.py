@@ -15,6 +15,7 @@ from beam_dpsketch.domains import BytesDomain
 from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.kinds.sketched import ItemFrequencies, Quantiles, TopKSearch
+from beam_dpsketch.kinds.statistics.kind import Statistics
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.records.count import Count
 from beam_dpsketch.records.public import AssumePublicKeys, Keys, KeySelection, PublicKeys, TimeRange
@@ -22,7 +23,7 @@ from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.units import Record, Unit
 from beam_dpsketch.sketches.spec import SketchSpec
 
-_SEARCHES: Mapping[str, type[Count]] = {"quantiles": Quantiles, "top_k": TopKSearch}
+_COUNTS: Mapping[str, type[Count]] = {"quantiles": Quantiles, "top_k": TopKSearch, "statistics": Statistics}
 
 _WHICH = (
     "give public, the list of keys to release; or select, as select: {delta: 1.0e-8}, for those that enough people "
@@ -46,7 +47,7 @@ def read_release(settings: Any, path: str = "") -> ReleaseSpec:
     """
     given = _read_settings(plain(settings, path), path)
     kind = given.pop("kind")
-    counts = ("spec", "items", "domain", "tree", "k", "method")
+    counts = ("spec", "items", "domain", "tree", "k", "method", "variance")
     counted: dict[str, Any] = {name: given.pop(name) for name in counts if name in given}
     if "horizon" in given:
         given["windows"] = given.pop("horizon")
@@ -79,7 +80,7 @@ def _read_count(kind: str, given: dict[str, Any], path: str) -> Count:
         given["domain"] = read_tree(given.pop("tree"), given["domain"], join(path, "tree"), search=kind == "top_k")
     if kind == "frequencies":
         return ItemFrequencies(given.get("items") or given.get("spec", SketchSpec()))
-    return make(path, GroupedCounts if "method" in given else _SEARCHES[kind], given)
+    return make(path, GroupedCounts if "method" in given else _COUNTS[kind], given)
 
 
 def _declare(**given: Any) -> ReleaseSpec:

@@ -36,7 +36,7 @@ from beam_dpsketch.privacy.over_time.horizon import MECHANISMS
 from beam_dpsketch.privacy.selection import METHODS
 from beam_dpsketch.sketches.spec import KINDS as SKETCHES
 
-KINDS = ("frequencies", "quantiles", "top_k")
+KINDS = ("frequencies", "quantiles", "top_k", "statistics")
 
 
 _SKETCH = one_of(SKETCHES)
@@ -232,19 +232,20 @@ METHOD = Block("Method", {
 })
 
 RELEASE = Block("Release", {
-    "kind": Entry(one_of(KINDS), "what is released: `frequencies`, `quantiles` or `top_k`",
+    "kind": Entry(one_of(KINDS), "what is released: `frequencies`, `quantiles`, `top_k` or `statistics`",
                   f"one of {', '.join(KINDS)}", option=Option("kind", "KIND")),
     "item": Entry(TEXT, "the field that is counted", "the field that is counted, as item: city",
                   option=Option("item", "COLUMN")),
     "domain": Entry(
         DOMAIN, "which values there can be, as `{type: integer, low: -120, high: 1500}`",
-        "the values there can be, as domain: {type: integer, low: 0, high: 99}", _OF_SEARCH,
+        "the values there can be, as domain: {type: integer, low: 0, high: 99}", (*_OF_SEARCH, "statistics"),
         option=Option(
             "domain", "DOMAIN", "which values there can be, as '{type: integer, low: 0, high: 99}' or ipv4")),
     "k": Entry(WHOLE, "how many values are wanted", "how many values are wanted, as k: 10", ("top_k",),
                option=Option("k", "K", "of top_k: how many values are wanted")),
     "horizon": Entry(
-        HORIZON, "the windows of a release over time, in place of `windows`", kinds=("frequencies", "quantiles"),
+        HORIZON, "the windows of a release over time, in place of `windows`",
+        kinds=("frequencies", "quantiles", "statistics"),
         over_time='the windows, as `{start: "2024-01-01", window_size: 1d, windows: 30}`'),
     "privacy": Entry(
         PRIVACY, "what the release may spend, as `{epsilon: 2, delta: 1.0e-6}`",
@@ -262,6 +263,9 @@ RELEASE = Block("Release", {
         TREE, "the layout of the counters; without it the usual one", kinds=_OF_SEARCH,
         over_time="the layout of the counters of one window; without it the usual one"),
     "method": Entry(METHOD, "grouped counts in place of a tree, as `{groups: {delta: 1.0e-8}}`", kinds=("top_k",)),
+    "variance": Entry(
+        FRACTION, "the part of rho for the variance of numbers, at most 1/2; without it none is told",
+        kinds=("statistics",), option=Option("variance", "PART", "of statistics: the part of rho for the variance")),
     "weight": Entry(TEXT, "the field that says how much a record counts; without it each counts 1",
                     option=Option("weight", "COLUMN")),
     "keys": Entry(KEYS, "one release for each of these keys, as `{public: [NL, BE], field: country}`",

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -26,7 +26,7 @@ from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 
 _CONFIDENCE = 0.95
-Width = Callable[[ReleaseTerms, Fraction], float]
+Width = Callable[[ReleaseTerms, Sequence[Fraction]], float]
 
 
 def decided(spec: Any, terms: DeclaredTerms, width: Width | None = None) -> DeclaredTerms:
@@ -35,7 +35,8 @@ def decided(spec: Any, terms: DeclaredTerms, width: Width | None = None) -> Decl
     Args:
       spec: the sketch.
       terms: of each release.
-      width: the expected width of answers under some terms, given the noise parameter; `None` takes that of items.
+      width: the expected width of answers under some terms, given the noise parameters of all tables; `None` takes that
+        of items.
     """
     if terms.privacy.noise is not None:
         return terms
@@ -74,15 +75,14 @@ def crossover(spec: Any, terms: DeclaredTerms, width: Width | None = None) -> fl
 
 def _width(spec: Any, width: Width, terms: ReleaseTerms) -> float:
     try:
-        (parameter,) = table_parameters(spec, terms)
-        return width(terms, parameter)
+        return width(terms, table_parameters(spec, terms))
     except ArgumentError:  # noise that hides nothing, or for which counters have no room
         return math.inf
 
 
-def item_width(spec: Any, terms: ReleaseTerms, parameter: Fraction) -> float:
-    """Return half the width of a 95 % interval of one item that holds nothing but noise, which has this parameter."""
-    noise = terms.noise
+def item_width(spec: Any, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
+    """Return half the width of a 95 % interval of one item that holds nothing but noise, of the one table there is."""
+    noise, parameter = terms.noise, parameters[0]
     if spec.is_listed:
         return noise.margin(parameter, _CONFIDENCE, terms.scale_bits + terms.grid_bits(parameter))
     if spec.kind == "count_min":

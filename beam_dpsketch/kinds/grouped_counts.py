@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -143,7 +144,8 @@ class GroupedCounts(Count):
         return {"delta": float(self.method.delta)}
 
 
-def _least_with_interval(terms: ReleaseTerms, parameter: Fraction) -> float:
+def _least_with_interval(terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
     """Return from which count on an item is released, and the width of its 95 % interval on top."""
+    (parameter,) = parameters
     note = note_of(terms, parameter)
     return note.least_count + 2 * terms.noise.margin(parameter, 0.95, note.scale_bits)

@@ -35,10 +35,7 @@ class AnySketch(Count):
         return decided(self.spec, terms)
 
     def calibrate(self, terms: DeclaredTerms) -> DeclaredCalibration:
-        calibration = Calibration.of(self.spec, terms)
-        if terms.choosing is not None:
-            calibrate_choice(self.spec, terms.choosing)
-        return calibration
+        return calibrated(self.spec, terms)
 
     def plan(
         self,
@@ -114,6 +111,14 @@ class TopKSearch(AnySketch):
 
     def check_over_time(self) -> None:
         refuse_search_over_time()
+
+
+def calibrated(spec: Any, terms: DeclaredTerms) -> DeclaredCalibration:
+    """Return the noise of a release; refuse terms under which it, or the choice of a norm, cannot work."""
+    calibration = Calibration.of(spec, terms)
+    if terms.choosing is not None:
+        calibrate_choice(spec, terms.choosing)
+    return calibration
 
 
 def refuse_search_over_time() -> None:

@@ -32,7 +32,7 @@ _ROUND_EPSILONS = [2.0**power for power in range(-8, 8)]
 _NEIGHBOURS, _APART = 2, 0.1
 _MEASURES: dict[Purpose, str] = {"frequencies": "half width", "items": "detection limit", "ranks": "rank error"}
 _ERRORS: dict[Purpose, Callable[[Any, ReleaseTerms, Sequence[Fraction]], float]] = {
-    "frequencies": lambda spec, terms, parameters: item_width(spec, terms, parameters[0]),
+    "frequencies": item_width,
     "items": lambda spec, terms, parameters: noise_detection(spec, parameters).likely,
     "ranks": lambda spec, terms, parameters: noise_rank_deviation(spec, parameters),
 }

@@ -105,7 +105,7 @@ def _expected_answers(
 ) -> dict[str, Any]:
     purpose = spec.purpose(search=search)
     if purpose == "frequencies":
-        half_width = item_width(spec, terms, sigma_squared[0])
+        half_width = item_width(spec, terms, sigma_squared)
         if n is None or spec.is_listed:
             return {"half_width": half_width}
         return {"half_width": half_width, "errors": expected_error.simulated_errors(spec, terms, n)}

@@ -25,8 +25,10 @@ from beam_dpsketch.rows.files import ReadParquetBatches, ReadReleases, WriteRele
 from beam_dpsketch.rows.private import (
     PrivateContinualFrequencies,
     PrivateContinualQuantiles,
+    PrivateContinualStatistics,
     PrivateFrequencies,
     PrivateQuantiles,
+    PrivateStatistics,
     PrivateTopK,
 )
 from beam_dpsketch.rows.queries import QueryReleaseRows as QueryReleases
@@ -34,7 +36,8 @@ from beam_dpsketch.rows.queries import QueryTimeline
 
 # fmt: off
 __all__ = [
-    "PrivateContinualFrequencies", "PrivateContinualQuantiles", "PrivateFrequencies", "PrivateQuantiles",
-    "PrivateTopK", "QueryReleases", "QueryTimeline", "ReadParquetBatches", "ReadReleases", "WriteReleases",
+    "PrivateContinualFrequencies", "PrivateContinualQuantiles", "PrivateContinualStatistics", "PrivateFrequencies",
+    "PrivateQuantiles", "PrivateStatistics", "PrivateTopK", "QueryReleases", "QueryTimeline", "ReadParquetBatches",
+    "ReadReleases", "WriteReleases",
 ]
 # fmt: on

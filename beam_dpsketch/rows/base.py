@@ -37,7 +37,14 @@ from beam_dpsketch.rows.schema import (
     setting_types,
 )
 from beam_dpsketch.sketches.listed_items import ListedItems
-from beam_dpsketch.transforms import EnvironmentSecret, FileSecret, PrivateFrequencies, PrivateQuantiles, PrivateTopK
+from beam_dpsketch.transforms import (
+    EnvironmentSecret,
+    FileSecret,
+    PrivateFrequencies,
+    PrivateQuantiles,
+    PrivateStatistics,
+    PrivateTopK,
+)
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 from beam_dpsketch.transforms.steps.private_release import PrivateRelease
 
@@ -45,6 +52,7 @@ _DOORS: dict[str, type[PrivateRelease[Any]]] = {
     "frequencies": PrivateFrequencies,
     "quantiles": PrivateQuantiles,
     "top_k": PrivateTopK,
+    "statistics": PrivateStatistics,
 }
 _NO_SECRET = "say where workers find the secret, as environment: DPSKETCH_SECRET, or file: /run/secrets/dpsketch"
 _NAMED, _OTHERS = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_KEYWORD

@@ -38,6 +38,19 @@ class PrivateTopK(
     """
 
 
+class PrivateStatistics(
+    PrivateRows,
+    kind="statistics",
+    item=RELEASE.entries["item"]._replace(words="the field of numbers"),
+    domain=_DOMAIN._replace(words="the clip bounds and steps, as `{type: integer, low: -60, high: 240}`"),
+    ask=_ASK._replace(words="one kind of question, as `{mean: true}`; rows of answers come out"),
+):
+    """Release the count, sum, mean and, on request, variance of numbers, with differential privacy.
+
+    Without `ask`, each release comes out as a row, and QueryReleases asks it as often as you like.
+    """
+
+
 class PrivateContinualFrequencies(PrivateRows, kind="frequencies", over_time=True):
     """Count how often each item occurs in every range of windows of a horizon, for the price of one release.
 
@@ -47,6 +60,13 @@ class PrivateContinualFrequencies(PrivateRows, kind="frequencies", over_time=Tru
 
 class PrivateContinualQuantiles(PrivateRows, kind="quantiles", over_time=True):
     """Release the distribution of an ordered field in every range of windows of a horizon.
+
+    One row comes out when a window closes. QueryTimeline asks all rows of a horizon together.
+    """
+
+
+class PrivateContinualStatistics(PrivateRows, kind="statistics", over_time=True):
+    """Release the count, sum and mean of numbers in every range of windows of a horizon.
 
     One row comes out when a window closes. QueryTimeline asks all rows of a horizon together.
     """

@@ -8,13 +8,14 @@ from beam_dpsketch.transforms.frequencies import PrivateFrequencies
 from beam_dpsketch.transforms.outputs import QueryReleases, TopK
 from beam_dpsketch.transforms.quantiles import PrivateQuantiles
 from beam_dpsketch.transforms.select_keys import SelectKeys
+from beam_dpsketch.transforms.statistics import PrivateStatistics
 from beam_dpsketch.transforms.steps.idempotent_noise import EnvironmentSecret, FileSecret
 from beam_dpsketch.transforms.top_k import PrivateTopK
 
 # fmt: off
 __all__ = [
     "Ask", "BoundContributions", "BoundedRecord", "EnvironmentSecret", "FileSecret", "PrivateFrequencies",
-    "PrivateQuantiles", "PrivateSketchFn", "PrivateTopK", "QueryReleases", "ReadReleases", "SelectKeys",
-    "TopK", "WriteReleases", "read_releases", "window_file",
+    "PrivateQuantiles", "PrivateSketchFn", "PrivateStatistics", "PrivateTopK", "QueryReleases", "ReadReleases",
+    "SelectKeys", "TopK", "WriteReleases", "read_releases", "window_file",
 ]
 # fmt: on

@@ -23,11 +23,11 @@ class Ask:
     """One kind of question, with all that is asked at once. Asking costs no privacy, however often.
 
     Attributes:
-      kind: "quantiles", "ranks", "ranges", "histogram", "cdf", "items", "top_k", "total_weight", "records" or
-        "privacy_units".
+      kind: "quantiles", "ranks", "ranges", "histogram", "cdf", "items", "top_k", "total_weight", "records",
+        "privacy_units"; of statistics "count", "total", "mean", "variance" or "std".
       what: shares of quantiles; values of ranks, of a cdf, or edges of a histogram; (low, high) pairs of ranges;
         items; the k of `top_k`. A number as `what` of a cdf stands for the ends of that many equal parts of the domain,
-        and of a histogram for that many bins over it. The last three kinds have `None`.
+        and of a histogram for that many bins over it. Kinds that take nothing have `None`.
       confidence: of each interval, in (0, 1).
       candidates: what `top_k` chooses from, for releases that cannot search; public.
 

@@ -20,7 +20,21 @@ from beam_dpsketch.answers.notes import Note
 from beam_dpsketch.domains import Domain
 
 Kind: TypeAlias = Literal[
-    "quantiles", "ranks", "ranges", "histogram", "cdf", "items", "top_k", "total_weight", "records", "privacy_units"
+    "quantiles",
+    "ranks",
+    "ranges",
+    "histogram",
+    "cdf",
+    "items",
+    "top_k",
+    "total_weight",
+    "records",
+    "privacy_units",
+    "count",
+    "total",
+    "mean",
+    "variance",
+    "std",
 ]
 AnswerType: TypeAlias = "type[int | float | str | bytes | datetime.datetime]"
 Columns: TypeAlias = Callable[[AnswerType], Mapping[str, AnswerType]]
@@ -181,6 +195,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, ipaddress.IPv4Address) else value
 
 
+_NUMBER_OR_NONE: Any = float | None
 _NUMBERS: dict[str, AnswerType] = {"estimate": float, "lower": float, "upper": float}
 
 
@@ -199,6 +214,11 @@ def _whole(method: str, side_counter: str, counted: str, axis: str | None) -> Qu
         drawing=Drawing("lines", axis=axis),
         side_counter=side_counter,
     )
+
+
+def _of_numbers(method: str, words: str, axis: str | None = None, *, may_be_unknown: bool = True) -> QuestionKind:
+    columns = {**_NUMBERS, "estimate": _NUMBER_OR_NONE} if may_be_unknown else _NUMBERS
+    return dataclasses.replace(_whole(method, "", "", axis), words=words, side_counter=None, columns=lambda _: columns)
 
 
 KINDS: Mapping[Kind, QuestionKind] = {
@@ -282,4 +302,9 @@ KINDS: Mapping[Kind, QuestionKind] = {
     "total_weight": _whole("total_weight", "weight", "much weight", None),
     "records": _whole("records", "records", "many records", "records"),
     "privacy_units": _whole("privacy_units", "units", "many privacy units, such as people,", "privacy units"),
+    "count": _of_numbers("count", "how many numbers count", "records", may_be_unknown=False),
+    "total": _of_numbers("total", "the sum of the numbers", may_be_unknown=False),
+    "mean": _of_numbers("mean", "the mean of the numbers"),
+    "variance": _of_numbers("variance", "the variance of the numbers"),
+    "std": _of_numbers("std", "the standard deviation of the numbers"),
 }

@@ -42,7 +42,7 @@ _DIGEST_BYTES = 16
 _START: dict[str, Field] = {
     "magic": fields.Constant(b"DPSK"),
     "format_version": U16,
-    "kind": Choice(("count_min", "count_sketch", "quantiles", "top_k", "listed_items", "groups")),
+    "kind": Choice(("count_min", "count_sketch", "quantiles", "top_k", "listed_items", "groups", "statistics")),
 }
 
 _FLAT_SPEC: dict[str, Field] = {
@@ -65,17 +65,15 @@ _DOMAINS = {
     kind: Object(kind, {name: _FORMS[setting.form] for name, setting in kind.settings.items()})
     for kind in sorted(DOMAINS, key=lambda kind: kind.number)
 }
-_DOMAIN = fields.OneOf(tuple(each for kind, each in _DOMAINS.items() if kind.is_ordered))
-_BYTES_DOMAIN = fields.OneOf(tuple(each for kind, each in _DOMAINS.items() if not kind.is_ordered))
+DOMAIN = fields.OneOf(tuple(each for kind, each in _DOMAINS.items() if kind.is_ordered))
+_BYTES = fields.OneOf(tuple(each for kind, each in _DOMAINS.items() if not kind.is_ordered))
 _SKETCH = Choice(("exact", "count_sketch", "count_min"))
 _LEVEL = Object(Level, {"bits": U8, "sketch": _SKETCH, "depth": U32, "width": U32, "share": fields.Exact})
-_SPECS = {
+SPECS: dict[str, Object] = {
     "count_min": Object(functools.partial(SketchSpec, kind="count_min"), _FLAT_SPEC),
     "count_sketch": Object(functools.partial(SketchSpec, kind="count_sketch"), _FLAT_SPEC),
-    "quantiles": Object(TreeSpec, {"hash_version": U16, "seed": U64, "domain": _DOMAIN, "levels": Repeated(_LEVEL)}),
-    "top_k": Object(
-        PrefixSpec, {"hash_version": U16, "seed": U64, "domain": _BYTES_DOMAIN, "depth": U32, "width": U32}
-    ),
+    "quantiles": Object(TreeSpec, {"hash_version": U16, "seed": U64, "domain": DOMAIN, "levels": Repeated(_LEVEL)}),
+    "top_k": Object(PrefixSpec, {"hash_version": U16, "seed": U64, "domain": _BYTES, "depth": U32, "width": U32}),
     "listed_items": Object(from_encoded, {"encoded_items": fields.Text(MAX_BYTES, U32)}),
     "groups": Object(
         GroupedItems,
@@ -86,6 +84,8 @@ _SPECS = {
         },
     ),
 }
+"""The fields of each kind of spec; a kind that stands above enters its own."""
+
 _YES_OR_NO = Choice((False, True))
 _BOUNDS = fields.OneOf(
     (
@@ -187,7 +187,7 @@ def pack(kind: str, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, 
     dtype = narrowest(counters)
     start = fields.write_fields(_START, {"magic": None, "format_version": FORMAT_VERSION, "kind": kind})
     end = fields.write_fields(_COUNTERS, {"scale_bits": scale_bits, "dtype": dtype})
-    body = start + _SPECS[kind].write(spec) + _STATEMENT.write(privacy) + end + counters.astype(dtype).tobytes()
+    body = start + SPECS[kind].write(spec) + _STATEMENT.write(privacy) + end + counters.astype(dtype).tobytes()
     return body + _digest(body)
 
 
@@ -202,7 +202,7 @@ def unpack(data: bytes) -> tuple[str, Any, np.ndarray, PrivacyStatement, int]:
         kind, version = start["kind"], start["format_version"]
         if version != FORMAT_VERSION:
             raise FormatError(f"its format has number {version}")
-        spec, privacy = _SPECS[kind].read(reader), _STATEMENT.read(reader)
+        spec, privacy = SPECS[kind].read(reader), _STATEMENT.read(reader)
         read = fields.read_fields(_COUNTERS, reader)
         scale_bits, dtype = read["scale_bits"], np.dtype(read["dtype"])
     except (TypeError, ValueError) as error:

@@ -1,0 +1,171 @@
+"""Releases of statistics: what a caller says of them, and their plan."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from beam_dpsketch._showing import shown_plainly
+from beam_dpsketch.domains import FloatDomain, IntegerDomain
+from beam_dpsketch.engine.calibration import DeclaredCalibration, calibrate
+from beam_dpsketch.engine.suiting import decided
+from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.kinds.sketched import calibrated
+from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
+from beam_dpsketch.planning.advice import ErrorAt, errors_at, of_bound, round_bounds
+from beam_dpsketch.planning.plan_text import (
+    bound_in_words,
+    bounds_line,
+    in_digits,
+    listed,
+    noise_in_words,
+    over_time_lines,
+    paid_in_words,
+    privacy_line,
+    terms_fields,
+    under_norm,
+    windows_in_words,
+)
+from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms, RowTerms
+from beam_dpsketch.records.count import Count, Guess, refuse_guess
+from beam_dpsketch.records.public import Keys, TimeRange
+from beam_dpsketch.records.units import Unit
+
+_CONFIDENCE = 0.95
+
+
+@dataclasses.dataclass(frozen=True)
+class Statistics(Count):
+    """The count, sum and mean of numbers; on request, their variance.
+
+    Args:
+      domain: an `IntegerDomain` or a `FloatDomain`, whose ends are the clip bounds.
+      variance: the part of rho for the variance, above 0 and at most 1/2; `None` tells none.
+    """
+
+    domain: IntegerDomain | FloatDomain
+    variance: Fraction | float | None = None
+    spec: StatisticsSpec = dataclasses.field(init=False, repr=False, compare=False)
+
+    name: ClassVar[str] = "statistics"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spec", StatisticsSpec(self.domain, self.variance))  # type: ignore[arg-type]
+
+    def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
+        return decided(self.spec, terms, _width_of_sum)
+
+    def calibrate(self, terms: DeclaredTerms) -> DeclaredCalibration:
+        return calibrated(self.spec, terms)
+
+    def plan(
+        self,
+        calibrated: DeclaredCalibration,
+        n: int | None,
+        *,
+        keys: int | None,
+        wanted_error: Any,
+        guess: Guess | None = None,
+    ) -> StatisticsPlan:
+        refuse_guess(guess)
+        return StatisticsPlan.of(calibrated, n, keys)
+
+    def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
+        super().check(keys, unit, windows)
+        if unit.bounds.as_dict().get("max_per_item") is not None:
+            raise ArgumentError(
+                "max_per_item", "must be left out for statistics: each value would be an item of its own", "E317"
+            )
+
+
+def _width_of_sum(terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
+    """Return half the width of a 95 % interval of a sum of distances from the middle."""
+    return terms.noise.margin(parameters[1], _CONFIDENCE, terms.scale_bits + terms.grid_bits(min(parameters)))
+
+
+@shown_plainly
+@dataclasses.dataclass(frozen=True)
+class StatisticsPlan:
+    """A release of statistics before it is made; `print` it.
+
+    Attributes:
+      calibrated: the noise; of a norm of 1, if the data choose it.
+      n: about how many records count in one release; `None` if that is not known.
+      keys: how many output keys there are; `None` without, or where they are not known.
+      count: half the width of a 95 % interval of the count.
+      mean: of the mean of n records, where it is in the middle of the clip bounds, and where it is at an end.
+      by_bound: half widths of the count by `max_norm` or `max_per_key`; empty where one record is protected.
+    """
+
+    calibrated: DeclaredCalibration
+    n: int | None
+    keys: int | None
+    count: float
+    mean: tuple[float, float] | None
+    by_bound: tuple[ErrorAt, ...]
+
+    @classmethod
+    def of(cls, calibrated: DeclaredCalibration, n: int | None, keys: int | None) -> StatisticsPlan:
+        """Return the plan, with what other bounds would give."""
+        terms, spec, known = calibrated.terms, calibrated.spec, calibrated.terms.choosing is None
+        sizes = () if terms.unit.is_one_record else round_bounds(terms.bounds.size)
+
+        def of_count(resolved: ReleaseTerms) -> float:
+            return math.sqrt(float(calibrate(spec, resolved)[0])) * _deviations(resolved)
+
+        deviations, (low, high), mean = _deviations(terms.resolved(1)), spec.ends, None
+        counted, summed = (math.sqrt(float(each)) * deviations for each in calibrated.per_table[:2])
+        if n is not None and known:
+            half = (high - low) / 2 / n
+            mean = half * summed, half * math.hypot(counted, summed)
+        return cls(calibrated, n, keys, counted, mean, errors_at(sizes, lambda size: of_count(of_bound(terms, size))))
+
+    def as_dict(self) -> dict[str, Any]:
+        terms = self.calibrated.terms
+        return {
+            "kind": "statistics",
+            "keys": self.keys,
+            "sigma": [math.sqrt(each) for each in self.calibrated.per_table],
+            **terms_fields(terms),
+            "warnings": terms.foolish(),
+            "n": self.n,
+            "count_half_width": self.count,
+            "mean_half_width": self.mean,
+            "by_bound": [{"bound": float(each.setting), "error": each.error} for each in self.by_bound],
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        terms, spec = self.calibrated.terms, self.calibrated.spec
+        what = "count, sum and squares" if spec.variance is not None else "count and sum"
+        copies = f" for each of {self.keys} keys" if self.keys else ""
+        yield f"statistics: {what} of {spec.domain.describe()}{copies}; nothing collides."
+        under, noise = under_norm(terms), noise_in_words(terms.resolved(1), self.calibrated.per_table)
+        paid = paid_in_words(terms)
+        yield f"Noise: {noise} on each sum{under}, over what one record adds to it at most; {paid} for it."
+        yield privacy_line(terms)
+        yield from (f"Warning: {words}." for words in terms.foolish())
+        yield bounds_line(terms)
+        if isinstance(terms, RowTerms):
+            yield from over_time_lines(terms, [math.sqrt(each) for each in self.calibrated.per_table], copies)
+            return
+        if terms.window_count > 1:
+            yield f"Windows: {terms.privacy.currency} covers {windows_in_words(terms)}."
+        yield f"Counts{under}: 95 % intervals of about +- {in_digits(self.count)} from the noise alone."
+        if self.mean is not None:
+            middle, end = map(in_digits, self.mean)
+            yield (
+                f"Means of {self.n:,} records: 95 % intervals of about +- {middle}, and +- {end} near a "
+                "clip bound. Clip bounds that are closer together have less noise, and clip more."
+            )
+        if self.by_bound:
+            yield f"Half width of counts from the noise alone, by {bound_in_words(terms)}: {listed(self.by_bound)}."
+
+
+def _deviations(terms: ReleaseTerms) -> float:
+    return terms.noise.deviations((1 - _CONFIDENCE) / 2)

@@ -1,0 +1,174 @@
+"""Released statistics: the count, sum, mean and variance of numbers, each with its interval.
+
+Guarantee: post-processing of noisy sums. Intervals hold with the confidence asked for, each for itself, over the noise,
+as `ratios` says of means and variances. They are about the numbers that bounding kept, moved to the clip bounds where
+they lay outside.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from typing import Any, ClassVar, NamedTuple
+
+from beam_dpsketch import _validate
+from beam_dpsketch._showing import shown_plainly
+from beam_dpsketch.answers.notes import Note, of_reach
+from beam_dpsketch.answers.released import Released
+from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.estimators.presence import exceeds_noise
+from beam_dpsketch.kinds.statistics.ratios import Ends, Sums
+from beam_dpsketch.kinds.statistics.sums import NumberSums
+from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
+from beam_dpsketch.statement.format import release_format
+from beam_dpsketch.statement.format.fields import Exact, Object, Optional
+from beam_dpsketch.statement.showing import shown
+from beam_dpsketch.statement.side_notes import Interval
+
+_ROOM = 1 << 61
+CANNOT_TELL = Note(
+    "cannot_tell",
+    "there are too few records, or too many for the counters, to tell a mean or a variance: every value between the "
+    "ends that are given is possible",
+)
+
+release_format.SPECS["statistics"] = Object(
+    NumberSums.spec_type, {"domain": release_format.DOMAIN, "variance": Optional(Exact)}
+)
+
+
+@shown_plainly
+class Statistic(NamedTuple):
+    """A mean, a variance or a standard deviation, with bounds for the true one.
+
+    `estimate` is `None` where the release cannot tell it. The bounds are then all that is possible.
+    """
+
+    estimate: float | None
+    lower: float
+    upper: float
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        """A note where the release cannot tell."""
+        return (CANNOT_TELL,) if self.estimate is None else ()
+
+    def __str__(self) -> str:
+        about = "cannot tell" if self.estimate is None else f"about {shown(self.estimate)}"
+        return f"{about}, from {shown(self.lower)} to {shown(self.upper)}"
+
+
+class ReleasedStatistics(Released):
+    """A release of a count, a sum and, if they were asked for, squares. `PrivateStatistics` makes it.
+
+    All answers are about the numbers that the bounds kept, within the clip bounds. Each interval holds with the
+    confidence asked for. Of weighted records, each counts as many times as it weighs.
+    """
+
+    name = made_as = "statistics"
+    raw_type: ClassVar[type[NumberSums]] = NumberSums
+
+    def count(self, confidence: float = 0.95) -> Interval:
+        """Return how many numbers count, or how much they weigh; the bounds may lie below 0."""
+        privacy = self._privacy
+        of_count, bits = privacy.sigma_squared_per_level[0], max(privacy.weight_bits, self._scale_bits)
+        margin = privacy.noise.margin(of_count, confidence, bits) + self._rounding
+        return Interval(self._sums.number, self._sums.number - margin, self._sums.number + margin)
+
+    def total(self, confidence: float = 0.95) -> Interval:
+        """Return the sum of the numbers: a noisy sum of distances from the middle, and the count times the middle."""
+        estimate = self._half * self._sums.total + self._middle * self._sums.number
+        margin = self._margin(confidence, [self._middle, self._half])
+        margin += self._spec.moved * abs(self._sums.number)
+        return Interval(estimate, estimate - margin, estimate + margin)
+
+    def mean(self, confidence: float = 0.95) -> Statistic:
+        """Return the mean of the numbers, between the clip bounds."""
+        known = None if self._is_full(1) else self._sums.mean(self._deviations(confidence))
+        low, high = self._spec.ends
+        if known is None:
+            return Statistic(None, low, high)
+        estimate, lower, upper = (self._middle + self._half * each for each in known)
+        moved = self._spec.moved
+        return Statistic(estimate, max(lower - moved, low), min(upper + moved, high))
+
+    def variance(self, confidence: float = 0.95) -> Statistic:
+        """Return the variance of the numbers: the mean of their squared distances from the mean.
+
+        Raises `ValueError` if no squares were asked for.
+        """
+        return self._spread(confidence, lambda of_places: self._half**2 * of_places)
+
+    def std(self, confidence: float = 0.95) -> Statistic:
+        """Return the standard deviation of the numbers, the root of the variance."""
+        return self._spread(confidence, lambda of_places: self._half * math.sqrt(of_places))
+
+    def _spread(self, confidence: float, of: Any) -> Statistic:
+        if self._spec.variance is None:
+            raise ArgumentError(
+                "variance",
+                "was not asked for in this release: give PrivateStatistics a part of rho for it, as variance=0.1",
+                "E719",
+            )
+        deviations, known = self._deviations(confidence), None
+        if not (self._is_full(1) or self._is_full(2)):
+            known = self._sums.variance(deviations)
+        ends: Ends = (0.0, 0.0, 1.0) if known is None else known
+        estimate, lower, upper = map(of, ends)
+        return Statistic(None if known is None else estimate, lower, upper)
+
+    @functools.cached_property
+    def _sums(self) -> Sums:
+        amounts = [table.amount for table in self.raw_type.tables(self._spec)]
+        values = [float(value) / amount for value, amount in zip(self.counters, amounts, strict=True)]
+        noises = [float(each) for each in self._privacy.sigma_squared_per_level]
+        nothing = [0.0] * (3 - len(values))
+        return Sums(*values, *nothing, *noises, *nothing)
+
+    def _is_full(self, table: int) -> bool:
+        """Whether so much weight counts that a counter may have wrapped around."""
+        privacy, amount = self._privacy, self.raw_type.tables(self._spec)[table].amount
+        bits = SCALE_BITS
+        if privacy.over_time is None:
+            least, bits = min(privacy.sigma_squared_per_level), privacy.weight_bits
+            bits += privacy.noise.grid_bits(least, 4**bits)
+        return abs(self._sums.number) * amount * 2**bits >= _ROOM
+
+    def _deviations(self, confidence: float) -> float:
+        """Return how many roots of its parameter a sum of several noises is from 0 at most, with this confidence."""
+        _validate.open_unit_interval(confidence=confidence)
+        noise = self._privacy.noise
+        return noise.plus(noise).deviations((1 - confidence) / 2)
+
+    def _margin(self, confidence: float, weights: Iterable[float]) -> float:
+        """Return how far a weighted sum of counters is from its own at most, each over its amount."""
+        weights = [*weights]
+        noises = zip(weights, self._privacy.sigma_squared_per_level, strict=False)
+        deviation = math.sqrt(sum(weight**2 * float(each) for weight, each in noises))
+        return self._deviations(confidence) * deviation + sum(map(abs, weights)) * self._rounding
+
+    @property
+    def _middle(self) -> float:
+        low, high = self._spec.ends
+        return (low + high) / 2
+
+    @property
+    def _half(self) -> float:
+        low, high = self._spec.ends
+        return (high - low) / 2
+
+    @property
+    def _size(self) -> str:
+        return f"{self._spec.cells} sums over {self._spec.domain.describe()}"
+
+    @property
+    def _exceeds_noise(self) -> bool:
+        privacy = self._privacy
+        variance = privacy.noise.variance(privacy.sigma_squared_per_level[0], privacy.weight_bits)
+        fourth = privacy.noise.fourth_cumulant(variance, privacy.weight_bits)
+        return exceeds_noise(self.counters[:1], variance, has_signs=False, fourth=fourth)
+
+    def _own_notes(self) -> tuple[Note, ...]:
+        estimate, _, upper = self.count()
+        return () if self._privacy.bounds.signed else of_reach(upper - estimate, upper)
