@@ -77,7 +77,7 @@ class Statistics(Count):
         super().check(keys, unit, windows)
         if unit.bounds.as_dict().get("max_per_item") is not None:
             raise ArgumentError(
-                "max_per_item", "must be left out for statistics: each value would be an item of its own", "E317"
+                "max_per_item", "must be left out for statistics: each value would be an item of its own", "E320"
             )
 
 

@@ -109,7 +109,7 @@ class ReleasedStatistics(Released):
             raise ArgumentError(
                 "variance",
                 "was not asked for in this release: give PrivateStatistics a part of rho for it, as variance=0.1",
-                "E719",
+                "E722",
             )
         deviations, known = self._deviations(confidence), None
         if not (self._is_full(1) or self._is_full(2)):
