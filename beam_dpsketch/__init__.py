@@ -41,6 +41,8 @@ from beam_dpsketch.errors import (
 from beam_dpsketch.frames.rehearsal import Rehearsal, rehearse
 from beam_dpsketch.frames.releasing import release_frame
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts, Groups
+from beam_dpsketch.kinds.metrics.kind import Metric, Metrics
+from beam_dpsketch.kinds.metrics.released import ReleasedMetrics
 from beam_dpsketch.kinds.sketched import ItemFrequencies, Quantiles, TopKSearch
 from beam_dpsketch.kinds.statistics.kind import Statistics
 from beam_dpsketch.kinds.statistics.released import ReleasedStatistics, Statistic
@@ -80,13 +82,14 @@ __all__ = [
     "Disclosure", "DistanceError", "Domain", "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError",
     "Frequencies", "Frequency", "GroupedCounts", "Groups", "Horizon", "IPv4Domain", "IncompatibleSketchError",
     "IntegerDomain", "Interval", "Intervals", "ItemFrequencies", "KeySelection", "Level", "ListedHistogram",
-    "ListedItems", "LogDomain", "Lost", "NeighboringRelation", "NormBound", "Note", "Plan", "PrefixSpec", "PrefixTree",
-    "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PrivacyWarning", "PublicKeys",
-    "Quantiles", "REPLACE_ONE", "Record", "RecordBounds", "Rehearsal", "ReleaseSpec", "ReleaseTerms", "Released",
-    "ReleasedCountMin", "ReleasedCountSketch", "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFrequencies",
-    "ReleasedListedItems", "ReleasedPrefixTree", "ReleasedSketch", "ReleasedStatistics", "SideCounters", "SketchSpec",
-    "SketchTimeline", "Statistic", "Statistics", "TextDomain", "TimeRange", "TimelineRow", "TimestampDomain",
-    "TopKSearch", "TreeSpec", "WindowingError", "__version__", "distance_error", "plan", "read_releases", "rehearse",
-    "release", "release_frame", "spec_for_distance",
+    "ListedItems", "LogDomain", "Lost", "Metric", "Metrics", "NeighboringRelation", "NormBound", "Note", "Plan",
+    "PrefixSpec", "PrefixTree", "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit",
+    "PrivacyWarning", "PublicKeys", "Quantiles", "REPLACE_ONE", "Record", "RecordBounds", "Rehearsal", "ReleaseSpec",
+    "ReleaseTerms", "Released", "ReleasedCountMin", "ReleasedCountSketch", "ReleasedCounts",
+    "ReleasedDyadicCountSketch", "ReleasedFrequencies", "ReleasedListedItems", "ReleasedMetrics", "ReleasedPrefixTree",
+    "ReleasedSketch", "ReleasedStatistics", "SideCounters", "SketchSpec", "SketchTimeline", "Statistic", "Statistics",
+    "TextDomain", "TimeRange", "TimelineRow", "TimestampDomain", "TopKSearch", "TreeSpec", "WindowingError",
+    "__version__", "distance_error", "plan", "read_releases", "rehearse", "release", "release_frame",
+    "spec_for_distance",
 ]
 # fmt: on

@@ -14,6 +14,7 @@ _DOOR = "plain settings of the transform of the same name"
 EXCEPTIONS = {
     "PrivateFrequencies": _DOOR,
     "PrivateQuantiles": _DOOR,
+    "PrivateStatistics": _DOOR,
     "PrivateTopK": _DOOR,
     "ReadReleases": _DOOR,
     "WriteReleases": _DOOR,

@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 from beam_dpsketch.cli.text import UsageError, note
 from beam_dpsketch.domains.timestamps import read_iso
 from beam_dpsketch.errors import ConfigError
-from beam_dpsketch.frames.plan import MOST_FRACTIONS, PATHS, SOME_FRACTIONS, columns_of, nearest
+from beam_dpsketch.frames.plan import MOST_FRACTIONS, SOME_FRACTIONS, columns_of, nearest, path_of
 from beam_dpsketch.hashing.encodings import is_unicode
 from beam_dpsketch.records.columns import readable_of
 from beam_dpsketch.records.release_spec import ReleaseSpec
@@ -41,7 +41,8 @@ _LOWEST, _HIGHEST = Decimal(-(1 << 63)), Decimal((1 << 63) - 1)
 def column_types(declared: ReleaseSpec) -> dict[str, pa.DataType]:
     """Return the type of each column that a release reads."""
     columns = columns_of(declared.selectors)
-    kinds = {"item": _item_type(declared), "weight": INTEGER, "privacy_id": TEXT, "key": _key_type(declared)}
+    items = {argument: _item_type(spec) for argument, spec in declared.spec.fields.items()}
+    kinds = {**items, "weight": INTEGER, "privacy_id": TEXT, "key": _key_type(declared)}
     types: dict[str, pa.DataType] = {}
     for argument, field in columns.items():
         if types.setdefault(field, kinds[argument]) != kinds[argument]:
@@ -63,9 +64,9 @@ def declared_schema(path: str, names: Sequence[str], declared: ReleaseSpec) -> p
         if field not in names:
             words = f"is not in the first line of {path!a}, which must name the columns"
             hint = _other_separator(names) or nearest(field, names, columns)
-            raise ConfigError(PATHS[argument], f"{field!r} {words}{hint}", "E810")
+            raise ConfigError(path_of(argument), f"{field!r} {words}{hint}", "E810")
         if names.count(field) > 1:
-            raise ConfigError(PATHS[argument], f"{field!r} is in the first line of {path!a} twice", "E810")
+            raise ConfigError(path_of(argument), f"{field!r} is in the first line of {path!a} twice", "E810")
     return pa.schema([*column_types(declared).items()])
 
 
@@ -93,7 +94,7 @@ class Fractions:
     def __init__(self, declared: ReleaseSpec) -> None:
         types = column_types(declared)
         self._read = {
-            argument: (field, readable_of(argument, declared.sketch_input.readable))
+            argument: (field, readable_of(argument, declared.sketch_input.readables))
             for argument, field in columns_of(declared.selectors).items()
             if argument == "privacy_id" or types[field] == INTEGER
         }
@@ -115,13 +116,12 @@ class Fractions:
         for argument, (field, readable) in self._read.items():
             if self._fractions[argument] > MOST_FRACTIONS * self._present[argument]:
                 words = f"{field!r} must hold {readable.description}, and many of its values have a point; "
-                raise ConfigError(PATHS[argument], words + readable.rounding, "E608")
+                raise ConfigError(path_of(argument), words + readable.rounding, "E608")
             if self._fractions[argument] and argument != "privacy_id":
                 note(f"{argument}={field!r} {SOME_FRACTIONS}; {readable.rounding}")
 
 
-def _item_type(declared: ReleaseSpec) -> pa.DataType:
-    spec = declared.spec
+def _item_type(spec: Any) -> pa.DataType:
     if spec.is_listed:
         return _listed_type(spec.items, "items")
     return spec.domain.column_type if spec.domain else TEXT

@@ -130,6 +130,7 @@ def scaled_units(
       share: the part of it that all counters get.
       output_cells: how many sketches one norm covers.
     """
+    spec, part = spec.leading
     last = raw_type(spec).tables(spec)[-1]
     return units_to_scale(
         auto,
@@ -137,7 +138,7 @@ def scaled_units(
         has_signs=last.has_signs,
         relation=relation,
         spending=spending,
-        share=share * last.share,
+        share=share * part * last.share,
         reading=_reading(spec, spending.noise),
         output_cells=output_cells,
     )

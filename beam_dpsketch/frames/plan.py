@@ -16,11 +16,15 @@ from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.records.windows import Windowing, plan_windows
 
-PATHS = {"item": "item", "weight": "weight", "privacy_id": "unit.privacy_id", "key": "keys.field"}
-"""Where the settings name the column of an argument."""
+_PATHS = {"privacy_id": "unit.privacy_id", "key": "keys.field"}
 SOME_FRACTIONS = "has some values with a fraction, which are dropped"
 MOST_FRACTIONS = 0.01
 """Which share of a column may have a fraction where whole numbers are read: more is a mistake."""
+
+
+def path_of(argument: str) -> str:
+    """Return where the settings name the column of an argument."""
+    return _PATHS.get(argument, argument)
 
 
 def resolve(declared: ReleaseSpec) -> ResolvedRelease:
@@ -36,7 +40,7 @@ def check_columns(declared: ReleaseSpec, table: TableParts) -> None:
         for argument, name in columns.items():
             if name not in table.names:
                 words = f"{_shown(name)} is not a column of the table{nearest(name, table.names, columns)}"
-                checks.refuse(refusal(PATHS[argument], words, "E810"))
+                checks.refuse(refusal(path_of(argument), words, "E810"))
     declared.reader.read_batch(table.empty, declared.sketch_input)
 
 
@@ -47,7 +51,7 @@ def check_fractions(declared: ReleaseSpec, table: Any) -> list[str]:
     """
     warned = []
     for argument, name in columns_of(declared.selectors).items():
-        readable, column = readable_of(argument, declared.sketch_input.readable), table[name]
+        readable, column = readable_of(argument, declared.sketch_input.readables), table[name]
         if readable.is_whole and is_numpy_float(column.dtype):
             numbers = column.to_numpy(dtype=float)
             present = numbers[np.isfinite(numbers)]
@@ -62,9 +66,10 @@ def check_fractions(declared: ReleaseSpec, table: Any) -> list[str]:
 def unused_words(declared: ReleaseSpec, table: TableParts, argument: str) -> str:
     """Return what is said of an argument that drops all rows."""
     name = columns_of(declared.selectors)[argument]
-    column, readable = table.empty[name], readable_of(argument, declared.sketch_input.readable)
-    is_listed = declared.public_keys is not None if argument == "key" else declared.spec.is_listed
-    listed = " that are listed" if is_listed and argument in ("key", "item") else ""
+    column, readable = table.empty[name], readable_of(argument, declared.sketch_input.readables)
+    lists = {name: spec.is_listed for name, spec in declared.spec.fields.items()}
+    lists["key"] = declared.public_keys is not None
+    listed = " that are listed" if lists.get(argument) else ""
     return (
         f"{argument}={name!r}: no row of the table has a value that can be used, so all were dropped; it must hold "
         f"{readable.description}{listed}, and the column is of type {getattr(column, 'dtype', None) or column.type}"
@@ -83,7 +88,7 @@ def columns_of(selectors: Selectors) -> dict[str, str]:
     """Return the column of each argument; refuse what is not a name."""
     columns = {argument: field for argument, field in selectors.given.items() if isinstance(field, str)}
     for argument in selectors.given.keys() - columns.keys():
-        raise refusal(PATHS[argument], "must be the name of a column of the table, got a callable")
+        raise refusal(path_of(argument), "must be the name of a column of the table, got a callable")
     return columns
 
 

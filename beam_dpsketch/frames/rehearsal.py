@@ -137,7 +137,7 @@ def rehearse(sample: Any, settings: Any, *, k: int = 10, quantiles: Iterable[flo
         if key not in by_key:
             continue
         if declared.count.name == "quantiles":
-            found = _quantiles(declared.domain, exact[key], bounded[key], by_key[key], list(quantiles))
+            found = _quantiles(declared.spec.domain, exact[key], bounded[key], by_key[key], list(quantiles))
         else:
             found = _frequencies(names, exact[key], bounded[key], by_key[key], k)
         rows += [Rehearsed(key, *each) for each in found]

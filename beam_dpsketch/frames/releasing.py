@@ -92,7 +92,7 @@ def release_table(table: Any, declared: ReleaseSpec, secret: KeyedRandomness | N
     opened = open_table(table, columns_of(selectors).values())
     check_columns(declared, opened)
     warned = check_fractions(declared, table) if is_pandas_frame(type(table)) else []
-    resolved, unused = resolved.paying_for(object()), Unused(selectors, declared.sketch_input.readable)
+    resolved, unused = resolved.paying_for(object()), Unused(selectors, declared.sketch_input.readables)
     secret = None if secret is None else secret.derive(declared.identify(resolved.terms))
     run, sums = Run(secret), ExactSums(resolved, itertools.chain([opened.empty], opened.parts), unused, secret)
     noise: Calibration | Counting

@@ -100,6 +100,9 @@ class GroupedCounts(Count):
             calibrate_choice(self.spec, terms.choosing)
         return Counting.of(self.spec, terms)
 
+    def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
+        return "least count, with its interval", _least_with_interval(terms, parameters)
+
     def plan(
         self, calibrated: Counting, n: int | None, *, keys: int | None, wanted_error: Any, guess: Guess | None = None
     ) -> CountsPlan:

@@ -118,6 +118,14 @@ def advise(spec: Spec, terms: DeclaredTerms, *, search: bool, wanted_error: Frac
     )
 
 
+def measured(
+    spec: Spec, terms: ReleaseTerms, parameters: Sequence[Fraction], *, search: bool = False
+) -> tuple[str, float]:
+    """Return what the error of a release is called, and its size from noise of these parameters alone."""
+    purpose = spec.purpose(search=search)
+    return _MEASURES[purpose], _ERRORS[purpose](spec, terms, parameters)
+
+
 def noise_error(spec: Spec, terms: ReleaseTerms, *, search: bool) -> float:
     """Return the error that noise alone leaves, in the measure of the release."""
     return _ERRORS[spec.purpose(search=search)](spec, terms, calibrate(spec, terms))

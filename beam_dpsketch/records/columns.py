@@ -13,7 +13,7 @@ Weights are 64-bit whole numbers. Others are masked, because an error would reve
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,9 +96,9 @@ HASHED = Readable(
 WEIGHTS = Readable("whole numbers", _is_weight, instead="; count money in its small unit: (amount * 100).round()")
 
 
-def readable_of(argument: str, items: Readable) -> Readable:
+def readable_of(argument: str, items: Mapping[str, Readable]) -> Readable:
     """Return what an argument reads, given what items are."""
-    return {"item": items, "weight": WEIGHTS}.get(argument, HASHED)
+    return {**items, "weight": WEIGHTS}.get(argument, HASHED)
 
 
 def batch_column(batch: Any, argument: str, selector: Selector, readable: Readable) -> pa.Array | list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -17,9 +17,9 @@ from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.selection import GroupRule, SelectionRule
-from beam_dpsketch.privacy.terms import DeclaredTerms
+from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.public import Keys, TimeRange, check_keys, check_keys_type
-from beam_dpsketch.records.selectors import check_selector
+from beam_dpsketch.records.selectors import Items, Selector, check_selector
 from beam_dpsketch.records.units import Unit, check_unit_type
 
 USUAL_WANTED_ERROR = Fraction(1, 100)
@@ -114,6 +114,10 @@ class Count(abc.ABC):
         """How many values a search is to find; `None` where nothing is searched."""
         return None
 
+    def selected(self, item: Selector) -> Items:
+        """Return what is counted of an element, given the `item` of the declaration."""
+        return item
+
     def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
         """Return the terms with the noise that suits, by public settings; most kinds have Gaussian noise alone."""
         return terms
@@ -121,6 +125,10 @@ class Count(abc.ABC):
     @abc.abstractmethod
     def calibrate(self, terms: DeclaredTerms) -> Calibrated:
         """Return the noise, and how keys or items are chosen; refuse terms under which that cannot work."""
+
+    @abc.abstractmethod
+    def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
+        """Return what the error of answers is called, and its size from noise of these parameters alone."""
 
     @abc.abstractmethod
     def plan(

@@ -81,13 +81,15 @@ class SketchInput:
         """How many numbers are counted aside: the side counters, lost weight, votes, and how many units cast them."""
         return len(self.side_names) + self.own_bins
 
-    @property
-    def readable(self) -> Readable:
-        domain = self.spec.domain
-        if domain is None:
-            return HASHED
-        instead = ", or take FloatDomain(low, high, resolution)" if domain.plain_type is int else ""
-        return Readable(f"{domain.takes} ({type(domain).__name__})", domain.reads_column, instead=instead)
+    @functools.cached_property
+    def readables(self) -> dict[str, Readable]:
+        """What the column of each item may hold, by its argument."""
+        return {argument: _readable(spec.domain) for argument, spec in self.spec.fields.items()}
+
+    def keys_of(self, argument: str, values: list[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Do as `keys`, for the values of one item of records that may have several."""
+        spec = self.spec.fields[argument]
+        return raw_type(spec).usable_keys(spec, values)
 
     def bounded(self, keys: np.ndarray, weights: np.ndarray) -> WeightedItems:
         """Return the keys and weights of bounded records, repeated keys once if all weights are equal."""
@@ -158,10 +160,11 @@ class SketchInput:
     ) -> None:
         """Log the argument without a usable value, if these are many records and none of them counts."""
         if len(items) >= MANY:
-            unused = {"item"} if not self.keys(items)[1].any() else set()
+            columns = by_argument(selectors, items)
+            unused = {name for name, values in columns.items() if not self.keys_of(name, values)[1].any()}
             if weights is not None and not parse_weights(weights)[1].any():
                 unused.add("weight")
-            warn_of_unused(selectors, unused, self.readable)
+            warn_of_unused(selectors, unused, self.readables)
 
     @functools.cached_property
     def key_type(self) -> np.dtype[Any]:
@@ -174,6 +177,21 @@ class SketchInput:
     def pending_limit(self) -> int:
         """The number of items that wait to be hashed together: enough to be fast, few compared with the sketch."""
         return min(4096, max(256, self.spec.cells // 8))
+
+
+def by_argument(selectors: Selectors, items: list[Any] | pa.Array) -> dict[str, Any]:
+    """Return the values of each item of records, by its argument."""
+    if not isinstance(selectors.item, tuple):
+        return {"item": items}
+    values = items.flatten() if isinstance(items, pa.StructArray) else [*map(list, zip(*items, strict=True))]
+    return dict(zip(selectors.items, values, strict=True))
+
+
+def _readable(domain: Any) -> Readable:
+    if domain is None:
+        return HASHED
+    instead = ", or take FloatDomain(low, high, resolution)" if domain.plain_type is int else ""
+    return Readable(f"{domain.takes} ({type(domain).__name__})", domain.reads_column, instead=instead)
 
 
 def clamped_by(weights: np.ndarray, clamped: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,14 +13,13 @@ from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.hashing.encodings import WORD, decode, encode, encode_all, is_unicode
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.records.codec import LOST
-from beam_dpsketch.records.columns import HASHED, WEIGHTS, all_valid, batch_column, id_column, parse_weights
+from beam_dpsketch.records.columns import HASHED, WEIGHTS, Readable, all_valid, batch_column, id_column, parse_weights
 from beam_dpsketch.records.groups import dictionary_codes, group_rows, join_pairs, sum_by_pair
-from beam_dpsketch.records.items import SketchInput, WeightedItems, clamped_by
+from beam_dpsketch.records.items import SketchInput, WeightedItems, by_argument, clamped_by
 from beam_dpsketch.records.selectors import Selectors, check_values, make_getter, select_all
 from beam_dpsketch.records.unused import Unused
 
 MISSING_KEY = object()
-_ARGUMENTS = ("privacy_id", "key", "item", "weight")
 
 
 class Columns(NamedTuple):
@@ -31,8 +30,14 @@ class Columns(NamedTuple):
     items: Any
     weights: Any
 
-    def check_values(self) -> None:
-        for argument, values in zip(_ARGUMENTS, self, strict=True):
+    def by_argument(self, selectors: Selectors) -> dict[str, Any]:
+        """Return those that are read, by argument."""
+        items = by_argument(selectors, self.items)
+        read = {"privacy_id": self.privacy_ids, "key": self.keys, **items, "weight": self.weights}
+        return {argument: values for argument, values in read.items() if values is not None}
+
+    def check_values(self, selectors: Selectors) -> None:
+        for argument, values in self.by_argument(selectors).items():
             if isinstance(values, list):
                 check_values(argument, values)
 
@@ -78,7 +83,7 @@ class RecordReader:
         return Columns(
             None if names.privacy_id is None else self.read_batch_privacy_ids(element),
             batch_column(element, "key", names.key, HASHED) if self.per_key else None,
-            batch_column(element, "item", names.item, sketch_input.readable if sketch_input else HASHED),
+            _batch_items(element, names, sketch_input.readables if sketch_input else {"item": HASHED}),
             None if names.weight is None else batch_column(element, "weight", names.weight, WEIGHTS),
         )
 
@@ -122,14 +127,16 @@ def find_usable(argument: str, values: Any, reader: RecordReader, sketch_input: 
     """Return where values of an argument count, by the steps that `read_table` takes, as bool."""
     if argument == "weight":
         return parse_weights(values)[1]
-    if argument == "item":
-        return all_valid(_encode_items(sketch_input, values))
+    if argument in reader.selectors.items:
+        if sketch_input is None:
+            return all_valid(encode_all(values))
+        return sketch_input.keys_of(argument, values)[1]
     return all_valid(id_column(values) if argument == "privacy_id" else reader.encode_keys(values))
 
 
 def any_usable(columns: Columns, reader: RecordReader, sketch_input: SketchInput | None) -> dict[str, bool]:
     """Return, for each argument that is read, whether any value counts."""
-    read = {name: values for name, values in zip(_ARGUMENTS, columns, strict=True) if values is not None}
+    read = columns.by_argument(reader.selectors)
     return {name: bool(find_usable(name, values, reader, sketch_input).any()) for name, values in read.items()}
 
 
@@ -137,10 +144,12 @@ def note_use(
     unused: Unused, kept: int, columns: Columns, reader: RecordReader, sketch_input: SketchInput | None
 ) -> None:
     """Note how many of the records that were read are kept, and if none ever was, which arguments drop them."""
-    if kept:
+    if kept and len(reader.selectors.items) == 1:
         unused.anything_counts = True
     elif not unused.anything_counts:
-        unused.note_dropped(len(columns.items), **any_usable(columns, reader, sketch_input))
+        used = any_usable(columns, reader, sketch_input)
+        unused.note_dropped(len(columns.items), used)
+        unused.anything_counts = bool(kept) and all(used.values())
 
 
 def read_table(
@@ -172,7 +181,7 @@ def read_table(
         mask = mask & whole & (values != 0)
     read = pa.table({**parts, "weight": pa.array(values), **lost})
     if not mask.all():
-        columns.check_values()
+        columns.check_values(reader.selectors)
         read = read.filter(pa.array(mask))
     return join_pairs(read) if reader.by_item else read
 
@@ -185,7 +194,7 @@ def read_counts(reader: RecordReader, columns: Columns, sketch_input: SketchInpu
     values = sketch_input.clamp(values)
     mask = mask & all_valid(*parts.values()) & (values > 0)
     if not mask.all():
-        columns.check_values()
+        columns.check_values(reader.selectors)
     return join_pairs(pa.table({**parts, "weight": pa.array(values)}).filter(pa.array(mask)))
 
 
@@ -195,7 +204,7 @@ def read_keyed_table(reader: RecordReader, columns: Columns, sketch_input: Sketc
     values, mask = _parse_or_ones(columns.weights, len(columns.items))
     mask = mask & all_valid(*parts.values())
     if not mask.all():
-        columns.check_values()
+        columns.check_values(reader.selectors)
     return pa.table({**parts, "weight": pa.array(values)}).filter(pa.array(mask))
 
 
@@ -217,6 +226,16 @@ def _encode_items(sketch_input: SketchInput | None, items: Any) -> pa.Array:
     if keys.dtype.kind == "S":  # Arrow would read numpy's bytes up to the first zero
         return pa.array(keys.tolist(), pa.large_binary(), mask=~usable)
     return pa.array(keys, mask=~usable)
+
+
+def _batch_items(batch: Any, selectors: Selectors, readables: Mapping[str, Readable]) -> Any:
+    """Return the items of a batch: one column, or several as one, of structs or of tuples."""
+    columns = [batch_column(batch, name, each, readables[name]) for name, each in selectors.items.items()]
+    if not isinstance(selectors.item, tuple):
+        return columns[0]
+    if all(isinstance(each, pa.Array) for each in columns):
+        return pa.StructArray.from_arrays(columns, [*selectors.items])
+    return list(zip(*(each.to_pylist() if isinstance(each, pa.Array) else each for each in columns), strict=True))
 
 
 def _parse_or_ones(weights: Any, size: int) -> tuple[np.ndarray, np.ndarray]:

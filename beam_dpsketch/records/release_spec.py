@@ -89,9 +89,9 @@ class ReleaseSpec:
         return self.count.spec
 
     @property
-    def domain(self) -> Domain | BytesDomain | None:
-        """Which values there can be; `None` where any can."""
-        return self.spec.domain
+    def domains(self) -> dict[str, Domain | BytesDomain | None]:
+        """Which values each item can have, by its argument; `None` where any can."""
+        return {argument: spec.domain for argument, spec in self.spec.fields.items()}
 
     @functools.cached_property
     def sketch_input(self) -> SketchInput:
@@ -109,7 +109,7 @@ class ReleaseSpec:
         """What in an element is what."""
         key = None if self.keys is None else self.keys.field
         privacy_id = None if self.privacy_id is None else self.privacy_id.field
-        return Selectors(item=self.item, weight=self.weight, privacy_id=privacy_id, key=key)
+        return Selectors(item=self.count.selected(self.item), weight=self.weight, privacy_id=privacy_id, key=key)
 
     @functools.cached_property
     def reader(self) -> RecordReader:
@@ -238,13 +238,12 @@ class ReleaseSpec:
           windows: the length of windows, and where they start, in microseconds, or those of a horizon; none for the
             global window.
         """
-        fields = (getattr(self.selectors, field.name) for field in dataclasses.fields(self.selectors))
         declared = (
             _DIGEST_VERSION,
             self.spec,
             terms.without_budget(),
             (type(self.keys).__name__, tuple(sorted(map(encode, self.public_keys or ())))),
-            tuple(each if each is None or isinstance(each, str) else ("function",) for each in fields),
+            self.selectors.names,
             windows,
             () if self.time_range is None else (self.time_range.start_micros, self.time_range.end_micros),
         )

@@ -93,6 +93,8 @@ def _full_name(kind: type) -> str:
 
 
 Selector: TypeAlias = "str | Callable[[Any], Any] | None"
+Items: TypeAlias = "Selector | tuple[tuple[str, Selector], ...]"
+"""What is counted: one item of a record, or several, each after the name of its argument."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,28 +102,43 @@ class Selectors:
     """The selectors of one transform.
 
     Args:
-      item: what is counted; `None` is the element itself.
+      item: what is counted; `None` is the element itself. Several are read as one tuple.
       weight: how much it counts, a whole number; `None` is 1.
       privacy_id: who is protected.
       key: the output key; `None` where elements are (key, value) pairs.
     """
 
-    item: Selector = None
+    item: Items = None
     weight: Selector = None
     privacy_id: Selector = None
     key: Selector = None
 
     def __post_init__(self) -> None:
-        check_selector(**vars(self))
+        check_selector(**self.all)
+
+    @property
+    def items(self) -> dict[str, Selector]:
+        """The selector of each item, by its argument."""
+        return dict(self.item) if isinstance(self.item, tuple) else {"item": self.item}
+
+    @property
+    def all(self) -> dict[str, Selector]:
+        """All selectors by argument."""
+        return {**self.items, "weight": self.weight, "privacy_id": self.privacy_id, "key": self.key}
+
+    @property
+    def names(self) -> tuple[Any, ...]:
+        """The names of all fields, for digests; what a function reads has no name that lasts."""
+        return tuple(each if each is None or isinstance(each, str) else ("function",) for each in self.all.values())
 
     @property
     def given(self) -> dict[str, str | Callable[[Any], Any]]:
-        return {name: selector for name, selector in vars(self).items() if selector is not None}
+        return {name: selector for name, selector in self.all.items() if selector is not None}
 
     @property
     def is_batch_type(self) -> Callable[[type], bool]:
         """Return the function that says whether a type is a batch; only callables can read a list as one record."""
-        by_name = self.item is None or any(isinstance(selector, str) for selector in self.given.values())
+        by_name = None in self.items.values() or any(isinstance(selector, str) for selector in self.given.values())
         return is_batch_type_by_name if by_name else is_batch_type
 
 
@@ -140,15 +157,20 @@ def check_selector(**selectors: Any) -> None:
 IDENTITY_SELECTORS = Selectors()
 
 
-def make_getter(selector: Selector) -> Callable[[Any], Any]:
+def make_getter(selector: Items) -> Callable[[Any], Any]:
     """Return a function from an element to the selected value, `None` if it has none."""
+    if isinstance(selector, tuple):
+        getters = [make_getter(each) for _, each in selector]
+        return lambda element: tuple(get(element) for get in getters)
     if selector is None:
         return _identity
     return functools.partial(_get_field, selector) if isinstance(selector, str) else functools.partial(_call, selector)
 
 
-def select_all(selector: Selector, elements: list[Any]) -> list[Any]:
+def select_all(selector: Items, elements: list[Any]) -> list[Any]:
     """Return the selected value of each element."""
+    if isinstance(selector, tuple):
+        return list(zip(*(select_all(each, elements) for _, each in selector), strict=True))
     if selector is None:
         return elements
     if isinstance(selector, str) and set(map(type, elements)) == {dict}:

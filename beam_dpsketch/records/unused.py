@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import logging
+from collections.abc import Mapping
 
-from beam_dpsketch.records.columns import HASHED, Readable, readable_of
+from beam_dpsketch.records.columns import Readable, readable_of
 from beam_dpsketch.records.selectors import Selectors, describe_argument
 
 MANY = 100
@@ -19,7 +20,7 @@ _LOG = logging.getLogger(__name__)
 class Unused:
     """The arguments without a usable value in a bundle; costs nothing as soon as one element counts."""
 
-    def __init__(self, selectors: Selectors, items: Readable = HASHED) -> None:
+    def __init__(self, selectors: Selectors, items: Mapping[str, Readable] = {}) -> None:
         self._selectors, self._items = selectors, items
         self.start_bundle()
 
@@ -29,7 +30,7 @@ class Unused:
         self._read: set[str] = set()
         self._used: set[str] = set()
 
-    def note_dropped(self, size: int, **any_usable: bool) -> None:
+    def note_dropped(self, size: int, any_usable: Mapping[str, bool]) -> None:
         """Note elements that all do not count."""
         self._dropped += size
         self._read.update(any_usable)
@@ -44,10 +45,10 @@ class Unused:
         return self._read - self._used if self._dropped >= MANY and not self.anything_counts else set()
 
 
-def warn_of_unused(selectors: Selectors, arguments: set[str], items: Readable) -> None:
+def warn_of_unused(selectors: Selectors, arguments: set[str], items: Mapping[str, Readable]) -> None:
     """Log a warning for each argument, once in a worker process."""
     for argument in sorted(arguments):
-        _warn_once(describe_argument(argument, getattr(selectors, argument)), readable_of(argument, items).description)
+        _warn_once(describe_argument(argument, selectors.all[argument]), readable_of(argument, items).description)
 
 
 @functools.lru_cache(maxsize=1024)

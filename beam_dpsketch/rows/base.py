@@ -182,7 +182,7 @@ class PrivateRows(RowTransform):
             return None
         if ask is None:
             return Ask("top_k", declared.count.wanted)
-        asked = read_ask(ask, "ask", declared.domain)
+        asked = read_ask(ask, "ask", declared.spec.domain)
         _check_answerable(asked, declared)
         return asked
 
@@ -211,8 +211,8 @@ class _Steps(beam.PTransform):
             columns = release_columns(places, over_time=declared.horizon is not None, is_text=self._is_text)
             to_rows: beam.PTransform = beam.MapTuple(to_release_row, self._is_text)
         else:
-            columns = columns_of_answers(places, self._ask, declared.domain, listed_of(declared))
-            to_rows = beam.ParDo(AnswerRows(self._ask, [*columns], declared.domain))
+            columns = columns_of_answers(places, self._ask, declared.spec.domain, listed_of(declared))
+            to_rows = beam.ParDo(AnswerRows(self._ask, [*columns], declared.spec.domain))
         return (
             pcoll
             | "Release" >> self._private
@@ -237,7 +237,7 @@ class AnswerRows(beam.DoFn):
 def _check_answerable(ask: Ask, declared: ReleaseSpec) -> None:
     """Refuse a question that the release will not answer, before it is made and spends."""
     sides, counts_groups, side = declared.privacy.side_counters, declared.count.by_item, ask.entry.side_counter
-    domain = declared.domain
+    domain = declared.spec.domain
     adds_up = ask.kind == "total_weight" and not counts_groups and domain is not None and domain.is_ordered
     if side is not None and not adds_up and getattr(sides, side, None) is None:
         raise refusal(f"ask.{ask.kind}", f"needs the side counter {side}: see privacy.side_counters", "E812")

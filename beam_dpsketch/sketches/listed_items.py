@@ -73,6 +73,10 @@ class ListedItems(Spec):
     def cells(self) -> int:
         return len(self.items)
 
+    @property
+    def key_range(self) -> int:
+        return self.cells
+
     def describe(self) -> str:
         return f"{self.cells} listed items"
 

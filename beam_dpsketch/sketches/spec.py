@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from beam_dpsketch import _validate
@@ -37,6 +38,21 @@ class Spec:
     domain: Any
     is_listed: ClassVar[bool] = False
     takes_laplace: ClassVar[bool] = True
+
+    @property
+    def fields(self) -> Mapping[str, Spec]:
+        """What each item of a record is counted by, by its argument."""
+        return {"item": self}
+
+    @property
+    def leading(self) -> tuple[Spec, Fraction]:
+        """The spec whose answers decide how large a norm the data choose, and its part of rho."""
+        return self, Fraction(1)
+
+    @property
+    def key_range(self) -> int | None:
+        """Below which number all keys of its items are; `None` if they are bytes."""
+        return 1 << 64
 
     def describe(self) -> str:
         """Return in a few words what is counted, or the shape of a sketch that takes any items."""

@@ -165,6 +165,10 @@ class TreeSpec(Spec):
     def cells(self) -> int:
         return sum(level.depth * level.width for level in self.levels)
 
+    @property
+    def key_range(self) -> int:
+        return self.domain.size
+
     def describe_levels(self) -> Sequence[str]:
         shapes = (f"{each.width}" if each.sketch == "exact" else f"{each.depth} x {each.width}" for each in self.levels)
         return [f"{level.sketch} {shape}" for level, shape in zip(self.levels, shapes, strict=True)]

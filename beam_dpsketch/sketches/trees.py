@@ -137,6 +137,10 @@ class PrefixSpec(Spec):
     def cells(self) -> int:
         return self.domain.max_bytes * self.depth * self.width
 
+    @property
+    def key_range(self) -> None:
+        return None
+
     def purpose(self, *, search: bool) -> Purpose:
         return "items"
 

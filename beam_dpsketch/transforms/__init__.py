@@ -5,6 +5,7 @@ from beam_dpsketch.transforms.bound_contributions import BoundContributions, Bou
 from beam_dpsketch.transforms.combine_fns import PrivateSketchFn
 from beam_dpsketch.transforms.files import ReadReleases, WriteReleases, read_releases, window_file
 from beam_dpsketch.transforms.frequencies import PrivateFrequencies
+from beam_dpsketch.transforms.metrics import PrivateMetrics
 from beam_dpsketch.transforms.outputs import QueryReleases, TopK
 from beam_dpsketch.transforms.quantiles import PrivateQuantiles
 from beam_dpsketch.transforms.select_keys import SelectKeys
@@ -15,7 +16,7 @@ from beam_dpsketch.transforms.top_k import PrivateTopK
 # fmt: off
 __all__ = [
     "Ask", "BoundContributions", "BoundedRecord", "EnvironmentSecret", "FileSecret", "PrivateFrequencies",
-    "PrivateQuantiles", "PrivateSketchFn", "PrivateStatistics", "PrivateTopK", "QueryReleases", "ReadReleases",
-    "SelectKeys", "TopK", "WriteReleases", "read_releases", "window_file",
+    "PrivateMetrics", "PrivateQuantiles", "PrivateSketchFn", "PrivateStatistics", "PrivateTopK", "QueryReleases",
+    "ReadReleases", "SelectKeys", "TopK", "WriteReleases", "read_releases", "window_file",
 ]
 # fmt: on

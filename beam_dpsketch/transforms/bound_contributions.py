@@ -63,7 +63,7 @@ class BoundContributions(beam.PTransform):
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         check_windowing(pcoll)
         per_key = self._selectors.key is not None
-        open_questions(self._selectors, pcoll.element_type, domain=None, per_key=per_key)
+        open_questions(self._selectors, pcoll.element_type, domains={"item": None}, per_key=per_key)
         reader = RecordReader(self._selectors, per_key=per_key)
         rule = RecordRule(self._bounds, RandomPriorities())
         return (

@@ -134,7 +134,7 @@ def whole(body: bytes) -> list[Span]:
     """Return all fields of a release, in its bytes."""
     reader = Reader(body)
     start = fields.read_fields(release_format._START, reader)
-    tables = [release_format._SPECS[start["kind"]], release_format._STATEMENT, *release_format._COUNTERS.values()]
+    tables = [release_format.SPECS[start["kind"]], release_format._STATEMENT, *release_format._COUNTERS.values()]
     return [span for table in tables for span in spans(table, reader)]
 
 
@@ -142,7 +142,7 @@ def counters_at(body: bytes) -> Start:
     """Return where the counters are."""
     reader = Reader(body)
     kind = fields.read_fields(release_format._START, reader)["kind"]
-    spec = release_format._SPECS[kind].read(reader)
+    spec = release_format.SPECS[kind].read(reader)
     place = whole(body)[-1].end
     return Start(place, spec.cells, release_format._DTYPE.options[body[place - 1]])
 

@@ -143,7 +143,7 @@ def test_intervals_of_noise_alone_are_as_wide_as_said(depth: int) -> None:
     """200 items that were not counted, in 60 releases: 95 % of 12,000 are within, by 2.5 % more or less."""
     spec = SketchSpec(depth=depth, width=1 << 14)
     (variance,) = calibrate(spec, TERMS)
-    half = item_width(spec, TERMS, variance)
+    half = item_width(spec, TERMS, [variance])
     errors = np.concatenate([np.abs(released(CountSketch(spec)).estimate(range(200))) for _ in range(60)])
     few, enough, many = (int(np.sum(errors <= factor * half)) for factor in (0.7, 1, 1.5))
     assert at_least(enough, errors.size, 0.925)
@@ -158,7 +158,7 @@ def test_count_min_says_the_width_of_its_offsets() -> None:
     spec = SketchSpec(kind="count_min", depth=5, width=1 << 12)
     (variance,) = calibrate(spec, TERMS)
     found = released(raw_of(CountMin, spec)).interval([0])
-    half = item_width(spec, TERMS, variance)
+    half = item_width(spec, TERMS, [variance])
     # The bound for collisions comes on top; it is 0 where the noisy total is negative, as in one release of a thousand.
     assert half * (1 - 1e-9) <= float(found.upper[0] - found.lower[0]) / 2 <= 1.6 * half
 

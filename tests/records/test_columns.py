@@ -322,7 +322,7 @@ def test_integers_that_pandas_made_floats_are_read_as_integers() -> None:
         assert batch_column(made, name, "number", HASHED).to_pylist() == expected
         assert batch_column(made.astype("category"), name, "number", HASHED).to_pylist() == expected
     assert batch_column(made, "weight", "number", WEIGHTS).type == pa.float64()
-    assert batch_column(made, "item", "number", RECIPES[3].readable).type == pa.float64()
+    assert batch_column(made, "item", "number", RECIPES[3].readables["item"]).type == pa.float64()
     for declared in (pa.table({"number": [1.0]}), made.astype("float32"), made.astype("float64[pyarrow]")):
         with pytest.raises(TypeError, match=r"item='number' must hold text, bytes or integers, got .*; round it"):
             batch_column(declared, "item", "number", HASHED)

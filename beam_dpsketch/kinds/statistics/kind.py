@@ -61,6 +61,9 @@ class Statistics(Count):
     def calibrate(self, terms: DeclaredTerms) -> DeclaredCalibration:
         return calibrated(self.spec, terms)
 
+    def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
+        return "half width of the count", _deviations(terms) * math.sqrt(parameters[0])
+
     def plan(
         self,
         calibrated: DeclaredCalibration,
@@ -114,7 +117,7 @@ class StatisticsPlan:
         sizes = () if terms.unit.is_one_record else round_bounds(terms.bounds.size)
 
         def of_count(resolved: ReleaseTerms) -> float:
-            return math.sqrt(float(calibrate(spec, resolved)[0])) * _deviations(resolved)
+            return _deviations(resolved) * math.sqrt(calibrate(spec, resolved)[0])
 
         deviations, (low, high), mean = _deviations(terms.resolved(1)), spec.ends, None
         counted, summed = (math.sqrt(float(each)) * deviations for each in calibrated.per_table[:2])

@@ -5,12 +5,13 @@ with independent noises of the parameters p_n, p_S and p_Q.
 
 Guarantee of a mean: with k deviations of the noise for the confidence asked for, the interval holds all m with
 |S - m n| <= k sqrt(p_S + m^2 p_n). At the true mean, S - m n is noise alone, of this parameter. So the true mean is in
-it with that confidence, for any number of records (Fieller 1954). Where n cannot be told from 0, this set is no
+it with that confidence, for any number of records (Fieller 1954). Where n cannot be told from 0, this set is not an
 interval. Nothing is known of the mean there, nor where the set lies outside [-1, 1] or holds all of it.
 
 Guarantee of a variance: about the same, to the second order of the noise. With m the estimated mean, the sum of
 (x - m)^2 is T = Q / 2 - 2 m S + (1/2 + m^2) n. T - v n is noise at the true variance v, but for -n d^2 on average,
-where d is the error of m. The mean and the variance of n d^2 are taken into account: n^2 d^2 is p_S + m^2 p_n on average.
+where d is the error of m. The mean and the variance of n d^2 are taken into account; n^2 d^2 is p_S + m^2 p_n on
+average.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def _ratio(
 ) -> Ends | None:
     """Return above / below, and all r with (above - r below)^2 <= deviations^2 (of_above + (shared - r)^2 of_below).
 
-    `None` where these are no interval around the ratio.
+    `None` where these make up more than an interval around the ratio.
     """
     squared = deviations**2
     a = below**2 - squared * of_below

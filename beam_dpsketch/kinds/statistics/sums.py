@@ -63,6 +63,10 @@ class StatisticsSpec(Spec):
         return 2 if self.variance is None else 3
 
     @property
+    def key_range(self) -> int:
+        return self.steps + 1
+
+    @property
     def shares(self) -> tuple[Fraction, ...]:
         """The part of rho for the count, the sum and, if there are any, the squares."""
         squares = self.variance or Fraction(0)

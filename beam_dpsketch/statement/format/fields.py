@@ -154,6 +154,19 @@ class Text:
 
 
 @dataclasses.dataclass(frozen=True)
+class Name:
+    """Text in UTF-8, after the number of its bytes, which has a limit."""
+
+    limit: int
+
+    def write(self, value: str) -> bytes:
+        return Text(self.limit).write(value.encode())
+
+    def read(self, reader: Reader) -> str:
+        return Text(self.limit).read(reader).decode()
+
+
+@dataclasses.dataclass(frozen=True)
 class Optional:
     """A value or `None`: whether there is one, then the value."""
 

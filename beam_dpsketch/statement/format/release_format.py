@@ -39,11 +39,8 @@ from beam_dpsketch.statement.statement import PrivacyStatement
 FORMAT_VERSION = 1
 _DIGEST_BYTES = 16
 
-_START: dict[str, Field] = {
-    "magic": fields.Constant(b"DPSK"),
-    "format_version": U16,
-    "kind": Choice(("count_min", "count_sketch", "quantiles", "top_k", "listed_items", "groups", "statistics")),
-}
+_KIND = Choice(("count_min", "count_sketch", "quantiles", "top_k", "listed_items", "groups", "statistics", "metrics"))
+_START: dict[str, Field] = {"magic": fields.Constant(b"DPSK"), "format_version": U16, "kind": _KIND}
 
 _FLAT_SPEC: dict[str, Field] = {
     "hash_version": U16,
@@ -85,6 +82,19 @@ SPECS: dict[str, Object] = {
     ),
 }
 """The fields of each kind of spec; a kind that stands above enters its own."""
+
+
+class AnySpec:
+    """A spec of any kind, after the name of the kind."""
+
+    @staticmethod
+    def write(value: Any) -> bytes:
+        return _KIND.write(value.kind) + SPECS[value.kind].write(value)
+
+    @staticmethod
+    def read(reader: Reader) -> Any:
+        return SPECS[_KIND.read(reader)].read(reader)
+
 
 _YES_OR_NO = Choice((False, True))
 _BOUNDS = fields.OneOf(

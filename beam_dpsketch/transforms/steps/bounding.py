@@ -26,7 +26,6 @@ from beam_dpsketch.records.bounding.bounded import Bounded, MergeTables, Rule
 from beam_dpsketch.records.bounding.rules import gather_tables, rule_of
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.codec import concat_tables, from_bytes, parts_to_bytes
-from beam_dpsketch.records.columns import HASHED
 from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.reading import Columns, RecordReader, note_use, read_table
@@ -88,7 +87,7 @@ class ShardRecords(beam.DoFn):
     ) -> None:
         self._reader, self._rule, self._sketch_input = reader, rule, sketch_input
         self._window_column = window_column
-        self._unused = Unused(reader.selectors, sketch_input.readable if sketch_input else HASHED)
+        self._unused = Unused(reader.selectors, sketch_input.readables if sketch_input else {})
 
     def start_bundle(self) -> None:
         self._unused.start_bundle()

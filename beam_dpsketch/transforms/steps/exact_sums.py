@@ -79,7 +79,7 @@ class KeyRecords(beam.DoFn):
 
     def __init__(self, reader: RecordReader, sketch_input: SketchInput) -> None:
         self._reader, self._sketch_input = reader, sketch_input
-        self._unused = Unused(reader.selectors, sketch_input.readable)
+        self._unused = Unused(reader.selectors, sketch_input.readables)
 
     def start_bundle(self) -> None:
         self._unused.start_bundle()
@@ -98,7 +98,7 @@ class KeyRecords(beam.DoFn):
             yield known, value
         else:
             check_values("key", [key])
-            self._unused.note_dropped(1, key=False)
+            self._unused.note_dropped(1, {"key": False})
 
     def _split_batch(self, batch: Any) -> Iterator[tuple[Any, WeightedItems]]:
         columns = self._reader.read_batch(batch, self._sketch_input)

@@ -71,7 +71,7 @@ class _ById(beam.DoFn):
         try:
             encoded = encode(privacy_id)
         except (TypeError, ValueError):
-            self._unused.note_dropped(1, privacy_id=False)
+            self._unused.note_dropped(1, {"privacy_id": False})
             check_values("privacy_id", [privacy_id])
             return
         self._unused.anything_counts = True
@@ -82,7 +82,7 @@ class _ById(beam.DoFn):
         if len(ids.dictionary):
             self._unused.anything_counts = True
         else:
-            self._unused.note_dropped(len(ids), privacy_id=False)
+            self._unused.note_dropped(len(ids), {"privacy_id": False})
         codes = ids.indices.fill_null(len(ids.dictionary)).to_numpy()
         order, groups = group_rows(codes, len(ids.dictionary))
         take = self._plain(batch).take if isinstance(batch, (pa.Table, pa.RecordBatch)) else batch.iloc.__getitem__

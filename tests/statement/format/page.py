@@ -27,7 +27,7 @@ _PLAIN = {
 
 def tables() -> dict[str, str]:
     """All tables of the page by name."""
-    specs = {kind: spec.fields for kind, spec in release_format._SPECS.items() if kind != "count_min"}
+    specs = {kind: spec.fields for kind, spec in release_format.SPECS.items() if kind != "count_min"}
     records = {f"record of a {kind}": table for kind, table in release_file.RECORDS.items() if table}
     named = {
         "start of a record": {"kind": release_file.RECORD_KIND},

@@ -12,7 +12,7 @@ import functools
 import inspect
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import apache_beam as beam
@@ -37,14 +37,19 @@ _WITHOUT_FIELDS = (str, bytes, int, float, tuple, list, set, np.ndarray, np.gene
 
 
 def open_questions(
-    selectors: Selectors, element_type: Any, *, domain: AnyDomain, per_key: bool, columns: frozenset[str] | None = None
+    selectors: Selectors,
+    element_type: Any,
+    *,
+    domains: Mapping[str, AnyDomain],
+    per_key: bool,
+    columns: frozenset[str] | None = None,
 ) -> list[str]:
     """Refuse a type of elements that can never count; return the arguments that it leaves open, in words.
 
     Args:
       selectors: what in an element is what.
       element_type: the type.
-      domain: that of the items.
+      domains: those of items, by argument.
       per_key: whether there are keys.
       columns: the names of all fields, where the source of the elements knows them.
     """
@@ -53,11 +58,12 @@ def open_questions(
         key, kind = _pair(kind)
         found["key"] = key, not _is_open(key)
     selectors.is_batch_type(_CONTAINERS.get(type(kind), object))  # refuses lists, unless callables read them
-    for argument in ("key", "privacy_id", "item", "weight"):
-        if argument in selectors.given or argument == "item":
-            found[argument] = _selected_of(argument, getattr(selectors, argument), kind, columns)
+    for argument in ("key", "privacy_id", *selectors.items, "weight"):
+        selector = selectors.all[argument]
+        if selector is not None or argument in selectors.items:
+            found[argument] = _selected_of(argument, selector, kind, columns)
     questions = (
-        _question(argument, getattr(selectors, argument), selected, is_known, domain)
+        _question(argument, selectors.all[argument], selected, is_known, domains)
         for argument, (selected, is_known) in found.items()
     )
     return [question for question in questions if question]
@@ -78,31 +84,35 @@ def refuse_pairs(selectors: Selectors, element_type: Any) -> None:
         )
 
 
-def what_counts(argument: str, domain: AnyDomain) -> str:
+def what_counts(argument: str, domains: Mapping[str, AnyDomain]) -> str:
     """Return which values of an argument can be used, in words."""
     if argument == "weight":
         return "a weight must be a whole number"
-    if argument == "item" and domain is not None:
+    if (domain := domains.get(argument)) is not None:
         return f"{type(domain).__name__} takes {domain.takes}"
-    named = "an item" if argument == "item" else f"a {argument}"
+    named = "an item" if argument in domains else f"a {argument}"
     return f"{named} must be text, bytes, an integer, a date, a UUID or a tuple of these"
 
 
-def remedy(argument: str, kind: Any, domain: AnyDomain) -> str:
+def remedy(argument: str, kind: Any, domains: Mapping[str, AnyDomain]) -> str:
     """Return what to do about values of a type that cannot be used."""
     if isinstance(kind, type) and issubclass(kind, _FLOATS):
-        numbers = argument == "item" and domain is not None and domain.plain_type is int
+        domain = domains.get(argument)
+        numbers = domain is not None and domain.plain_type is int
         return "round it, or use FloatDomain(low, high, resolution)" if numbers else "round it to an int"
     return "convert it before, or in a callable"
 
 
-def _question(argument: str, selector: Selector, kind: Any, is_known: bool, domain: AnyDomain) -> str | None:
+def _question(
+    argument: str, selector: Selector, kind: Any, is_known: bool, domains: Mapping[str, AnyDomain]
+) -> str | None:
     """Return what is open about one argument; raise if its type cannot be used, which is guessed for callables."""
     words = describe_argument(argument, selector)
     if _is_open(kind):
         return None if is_known else words
-    if not _may_count(kind, functools.partial(_takes, argument, domain)):
-        reason = f"{_type_words(kind)}, but {what_counts(argument, domain)}; {remedy(argument, _one_of(kind), domain)}"
+    if not _may_count(kind, functools.partial(_takes, argument, domains)):
+        remedied = remedy(argument, _one_of(kind), domains)
+        reason = f"{_type_words(kind)}, but {what_counts(argument, domains)}; {remedied}"
         if not callable(selector):
             raise ArgumentTypeError("", f"{words} has type {reason}", "E603")
         return f"{words}, which seems to give {reason}"
@@ -218,13 +228,13 @@ def _may_count(kind: Any, takes: Callable[[type], bool]) -> bool:
     return isinstance(kind, type) and takes(kind)
 
 
-def _takes(argument: str, domain: AnyDomain, kind: type) -> bool:
+def _takes(argument: str, domains: Mapping[str, AnyDomain], kind: type) -> bool:
     """Return whether instances of a class can be used."""
     if issubclass(kind, (bool, np.bool_)):
         return False
     if argument == "weight":
         return issubclass(kind, (int, np.integer, decimal.Decimal))
-    if argument == "item" and domain is not None:
+    if (domain := domains.get(argument)) is not None:
         return domain.reads_type(kind)
     return stands_for_text(kind) or issubclass(kind, _ITEMS)
 

@@ -78,12 +78,12 @@ class ReadsElements(Replayable):
 
     def check_types(self, elements: beam.PCollection) -> None:
         """Refuse elements of types that cannot be used; warn, once, of arguments that types leave open."""
-        selectors, domain = self._declared.selectors, self._declared.domain
+        selectors, domains = self._declared.selectors, self._declared.domains
         per_key = self._declared.is_keyed
         if not per_key:
             refuse_pairs(selectors, elements.element_type)
         columns = source_columns(elements)
-        questions = open_questions(selectors, elements.element_type, domain=domain, per_key=per_key, columns=columns)
+        questions = open_questions(selectors, elements.element_type, domains=domains, per_key=per_key, columns=columns)
         if questions and not self._is_checked:
             warnings.warn(
                 f"{self.default_label()} cannot check {'; '.join(questions)}: the types of its elements do not tell. A "
@@ -99,9 +99,8 @@ class _Check:
 
     def __init__(self, declared: ReleaseSpec) -> None:
         self._selectors, self._sketch_input = declared.selectors, declared.sketch_input
-        self._domain = declared.domain
+        self._domains, self._fields = declared.domains, declared.spec.fields
         self._reader, self._declared = declared.reader, declared
-        self._lists_items = declared.spec.is_listed
         self._warned: set[str] = set()
 
     def all_of(self, sample: Any) -> None:
@@ -122,9 +121,8 @@ class _Check:
             element = element.value
         columns = self._columns(element, place)
         batch = element if self._reader.is_batch_type(type(element)) else None
-        for argument, values in zip(("privacy_id", "key", "item", "weight"), columns, strict=True):
-            if values is not None:
-                self._values(argument, values, place, batch)
+        for argument, values in columns.by_argument(self._selectors).items():
+            self._values(argument, values, place, batch)
         return len(columns.items)
 
     def _time(self, time: Any, place: str) -> None:
@@ -159,21 +157,23 @@ class _Check:
                 )
         read = {argument: [_selected(argument, selector, value, place)] for argument, selector in given.items()}
         keys = read.get("key", [key]) if self._reader.per_key else None
-        return Columns(read.get("privacy_id"), keys, read.get("item", [value]), read.get("weight"))
+        items: Any = [read.get(argument, [value]) for argument in self._selectors.items]
+        items = list(zip(*items, strict=True)) if isinstance(self._selectors.item, tuple) else items[0]
+        return Columns(read.get("privacy_id"), keys, items, read.get("weight"))
 
     def _values(self, argument: str, values: Any, place: str, batch: Any) -> None:
         """Check the values of an argument in one element; show those of a batch as they are in it."""
-        words = describe_argument(argument, getattr(self._selectors, argument))
+        words = describe_argument(argument, self._selectors.all[argument])
         try:
             mask = find_usable(argument, values, self._reader, self._sketch_input).tolist()
         except TypeError as error:  # of a column
             raise ArgumentError("", f"{place}: {words}: {said_by(error)}", "E612") from None
         for number, counts in enumerate(mask):
             where = place if batch is None else f"row {number} of {place}"
-            value = values[number] if batch is None else _cell(batch, getattr(self._selectors, argument), number)
+            value = values[number] if batch is None else _cell(batch, str(self._selectors.all[argument]), number)
             if counts:
                 self._warn_if_clamped(argument, value, f"{where}: {words}")
-            elif argument == "item" and self._lists_items and _is_countable(values, number):
+            elif argument in self._fields and self._fields[argument].is_listed and _is_countable(values, number):
                 problem = "which is not one of the ListedItems: such a record is dropped"
                 self._warn_once("unlisted", f"{where}: {words} is {_shown(value)}, {problem}")
             else:
@@ -184,8 +184,8 @@ class _Check:
             return "is None: such a record is dropped"
         if argument == "key" and all_valid(encode_all([value])).all():
             return f"is {_shown(value)}, which is not one of the PublicKeys"
-        domain = self._domain if argument == "item" else None
-        return f"is {_shown(value)}, but {what_counts(argument, domain)}; {remedy(argument, type(value), domain)}"
+        remedied = remedy(argument, type(value), self._domains)
+        return f"is {_shown(value)}, but {what_counts(argument, self._domains)}; {remedied}"
 
     def _warn_if_clamped(self, argument: str, value: Any, words: str) -> None:
         bounds = self._sketch_input.bounds
@@ -194,8 +194,9 @@ class _Check:
             limits = f"the weights {bounds.min_weight} to {bounds.max_weight} of its bounds"
             limits += ", which are not signed" if value < 0 else ""
         else:
-            inside = argument != "item" or self._domain is None or self._domain.is_inside(value)
-            limits = str(self._domain)
+            domain = self._domains.get(argument)
+            inside = domain is None or domain.is_inside(value)
+            limits = str(domain)
         if not inside:
             self._warn_once(argument, f"{words} is {_shown(value)}, outside {limits}: it is clamped to them")
 

@@ -1,0 +1,182 @@
+"""Several metrics in one release: what a caller says of them, and their plan."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from beam_dpsketch import _validate
+from beam_dpsketch._showing import shown_plainly
+from beam_dpsketch.engine.calibration import DeclaredCalibration
+from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec, argument_of
+from beam_dpsketch.kinds.sketched import calibrated
+from beam_dpsketch.planning.plan_text import (
+    bounds_line,
+    in_digits,
+    noise_in_words,
+    over_time_lines,
+    paid_in_words,
+    privacy_line,
+    terms_fields,
+    under_norm,
+    windows_in_words,
+)
+from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms, RowTerms
+from beam_dpsketch.records.count import Count, Guess, refuse_guess
+from beam_dpsketch.records.public import Keys, TimeRange
+from beam_dpsketch.records.selectors import Items, Selector
+from beam_dpsketch.records.units import Unit
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """One of several metrics of the same records.
+
+    Args:
+      count: what is released: `ItemFrequencies`, `Quantiles`, `TopKSearch` or `Statistics`.
+      item: what is counted for it: a field name, a callable, or `None` for the element itself.
+      share: its part of rho, as 1/2; the parts of all metrics sum to 1. `None` for all of them makes equal parts.
+    """
+
+    count: Count
+    item: Selector = None
+    share: Fraction | float | None = None
+
+    def __post_init__(self) -> None:
+        _validate.instance(Count, count=self.count)
+        if self.share is not None:
+            object.__setattr__(self, "share", _validate.exact(share=self.share))
+
+
+@dataclasses.dataclass(frozen=True)
+class Metrics(Count):
+    """Several metrics of the same records, as one release.
+
+    Records are bounded once, and keys chosen once, for all of them. One bound holds over all: under a `NormBound`, the
+    length of a unit is the root of the sum over metrics of their part of rho times its squared length there. A record
+    whose item is null for one metric counts for the others.
+
+    Args:
+      metrics: each after its name.
+    """
+
+    metrics: Mapping[str, Metric]
+    spec: MetricsSpec = dataclasses.field(init=False, repr=False, compare=False)
+
+    name: ClassVar[str] = "metrics"
+
+    def __post_init__(self) -> None:
+        _validate.instance(Mapping, metrics=self.metrics)
+        for metric in self.metrics.values():
+            _validate.instance(Metric, metrics=metric)
+        metrics = dict(self.metrics)
+        are_equal = all(each.share is None for each in metrics.values())
+        otherwise = Fraction(1, max(len(metrics), 1)) if are_equal else Fraction(0)
+        parts = [MetricPart(name, each.count.spec, Fraction(each.share or otherwise)) for name, each in metrics.items()]
+        object.__setattr__(self, "metrics", metrics)
+        object.__setattr__(self, "spec", MetricsSpec(tuple(parts)))
+
+    def selected(self, item: Selector) -> Items:
+        if item is not None:
+            raise ArgumentError("item", "must be left out next to metrics, each of which says its own", "E513")
+        return tuple((argument_of(name), each.item) for name, each in self.metrics.items())
+
+    def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
+        for metric in self.metrics.values():
+            metric.count.check(keys, unit, windows)
+
+    def check_over_time(self) -> None:
+        for metric in self.metrics.values():
+            metric.count.check_over_time()
+
+    def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
+        """Take Laplace noise where it suits each metric."""
+        noises = {metric.count.decide(terms).noise for metric in self.metrics.values()}
+        if terms.privacy.noise is not None:
+            return terms
+        return terms.with_noise(Noise.LAPLACE if noises == {Noise.LAPLACE} else Noise.GAUSSIAN)
+
+    def calibrate(self, terms: DeclaredTerms) -> DeclaredCalibration:
+        return calibrated(self.spec, terms)
+
+    def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
+        first, *_ = self.metrics.values()
+        return first.count.error(terms, parameters)
+
+    def plan(
+        self,
+        calibrated: DeclaredCalibration,
+        n: int | None,
+        *,
+        keys: int | None,
+        wanted_error: Any,
+        guess: Guess | None = None,
+    ) -> MetricsPlan:
+        refuse_guess(guess)
+        return MetricsPlan(self, calibrated, keys)
+
+
+@shown_plainly
+@dataclasses.dataclass(frozen=True)
+class MetricsPlan:
+    """A release of several metrics before it is made; `print` it.
+
+    Attributes:
+      metrics: what is released.
+      calibrated: the noise; of a norm of 1, if the data choose it.
+      keys: how many output keys there are; `None` without, or where they are not known.
+    """
+
+    metrics: Metrics
+    calibrated: DeclaredCalibration
+    keys: int | None
+
+    @property
+    def errors(self) -> dict[str, tuple[str, float]]:
+        """What the error of each metric is called, and its size from the noise alone."""
+        terms, found, first = self.calibrated.terms.resolved(1), {}, 0
+        for part, metric in zip(self.metrics.spec.parts, self.metrics.metrics.values(), strict=True):
+            parameters = self.calibrated.per_table[first : first + part.tables]
+            found[part.name] = metric.count.error(terms, parameters)
+            first += part.tables
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        terms = self.calibrated.terms
+        return {
+            "kind": "metrics",
+            "keys": self.keys,
+            "sigma": [math.sqrt(each) for each in self.calibrated.per_table],
+            **terms_fields(terms),
+            "warnings": terms.foolish(),
+            "metrics": {
+                name: {"share": float(part.share), "measure": measure, "error": error}
+                for part, (name, (measure, error)) in zip(self.metrics.spec.parts, self.errors.items(), strict=True)
+            },
+        }
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        terms, spec, per_table = self.calibrated.terms, self.metrics.spec, self.calibrated.per_table
+        copies = f" for each of {self.keys} keys" if self.keys else ""
+        yield f"metrics: {', '.join(part.name for part in spec.parts)}{copies}, of the same records."
+        under, paid = under_norm(terms), paid_in_words(terms)
+        yield f"Noise: {noise_in_words(terms.resolved(1), per_table)} on each counter{under}; {paid} for all."
+        yield privacy_line(terms)
+        yield from (f"Warning: {words}." for words in terms.foolish())
+        yield bounds_line(terms)
+        if isinstance(terms, RowTerms):
+            yield from over_time_lines(terms, [math.sqrt(each) for each in per_table], copies)
+            return
+        if terms.window_count > 1:
+            yield f"Windows: {terms.privacy.currency} covers {windows_in_words(terms)}."
+        for part, (measure, error) in zip(spec.parts, self.errors.values(), strict=True):
+            words = f"{measure} of about {in_digits(error)} from the noise alone{under}"
+            yield f"{part.name}: {part.share} of that; {words}."

@@ -1,0 +1,217 @@
+"""Several sketches of the same records as one: each record goes into all of them, with one weight.
+
+The item of a record is then a tuple, one item for each sketch, and its key holds the keys of all of them. A sketch
+whose item cannot be counted, because it is null, say, gets nothing of that record, and the others do.
+
+Guarantee: the counters of each sketch are those that it has alone, of the same records and weights. The tables of all
+of them are the tables of the whole, with the part of rho of their sketch; so one bound holds over all of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.sketches import RawSketch, raw_type
+from beam_dpsketch.sketches.linear import Table
+from beam_dpsketch.sketches.spec import Spec
+
+MAX_NAME = 64
+_NAME = re.compile(r"[^\W\d]\w{0,63}", re.ASCII)
+_MISSING, _PRESENT, _END = 1, 2, 1  # bytes without zeros at an end, which numpy would cut
+
+
+class MetricPart(NamedTuple):
+    """One of several sketches: its name, its spec, and its part of rho; the parts sum to 1."""
+
+    name: str
+    spec: Any
+    share: Fraction
+
+    @property
+    def kind(self) -> type[RawSketch]:
+        return raw_type(self.spec)
+
+    @property
+    def tables(self) -> int:
+        return len(self.kind.tables(self.spec))
+
+
+@dataclasses.dataclass(frozen=True)
+class MetricsSpec(Spec):
+    """Which sketches the records go into.
+
+    Args:
+      parts: one or more, of different names.
+    """
+
+    kind: ClassVar[str] = "metrics"
+    domain: ClassVar[None] = None  # type: ignore[misc]
+    parts: tuple[MetricPart, ...]
+
+    def __post_init__(self) -> None:
+        names = [part.name for part in self.parts]
+        if not names or len({*names}) < len(names):
+            raise ArgumentError("metrics", "must be one or more, of different names", "E513")
+        for name in names:
+            if not _NAME.fullmatch(name):
+                raise ArgumentError(
+                    "metrics", "must have names of 1 to 64 letters, digits and underscores, not a digit first", "E513"
+                )
+        if any(part.spec.kind in (self.kind, "groups") for part in self.parts):
+            raise ArgumentError("metrics", "must not be metrics themselves, or grouped counts", "E513")
+        if any(part.share <= 0 for part in self.parts) or sum(part.share for part in self.parts) != 1:
+            raise ArgumentError(
+                "metrics", "must have shares above 0 that sum to 1, such as 1/2, 1/4 and 1/4, or none at all", "E513"
+            )
+
+    @property
+    def cells(self) -> int:
+        return sum(part.spec.cells for part in self.parts)
+
+    @property
+    def takes_laplace(self) -> bool:  # type: ignore[override]
+        return all(part.spec.takes_laplace for part in self.parts)
+
+    @property
+    def fields(self) -> Mapping[str, Spec]:
+        return {argument_of(part.name): part.spec for part in self.parts}
+
+    @property
+    def leading(self) -> tuple[Spec, Fraction]:
+        largest = max(self.parts, key=lambda part: part.share)
+        return largest.spec, largest.share
+
+    def describe(self) -> str:
+        return f"{len(self.parts)} metrics"
+
+    @functools.cached_property
+    def radices(self) -> tuple[int, ...]:
+        """By how much the key of each part is multiplied, where all keys fit into one number; else empty."""
+        ranges = [part.spec.key_range for part in self.parts]
+        if None in ranges:
+            return ()
+        products = [1]
+        for each in ranges:
+            products.append(products[-1] * (each + 1))
+        return tuple(products[:-1]) if products[-1] <= 1 << 64 else ()
+
+    @property
+    def fields_of_bytes(self) -> np.dtype[Any]:
+        """What the bytes of a key hold, where keys do not fit into one number."""
+        columns: list[Any] = []
+        for place, part in enumerate(self.parts):
+            key_type = part.kind.key_type(part.spec)
+            columns += [(f"has {place}", "u1"), (f"key {place}", ">u8" if key_type == np.uint64 else key_type)]
+        return np.dtype([*columns, ("end", "u1")])
+
+    @property
+    def key_type(self) -> np.dtype[Any]:
+        return np.dtype(np.uint64) if self.radices else np.dtype(f"S{self.fields_of_bytes.itemsize}")
+
+    def joined(self, keys: Sequence[np.ndarray], usable: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the keys of records, given those of each part, and where it has one."""
+        if self.radices:
+            total = np.zeros(len(keys[0]), dtype=np.uint64)
+            for radix, each, has in zip(self.radices, keys, usable, strict=True):
+                total += np.where(has, each + np.uint64(1), np.uint64(0)) * np.uint64(radix)
+            return total
+        made = np.zeros(len(keys[0]), dtype=self.fields_of_bytes)
+        for place, (each, has) in enumerate(zip(keys, usable, strict=True)):
+            made[f"has {place}"] = np.where(has, _PRESENT, _MISSING)
+            made[f"key {place}"] = np.where(has, each, each.dtype.type())
+        made["end"] = _END
+        return made.view(self.key_type)
+
+    def split(self, keys: np.ndarray) -> Iterator[tuple[MetricPart, np.ndarray, np.ndarray]]:
+        """Yield each part with its keys of the records, and where it has one."""
+        if self.radices:
+            for part, radix in zip(self.parts, self.radices, strict=True):
+                own = keys // np.uint64(radix) % np.uint64(part.spec.key_range + 1) if part.spec.key_range else keys
+                yield part, np.maximum(own, np.uint64(1)) - np.uint64(1), own > 0
+            return
+        made = np.ascontiguousarray(keys.astype(self.key_type)).view(self.fields_of_bytes)
+        for place, part in enumerate(self.parts):
+            own = made[f"key {place}"].astype(part.kind.key_type(part.spec))
+            yield part, own, made[f"has {place}"] == _PRESENT
+
+
+def argument_of(name: str) -> str:
+    """Return what the item of a metric is called where it is refused."""
+    return f"metrics.{name}.item"
+
+
+class JoinedSketches(RawSketch):
+    """Raw sketches of the same records."""
+
+    name = "metrics"
+    spec_type = MetricsSpec
+    amount_bits = 12
+
+    def __init__(self, spec: MetricsSpec) -> None:
+        super().__init__(spec)
+        self._sketches = [part.kind(part.spec) for part in spec.parts]
+
+    @classmethod
+    def key_type(cls, spec: MetricsSpec) -> np.dtype[Any]:
+        return spec.key_type
+
+    @classmethod
+    def usable_keys(cls, spec: MetricsSpec, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        if isinstance(items, pa.StructArray):
+            columns: list[Any] = items.flatten()
+        else:
+            columns = [*map(list, zip(*items, strict=True))] or [[] for _ in spec.parts]
+        found = [part.kind.usable_keys(part.spec, column) for part, column in zip(spec.parts, columns, strict=True)]
+        keys, usable = zip(*found, strict=True)
+        usable = [np.broadcast_to(each, len(key)) for key, each in zip(keys, usable, strict=True)]
+        return spec.joined(keys, usable), np.logical_or.reduce(usable)
+
+    @classmethod
+    def tables(cls, spec: MetricsSpec) -> tuple[Table, ...]:
+        return tuple(
+            table._replace(share=part.share * table.share)
+            for part in spec.parts
+            for table in part.kind.tables(part.spec)
+        )
+
+    @classmethod
+    def cells_of(cls, spec: MetricsSpec, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        first = 0
+        for part, own, _ in spec.split(keys):
+            for table, cells in part.kind.cells_of(part.spec, own):
+                yield first + table, cells
+            first += part.tables
+
+    @classmethod
+    def amounts_of(cls, spec: MetricsSpec, keys: np.ndarray, table: int) -> np.ndarray:
+        whole, first = np.int64(1 << cls.amount_bits), 0
+        for part, own, has in spec.split(keys):
+            if table < first + part.tables:
+                amounts = part.kind.amounts_of(part.spec, own, table - first)
+                finer = np.int64(cls.amount_bits - part.kind.amount_bits)
+                return np.where(has, whole if amounts is None else amounts << finer, np.int64(0))
+            first += part.tables
+        raise IndexError(table)
+
+    def accumulate_keys(self, keys: np.ndarray, weights: np.ndarray | None) -> JoinedSketches:
+        for sketch, (_, own, has) in zip(self._sketches, self._spec.split(keys), strict=True):
+            everywhere = bool(has.all())
+            sketch.accumulate_keys(
+                own if everywhere else own[has], weights if weights is None or everywhere else weights[has]
+            )
+        return self
+
+    def counter_tables(self) -> Sequence[np.ndarray]:
+        return [table for sketch in self._sketches for table in sketch.counter_tables()]
+
+    def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
+        return self.usable_keys(self._spec, items)
