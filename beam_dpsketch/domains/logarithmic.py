@@ -18,22 +18,24 @@ from beam_dpsketch.domains.numbers import RealDomain
 from beam_dpsketch.errors import ArgumentError
 
 _MOST = 1 << 20
+_FINEST = 1e-12
+"""The finest step: a float holds the digits of one that are kept."""
 _BITS = 256
 _MORE_DIGITS = 2  # than the ratio needs, so that rounding moves a value by a hundredth of a step at most
 
 
 @dataclasses.dataclass(frozen=True)
 class LogDomain(RealDomain):
-    """A grid from low to high in which each value is larger than the one before by the part `relative`, or a bit less.
+    """A grid from low to high in which each value is larger than the one before by about the part `relative`.
 
     Each number is moved to the nearest value, so by at most about half of `relative` of itself. That takes far fewer
-    values than steps of equal size: 2,316 from 1 to 10^10 at 1 %. Values are rounded to few digits. Numbers outside are
-    clamped: 0 and less count as low. Infinities are clamped too; NaN is not usable.
+    values than steps of equal size: 2,316 from 1 to 10^10 at 1 %. Values are rounded to few digits, and the last step
+    may be smaller. Numbers outside are clamped: 0 and less count as low. Infinities are clamped too; NaN is not usable.
 
     Args:
       low: the smallest value, above 0.
       high: the largest value.
-      relative: the step from one value to the next, as a part of it: above 0, at most 1. At most 2**20 values.
+      relative: the step from one value to the next, as a part of it: 1e-12 to 1. At most 2**20 values.
 
     >>> domain = LogDomain(1, 1000, relative=0.1)
     >>> domain.size, domain.values(domain.index([0, 1.04, 52.0, 1e9])[0])
@@ -52,17 +54,24 @@ class LogDomain(RealDomain):
     }
 
     def __post_init__(self) -> None:
-        _validate.positive_finite(low=self.low, high=self.high, relative=self.relative)
         for name in ("low", "high", "relative"):
+            _validate.positive_finite(**{name: getattr(self, name)})
             object.__setattr__(self, name, float(getattr(self, name)))
+            _validate.positive_finite(**{name: getattr(self, name)})  # a fraction above 0 may be too small for a float
         if not self.low < self.high:
             raise ArgumentError("high", f"must be above low, got {self.low:g} and {self.high:g}", "E501")
-        if self.relative > 1 or math.log(self.high / self.low) / math.log1p(self.relative) > _MOST - 2:
+        if not _FINEST <= self.relative <= 1 or self._steps > _MOST - 2:
             raise ArgumentError(
                 "relative",
-                f"must be at most 1, and leave at most 2**20 values between low and high; got {self.relative:g}",
+                f"must be from {_FINEST:g} to 1, and leave at most 2**20 values between low and high; got "
+                f"{self.relative:g}",
                 "E502",
             )
+
+    @property
+    def _steps(self) -> float:
+        """About how many steps there are; high / low may be too large for a float."""
+        return (math.log(self.high) - math.log(self.low)) / math.log1p(self.relative)
 
     @property
     def size(self) -> int:
@@ -92,10 +101,10 @@ def _grid(low: float, high: float, relative: float) -> np.ndarray:
     shift = _BITS - math.frexp(low)[1]
     exact = math.floor(Fraction(low) * Fraction(2) ** shift)
     found, context = [low], decimal.Context(prec=math.ceil(-math.log10(relative)) + 1 + _MORE_DIGITS)
+    whole, over = max(0, -shift), decimal.Decimal(1 << max(0, shift))
     while True:
         exact = exact * ratio.numerator // ratio.denominator
-        value = Fraction(exact) / Fraction(2) ** shift
-        rounded = float(context.divide(decimal.Decimal(value.numerator), decimal.Decimal(value.denominator)))
+        rounded = float(context.divide(decimal.Decimal(exact << whole), over))
         if rounded >= high:
             return np.array([*found, high])
         if rounded > found[-1]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import decimal
 import hashlib
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import LogDomain, PrivacySpec, Quantiles, Record, ReleaseSpec, release_frame
+from beam_dpsketch.domains.logarithmic import _grid
 
 LATENCIES = LogDomain(0.1, 60_000)
 BOUNDS = st.tuples(st.floats(1e-9, 1e6), st.floats(1.001, 1e9), st.sampled_from([1e-3, 0.01, 0.05, 1 / 3, 1]))
@@ -59,6 +62,24 @@ def test_the_grid_is_the_same_on_every_machine() -> None:
     assert all_values(LATENCIES)[:4].tolist() == [0.1, 0.101, 0.10201, 0.10303]
 
 
+@pytest.mark.parametrize("low", [5e-324, 1e-300])
+def test_all_numbers_of_a_float_fit(low: float) -> None:
+    """The ratio of the ends is too large for a float, and the smallest numbers lie further apart than a step."""
+    domain = LogDomain(low, 1.7976931348623157e308, 0.5)
+    values = all_values(domain)
+    assert (values[0], values[-1]) == (domain.low, domain.high)
+    assert domain.index(values)[0].tolist() == [*range(domain.size)]
+
+
+def test_a_context_of_decimals_changes_no_grid() -> None:
+    """A thread may have rounded to five digits; a grid that depends on it is another one in each worker."""
+    with decimal.localcontext(decimal.Context(prec=5)):
+        rounded = LogDomain(1e80, 1e82, 0.0123)
+        values = all_values(rounded)
+    _grid.cache_clear()
+    assert all_values(rounded).tolist() == values.tolist()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -67,7 +88,9 @@ def test_the_grid_is_the_same_on_every_machine() -> None:
         ((1, math.inf), "high must be finite"),
         ((5, 5), "high must be above low, got 5 and 5"),
         ((1, 5, 0), "relative must be finite and greater than 0"),
-        ((1, 5, 2), "relative must be at most 1"),
+        ((Fraction(1, 10**400), 5), "low must be finite and greater than 0"),
+        ((1, 5, 2), "relative must be from 1e-12 to 1"),
+        ((1.9999999999999996, 1.9999999999999998, 5e-324), "relative must be from 1e-12 to 1"),
         ((1e-9, 1e9, 1e-6), r"leave at most 2\*\*20 values"),
         ((True, 5), "low must be"),
     ],
