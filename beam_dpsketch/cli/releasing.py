@@ -11,7 +11,6 @@ import argparse
 import math
 import sys
 import time
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,9 +20,9 @@ from beam_dpsketch.cli.output import check_output, complete_file, refuse_input, 
 from beam_dpsketch.cli.settings.checking import in_words
 from beam_dpsketch.cli.settings.options import add_settings_options, read_config
 from beam_dpsketch.cli.stored import SUFFIX
-from beam_dpsketch.cli.text import DONE, AnswerError, UsageError, is_terminal, note
+from beam_dpsketch.cli.text import DONE, AnswerError, UsageError, is_terminal, note, said_warnings
 from beam_dpsketch.config import ConfigError
-from beam_dpsketch.errors import AllAtOnce, ElementsWarning
+from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.frames.releasing import KeyedReleases, release_frame
 from beam_dpsketch.records.release_spec import ReleaseSpec
 
@@ -68,9 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _released(arguments: argparse.Namespace, declared: ReleaseSpec) -> tuple[list[Any], list[Any]]:
     """Return the releases, and what was spent where no key was chosen."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", ElementsWarning)
+    with said_warnings():
         try:
             found = open_files(arguments.files, declared, Progress(asked=arguments.progress))
             refuse_input(arguments.output, found.paths)
@@ -80,8 +77,6 @@ def _released(arguments: argparse.Namespace, declared: ReleaseSpec) -> tuple[lis
             released = release_frame(found.reader, declared)
         except (ConfigError, TypeError, ValueError) as error:
             raise UsageError.of(error) from None
-    for warning in caught:
-        note(warning.message)
     elements = [*released.items()] if isinstance(released, KeyedReleases) else [released]
     nothing = [released.unreleased] if isinstance(released, KeyedReleases) and released.unreleased else []
     return elements, nothing

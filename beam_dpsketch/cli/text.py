@@ -6,16 +6,19 @@ gets CSV exactly, and JSON with escapes that stand for the exact text.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import ipaddress
 import math
 import os
 import sys
+import warnings
+from collections.abc import Iterator
 from typing import Any, TextIO
 
 import numpy as np
 
-from beam_dpsketch.errors import OneCodeError, RefusalError
+from beam_dpsketch.errors import ElementsWarning, OneCodeError, RefusalError
 from beam_dpsketch.statement.showing import printable
 
 DONE, NO_ANSWER, WRONG_USAGE = 0, 1, 2
@@ -43,6 +46,17 @@ def note(message: object) -> None:
         sys.stderr.flush()
     except OSError:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # or the interpreter fails as it ends
+
+
+@contextlib.contextmanager
+def said_warnings() -> Iterator[None]:
+    """Say warnings about elements as notes at the end, in place of Python's own; leave others out."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", ElementsWarning)
+        yield
+    for warning in caught:
+        note(warning.message)
 
 
 def plain(value: Any) -> Any:

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch.config.paths import refusal
+from beam_dpsketch.config.release import read_release
 from beam_dpsketch.errors import AllAtOnce, ArgumentTypeError
-from beam_dpsketch.frames.tables import TableParts
+from beam_dpsketch.frames.tables import TableParts, open_table
 from beam_dpsketch.records.columns import is_numpy_float, readable_of
 from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
-from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.records.selectors import Selectors, is_pandas_frame
 from beam_dpsketch.records.windows import Windowing, plan_windows
 
 _PATHS = {"privacy_id": "unit.privacy_id", "key": "keys.field"}
@@ -31,6 +32,18 @@ def resolve(declared: ReleaseSpec) -> ResolvedRelease:
     """Return the release of a table; refuse windows."""
     _refuse_windows(declared)
     return declared.resolved.under(plan_windows(declared, Windowing()).terms)
+
+
+def read_declared(settings: Any) -> ReleaseSpec:
+    """Return what settings declare: a `ReleaseSpec` itself, or what `config.read_release` reads."""
+    return settings if isinstance(settings, ReleaseSpec) else read_release(settings)
+
+
+def open_checked(table: Any, declared: ReleaseSpec) -> tuple[TableParts, list[str]]:
+    """Return a table in parts, and what is to be warned of; refuse one whose columns cannot be used."""
+    opened = open_table(table, columns_of(declared.selectors).values())
+    check_columns(declared, opened)
+    return opened, check_fractions(declared, table) if is_pandas_frame(type(table)) else []
 
 
 def check_columns(declared: ReleaseSpec, table: TableParts) -> None:

@@ -7,34 +7,22 @@ private ones would give the people in them away.
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import math
-import os
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-import pyarrow as pa
-
 from beam_dpsketch import _validate
-from beam_dpsketch._columns import plain_value
-from beam_dpsketch.config import read_release
-from beam_dpsketch.domains.base import short_keys
-from beam_dpsketch.frames.plan import check_columns, columns_of, resolve
-from beam_dpsketch.frames.releasing import KeyedReleases, release_table
-from beam_dpsketch.frames.sums import ExactSums
-from beam_dpsketch.frames.tables import open_table
-from beam_dpsketch.hashing.encodings import decode
-from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
-from beam_dpsketch.records.columns import parse_weights
-from beam_dpsketch.records.groups import split_pair
-from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
-from beam_dpsketch.records.selectors import is_pandas_frame
-from beam_dpsketch.records.unused import Unused
+from beam_dpsketch.answers.rows import as_many
+from beam_dpsketch.errors import ArgumentError, ElementsWarning, PrivacyWarning
+from beam_dpsketch.frames.plan import open_checked, read_declared
+from beam_dpsketch.frames.releasing import TableRelease
+from beam_dpsketch.frames.weights import NOTHING, Sample, Weights, kept_weights
+from beam_dpsketch.statement.showing import short
+from beam_dpsketch.statement.statement import PrivacyStatement
 
-USUAL_SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
-_SHOWN_KEYS, _WIDTH, _SECRET_BYTES = 5, 24, 32
+USUAL_SHARES, USUAL_K = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99), 10
+_SHOWN_KEYS, _WIDTH = 5, 24
+_HEADER = ("exact", "bounded", "private", "95 % interval of bounded")
 PUBLIC_ALONE = (
     "Exact and bounded numbers are of the sample, which must be public or made up: next to private ones they undo "
     "privacy. A rehearsal spends nothing."
@@ -47,20 +35,30 @@ class Rehearsed(NamedTuple):
     Attributes:
       key: the output key; `None` without keys.
       asked: the item, or the share of a quantile.
-      exact: of all records.
-      bounded: of what the bounds keep.
+      exact: of all records that can be counted; values are those of the domain, so clamped and on its grid.
+      bounded: of what the bounds keep; `None` for a quantile of nothing.
       private: of a release; NaN where it says nothing, as of an item that groups do not release.
-      lower: the lower end of its 95 % interval.
+      lower: the lower end of its 95 % interval, which is about the bounded number.
       upper: the upper end.
+      listed: whether the item is in the top-K list of the release; `None` where nothing is searched.
     """
 
     key: Any
     asked: Any
-    exact: float
-    bounded: float
-    private: float
-    lower: float
-    upper: float
+    exact: Any
+    bounded: Any
+    private: Any
+    lower: Any
+    upper: Any
+    listed: bool | None = None
+
+
+class RehearsedKeys(NamedTuple):
+    """How many keys the sample has, how many of them are released, and their share of what the bounds keep."""
+
+    found: int
+    released: int
+    share: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,19 +67,27 @@ class Rehearsal:
 
     Attributes:
       rows: the answers, those of the keys with most weight first.
-      taken: the share of the weight that the bounds took, exactly.
-      said: what a release says of that share; `None` where it does not tell it.
-      keys: how many keys the sample has, and how many of them are released; `None` without keys.
+      records: how many the sample has.
+      unused: how many of them cannot be counted, as a value is missing, of another type or not listed.
+      outside: how many lie outside of a domain with an order, and count at its ends.
+      taken: the share of the weight of the others that the bounds took, exactly; `None` where records may delete.
+      said: what a release says of that share, of all keys or of the first; `None` where it does not tell it.
+      keys: which part of the keys is released; `None` without keys.
     """
 
     rows: tuple[Rehearsed, ...]
-    taken: float
+    records: int
+    unused: int
+    outside: int
+    taken: float | None
     said: str | None
-    keys: tuple[int, int] | None = None
+    keys: RehearsedKeys | None = None
 
-    def as_dicts(self) -> list[dict[str, Any]]:
-        """Return the answers as plain Python values, for JSON or a table."""
-        return [row._asdict() for row in self.rows]
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as plain Python values, for JSON; `rows` are a list of dicts."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        keys = None if self.keys is None else self.keys._asdict()
+        return {**fields, "keys": keys, "rows": [row._asdict() for row in self.rows]}
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -89,31 +95,45 @@ class Rehearsal:
     def _lines(self) -> Iterator[str]:
         keys = list(dict.fromkeys(row.key for row in self.rows))
         for key in keys[:_SHOWN_KEYS]:
-            name = "" if self.keys is None else str(key)[:_WIDTH]
-            yield f"{name:{_WIDTH}}{'exact':>14}{'bounded':>14}{'private':>14}   95 % interval"
-            for row in self.rows:
-                if row.key == key:
-                    yield _line(row)
+            title = "" if self.keys is None else short(key)
+            yield from _aligned([(title, *_HEADER), *(_cells(row) for row in self.rows if row.key == key)])
         if len(keys) > _SHOWN_KEYS:
             yield f"... and {len(keys) - _SHOWN_KEYS} more keys"
         if self.keys is not None:
-            yield f"Keys: {self.keys[1]} of the {self.keys[0]} keys of the sample are released."
-        said = "does not tell it" if self.said is None else f"says: {self.said}"
-        yield f"The bounds took {self.taken:.1%} of the weight; a release {said}."
+            of_all = f"{self.keys.released} of the {self.keys.found} keys of the sample"
+            yield f"Keys: {of_all} are released, with {_percent(self.keys.share)} of what the bounds keep."
+        searched = [row.listed for row in self.rows if row.listed is not None]
+        if searched:
+            yield f"List: the release finds {sum(searched)} of these {len(searched)} items."
+        if self.unused or not self.records:
+            yield (
+                f"Not counted: {self.unused:,} of {self.records:,} records, where a value is missing, of another type "
+                "or not listed."
+            )
+        if self.outside:
+            yield f"Outside of the domain: {self.outside:,} of {self.records:,} records, which count at its ends."
+        taken = "With deletions, what the bounds took is not told"
+        if self.taken is not None:
+            taken = f"The bounds took {_percent(self.taken)} of the weight that can be counted"
+        yield f"{taken}; a release {'does not tell it' if self.said is None else f'says: {self.said}'}."
         yield PUBLIC_ALONE
 
 
-def rehearse(sample: Any, settings: Any, *, k: int = 10, quantiles: Iterable[float] = USUAL_SHARES) -> Rehearsal:
+def rehearse(
+    sample: Any, settings: Any, *, k: int | None = None, quantiles: Iterable[float] = USUAL_SHARES
+) -> Rehearsal:
     """Return exact, bounded and private answers of a sample under the settings of a release; spends nothing.
 
-    The sample must be public or made up, as large as the data, and like them: noise does not depend on them, and what
-    it hides does.
+    The sample must be public or made up. Take one of the size of your data, and alike: noise is the same for every
+    size, so a small sample looks worse than your data will.
 
     Args:
       sample: a table, as `release_frame` takes it.
       settings: what is to be released, as `release_frame` takes it; a part of a budget stays unspent.
-      k: how many of the most frequent items of each key are shown.
+      k: how many of the most frequent items of each key are shown; `None` for the k of a top-K list, else 10.
       quantiles: which quantiles are shown, each from 0 to 1.
+
+    Raises and warns as `release_frame` does.
 
     >>> import pyarrow as pa
     >>> trips = pa.table({"person": [n // 3 for n in range(6000)], "city": ["Oslo", "Oslo", "Rome"] * 2000})
@@ -123,129 +143,116 @@ def rehearse(sample: Any, settings: Any, *, k: int = 10, quantiles: Iterable[flo
     >>> [row.exact for row in found.rows], round(found.taken, 2)
     ([4000.0, 2000.0], 0.33)
     """
-    _validate.whole(low=1, high=1 << 31, k=k)
-    declared = settings if isinstance(settings, ReleaseSpec) else read_release(settings)
+    declared = read_declared(settings)
+    for words in declared.terms.foolish():
+        warnings.warn(words, PrivacyWarning, stacklevel=2)
+    asked = _Shares.of(quantiles) if declared.count.is_ranked else _Largest.of(k, declared.count.wanted)
     declared = dataclasses.replace(declared, privacy=declared.privacy.without_budget())
-    resolved, secret = resolve(declared), KeyedRandomness(os.urandom(_SECRET_BYTES), b"rehearsal")
-    table = _read_often(sample, declared)
-    exact, names = _exact(declared, table)
-    released, _ = release_table(table, declared, secret)
-    bounded = _bounded(resolved, table, secret)  # by one norm and one sample, which the secret chose
-    by_key = dict(released.items()) if isinstance(released, KeyedReleases) else {None: released}
-    rows = []
-    for key in sorted(exact, key=lambda each: -sum(exact[each].values())):
-        if key not in by_key:
-            continue
-        if declared.count.name == "quantiles":
-            found = _quantiles(declared.spec.domain, exact[key], bounded[key], by_key[key], list(quantiles))
-        else:
-            found = _frequencies(names, exact[key], bounded[key], by_key[key], k)
-        rows += [Rehearsed(key, *each) for each in found]
-    whole, kept = (sum(sum(each.values()) for each in sums.values()) for sums in (exact, bounded))
-    told = [lost for each in by_key.values() if (lost := each.privacy.lost_share()) is not None]
-    keys = (len(exact), len(exact.keys() & by_key.keys())) if declared.is_keyed else None
-    return Rehearsal(tuple(rows), 1 - kept / whole if whole else 0.0, str(told[0]) if told else None, keys)
+    opened, warned = open_checked(sample, declared)
+    opened = opened._replace(parts=[*opened.parts])
+    ready, exact = TableRelease(opened, warned, declared), Sample.of(declared, opened.parts)
+    contributed = ready.contributed()
+    contributed = contributed._replace(parts=[*contributed.parts])
+    kept, released = kept_weights(declared, contributed.parts), ready.release(contributed)
+    for words in ready.warned():
+        warnings.warn(words, ElementsWarning, stacklevel=2)
+    by_key = released if declared.is_keyed else {None: released}
+    order = sorted(exact.by_key.keys() & by_key.keys(), key=lambda each: -exact.by_key[each].weights.sum())
+    rows = [
+        Rehearsed(key, *row)
+        for key in order
+        for row in asked.rows(declared.spec.domain, exact, exact.by_key[key], kept.get(key, NOTHING), by_key[key])
+    ]
+    weights = {key: float(each.weights.sum()) for key, each in kept.items()}
+    total, released_weight = sum(weights.values()), sum(weights.get(key, 0.0) for key in order)
+    return Rehearsal(
+        tuple(rows),
+        exact.records,
+        exact.unused,
+        exact.outside,
+        None if declared.unit.bounds.signed else 1 - _share(total, exact.weight),
+        next((said for key in order if (said := _said(key, by_key[key].privacy)) is not None), None),
+        RehearsedKeys(len(exact.by_key), len(order), _share(released_weight, total)) if declared.is_keyed else None,
+    )
 
 
-def _read_often(sample: Any, declared: ReleaseSpec) -> Any:
-    """Return the sample as a table that can be read several times; refuse one that cannot be released."""
-    opened = open_table(sample, _wanted(declared))
-    check_columns(declared, opened)
-    if is_pandas_frame(type(sample)):
-        return sample
-    return pa.Table.from_batches(list(opened.parts), schema=opened.empty.schema)
+def _said(key: Any, statement: PrivacyStatement) -> str | None:
+    """Return what a release says of what the bounds took, and its key, if it is of one alone."""
+    if (told := statement.lost_share()) is None:
+        return None
+    of_all = key is None or (statement.lost is not None and statement.lost.of_run)
+    return str(told) if of_all else f"of {short(key)[:_WIDTH]}: {told}"
 
 
-def _exact(declared: ReleaseSpec, table: Any) -> tuple[dict[Any, dict[Any, float]], dict[Any, Any]]:
-    """Return the weight of each item that can be counted, by key, and the names of items."""
-    reader, sketch_input, opened = declared.reader, declared.sketch_input, open_table(table, _wanted(declared))
-    sums: dict[Any, dict[Any, float]] = defaultdict(lambda: defaultdict(float))
-    names: dict[Any, Any] = {}
-    for part in opened.parts:
-        columns = reader.read_batch(part, sketch_input)
-        keys, usable = sketch_input.keys(columns.items)
-        weights = np.ones(len(keys), dtype=np.int64)
-        if columns.weights is not None:
-            weights, whole = parse_weights(columns.weights)
-            usable = usable & whole
-        of_keys = reader.encode_keys(columns.keys).to_pylist() if declared.is_keyed else itertools.repeat(b"")
-        for place, (key, item, weight) in enumerate(zip(of_keys, keys.tolist(), weights.tolist(), strict=False)):
-            if usable[place] and key is not None:
-                item = short_keys([item])[0] if declared.count.by_item else item
-                sums[decode(key) if declared.is_keyed else None][item] += weight
-                if item not in names:
-                    names[item] = _name(columns.items[place])
-    return sums, names
+def _share(part: float, whole: float) -> float:
+    """Return a part of a whole; all of nothing."""
+    return part / whole if whole else 1.0
 
 
-def _name(value: Any) -> Any:
-    return plain_value(value.as_py() if isinstance(value, pa.Scalar) else value)
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
-def _bounded(resolved: ResolvedRelease, table: Any, secret: KeyedRandomness) -> dict[Any, dict[Any, float]]:
-    """Return the weight that the bounds keep of each item, by key."""
-    declared, sums = resolved.declared, defaultdict[Any, dict[Any, float]](lambda: defaultdict(float))
-    opened = open_table(table, _wanted(declared))
-    one = 1 << declared.sketch_input.scale_bits
-    derived = secret.derive(declared.identify(resolved.terms))
-    exact = ExactSums(resolved, [opened.empty, *opened.parts], Unused(declared.selectors), derived)
-    for each in exact.contributions()[0]:
-        if declared.count.by_item:
-            encoded, item = split_pair(each[0], per_key=declared.is_keyed)
-            sums[decode(encoded) if declared.is_keyed else None][item] += each[1] / one
-            continue
-        key, items = each if declared.is_keyed else (None, each)
-        for item, weight in zip(items.keys.tolist(), items.weights.tolist(), strict=True):
-            sums[key][item] += weight / one
-    return sums
+class _Largest(NamedTuple):
+    """Asks for the items that weigh most, and whether they are in a top-K list of this length, if there is one."""
+
+    k: int
+    wanted: int | None
+
+    @classmethod
+    def of(cls, k: int | None, wanted: int | None) -> _Largest:
+        found = cls(wanted or USUAL_K if k is None else k, wanted)
+        _validate.whole(low=1, high=1 << 31, k=found.k)
+        return found
+
+    def rows(
+        self, domain: Any, sample: Sample, exact: Weights, kept: Weights, released: Any
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield items with their weights, and what a release says of them."""
+        top = exact.largest(self.k)
+        asked = sample.values(top.places)
+        shown = asked if domain is None else domain.from_short_keys(top.items.to_pylist())
+        estimates, ends = released.estimate(asked), released.interval(asked)
+        of_release = (map(float, each) for each in (estimates, ends.lower, ends.upper))
+        listed = None if self.wanted is None else set(released.top_k(self.wanted).item)
+        in_list = (None if listed is None else each in listed for each in shown)
+        yield from zip(shown, top.weights.tolist(), kept.of(top.items).tolist(), *of_release, in_list, strict=True)
 
 
-def _wanted(declared: ReleaseSpec) -> Collection[str]:
-    return columns_of(declared.selectors).values()
+class _Shares(NamedTuple):
+    """Asks for quantiles."""
+
+    shares: list[float]
+
+    @classmethod
+    def of(cls, shares: Iterable[float]) -> _Shares:
+        many, _ = as_many(shares)
+        found = cls([*map(float, many)])
+        if not all(0 <= each <= 1 for each in found.shares):
+            raise ArgumentError("quantiles", "must be between 0 and 1: 0.95 stands for 95 %", "E003")
+        return found
+
+    def rows(
+        self, domain: Any, sample: Sample, exact: Weights, kept: Weights, released: Any
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield quantiles of all records, of those that count, and of a release."""
+        answers, ends = released.quantile(self.shares), released.quantile_interval(self.shares)
+        for share, *of_release in zip(self.shares, answers, ends.lower, ends.upper, strict=True):
+            yield share, exact.quantile(domain, share), kept.quantile(domain, share), *of_release
 
 
-def _frequencies(
-    names: Mapping[Any, Any], exact: Mapping[Any, float], bounded: Mapping[Any, float], released: Any, k: int
-) -> Iterator[tuple[Any, ...]]:
-    """Yield the largest items with their weights, and what a release says of them."""
-    top = sorted(exact, key=lambda item: -exact[item])[:k]
-    asked = [names[item] for item in top]
-    estimates, intervals = released.estimate(asked), released.interval(asked)
-    for place, item in enumerate(top):
-        answer = (estimates[place], intervals.lower[place], intervals.upper[place])
-        yield asked[place], exact[item], bounded.get(item, 0.0), *map(float, answer)
+def _cells(row: Rehearsed) -> tuple[str, ...]:
+    exact, bounded = ("-" if each is None else short(each) for each in (row.exact, row.bounded))
+    if row.private != row.private:  # NaN
+        return short(row.asked), exact, bounded, "-", "not released"
+    ends = f"{short(row.lower)} to {short(row.upper)}{', not in the list' * (row.listed is False)}"
+    return short(row.asked), exact, bounded, short(row.private), ends
 
 
-def _quantiles(
-    domain: Any, exact: Mapping[int, float], bounded: Mapping[int, float], released: Any, shares: list[float]
-) -> Iterator[tuple[Any, ...]]:
-    """Yield quantiles of all records, of those that count, and of a release."""
-    answers, intervals = released.quantile(shares), released.quantile_interval(shares)
-    for place, share in enumerate(shares):
-        true = (_quantile(domain, each, share) for each in (exact, bounded))
-        yield share, *true, answers[place], intervals.lower[place], intervals.upper[place]
-
-
-def _quantile(domain: Any, weights: Mapping[int, float], share: float) -> Any:
-    """Return the smallest value whose rank is the share of the weight, or more; NaN without weight."""
-    positions = np.array(sorted(weights), dtype=np.uint64)
-    ranks = np.cumsum([weights[each] for each in positions.tolist()])
-    if not len(ranks) or ranks[-1] <= 0:
-        return math.nan
-    place = int(np.searchsorted(ranks, share * ranks[-1] * (1 - 2.0**-40)))
-    return domain.values(positions[[min(place, len(ranks) - 1)]])[0]
-
-
-def _line(row: Rehearsed) -> str:
-    asked = f"{row.asked:.4g}" if isinstance(row.asked, float) else str(row.asked)
-    if isinstance(row.private, float) and math.isnan(row.private):
-        private, ends = "-", "not released"
-    else:
-        private, ends = _shown(row.private), f"{_shown(row.lower)} to {_shown(row.upper)}"
-    return f"  {asked[: _WIDTH - 4]:{_WIDTH - 2}}{_shown(row.exact):>14}{_shown(row.bounded):>14}{private:>14}   {ends}"
-
-
-def _shown(value: Any) -> str:
-    if not isinstance(value, (int, float)):
-        return str(value)
-    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:,.4g}"
+def _aligned(lines: list[tuple[str, ...]]) -> Iterator[str]:
+    """Yield lines of a table: names to the left, numbers to the right."""
+    cut = [(name[:_WIDTH], *others) for name, *others in lines]
+    widths = [max(map(len, column)) for column in zip(*cut, strict=True)]
+    for name, *numbers, ends in cut:
+        right = "  ".join(each.rjust(width) for each, width in zip(numbers, widths[1:], strict=False))
+        yield f"{name.ljust(widths[0])}  {right}  {ends}"

@@ -12,20 +12,18 @@ import warnings
 from typing import Any, cast
 
 from beam_dpsketch.answers.released import Released
-from beam_dpsketch.config.release import read_release
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.run import Place, Run, Sum
 from beam_dpsketch.errors import ElementsWarning, PrivacyWarning
-from beam_dpsketch.frames.plan import check_columns, check_fractions, columns_of, negative_words, resolve, unused_words
-from beam_dpsketch.frames.sums import ExactLost, ExactSums
-from beam_dpsketch.frames.tables import open_table
+from beam_dpsketch.frames.plan import negative_words, open_checked, read_declared, resolve, unused_words
+from beam_dpsketch.frames.sums import Contributed, ExactLost, ExactSums
+from beam_dpsketch.frames.tables import TableParts
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.groups import split_pair
 from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.selectors import is_pandas_frame
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.statement.accounting import Unreleased
 
@@ -70,7 +68,7 @@ def release_frame(table: Any, settings: Any) -> Any:
     >>> release_frame(visits, settings).top_k(1, ["Oslo", "Rome"]).item
     ('Oslo',)
     """
-    declared = settings if isinstance(settings, ReleaseSpec) else read_release(settings)
+    declared = read_declared(settings)
     for words in declared.terms.foolish():
         warnings.warn(words, PrivacyWarning, stacklevel=2)
     released, warned = release_table(table, declared)
@@ -88,29 +86,57 @@ def release_table(table: Any, declared: ReleaseSpec, secret: KeyedRandomness | N
       secret: what sampling and noise are made from, as of a pipeline with idempotent noise, under a release id; `None`
         takes the entropy of the system.
     """
-    resolved, selectors = resolve(declared), declared.selectors
-    opened = open_table(table, columns_of(selectors).values())
-    check_columns(declared, opened)
-    warned = check_fractions(declared, table) if is_pandas_frame(type(table)) else []
-    resolved, unused = resolved.paying_for(object()), Unused(selectors, declared.sketch_input.readables)
-    secret = None if secret is None else secret.derive(declared.identify(resolved.terms))
-    run, sums = Run(secret), ExactSums(resolved, itertools.chain([opened.empty], opened.parts), unused, secret)
-    noise: Calibration | Counting
-    if declared.count.by_item:
-        noise = resolved.noise(Counting)
-        counts, max_norm = sums.by_pair()
-        released = release_counts(counts, declared, noise.with_norm(max_norm), run)
-    else:
-        noise = resolved.noise(Calibration)
-        released = release_sums(*sums.by_key(), declared, noise, run)
-    warned += [unused_words(declared, opened, argument) for argument in sorted(unused.arguments)]
-    warned += [negative_words(selectors.weight)] * sums.drops_negative
-    if not declared.is_keyed:
-        return released[None], warned
-    found = KeyedReleases(released)
-    if not released and resolved.terms.selection is not None:
-        found.unreleased = run.spent_alone(noise)
-    return found, warned
+    ready = TableRelease(*open_checked(table, declared), declared, secret)
+    return ready.release(ready.contributed()), ready.warned()
+
+
+class TableRelease:
+    """A table before its release; a part of a budget has paid.
+
+    Args:
+      opened: the table.
+      warned: what is to be warned of already.
+      declared: what is released.
+      secret: see `release_table`.
+    """
+
+    def __init__(
+        self, opened: TableParts, warned: list[str], declared: ReleaseSpec, secret: KeyedRandomness | None = None
+    ) -> None:
+        resolved, self._opened, self._warned = resolve(declared), opened, warned
+        self._declared, self._resolved = declared, resolved.paying_for(object())
+        self._unused = Unused(declared.selectors, declared.sketch_input.readables)
+        secret = None if secret is None else secret.derive(declared.identify(self._resolved.terms))
+        parts = itertools.chain([opened.empty], opened.parts)
+        self._run, self._sums = Run(secret), ExactSums(self._resolved, parts, self._unused, secret)
+
+    def contributed(self) -> Contributed:
+        """Read and bound all records, once."""
+        return self._sums.contributed()
+
+    def release(self, contributed: Contributed) -> Any:
+        """Return the release of what the records add up to, or one for each key."""
+        declared, run = self._declared, self._run
+        noise: Calibration | Counting
+        if declared.count.by_item:
+            noise = self._resolved.noise(Counting)
+            counts, max_norm = self._sums.by_pair(contributed)
+            released = release_counts(counts, declared, noise.with_norm(max_norm), run)
+        else:
+            noise = self._resolved.noise(Calibration)
+            released = release_sums(*self._sums.by_key(contributed), declared, noise, run)
+        if not declared.is_keyed:
+            return released[None]
+        found = KeyedReleases(released)
+        if not released and self._resolved.terms.selection is not None:
+            found.unreleased = run.spent_alone(noise)
+        return found
+
+    def warned(self) -> list[str]:
+        """Return what is to be warned of, once all is read."""
+        declared = self._declared
+        unused = [unused_words(declared, self._opened, argument) for argument in sorted(self._unused.arguments)]
+        return [*self._warned, *unused, *[negative_words(declared.weight)] * self._sums.drops_negative]
 
 
 def release_sums(

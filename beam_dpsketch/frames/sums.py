@@ -43,6 +43,20 @@ class ExactLost(NamedTuple):
     max_norm: Fraction | None
 
 
+class Contributed(NamedTuple):
+    """What the records of a table add up to, before it is added up.
+
+    Attributes:
+      parts: what `Bounded.contributions` yields, of all shards; to be read once.
+      max_norm: the norm, if the data chose it.
+      lost: the exact histogram of what the run lost, if one tells it.
+    """
+
+    parts: Iterable[Any]
+    max_norm: Fraction | None = None
+    lost: np.ndarray | None = None
+
+
 class ExactSums:
     """Exact sums of the parts of a table.
 
@@ -62,13 +76,13 @@ class ExactSums:
         self.drops_negative = False
         """Whether a weight was below 0, where no record may delete."""
 
-    def by_key(self) -> tuple[dict[Any, SketchAccumulator], ExactLost | None]:
+    def by_key(self, contributed: Contributed) -> tuple[dict[Any, SketchAccumulator], ExactLost | None]:
         """Return the sum of each key that is released or may be chosen; without keys, one of the key `None`.
 
         Also what the run lost, if one histogram tells it.
         """
         declared, sketch_input = self._declared, self._sketch_input
-        contributions, max_norm, lost = self.contributions()
+        contributions, max_norm, lost = contributed
         sums: dict[Any, SketchAccumulator] = defaultdict(lambda: SketchAccumulator(sketch_input))
         for key in declared.public_keys or () if declared.is_keyed else (None,):
             sums[key].add_contributions(sketch_input.empty()._replace(max_norm=max_norm))
@@ -77,24 +91,23 @@ class ExactSums:
             sums[key].add_contributions(items)
         return dict(sums), None if lost is None else ExactLost(lost, max_norm)
 
-    def by_pair(self) -> tuple[dict[bytes, int], Fraction | None]:
+    def by_pair(self, contributed: Contributed) -> tuple[dict[bytes, int], Fraction | None]:
         """Return the total weight of each pair of key and item, for grouped counts, and the norm that data chose."""
         counts: dict[bytes, int] = defaultdict(int)
-        contributions, max_norm, _ = self.contributions()
-        for pair, count in contributions:
+        for pair, count in contributed.parts:
             counts[pair] = wrap_around(counts[pair] + count)
-        return counts, max_norm
+        return counts, contributed.max_norm
 
-    def contributions(self) -> tuple[Iterator[Any], Fraction | None, np.ndarray | None]:
-        """Return what adds up, as `Bounded.contributions` does, the norm that the data chose, and what the run lost."""
+    def contributed(self) -> Contributed:
+        """Read and bound all records, once."""
         if self._declared.privacy_id is None:
-            return self._read(lambda columns: read_units(self._reader, columns, self._sketch_input)), None, None
+            return Contributed(self._read(lambda columns: read_units(self._reader, columns, self._sketch_input)))
         shards, counter = self._bounded(), self._sketch_input.lost
         of_shards = (each.contributions(self._reader, self._sketch_input) for each in shards)
         lost = None
         if counter is not None and counter.of_run:
             lost = np.sum([each.lost for each in shards if each.lost is not None], axis=0)
-        return itertools.chain.from_iterable(of_shards), shards[0].max_norm, lost
+        return Contributed(itertools.chain.from_iterable(of_shards), shards[0].max_norm, lost)
 
     def _bounded(self) -> list[Bounded]:
         """Return what is kept of all records, in shards by privacy id, and scaled by a norm, if one bounds it."""

@@ -82,6 +82,7 @@ class Quantiles(AnySketch):
     spec: TreeSpec = dataclasses.field(init=False, repr=False, compare=False)
 
     name: ClassVar[str] = "quantiles"
+    is_ranked: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         spec = self.domain if isinstance(self.domain, TreeSpec) else TreeSpec.for_memory(self.domain)

@@ -102,12 +102,14 @@ class Count(abc.ABC):
       name: what is released, as settings call it.
       by_item: whether each item is bounded and counted for itself, as an output key is, and nothing aside.
       is_search: whether the most frequent values are searched in the release.
+      is_ranked: whether the release is asked for quantiles, and not for weights of items.
     """
 
     spec: Any
     name: ClassVar[str] = "sketch"
     by_item: ClassVar[bool] = False
     is_search: ClassVar[bool] = False
+    is_ranked: ClassVar[bool] = False
 
     @property
     def wanted(self) -> int | None:

@@ -107,6 +107,12 @@ class SketchInput:
     def raw_sketch(self) -> RawSketch:
         return self.kind(self.spec).in_units_of(self.scale_bits)
 
+    def as_column(self, keys: np.ndarray, nulls: np.ndarray | None = None) -> pa.Array:
+        """Return keys as a column that `column_keys` reads, with nulls in some places."""
+        if keys.dtype.kind == "S":  # Arrow would read numpy's bytes up to the first zero
+            return pa.array(keys.tolist(), pa.large_binary(), mask=nulls)
+        return pa.array(keys, mask=nulls)
+
     def column_keys(self, column: pa.ChunkedArray) -> np.ndarray:
         return column.to_numpy().astype(self.key_type, copy=False)
 

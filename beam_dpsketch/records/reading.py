@@ -134,10 +134,17 @@ def find_usable(argument: str, values: Any, reader: RecordReader, sketch_input: 
     return all_valid(id_column(values) if argument == "privacy_id" else reader.encode_keys(values))
 
 
+def usable_by_argument(
+    columns: Columns, reader: RecordReader, sketch_input: SketchInput | None
+) -> dict[str, np.ndarray]:
+    """Return, for each argument that is read, where values count, as bool."""
+    read = columns.by_argument(reader.selectors)
+    return {name: find_usable(name, values, reader, sketch_input) for name, values in read.items()}
+
+
 def any_usable(columns: Columns, reader: RecordReader, sketch_input: SketchInput | None) -> dict[str, bool]:
     """Return, for each argument that is read, whether any value counts."""
-    read = columns.by_argument(reader.selectors)
-    return {name: bool(find_usable(name, values, reader, sketch_input).any()) for name, values in read.items()}
+    return {name: bool(each.any()) for name, each in usable_by_argument(columns, reader, sketch_input).items()}
 
 
 def note_use(
@@ -171,7 +178,7 @@ def read_table(
         parts["key"] = reader.encode_keys(keys)
     parts["item"] = _encode_items(sketch_input, items)
     mask = all_valid(*parts.values())
-    values, whole = _parse_or_ones(weights, len(items))
+    values, whole = parse_or_ones(weights, len(items))
     if weights is not None:
         if bounds.has_norm or not bounds.signed:
             clamped = np.clip(values, bounds.min_weight, bounds.max_weight)
@@ -190,7 +197,7 @@ def read_counts(reader: RecordReader, columns: Columns, sketch_input: SketchInpu
     """Return the records that count and need no privacy id, as pairs: columns key, item and weight, above 0."""
     parts = {"key": reader.encode_keys(columns.keys)} if reader.per_key else {}
     parts["item"] = _encode_items(sketch_input, columns.items)
-    values, mask = _parse_or_ones(columns.weights, len(columns.items))
+    values, mask = parse_or_ones(columns.weights, len(columns.items))
     values = sketch_input.clamp(values)
     mask = mask & all_valid(*parts.values()) & (values > 0)
     if not mask.all():
@@ -201,7 +208,7 @@ def read_counts(reader: RecordReader, columns: Columns, sketch_input: SketchInpu
 def read_keyed_table(reader: RecordReader, columns: Columns, sketch_input: SketchInput) -> pa.Table:
     """Return the records of a batch that count and need no privacy id: columns key, item and weight."""
     parts = {"key": reader.encode_keys(columns.keys), "item": _encode_items(sketch_input, columns.items)}
-    values, mask = _parse_or_ones(columns.weights, len(columns.items))
+    values, mask = parse_or_ones(columns.weights, len(columns.items))
     mask = mask & all_valid(*parts.values())
     if not mask.all():
         columns.check_values(reader.selectors)
@@ -223,9 +230,7 @@ def _encode_items(sketch_input: SketchInput | None, items: Any) -> pa.Array:
     if sketch_input is None:
         return encode_all(items)
     keys, usable = sketch_input.keys(items)
-    if keys.dtype.kind == "S":  # Arrow would read numpy's bytes up to the first zero
-        return pa.array(keys.tolist(), pa.large_binary(), mask=~usable)
-    return pa.array(keys, mask=~usable)
+    return sketch_input.as_column(keys, ~usable)
 
 
 def _batch_items(batch: Any, selectors: Selectors, readables: Mapping[str, Readable]) -> Any:
@@ -238,7 +243,8 @@ def _batch_items(batch: Any, selectors: Selectors, readables: Mapping[str, Reada
     return list(zip(*(each.to_pylist() if isinstance(each, pa.Array) else each for each in columns), strict=True))
 
 
-def _parse_or_ones(weights: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
+def parse_or_ones(weights: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return weights as `parse_weights` does; without any, each record weighs 1."""
     return (np.ones(size, np.int64), np.ones(size, bool)) if weights is None else parse_weights(weights)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,17 +18,21 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_dpsketch import (
+    AssumePublicKeys,
     AutoNorm,
+    ElementsWarning,
     GroupedCounts,
     Groups,
     IntegerDomain,
     ItemFrequencies,
     KeySelection,
     ListedItems,
+    LogDomain,
     NormBound,
     PrivacyBudget,
     PrivacyId,
     PrivacySpec,
+    PrivacyWarning,
     PublicKeys,
     Quantiles,
     Record,
@@ -34,11 +40,14 @@ from beam_dpsketch import (
     ReleaseSpec,
     SketchSpec,
     TextDomain,
+    TimestampDomain,
     TopKSearch,
     rehearse,
     release_frame,
 )
 from beam_dpsketch.cli.main import main
+from beam_dpsketch.frames import tables
+from beam_dpsketch.records.bounding.record_rule import RecordRule
 
 RNG = np.random.default_rng(7)
 PERSON, CITY = RNG.integers(0, 500, 6000), RNG.zipf(1.7, 6000) % 12
@@ -103,12 +112,13 @@ def test_the_release_has_what_the_bounds_keep(bounds: Any) -> None:
 def test_keys_stand_in_order_of_their_weight() -> None:
     found = rehearse(TABLE, of(SKETCH, keys=PublicKeys(["SE", "NO", "FI"], "country")), k=2)
     assert [row.key for row in found.rows] == ["NO", "NO", "SE", "SE"]
-    assert found.keys == (2, 2)
+    assert found.keys == (2, 2, 1)
     assert [row.exact for row in found.rows[:2]] == [
         n for _, n in Counter(np.array(CITIES)[COUNTRY == "NO"]).most_common(2)
     ]
     chosen = of(SKETCH, PrivacyId("person", RecordBounds(4, max_keys=3)), keys=KeySelection(1e-7, "country"))
-    assert "Keys: 3 of the 3 keys of the sample are released." in str(rehearse(TABLE, chosen))
+    words = "Keys: 3 of the 3 keys of the sample are released, with 100.0 % of what the bounds keep."
+    assert words in str(rehearse(TABLE, chosen))
 
 
 @pytest.mark.parametrize(
@@ -125,7 +135,8 @@ def test_items_that_groups_do_not_release_are_said_so() -> None:
     rare = pa.table({"person": list(range(1000)), "city": ["Oslo"] * 999 + ["rare"]})
     found = rehearse(rare, of(GroupedCounts(TextDomain(7), 3, Groups(1e-7)), PrivacyId("person", RecordBounds(1))))
     assert math.isnan(found.rows[1].private)
-    assert str(found).splitlines()[2].endswith("-   not released")
+    assert str(found).splitlines()[2].endswith("-  not released")
+    assert "List: the release finds 1 of these 2 items." in str(found)
 
 
 def test_quantiles_are_those_of_the_values() -> None:
@@ -141,6 +152,155 @@ def test_weights_count() -> None:
     found = rehearse(TABLE, declared, k=3)
     assert [(row.asked, row.exact) for row in found.rows] == [*sums.head(3).items()]
     assert found.taken == pytest.approx(1 - np.minimum(PAID, 50).sum() / PAID.sum())
+
+
+HOLES = pa.table(
+    {
+        "person": [None if n % 17 == 0 else int(who) for n, who in enumerate(PERSON)],
+        "city": [None if n % 13 == 0 else city for n, city in enumerate(CITIES)],
+        "country": [None if n % 11 == 0 else str(where) for n, where in enumerate(COUNTRY)],
+        "paid": [None if n % 19 == 0 else int(paid) - 5 for n, paid in enumerate(PAID)],
+    }
+)
+KINDS: dict[str, Any] = {
+    "sketch": (SKETCH, {}),
+    "listed": (ItemFrequencies(ListedItems([f"city {n}" for n in range(5)])), {}),
+    "tree": (TopKSearch(TextDomain(7), 12), {}),
+    "groups": (GroupedCounts(TextDomain(7), 12, Groups(1e-7)), {"max_keys": 12}),
+}
+ROOM = NormBound(900, max_weight=100)
+UNITS: dict[str, Any] = {
+    "records": lambda more: PrivacyId("person", RecordBounds(9, max_weight=100, **more)),
+    "norm": lambda more: PrivacyId("person", dataclasses.replace(ROOM, **more)),
+    "record": lambda more: Record(max_weight=100),
+}
+
+
+@pytest.mark.parametrize("keys", [None, PublicKeys(["NO", "SE"], "country"), AssumePublicKeys("country")], ids=str)
+@pytest.mark.parametrize("form", ["table", "pandas"])
+@pytest.mark.parametrize(("kind", "unit"), [(k, u) for k in KINDS for u in UNITS if (k, u) != ("groups", "record")])
+def test_exact_numbers_are_those_of_all_records_that_can_be_counted(
+    kind: str, unit: str, form: str, keys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In parts of 1,000 rows, with values that are missing. 6,000 is over 10 deviations of any private number."""
+    monkeypatch.setattr(tables, "ROWS", 1000)
+    count, more = KINDS[kind]
+    declared = of(count, UNITS[unit](more), weight="paid", keys=keys)
+    with pytest.warns(ElementsWarning, match="below 0, which count as 0"):
+        found = rehearse(HOLES if form == "table" else HOLES.to_pandas(), declared, k=12)
+    expected: dict[Any, Counter[str]] = defaultdict(Counter)
+    unused = 0
+    for who, city, where, paid in zip(*(HOLES[name].to_pylist() for name in HOLES.column_names), strict=True):
+        read = (city, paid, *[where] * (keys is not None), *[who] * (unit != "record"))
+        listed = (kind != "listed" or city in count.spec.items) and (keys is None or where in (keys.listed or COUNTRY))
+        if None in read or not listed:
+            unused += 1
+        else:
+            expected[None if keys is None else where][city] += paid
+    assert found.unused == unused
+    assert found.records == 6000
+    assert found.outside == 0
+    for key, weights in expected.items():
+        rows = [row for row in found.rows if row.key == key]
+        assert [(row.asked, row.exact) for row in rows] == weights.most_common()
+        assert not any(abs(row.private - row.bounded) > 6000 for row in rows)  # NaN where groups release nothing
+
+
+def test_records_without_an_id_are_not_what_the_bounds_took() -> None:
+    half = pa.table({"person": [None] * 300 + list(range(700)), "city": ["Oslo"] * 1000})
+    found = rehearse(half, of(SKETCH))
+    assert (found.taken, found.unused, found.rows[0].exact) == (0, 300, 700)
+    words = "Not counted: 300 of 1,000 records, where a value is missing, of another type or not listed."
+    assert words in str(found)
+
+
+def test_deletions_leave_open_what_the_bounds_took() -> None:
+    unit = PrivacyId("person", RecordBounds(4, max_weight=9, signed=True))
+    table = pa.table({"person": [1, 2, 3], "city": ["Oslo", "Oslo", "Rome"], "w": [3, -7, 2]})
+    found = rehearse(table, of(SKETCH, unit, weight="w"))
+    assert found.taken is None
+    assert [(row.asked, row.exact, row.bounded) for row in found.rows] == [("Rome", 2, 2), ("Oslo", -4, -4)]
+    assert "With deletions, what the bounds took is not told; a release does not tell it." in str(found)
+    unsigned = of(SKETCH, PrivacyId("person", RecordBounds(4, max_weight=9)), weight="w")
+    with pytest.warns(ElementsWarning, match="below 0"):
+        assert rehearse(table, unsigned).taken == 0  # and not 3 in place of -2
+
+
+def test_items_are_named_as_the_domain_counts_them() -> None:
+    """Texts that begin alike are one item, and numbers outside of a domain are its ends."""
+    texts = pa.table({"city": ["Oslonger"] * 5 + ["Oslo"] * 4 + ["Rome"] * 3})
+    found = rehearse(texts, of(TopKSearch(TextDomain(3), 2), Record()))
+    assert [(row.asked, row.exact, row.listed) for row in found.rows] == [("Osl", 9, True), ("Rom", 3, True)]
+    numbers = pa.table({"city": [5000] * 5 + [7] * 4 + [300]})
+    found = rehearse(numbers, of(TopKSearch(IntegerDomain(0, 100), 2), Record()))
+    assert [(row.asked, row.exact) for row in found.rows] == [(100, 6), (7, 4)]
+    assert "Outside of the domain: 6 of 10 records, which count at its ends." in str(found)
+    incomes = pa.table({"city": [0.0, 0.0, 5e9, 3.0, 100.0, 100]})
+    assert rehearse(incomes, of(Quantiles(LogDomain(1, 100)), Record())).outside == 3
+
+
+def test_a_list_that_misses_items_is_said_so() -> None:
+    """Its noise is far above all counts: 2 of 60,000 values are found by chance in fewer than 1 of 1e9 rehearsals."""
+    rare = pa.table({"city": [11_111] * 3 + [44_444] * 2})
+    found = rehearse(rare, of(TopKSearch(IntegerDomain(0, 1 << 60), 2), Record(), PrivacySpec(rho=1e-4)))
+    assert [row.listed for row in found.rows] == [False, False]
+    assert str(found).splitlines()[1].endswith(", not in the list")
+    assert "List: the release finds 0 of these 2 items." in str(found)
+
+
+def test_keys_that_are_not_released_are_said_so() -> None:
+    """100 people are chosen and one is not, each with a probability above 1 - 1e-9."""
+    trips = pa.table({"person": list(range(301)), "city": ["Oslo"] * 301, "country": ["NO"] * 300 + ["SE"]})
+    chosen = of(SKETCH, PrivacyId("person", RecordBounds(1)), PrivacySpec(rho=5), keys=KeySelection(1e-10, "country"))
+    found = rehearse(trips, chosen)
+    assert found.keys == (2, 1, 300 / 301)
+    assert "Keys: 1 of the 2 keys of the sample are released, with 99.7 % of what the bounds keep." in str(found)
+
+
+def test_a_share_of_one_key_names_it() -> None:
+    """1,500 of NO lose two thirds; the noise of a count is about 1, so 60 to 70 % is said with certainty."""
+    table = pa.table({"city": ["a"] * 2000, "country": ["NO"] * 1500 + ["SE"] * 500, "w": [9] * 1500 + [1] * 500})
+    found = rehearse(table, of(SKETCH, Record(max_weight=3), weight="w", keys=PublicKeys(["NO", "SE"], "country")))
+    assert found.said is not None
+    assert found.said.startswith("of NO: about 6")
+
+
+def test_quantiles_may_be_an_iterator_and_are_checked_first() -> None:
+    declared = of(Quantiles(IntegerDomain(0, 89)), item="paid", keys=PublicKeys(["NO", "SE"], "country"))
+    found = rehearse(TABLE, declared, quantiles=iter((0.25, 0.5)))
+    assert [(row.key, row.asked) for row in found.rows] == [(key, q) for key in ("NO", "SE") for q in (0.25, 0.5)]
+    assert [row.asked for row in rehearse(TABLE, declared, quantiles=0.5).rows] == [0.5, 0.5]  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="quantiles must be between 0 and 1"):
+        rehearse([], declared, quantiles=(50,))
+
+
+def test_it_warns_as_a_release_does() -> None:
+    with pytest.warns(ElementsWarning, match="no row of the table has a value that can be used"):
+        rehearse(pa.table({"city": pa.nulls(200, pa.int64())}), of(Quantiles(IntegerDomain(0, 9)), Record()))
+    with pytest.warns(PrivacyWarning, match="protects hardly anyone"):
+        rehearse(TABLE, of(SKETCH))
+
+
+def test_names_cannot_steer_a_terminal_and_columns_are_as_wide_as_values() -> None:
+    odd = pa.table({"city": ["a\nb\x1b[31m"] * 9 + ["Rome"]})
+    lines = str(rehearse(odd, of(SKETCH, Record()))).splitlines()
+    assert lines[1].startswith("a\\nb\\x1b[31m  ")
+    assert len({line.rindex("  ") for line in lines[:3]}) == 1
+    day = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
+    hours = pa.table({"city": [day + datetime.timedelta(hours=n) for n in range(24)]})
+    domain = TimestampDomain(day, day + datetime.timedelta(days=1), datetime.timedelta(minutes=1))
+    found = rehearse(hours, of(Quantiles(domain), Record()), quantiles=[0.5])
+    assert str(found).splitlines()[1].split()[1:3] == ["2024-01-01", "11:00:00+00:00"]
+
+
+def test_a_sample_is_bounded_once() -> None:
+    """Twice would be two choices of records: the bounded numbers of one, and the noise of another."""
+    with pytest.MonkeyPatch.context() as patch:
+        calls: list[Any] = []
+        bound = RecordRule.bound
+        patch.setattr(RecordRule, "bound", lambda rule, records: (calls.append(1), bound(rule, records))[1])
+        rehearse(TABLE, of(SKETCH))
+    assert len(calls) == 1
 
 
 def test_nothing_is_spent() -> None:
@@ -160,6 +320,7 @@ def test_it_says_that_the_sample_must_be_public() -> None:
     )
     empty = rehearse(TABLE.slice(0, 0), of(SKETCH))
     assert (empty.rows, empty.taken) == ((), 0.0)
+    assert "Not counted: 0 of 0 records" in str(empty)
 
 
 def test_the_command_prints_a_rehearsal_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -167,7 +328,8 @@ def test_the_command_prints_a_rehearsal_and_writes_nothing(tmp_path: Path, capsy
     pq.write_table(TABLE, path)
     asked = ["rehearse", str(path), "--kind", "frequencies", "--item", "city", "--unit", "record", "--rho", "50"]
     assert main([*asked, "--show", "2"]) == 0
-    printed = capsys.readouterr().out
+    printed, said = capsys.readouterr()
+    assert "protects hardly anyone" in said
     assert [line.split()[1] for line in printed.splitlines()[1:3]] == [
         name.split()[1] for name, _ in Counter(CITIES).most_common(2)
     ]

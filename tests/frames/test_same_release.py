@@ -99,8 +99,8 @@ def other_parts(change: Callable[[list[Any]], list[Any]], name: str) -> Fault:
     return laws.together(laws.put(tables, "ROWS", 100), parts).found("", name, True)
 
 
-def with_data(exact: Any, sums_of_keys: Any) -> tuple[dict[Any, SketchAccumulator], Any]:
-    found, lost = exact(sums_of_keys)
+def with_data(exact: Any, *given: Any) -> tuple[dict[Any, SketchAccumulator], Any]:
+    found, lost = exact(*given)
     return {key: each for key, each in found.items() if each.to_vector().any()}, lost
 
 

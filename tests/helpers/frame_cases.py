@@ -225,7 +225,8 @@ def counters_of_frame(name: str, table: Any) -> dict[Any, Any]:
     opened = open_table(table, columns_of(declared.selectors).values())
     secret = keyed(name).derive(declared.identify(resolved.terms))
     sums = ExactSums(resolved, [opened.empty, *opened.parts], Unused(declared.selectors), secret)
-    found: Any = sums.by_pair()[0] if declared.count.by_item else sums.by_key()[0]
+    add_up = sums.by_pair if declared.count.by_item else sums.by_key
+    found: Any = add_up(sums.contributed())[0]
     return {key: counters(summed) for key, summed in found.items()}
 
 

@@ -9,7 +9,7 @@ from beam_dpsketch.cli.asking.values import read_share, read_whole
 from beam_dpsketch.cli.files import Position, open_files
 from beam_dpsketch.cli.output import add_format, one_line
 from beam_dpsketch.cli.settings.options import add_settings_options, read_config
-from beam_dpsketch.cli.text import DONE, UsageError, write
+from beam_dpsketch.cli.text import DONE, UsageError, note, said_warnings, write
 from beam_dpsketch.config import ConfigError
 from beam_dpsketch.frames.rehearsal import USUAL_SHARES, rehearse
 
@@ -24,9 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--show",
         type=read_whole(1, _MOST, "a whole number from 1 to 2**20, as 20"),
-        default=10,
         metavar="N",
-        help="how many of the most frequent items of each key are shown (10)",
+        help="how many of the most frequent items of each key are shown (the k of a top-K list, else 10)",
     )
     parser.add_argument(
         "--quantile",
@@ -43,14 +42,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print what the settings make of the sample; nothing is written, and nothing spent."""
     declared = read_config(arguments)
-    try:
-        found = open_files(arguments.files, declared, _say_nothing)
-        rehearsed = rehearse(found.reader, declared, k=arguments.show, quantiles=arguments.quantile)
-    except (ConfigError, TypeError, ValueError) as error:
-        raise UsageError.of(error) from None
+    with said_warnings():
+        try:
+            found = open_files(arguments.files, declared, _say_nothing)
+            for words in declared.terms.foolish():
+                note(f"warning: {words}")
+            rehearsed = rehearse(found.reader, declared, k=arguments.show, quantiles=arguments.quantile)
+        except (ConfigError, TypeError, ValueError) as error:
+            raise UsageError.of(error) from None
     if arguments.format == "json":
-        answers = {"taken": rehearsed.taken, "said": rehearsed.said, "keys": rehearsed.keys}
-        write(sys.stdout, f"{one_line({**answers, 'rows': rehearsed.as_dicts()})}\n")
+        write(sys.stdout, f"{one_line(rehearsed.as_dict())}\n")
     else:
         write(sys.stdout, f"{rehearsed}\n")
     return DONE
