@@ -18,25 +18,20 @@ from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.privacy.terms import DeclaredTerms, RowTerms
 
-BY_LAPLACE = "by Laplace noise, where the epsilons of several releases add up"
+_BY_LAPLACE = "by Laplace noise, where the epsilons of several releases add up"
 MAX_PLANNED = 1 << 14  # longer horizons take seconds
 
 
 def privacy_line(terms: DeclaredTerms) -> str:
     """Say in one line the loss, rounded up, and whom it protects."""
-    rho, epsilon, delta = loss_in_words(terms)
-    loss = f"{rho}, {terms.privacy.relation.name}, {epsilon} at {delta}"
-    if terms.loss.is_pure:
-        loss = f"{epsilon} at {delta}, {terms.privacy.relation.name}, {BY_LAPLACE}"
-    return f"Privacy: {loss}; protected: {terms.unit.value}."
+    return f"Privacy: {loss_in_words(terms)}; protected: {terms.unit.value}."
 
 
-def loss_in_words(terms: DeclaredTerms) -> tuple[str, str, str]:
-    """Return rho, epsilon and the delta at which epsilon is shown, each with its name and rounded up."""
-    rho = f"rho = {round_up(terms.privacy.rho, 6):g}"
-    epsilon = f"epsilon = {round_up(terms.epsilon, 4):g}"
-    delta = f"delta = {round_up(terms.shown[1], 6):g}"
-    return rho, epsilon, delta
+def loss_in_words(terms: DeclaredTerms) -> str:
+    """Return rho, epsilon and the delta at which it is shown, rounded up, and the relation; of a pure loss, no rho."""
+    epsilon = f"epsilon = {round_up(terms.epsilon, 4):g} at delta = {round_up(terms.shown[1], 6):g}"
+    loss = f"{epsilon}, {terms.privacy.relation.name}"
+    return f"{loss}, {_BY_LAPLACE}" if terms.loss.is_pure else f"rho = {round_up(terms.privacy.rho, 6):g}, {loss}"
 
 
 def noise_in_words(terms: DeclaredTerms, parameters: Sequence[Fraction]) -> str:

@@ -19,7 +19,7 @@ from beam_dpsketch.engine.keys import KeyChoice, choose_keys_alone, with_best_me
 from beam_dpsketch.engine.run import Place
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.sketched import AnySketch
-from beam_dpsketch.planning.plan_text import loss_in_words
+from beam_dpsketch.planning.plan_text import privacy_line
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.accumulator import SketchAccumulator
@@ -96,11 +96,8 @@ class _ChosenAlone(NamedTuple):
 
     def __str__(self) -> str:
         terms, note = self.terms, self.choice.note
-        rho, epsilon, delta = loss_in_words(terms)
-        first = "" if terms.loss.is_pure else f"{rho}, "
-        loss = f"{first}{terms.privacy.relation.name}, {epsilon} at {delta}"
-        lost = f"of which {round_up(terms.delta, 6):g} is for the keys"
-        return f'Privacy: {loss}, {lost}; protected: {terms.unit.value}.\nKeys: {note}, by method="{note.method}".'
+        for_keys = f"of delta, {round_up(terms.delta, 6):g} is for the keys"
+        return f'{privacy_line(terms)[:-1]}; {for_keys}.\nKeys: {note}, by method="{note.method}".'
 
 
 class _KeysAlone(AnySketch):

@@ -23,3 +23,12 @@ def test_no_loss_is_shown_below_the_truth(privacy: dict[str, object]) -> None:
         assert rho >= config.terms.privacy.rho
         assert epsilon >= Fraction(config.terms.epsilon)
         assert delta >= Fraction(str(privacy["delta"]))
+
+
+@pytest.mark.parametrize("privacy", [{"rho": 1}, {"epsilon": 1}, {"epsilon": 1, "delta": 1e-6}], ids=str)
+def test_plan_and_check_say_a_loss_alike(privacy: dict[str, object]) -> None:
+    config = read_release({"kind": "frequencies", "item": "i", "privacy": privacy, "unit": "record"})
+    (line,) = [line for line in str(config.plan()).splitlines() if line.startswith("Privacy: ")]
+    loss = line.removeprefix("Privacy: ").split("; ")[0]
+    assert ", ADD_OR_REMOVE_ONE" in loss
+    assert in_words(config).endswith(f"; {loss}")

@@ -122,7 +122,8 @@ def test_all_of_rho_pays_for_the_votes(relation: Any) -> None:
     moved = 1 if relation is ADD_OR_REMOVE_ONE else 2  # units whose votes change
     assert note.sigma_squared == Fraction(48**2 * moved) / (2 * terms.privacy.rho)
     assert 1.9999 < terms.epsilon <= 2
-    assert "epsilon = 2 at delta = 1e-06, of which 5e-07 is for the keys" in transform.explain()
+    assert f"epsilon = 2 at delta = 1e-06, {relation.name}; protected: " in transform.explain()
+    assert "; of delta, 5e-07 is for the keys." in transform.explain()
     assert str(note) in transform.explain()
 
 

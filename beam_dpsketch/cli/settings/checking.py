@@ -16,7 +16,7 @@ from beam_dpsketch.config import ConfigError, read_release
 from beam_dpsketch.frames.plan import check_columns, columns_of, negative_words
 from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.hashing.encodings import is_unicode
-from beam_dpsketch.planning.plan_text import BY_LAPLACE, loss_in_words
+from beam_dpsketch.planning.plan_text import loss_in_words
 from beam_dpsketch.records.columns import any_negative
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.showing import printable
@@ -69,13 +69,10 @@ def in_words(declared: ReleaseSpec) -> str:
     counted += f" of {', '.join(map(str, declared.selectors.items.values()))}"
     weight = "" if declared.weight is None else f", weighted by {declared.weight}"
     whose = "" if declared.privacy_id is None else f" (in {declared.privacy_id.field})"
-    rho, epsilon, delta = loss_in_words(terms)
-    loss = f"{epsilon} at {delta}, {terms.privacy.relation.name}"
-    loss = f"{loss}, {BY_LAPLACE}" if terms.loss.is_pure else f"{rho}, {loss}"
     bounds = terms.bounds.words(terms.unit, terms.window_count, terms.period_micros)
     return (
         f"{counted}{weight}{_keys(declared)}{_windows(declared)}; protected: {terms.unit.value}{whose}; "
-        f"bounds enforced on each: {bounds}; {loss}"
+        f"bounds enforced on each: {bounds}; {loss_in_words(terms)}"
     )
 
 
