@@ -40,8 +40,8 @@ from beam_dpsketch.records.bounding import side_sums
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
+from beam_dpsketch.records.bounding.window_rule import RuleOverWindows
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.transforms.steps.bounding_over_windows import _RuleOverWindows
 from tests.helpers import faults, laws
 
 SPEC = SketchSpec(depth=1, width=2)
@@ -72,7 +72,7 @@ class Toy(NamedTuple):
             return NormRule(self.bounds, sketch_input, (), selection)
         assert isinstance(self.bounds, RecordBounds)
         if self.max_windows > 1:
-            return _RuleOverWindows(sketch_input.bounds, sketch_input, RandomPriorities(11), self.max_windows)
+            return RuleOverWindows(sketch_input.bounds, sketch_input, RandomPriorities(11), self.max_windows)
         return RecordRule(self.bounds, RandomPriorities(11), (), selection)
 
     def votes(self, selection: SelectionRule, units: Units) -> tuple[Votes, ...]:

@@ -27,10 +27,10 @@ from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import KeyedPriorities, RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.bounding.rules import gather_tables
+from beam_dpsketch.records.bounding.window_rule import RuleOverWindows
 from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
 from beam_dpsketch.records.columns import encode_ids
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.transforms.steps.bounding_over_windows import _RuleOverWindows
 
 SPEC = SketchSpec(depth=2, width=8)
 COLUMNS = ("unit", "key", "window", "item", "weight", "priority")
@@ -54,7 +54,7 @@ def keyed() -> KeyedPriorities:
 
 def over_windows(priorities: Any) -> RecordRule:
     bounds = RecordBounds(2, max_keys=2, max_weight=9)
-    return _RuleOverWindows(bounds, SketchInput(SPEC, bounds, lost=LOST), priorities, 2)
+    return RuleOverWindows(bounds, SketchInput(SPEC, bounds, lost=LOST), priorities, 2)
 
 
 def by_norm(max_norm: int = 3, **settings: Any) -> NormRule:

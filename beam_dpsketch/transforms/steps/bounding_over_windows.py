@@ -8,27 +8,17 @@ windows of a period, and there is nothing to choose. For unbounded input see
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import apache_beam as beam
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from apache_beam.transforms.window import TimestampCombiner, TimestampedValue, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.errors import WindowingError
-from beam_dpsketch.hashing import cells
-from beam_dpsketch.privacy.contributions import RecordBounds
-from beam_dpsketch.records.bounding import selection
-from beam_dpsketch.records.bounding.bounded import Bounded, Rule
-from beam_dpsketch.records.bounding.priorities import Priorities
-from beam_dpsketch.records.bounding.record_rule import RecordRule, max_multiplicity_at_most
-from beam_dpsketch.records.bounding.shard_hash import shard_hash
-from beam_dpsketch.records.columns import encode_ids
-from beam_dpsketch.records.groups import dictionary_codes
+from beam_dpsketch.records.bounding.bounded import Bounded
+from beam_dpsketch.records.bounding.window_rule import rule_over_windows
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.windows import WindowPlan
@@ -36,7 +26,6 @@ from beam_dpsketch.transforms.steps.bounding import (
     BoundShard,
     ShardRecords,
     ShardWindowedRecords,
-    choose_rule,
     group_by_shard,
     unpack,
 )
@@ -44,8 +33,6 @@ from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
 from beam_dpsketch.transforms.steps.whole_runs import BoundByNorm, ChooseNorm, LostByRun
 from beam_dpsketch.transforms.windows import RestoreWindows, periods_as_windows
-
-_NOTHING = pa.scalar(b"", pa.large_binary())
 
 
 class Contributions(NamedTuple):
@@ -82,11 +69,8 @@ def bound_over_windows(
             )
         elements = elements | "FirstWindows" >> FirstWindows(reader, plan.max_windows, periods)
         periods = None
-    if periods is not None and isinstance(sketch_input.bounds, RecordBounds):
-        priorities = choose_priorities(idempotent_noise)
-        rule: Rule = _RuleOverWindows(sketch_input.bounds, sketch_input, priorities, plan.max_windows)
-    else:
-        rule = choose_rule(sketch_input, idempotent_noise)  # one norm over all windows of a period
+    max_windows = None if periods is None else plan.max_windows
+    rule = rule_over_windows(sketch_input, choose_priorities(idempotent_noise), max_windows)
     if periods is None:
         grouped = group_by_shard(elements, reader, rule, sketch_input)
     else:
@@ -115,48 +99,6 @@ def _group_by_period(elements: beam.PCollection, shard: ShardRecords, periods: W
         | "Periods" >> into_periods
         | "GroupByShard" >> beam.GroupByKey()
     )
-
-
-class _RuleOverWindows(RecordRule):
-    """Selects the records of a table with a column of windows that are kept."""
-
-    def __init__(
-        self, bounds: RecordBounds, sketch_input: SketchInput, priorities: Priorities, max_windows: int
-    ) -> None:
-        counters, selection = sketch_input.counters, sketch_input.selection
-        super().__init__(bounds, priorities, counters, selection, sketch_input.over_time, sketch_input.lost)
-        self._max_windows = max_windows
-
-    def keeps_all(self, units: np.ndarray) -> bool:
-        """Return whether no id can exceed the bounds; an id with few records is in few windows."""
-        return super().keeps_all(units) and max_multiplicity_at_most(units, self._max_windows)
-
-    def _prune(self, records: pa.Table) -> pa.Table:
-        """Shrink a part of the records; keep all windows of signed weights, because one may turn out to be empty."""
-        bounded = self._in_each_window(records, super()._prune)
-        return bounded if self.bounds.signed else self._keep_windows(bounded)
-
-    def _select(self, records: pa.Table) -> tuple[pa.Table, np.ndarray | None]:
-        kept = self._in_each_window(records, lambda each: super(_RuleOverWindows, self)._select(each)[0])
-        return self._keep_windows(kept), None
-
-    def _in_each_window(self, records: pa.Table, bound: Callable[[pa.Table], pa.Table]) -> pa.Table:
-        """Bound with privacy id and window as the unit."""
-        place = records.column_names.index("unit")
-        records = records.set_column(place, "unit", encode_ids(records["unit"]))
-        ends = records["window"].to_numpy().astype(">i8")
-        ends = pa.FixedSizeBinaryArray.from_buffers(pa.binary(8), len(ends), [None, pa.py_buffer(ends)])
-        units = pc.binary_join_element_wise(records["unit"], ends.cast(pa.large_binary()), _NOTHING)
-        kept = bound(records.append_column("id", records["unit"]).set_column(place, "unit", units))
-        return kept.set_column(place, "unit", kept["id"]).drop_columns(["id"])
-
-    def _keep_windows(self, records: pa.Table) -> pa.Table:
-        units, distinct = dictionary_codes(records["unit"])
-        windows = records["window"].to_numpy()
-        hashes = cells.mix(shard_hash(distinct), seed=self._priorities.salt, row=2)[units]
-        priorities = cells.mix(hashes ^ windows.view(np.uint64), seed=self._priorities.salt, row=3)
-        positions = selection.select_parts(units, windows, priorities, self._max_windows)
-        return records if len(positions) == len(records) else records.take(pa.array(positions))
 
 
 def _by_window(bounded: Bounded) -> Iterator[TimestampedValue]:

@@ -33,7 +33,9 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.privacy.terms import Disclosure
+from beam_dpsketch.records.bounding import window_rule
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.window_rule import RuleOverWindows
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import Columns, RecordReader, read_table
 from beam_dpsketch.records.selectors import Selectors
@@ -305,7 +307,7 @@ def bounded(
 ) -> dict[tuple[str, float, Any], int]:
     """Total net weight by (id, end of window, key) of what the steps keep; keys carry the id in front."""
     recipe = SketchInput(ONE_COUNTER, bounds)
-    bound = steps._RuleOverWindows(recipe.bounds, recipe, RandomPriorities(salt), max_windows)
+    bound = RuleOverWindows(recipe.bounds, recipe, RandomPriorities(salt), max_windows)
     shard = ShardWindowedRecords(RECORDS, bound, recipe, window_column=True)
     shards: dict[int, list[bytes]] = defaultdict(list)
     for bundle in bundles:
@@ -420,7 +422,7 @@ def choice_p_value(salt: int, units: int = 20_000) -> float:
     read = read_table(records, Columns(ids, None, ["x"] * len(ids), None), bounds, recipe)
     priorities = RandomPriorities(salt)
     read = read.append_column("window", pa.array([*range(5)] * units))
-    kept = steps._RuleOverWindows(recipe.bounds, recipe, priorities, 2).select(read)
+    kept = RuleOverWindows(recipe.bounds, recipe, priorities, 2).select(read)
     chosen = pd.DataFrame({"unit": kept["unit"].to_pandas(), "window": kept["window"].to_pandas()})
     counts = Counter(tuple(sorted(windows)) for windows in chosen.groupby("unit")["window"].agg(list))
     assert sum(counts.values()) == units
@@ -433,7 +435,7 @@ def test_windows_are_chosen_uniformly(monkeypatch: pytest.MonkeyPatch) -> None:
     It can fail: without the unit in the hash, all units choose the same windows.
     """
     assert choice_p_value(secrets.randbits(64)) >= 1e-10
-    monkeypatch.setattr(steps.cells, "mix", lambda keys, *, seed, row: keys if row == 3 else keys * np.uint64(0))
+    monkeypatch.setattr(window_rule.cells, "mix", lambda keys, *, seed, row: keys if row == 3 else keys * np.uint64(0))
     assert choice_p_value(1) < 1e-10
 
 
