@@ -63,6 +63,8 @@ from tests.helpers.recorded_noise import MORE_THAN_A_THRESHOLD, Recorder, loss
 TOO_MUCH, A_REMOVAL = "a unit costs more than is said", "a removal costs more than half"
 SPOKEN, UNLIKE, SHAPES = "says more than its noisy numbers", "changes the noise", "changes how"
 ATTAINED = Fraction(7, 8)  # votes are rounded down, and two items of 2 records have 8/9 of a norm of 3
+ATTAINED_OF = {("statistics", REPLACE_ONE): ATTAINED * 3 / 5, ("variance", REPLACE_ONE): ATTAINED * 3 / 10}
+"""Of kinds where no replacement is the worst case of all tables: one number by another leaves the count as it is."""
 
 
 @pytest.fixture(name="recorder")
@@ -99,12 +101,12 @@ def check_pairs(recorder: Recorder, cases: Iterable[Case], size: int) -> dict[An
 
 def check_attained(worst: dict[Any, Fraction], which: str, names: Iterable[str], noise: str = "gaussian") -> None:
     for name, relation in itertools.product(names, RELATIONS):
-        found = worst[which, name, relation, noise]
-        assert found >= ATTAINED, f"no unit is near the worst case of {name}, {relation.name}, {noise}"
+        found, least = worst[which, name, relation, noise], ATTAINED_OF.get((name, relation), ATTAINED)
+        assert found >= least, f"no unit is near the worst case of {name}, {relation.name}, {noise}"
 
 
 def test_no_pair_of_inputs_costs_more_than_is_said(recorder: Recorder) -> None:
-    worst = check_pairs(recorder, all_cases(), 400)
+    worst = check_pairs(recorder, all_cases(), 560)
     check_attained(worst, "kind", COUNTS)
     check_attained(worst, "kind", WITH_LAPLACE, "laplace")
 

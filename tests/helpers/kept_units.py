@@ -54,7 +54,7 @@ class Kept(NamedTuple):
     unit: Any
     part: Any
     column: Any
-    value: int
+    value: Any
 
 
 def kept_of(setting: Setting) -> list[Kept]:

@@ -21,18 +21,18 @@ def squared_length(spec: Any, weights: dict[Place, int]) -> Fraction:
     for number, (rows, share) in enumerate(norms.tables_of(spec)):
         sums: Counter[Any] = Counter()
         for place, weight in weights.items():
-            for cell in norms.changed_cells(spec, place.item)[number]:
-                sums[place.key, place.window, cell] += abs(weight)
+            for cell, change in norms.changed_cells(spec, place.item)[number].items():
+                sums[place.key, place.window, cell] += abs(change * weight)
         total += share / rows * sum(each**2 for each in sums.values())
     return total
 
 
 def histogram(case: Case) -> list[int]:
-    """The number of units in each bin."""
+    """The number of units in each bin; those shorter than 1 are in the first."""
     counts = [0] * bin_count(case.bounds.max_weight)
     for weights in norms.units_of(norms.netted(case.records, case.bounds.max_per_item)).values():
         squared = squared_length(case.sketch_input.spec, weights)
-        counts[min(len(counts) - 1, max(place for place in range(80) if 2**place <= squared))] += 1
+        counts[min(len(counts) - 1, max((place for place in range(80) if 2**place <= squared), default=0))] += 1
     return counts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     AssumePublicKeys,
     BytesDomain,
+    FloatDomain,
     Groups,
     Horizon,
     IntegerDomain,
@@ -35,6 +36,8 @@ from beam_dpsketch import (
 from beam_dpsketch.domains.base import short_keys
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.kinds.sketched import AnySketch
+from beam_dpsketch.kinds.statistics.kind import Statistics
+from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.sketches.grouped_items import GroupedItems
@@ -58,6 +61,13 @@ SPECS: dict[str, Any] = {
         levels=(Level(2, "exact", 1, 4, Fraction(3, 4)), Level(2, "count_sketch", 1, 1, Fraction(1, 4))),
     ),
     "groups": GroupedItems(BytesDomain(2)),
+    "statistics": StatisticsSpec(IntegerDomain(0, 15)),
+    "variance": StatisticsSpec(FloatDomain(-1, 4, 0.001), Fraction(1, 10)),
+}
+COUNTS: dict[str, Callable[[Any], Any]] = {
+    "groups": lambda spec: GroupedCounts(spec.domain, 1, Groups(DELTA)),
+    "statistics": lambda spec: Statistics(spec.domain),
+    "variance": lambda spec: Statistics(spec.domain, spec.variance),
 }
 SIDES: dict[str, SideCounters | None] = {
     "usual": SideCounters(),
@@ -96,8 +106,7 @@ class Setting(NamedTuple):
         weight = "n" if self.unit.bounds.says_max_weight else None
         windows = TimeRange(0, 240) if self.layout.declared else self.layout.horizon
         spec = SPECS[self.kind]
-        count = GroupedCounts(spec.domain, 1, Groups(DELTA)) if self.kind == "groups" else AnySketch(spec)
-        return ReleaseSpec(count, privacy, self.unit, "item", weight, keys, windows)
+        return ReleaseSpec(COUNTS.get(self.kind, AnySketch)(spec), privacy, self.unit, "item", weight, keys, windows)
 
     def plan(self, privacy: PrivacySpec) -> WindowPlan:
         """Return the windows and terms of the transforms."""

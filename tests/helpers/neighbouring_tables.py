@@ -21,6 +21,7 @@ from beam_dpsketch import (
     REPLACE_ONE,
     AssumePublicKeys,
     AutoNorm,
+    FloatDomain,
     GroupedCounts,
     Groups,
     IntegerDomain,
@@ -43,9 +44,10 @@ from beam_dpsketch import (
     TopKSearch,
     TreeSpec,
 )
+from beam_dpsketch.kinds.statistics.kind import Statistics
 from tests.helpers import norms
 from tests.helpers.loss_settings import SIDES
-from tests.helpers.norm_reference import cells_of, tables
+from tests.helpers.norm_reference import cells_of
 
 Row = tuple[int, str, Any, int | None]
 """A person, a key, an item and a weight."""
@@ -114,6 +116,11 @@ def _top_k(rng: random.Random) -> TopKSearch:
     return TopKSearch(PrefixSpec(domain=TextDomain(2), **layout), 3)
 
 
+def _numbers(rng: random.Random) -> IntegerDomain | FloatDomain:
+    integers = IntegerDomain(rng.randint(0, ITEMS // 2), ITEMS + rng.randint(-9, 9))
+    return rng.choice([integers, FloatDomain(0.5, ITEMS - 0.5, 0.01), FloatDomain(-9.0, ITEMS - 1.0, 1e-9)])
+
+
 COUNTS: dict[str, Callable[[random.Random], Any]] = {
     "count_sketch": _flat("count_sketch"),
     "count_min": _flat("count_min"),
@@ -121,8 +128,10 @@ COUNTS: dict[str, Callable[[random.Random], Any]] = {
     "quantiles": _quantiles,
     "top_k": _top_k,
     "groups": lambda rng: GroupedCounts(TextDomain(2), 3, Groups(DELTA)),
+    "statistics": lambda rng: Statistics(_numbers(rng)),
+    "variance": lambda rng: Statistics(_numbers(rng), Fraction(1, rng.randint(2, 20))),
 }
-WITH_LAPLACE = ("count_sketch", "count_min", "listed", "groups")
+WITH_LAPLACE = ("count_sketch", "count_min", "listed", "groups", "statistics", "variance")
 
 
 class Setting(NamedTuple):
@@ -219,15 +228,17 @@ def _items(declared: ReleaseSpec, rng: random.Random) -> list[Any]:
     if not spec.is_listed and isinstance(spec.domain, TextDomain):
         names = [f"{a}{b}" for a, b in itertools.product("abcdefgh", "ijklmnop")]
     rng.shuffle(names)
+    if declared.count.name == "statistics":
+        return [-9 * ITEMS, 9 * ITEMS, *names[:10]]  # outside both clip bounds
     if declared.count.by_item:
         return names[:6]
 
     def distance(first: Any, second: Any) -> Fraction:
-        total, signs = Fraction(0), norms.has_signs(spec)
-        for table, (cells, share) in enumerate(tables(spec)):
+        total, signs, amounts = Fraction(0), norms.has_signs(spec), norms.amounts_of(spec)
+        for table, (cells, share) in enumerate(norms.tables_of(spec)):
             one, other = cells_of(spec, first)[table], cells_of(spec, second)[table]
             squares = sum((one.get(cell, 0) - other.get(cell, 0)) ** 2 for cell in {*one, *other})
-            total += share / cells * squares / (4 if signs[table] else 2)
+            total += share / cells * squares / amounts[table] ** 2 / (4 if signs[table] else 2)
         return total
 
     best = max(itertools.product(names[:4], names[4:] or names), key=lambda pair: distance(*pair))

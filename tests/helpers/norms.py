@@ -18,6 +18,7 @@ import pyarrow as pa
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     BytesDomain,
+    FloatDomain,
     IntegerDomain,
     Level,
     ListedItems,
@@ -31,6 +32,7 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.engine.calibration import calibrate
+from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
 from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
@@ -84,6 +86,16 @@ def _prefix(rng: np.random.Generator) -> PrefixSpec:
     return PrefixSpec(domain=BytesDomain(2), depth=2, width=3, seed=int(rng.integers(0, 99)))
 
 
+def _statistics(rng: np.random.Generator) -> StatisticsSpec:
+    domain = IntegerDomain(-3, int(rng.choice([16, 32, 64])) - 3)
+    return StatisticsSpec(domain, [None, Fraction(1, 10), Fraction(1, 2)][rng.integers(3)])
+
+
+def _statistics_rounded(rng: np.random.Generator) -> StatisticsSpec:
+    domains = [IntegerDomain(0, int(rng.integers(16, 4000))), FloatDomain(-0.5, 2, 1e-6), FloatDomain(0, 1, 1e-3)]
+    return StatisticsSpec(domains[rng.integers(3)], Fraction(1, int(rng.integers(2, 9))))
+
+
 LAYOUTS: dict[str, Callable[[np.random.Generator], Any]] = {
     "count_sketch": functools.partial(_flat, "count_sketch"),
     "count_min": functools.partial(_flat, "count_min"),
@@ -100,7 +112,11 @@ LAYOUTS: dict[str, Callable[[np.random.Generator], Any]] = {
     ),
     "prefixes": _prefix,
     "listed items": lambda rng: ListedItems([b"%d" % item for item in rng.permutation(ITEMS)]),
+    "statistics": _statistics,
+    "statistics, rounded": _statistics_rounded,
 }
+ROUNDED = ("fine shares", "statistics, rounded")
+"""Where lengths are rounded up a little."""
 
 
 def draw_case(layout: str, seed: int, *, resource_limit: bool = False) -> Case:
@@ -149,6 +165,8 @@ def draw_cancelling_case(seed: int) -> Case:
 def keys_of(spec: Any) -> list[Any]:
     """Return the keys of a few items, as Python values."""
     items: Any = spec.items if isinstance(spec, ListedItems) else np.arange(ITEMS)
+    if isinstance(spec, StatisticsSpec):
+        items = spec.domain.values(np.linspace(0, spec.domain.size - 1, ITEMS).astype(np.uint64))
     if isinstance(spec, PrefixSpec):
         items = pa.array([b"%c%c" % (65 + place // 4, 65 + place % 4) for place in range(ITEMS)], pa.large_binary())
     keys, usable = raw_type(spec).usable_keys(spec, items)
@@ -201,8 +219,16 @@ def changed_cells(spec: Any, item: Any) -> tuple[dict[int, int], ...]:
     """Return the change of each cell of each table that one record of an item makes."""
     kind = raw_type(spec)
     raw = kind(spec).accumulate_keys(np.array([item], dtype=kind.key_type(spec)), np.ones(1, dtype=np.int64))
-    flat = [counters.ravel() for counters in raw.counter_tables()]
-    return tuple({int(cell): int(counters[cell]) for cell in np.flatnonzero(counters)} for counters in flat)
+    flat = [counters.ravel().tolist() for counters in raw.counter_tables()]
+    return tuple(
+        {cell: in_amounts(change, amount) for cell, change in enumerate(counters) if change}
+        for counters, amount in zip(flat, amounts_of(spec), strict=True)
+    )
+
+
+def in_amounts(change: int, amount: int) -> Any:
+    """Return a change of a counter as a part of the most that a record changes it, a whole number where that is 1."""
+    return change if amount == 1 else Fraction(change, amount)
 
 
 def tables_of(spec: Any) -> list[tuple[int, Fraction]]:
@@ -211,8 +237,30 @@ def tables_of(spec: Any) -> list[tuple[int, Fraction]]:
         return [(level.depth, level.share) for level in spec.levels]
     if isinstance(spec, ListedItems):
         return [(1, Fraction(1))]
+    if isinstance(spec, StatisticsSpec):
+        return [(1, share) for share in shares_of_sums(spec.variance)]
     count = spec.domain.max_bytes if isinstance(spec, PrefixSpec) else 1
     return [(spec.depth, Fraction(1, count))] * count
+
+
+def shares_of_sums(variance: Fraction | None) -> list[Fraction]:
+    """Return the shares of count, sum and squares: what the variance leaves is parted 2 to 3."""
+    if variance is None:
+        return [Fraction(2, 5), Fraction(3, 5)]
+    return [(1 - variance) * 2 / 5, (1 - variance) * 3 / 5, variance]
+
+
+def amounts_of(spec: Any) -> list[int]:
+    """Return for each table the most that a record of weight 1 changes a counter, by hand.
+
+    A number is counted in half steps from the middle of its domain, and there are as many steps as differ, up to 2^17.
+    So half the width is as many half steps. In the place x of it, 2 x^2 - 1 is from -1 to 1, and 1 is the square of the
+    steps in a sum of squares, or 2^18 if that is less.
+    """
+    if not isinstance(spec, StatisticsSpec):
+        return [1] * len(tables_of(spec))
+    steps = min(spec.domain.size - 1, 1 << 17)
+    return [1, steps, min(steps**2, 1 << 18)][: 2 if spec.variance is None else 3]
 
 
 def has_signs(spec: Any) -> list[bool]:
@@ -221,6 +269,8 @@ def has_signs(spec: Any) -> list[bool]:
         return [level.sketch == "count_sketch" for level in spec.levels]
     if isinstance(spec, PrefixSpec):
         return [True] * spec.domain.max_bytes
+    if isinstance(spec, StatisticsSpec):
+        return [False, True, True][: spec.cells]
     return [not isinstance(spec, ListedItems) and spec.kind == "count_sketch"]
 
 
@@ -304,7 +354,7 @@ def check_kept(sketch_input: SketchInput, net: dict[Place, int], found: dict[Pla
 
 def check_losses(case: Case) -> None:
     """Raise if replacing, adding or removing a unit of the case costs more than rho."""
-    rho, spec = Fraction(1, 1000), case.sketch_input.spec
+    rho, spec = Fraction(1, 10), case.sketch_input.spec
     weights = units_of(bounded(case.sketch_input, case.records)).values()
     changes = [change(spec, each.items()) for each in weights]
     for relation in NeighboringRelation:

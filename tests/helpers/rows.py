@@ -72,10 +72,10 @@ def squared_length(
         for table, cells in zip(tables, norms.changed_cells(spec, place.item), strict=True):
             for cell, sign in cells.items():
                 window = (place.window - _FIRST_END) // _SIZE
-                table[place.key, cell][window] += abs(weight) if sizes else sign * weight
+                table[place.key, cell][window] += abs(sign * weight) if sizes else sign * weight
     dense, total = matrix(mechanism), Fraction(0)
     for table, (rows, share) in zip(tables, norms.tables_of(spec), strict=True):
         if table:
             over_time = dense @ np.array(list(table.values()), dtype=object).T
-            total += share / rows * int((over_time**2).sum())
+            total += share / rows * (over_time**2).sum()
     return total / longest(mechanism)

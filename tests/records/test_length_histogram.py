@@ -18,7 +18,7 @@ from beam_dpsketch.records.items import SketchInput
 from tests.helpers import laws, lengths, norms
 from tests.helpers.norms import Case, Place, Records
 
-LAYOUTS = [layout for layout in norms.LAYOUTS if layout != "fine shares"]  # their lengths are rounded up a little
+LAYOUTS = [layout for layout in norms.LAYOUTS if layout not in norms.ROUNDED]
 
 
 def found(sketch_input: SketchInput, records: Records, parts: list[Records] | None = None) -> list[int]:

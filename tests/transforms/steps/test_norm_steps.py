@@ -35,7 +35,7 @@ from tests.helpers import laws, lengths, norms
 from tests.helpers.norms import Case, Place, Records
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, seen_by_sink
 
-LAYOUTS = [layout for layout in norms.LAYOUTS if layout != "fine shares"]  # their lengths are rounded up a little
+LAYOUTS = [layout for layout in norms.LAYOUTS if layout not in norms.ROUNDED]
 READER = RecordReader(Selectors(item="item", weight="n", privacy_id="user", key="key"), per_key=True)
 SPEC = SketchSpec(depth=3, width=16)
 AUTO = AutoNorm(max_weight=1 << 31)
