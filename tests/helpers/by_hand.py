@@ -10,6 +10,8 @@ import numpy as np
 from beam_dpsketch import NeighboringRelation, PrivacyStatement, PrivacyUnit, RecordBounds, SketchSpec, TimelineRow
 from beam_dpsketch.answers.flat.sketches import ReleasedCountMin, ReleasedCountSketch
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.kinds.statistics.released import ReleasedStatistics
+from beam_dpsketch.kinds.statistics.sums import NumberSums
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.sketches import CountMin, CountSketch, LinearSketch
@@ -66,6 +68,14 @@ def released(
 def without_noise(sketch: LinearSketch, **changes: Any) -> ReleasedSketch:
     """The counters of a raw sketch as if they had been released."""
     return RELEASED[type(sketch)](sketch.spec, sketch.counters, statement(**changes))
+
+
+def numbers(raw: NumberSums, *, noise: Fraction = Fraction(9), **changes: Any) -> ReleasedStatistics:
+    """Return the counters of raw sums as if they had been released, with noise of this parameter on each."""
+    parameters = (noise,) * raw.spec.cells
+    return ReleasedStatistics(
+        raw.spec, raw.counters, statement(sigma_squared_per_level=parameters, **changes), raw.scale_bits
+    )
 
 
 SKETCH = released(CountSketch, SketchSpec(depth=1, width=3), [[5, 0, -1]])

@@ -10,8 +10,7 @@ interval. Nothing is known of the mean there, nor where the set lies outside [-1
 
 Guarantee of a variance: about the same, to the second order of the noise. With m the estimated mean, the sum of
 (x - m)^2 is T = Q / 2 - 2 m S + (1/2 + m^2) n. T - v n is noise at the true variance v, but for -n d^2 on average,
-where d is the error of m. The mean and the variance of n d^2 are taken into account; n^2 d^2 is p_S + m^2 p_n on
-average.
+where d is the error of m. The mean and the variance of n d^2 count too: n^2 d^2 is p_S + m^2 p_n on average.
 """
 
 from __future__ import annotations
@@ -43,8 +42,13 @@ class Sums(NamedTuple):
         found = _ratio(self.total, self.number, self.of_total, self.of_number, 0.0, deviations)
         return None if found is None else _within(found, -1.0, 1.0)
 
-    def variance(self, deviations: float) -> Ends | None:
-        """Return the variance of places and its ends, for noise up to this many roots; `None` if unknown."""
+    def variance(self, deviations: float, moved: float) -> Ends | None:
+        """Return the variance of places and its ends, for noise up to this many roots; `None` if unknown.
+
+        Args:
+          deviations: how many roots of its parameter.
+          moved: how far the square of a place is rounded at most.
+        """
         if self.number <= 0:
             return None
         mean = min(max(self.total / self.number, -1.0), 1.0)
@@ -53,7 +57,10 @@ class Sums(NamedTuple):
         spread = self.squares / 2 - 2 * mean * self.total + middle * self.number + lost
         of_spread = self.of_squares / 4 + 4 * mean**2 * self.of_total + 2 * lost**2
         found = _ratio(spread, self.number, of_spread, self.of_number, middle, deviations)
-        return None if found is None else _within(found, 0.0, 1.0)
+        if found is None:
+            return None
+        estimate, lower, upper = found
+        return _within((estimate, lower - moved, upper + moved), 0.0, 1.0)
 
 
 def _ratio(
@@ -61,15 +68,15 @@ def _ratio(
 ) -> Ends | None:
     """Return above / below, and all r with (above - r below)^2 <= deviations^2 (of_above + (shared - r)^2 of_below).
 
-    `None` where these make up more than an interval around the ratio.
+    `None` where these make up more than an interval. The ends are the roots of a r^2 - 2 b r + c. There, b^2 - a c
+    has a form without a difference of squares, which floats lose where there are many records.
     """
     squared = deviations**2
     a = below**2 - squared * of_below
     if below <= 0 or a <= 0:
         return None
     b = above * below - squared * of_below * shared
-    c = above**2 - squared * (of_above + shared**2 * of_below)
-    root = math.sqrt(max(b**2 - a * c, 0.0))
+    root = deviations * math.sqrt(of_above * a + of_below * (above - shared * below) ** 2)
     return above / below, (b - root) / a, (b + root) / a
 
 

@@ -18,7 +18,7 @@ from beam_dpsketch.answers.notes import Note, of_reach
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.presence import exceeds_noise
-from beam_dpsketch.kinds.statistics.ratios import Ends, Sums
+from beam_dpsketch.kinds.statistics.ratios import Sums
 from beam_dpsketch.kinds.statistics.sums import NumberSums
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.statement.format import release_format
@@ -113,10 +113,12 @@ class ReleasedStatistics(Released):
             )
         deviations, known = self._deviations(confidence), None
         if not (self._is_full(1) or self._is_full(2)):
-            known = self._sums.variance(deviations)
-        ends: Ends = (0.0, 0.0, 1.0) if known is None else known
-        estimate, lower, upper = map(of, ends)
-        return Statistic(None if known is None else estimate, lower, upper)
+            known = self._sums.variance(deviations, self._spec.squares_moved)
+        estimate, lower, upper = (0.0, 0.0, 1.0) if known is None else known
+        step = self._spec.moved / self._half  # a deviation is moved by no more than each number
+        lower = max(lower - 2 * step * math.sqrt(lower), 0.0)
+        upper = min(upper + 2 * step * math.sqrt(upper) + step**2, 1.0)
+        return Statistic(None if known is None else of(estimate), of(lower), of(upper))
 
     @functools.cached_property
     def _sums(self) -> Sums:

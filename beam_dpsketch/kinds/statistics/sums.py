@@ -95,6 +95,11 @@ class StatisticsSpec(Spec):
         low, high = self.ends
         return (high - low) / self.steps / 2 if self.domain.size - 1 > self.steps else 0.0
 
+    @property
+    def squares_moved(self) -> float:
+        """How far x^2 is moved at most, because `square` is no larger; 0 where it is a whole number of parts."""
+        return 0.5 / self.square if self.steps**2 > self.square else 0.0
+
     def places(self, positions: np.ndarray) -> np.ndarray:
         """Return the steps from the low end, uint64, of positions in the domain, uint64."""
         last = self.domain.size - 1

@@ -1,0 +1,150 @@
+"""Raw sums of numbers: linear, as far as said from zero at most, and the rounding that is stated and no more."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_dpsketch import FloatDomain, IntegerDomain
+from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
+from tests.helpers import laws, norms, strategies
+
+TENTH = Fraction(1, 10)
+SMALL = [IntegerDomain(low, low + steps) for low in (-7, 0, 40) for steps in (1, 2, 3, 10, 600)]
+SMALL += [FloatDomain(-1, 1, 0.25), FloatDomain(0, 0.3, 0.1), FloatDomain(0, 1, 0.001)]
+LARGE = [
+    IntegerDomain(0, (1 << 17) - 1),
+    IntegerDomain(0, 1 << 17),
+    IntegerDomain(-3, (1 << 17) - 2),
+    IntegerDomain(-(1 << 63), (1 << 63) - 1),
+    FloatDomain(-5, 1000, 1e-6),
+]
+
+
+def of(domain: Any, variance: Fraction | None = TENTH) -> StatisticsSpec:
+    return StatisticsSpec(domain, variance)
+
+
+def some_positions(domain: Any) -> np.ndarray:
+    """All positions of a small domain; of others, those next to the ends and the middle, and some between."""
+    last = domain.size - 1
+    if last <= 1000:
+        return np.arange(last + 1, dtype=np.uint64)
+    near = [place + step for place in (0, last // 2, last) for step in range(-3, 4)]
+    between = [last * part // 997 for part in range(997)]
+    return np.array(sorted({place for place in [*near, *between] if 0 <= place <= last}), dtype=np.uint64)
+
+
+def changes(spec: StatisticsSpec, positions: np.ndarray) -> np.ndarray:
+    """What a record at each position changes, of shape (positions, tables)."""
+    places = spec.places(positions)
+    return np.array([NumberSums(spec).accumulate_keys(places[n : n + 1], None).counters for n in range(len(places))])
+
+
+@pytest.mark.parametrize("variance", [None, TENTH, Fraction(1, 2)])
+@pytest.mark.parametrize("domain", [*SMALL, *LARGE], ids=repr)
+def test_no_record_changes_more_than_the_amount_and_the_ends_do(domain: Any, variance: Fraction | None) -> None:
+    spec = of(domain, variance)
+    sizes = np.abs(changes(spec, some_positions(domain)))
+    tables = NumberSums.tables(spec)
+    assert [table.amount for table in tables] == norms.amounts_of(spec) == sizes.max(axis=0).tolist()
+    assert sizes[0].tolist() == sizes[-1].tolist() == norms.amounts_of(spec)
+    assert [table.share for table in tables] == norms.shares_of_sums(variance)
+    assert sum(table.share for table in tables) == 1
+    assert [table.has_signs for table in tables] == norms.has_signs(spec)
+    assert {table.cells_per_item for table in tables} == {1}
+
+
+@pytest.mark.parametrize("domain", [*SMALL, *LARGE], ids=repr)
+def test_norms_count_what_a_record_adds_rounded_up(domain: Any) -> None:
+    spec, unit = of(domain), 1 << NumberSums.amount_bits
+    positions = some_positions(domain)
+    added = np.abs(changes(spec, positions)).tolist()
+    found = [NumberSums.amounts_of(spec, spec.places(positions), table).tolist() for table in range(3)]
+    for sizes, *counted in zip(added, *found, strict=True):
+        for size, number, amount in zip(sizes, counted, norms.amounts_of(spec), strict=True):
+            assert number == math.ceil(Fraction(size * unit, amount)) <= unit
+
+
+@pytest.mark.parametrize("domain", [*SMALL, *LARGE], ids=repr)
+def test_a_record_is_counted_by_its_place_up_to_what_is_stated(domain: Any) -> None:
+    """A place is moved by 2^-17 of half the width at most, and its square is rounded to the nearest 2^-18."""
+    spec, last = of(domain), domain.size - 1
+    positions = some_positions(domain)
+    for position, (count, total, squares) in zip(positions.tolist(), changes(spec, positions).tolist(), strict=True):
+        x, counted = Fraction(2 * position, last) - 1, Fraction(total, norms.amounts_of(spec)[1])
+        assert count == 1
+        assert abs(counted - x) <= (Fraction(1, 1 << 17) * (1 + TENTH**6) if last > 1 << 17 else 0)
+        rounding = Fraction(1, 1 << 18) if last > 512 else 0
+        assert abs(Fraction(squares, norms.amounts_of(spec)[2]) - (2 * counted**2 - 1)) <= rounding
+    low, high = map(Fraction, spec.ends)
+    assert math.isclose(spec.moved, (high - low) / (1 << 18) if last > 1 << 17 else 0)
+
+
+numbers = st.sampled_from([of(SMALL[0]), of(SMALL[3], None), of(SMALL[-1]), of(LARGE[0], None), of(LARGE[-1])])
+records = st.lists(st.tuples(st.integers(-9, 1009), strategies.weights), max_size=12)
+
+
+def sums_of(spec: StatisticsSpec) -> laws.SketchOf:
+    def of_records(some: laws.Records) -> NumberSums:
+        sums = NumberSums(spec)
+        return sums.accumulate(*zip(*some, strict=True)) if some else sums
+
+    return of_records
+
+
+@given(spec=numbers, parts=st.tuples(*[records] * 3))
+def test_sums_are_a_commutative_monoid(spec: StatisticsSpec, parts: Any) -> None:
+    laws.check_commutative_monoid(sums_of(spec), *parts)
+
+
+@given(spec=numbers, some=records)
+def test_deletion_is_the_inverse_of_insertion(spec: StatisticsSpec, some: Any) -> None:
+    laws.check_deletion_is_inverse(sums_of(spec), some)
+
+
+@given(spec=numbers, first=records, second=records)
+def test_merge_changes_only_the_left(spec: StatisticsSpec, first: Any, second: Any) -> None:
+    laws.check_merge_changes_only_the_left(sums_of(spec), first, second)
+
+
+@given(spec=numbers, some=records)
+def test_sums_are_those_of_big_integers_that_wrap_around(spec: StatisticsSpec, some: Any) -> None:
+    positions, usable = spec.domain.index([value for value, _ in some])
+    assert usable.all()
+    added = changes(spec, positions).tolist()
+    exact = [
+        sum(row[table] * weight for row, (_, weight) in zip(added, some, strict=True)) for table in range(spec.cells)
+    ]
+    assert sums_of(spec)(some).counters.tolist() == [(each + (1 << 63)) % (1 << 64) - (1 << 63) for each in exact]
+
+
+UNUSABLE: list[Any] = [None, float("nan"), "5", b"5", True, (5,), 5j, datetime.date(2020, 5, 5), decimal.Decimal("NaN")]
+
+
+@pytest.mark.parametrize("domain", [IntegerDomain(0, 10), FloatDomain(0, 10, 0.5)], ids=repr)
+def test_what_is_no_number_is_dropped_and_what_is_outside_is_moved_to_the_ends(domain: Any) -> None:
+    spec = of(domain)
+    wanted = NumberSums(spec).accumulate([0, 10, 3]).counters.tolist()
+    values = [-(1 << 70), 1 << 70, decimal.Decimal(3), *UNUSABLE]
+    assert NumberSums(spec).accumulate(values).counters.tolist() == wanted
+    if isinstance(domain, FloatDomain):
+        inside = [float("-inf"), float("inf"), 2.9, *UNUSABLE]
+        assert NumberSums(spec).accumulate(inside).counters.tolist() == wanted
+    columns = [
+        pa.array([-5, 11, 3, None]),
+        pa.array([-5, 11, 3, None], pa.decimal128(9, 4)),
+        pa.chunked_array([[0, None], [10, 3]]),
+        pa.array([3, 10, 0, None]).dictionary_encode(),
+    ]
+    for column in columns:
+        assert NumberSums(spec).accumulate(column).counters.tolist() == wanted
