@@ -70,12 +70,12 @@ def without_noise(sketch: LinearSketch, **changes: Any) -> ReleasedSketch:
     return RELEASED[type(sketch)](sketch.spec, sketch.counters, statement(**changes))
 
 
-def numbers(raw: NumberSums, *, noise: Fraction = Fraction(9), **changes: Any) -> ReleasedStatistics:
+def numbers(
+    raw: NumberSums, *, noise: Fraction = Fraction(9), scale_bits: int = 0, **changes: Any
+) -> ReleasedStatistics:
     """Return the counters of raw sums as if they had been released, with noise of this parameter on each."""
-    parameters = (noise,) * raw.spec.cells
-    return ReleasedStatistics(
-        raw.spec, raw.counters, statement(sigma_squared_per_level=parameters, **changes), raw.scale_bits
-    )
+    said = statement(sigma_squared_per_level=(noise,) * raw.spec.cells, **changes)
+    return ReleasedStatistics(raw.spec, raw.counters, said, max(scale_bits, raw.scale_bits))
 
 
 SKETCH = released(CountSketch, SketchSpec(depth=1, width=3), [[5, 0, -1]])

@@ -20,13 +20,14 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.presence import exceeds_noise
 from beam_dpsketch.kinds.statistics.ratios import Sums
 from beam_dpsketch.kinds.statistics.sums import NumberSums
-from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.format.fields import Exact, Object, Optional
 from beam_dpsketch.statement.showing import shown
 from beam_dpsketch.statement.side_notes import Interval
 
 _ROOM = 1 << 61
+_DROWNED_BITS = 7
+"""What is rounded off of the grid of noise, at most: from a sigma of 8 on, all of it."""
 CANNOT_TELL = Note(
     "cannot_tell",
     "there are too few records, or too many for the counters, to tell a mean or a variance: every value between the "
@@ -77,7 +78,14 @@ class ReleasedStatistics(Released):
         return Interval(self._sums.number, self._sums.number - margin, self._sums.number + margin)
 
     def total(self, confidence: float = 0.95) -> Interval:
-        """Return the sum of the numbers: a noisy sum of distances from the middle, and the count times the middle."""
+        """Return the sum of the numbers: a noisy sum of distances from the middle, and the count times the middle.
+
+        Of too many records for the counters, the bounds are all that their count allows.
+        """
+        if self._is_full(1):
+            number, lower, upper = self.count(confidence)
+            margin = self._half * abs(number) + max(map(abs, self._spec.ends)) * (upper - lower) / 2
+            return Interval(self._middle * number, self._middle * number - margin, self._middle * number + margin)
         estimate = self._half * self._sums.total + self._middle * self._sums.number
         margin = self._margin(confidence, [self._middle, self._half])
         margin += self._spec.moved * abs(self._sums.number)
@@ -130,11 +138,8 @@ class ReleasedStatistics(Released):
 
     def _is_full(self, table: int) -> bool:
         """Whether so much weight counts that a counter may have wrapped around."""
-        privacy, amount = self._privacy, self.raw_type.tables(self._spec)[table].amount
-        bits = SCALE_BITS
-        if privacy.over_time is None:
-            least, bits = min(privacy.sigma_squared_per_level), privacy.weight_bits
-            bits += privacy.noise.grid_bits(least, 4**bits)
+        amount = self.raw_type.tables(self._spec)[table].amount
+        bits = max(self._privacy.weight_bits, self._scale_bits + _DROWNED_BITS)
         return abs(self._sums.number) * amount * 2**bits >= _ROOM
 
     def _deviations(self, confidence: float) -> float:
