@@ -35,6 +35,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.engine import calibration, keys, noising
 from beam_dpsketch.engine import run as engine_run
+from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
 from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
@@ -288,6 +289,45 @@ FAULTS = {
 }
 
 
+def with_tables(change: Any) -> laws.Fault:
+    """Plant other tables of sums of numbers: a function of the number of a table and the table."""
+    wrong = lambda exact, spec: tuple(itertools.starmap(change, enumerate(exact(spec))))  # noqa: E731
+    return laws.around(NumberSums, "tables", wrong)
+
+
+def from_zero(exact: Any, spec: StatisticsSpec, places: np.ndarray, table: int) -> np.ndarray:
+    """The sum has the numbers themselves, not how far they are from the middle."""
+    start = round(spec.ends[0] / (spec.ends[1] - spec.ends[0]) * spec.steps)
+    return 2 * (places.astype(np.int64) + start) if table == 1 else exact(spec, places, table)
+
+
+def not_clipped(exact: Any, spec: StatisticsSpec, places: np.ndarray, table: int) -> np.ndarray:
+    """Squares of twice the places, as those of numbers outside the clip bounds."""
+    return exact(spec, places, table) * (1 + 3 * (table == 2))
+
+
+NUMBERS = PLAIN._replace(kind="variance")
+NUMBERS_LAPLACE = NUMBERS._replace(noise="laplace")
+NO_AMOUNT = with_tables(lambda _, table: table._replace(amount=1))
+SQUARES_HALVED = with_tables(lambda number, table: table._replace(amount=table.amount // (1 + (number == 2))))
+MORE_THAN_ALL = with_tables(lambda number, table: table._replace(share=table.share + Fraction(number == 0, 5)))
+NUMBERS_FAULTS = {
+    "no amount in the noise": NO_AMOUNT.found(TOO_MUCH, NUMBERS),
+    "no amount in the noise, laplace": NO_AMOUNT.found(TOO_MUCH, NUMBERS_LAPLACE),
+    "half the amount of squares": SQUARES_HALVED.found(TOO_MUCH, NUMBERS),
+    "squares that are not bounded": laws.around(StatisticsSpec, "added", not_clipped, TOO_MUCH, NUMBERS),
+    "a sum from zero": laws.around(StatisticsSpec, "added", from_zero, TOO_MUCH, NUMBERS),
+    "a sum from zero, laplace": laws.around(
+        StatisticsSpec, "added", from_zero, TOO_MUCH, NUMBERS_LAPLACE._replace(kind="statistics")
+    ),
+    "shares above 1": MORE_THAN_ALL.found(TOO_MUCH, NUMBERS),
+    "shares above 1, laplace": MORE_THAN_ALL.found(TOO_MUCH, NUMBERS_LAPLACE),
+    "no signs": with_tables(lambda _, table: table._replace(has_signs=False)).found(
+        TOO_MUCH, NUMBERS._replace(kind="statistics", relation=REPLACE_ONE)
+    ),
+}
+
+
 def check(setting: Setting, recorder: Recorder) -> None:
     for seed in range(setting.seed, setting.seed + 4):
         case = case_of(setting._replace(seed=seed))
@@ -295,4 +335,4 @@ def check(setting: Setting, recorder: Recorder) -> None:
         losses(recorder, case)
 
 
-test_a_planted_fault_is_found = laws.mutants(FAULTS, check, intact=True)
+test_a_planted_fault_is_found = laws.mutants(FAULTS | NUMBERS_FAULTS, check, intact=True)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pytest
 
 from beam_dpsketch import NormBound
+from beam_dpsketch.kinds.statistics.sums import NumberSums
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.norm.scaling import Row, TableWeights
 from beam_dpsketch.records import reading
@@ -178,6 +179,43 @@ def test_the_rule_itself_is_accepted(what: dict[str, Any]) -> None:
 
 
 test_a_planted_fault_is_refused = pytest.mark.one_fast_case(laws.mutants(FAULTS, check_all))
+
+
+def amounts(change: Callable[[int, np.ndarray], np.ndarray]) -> Fault:
+    """Plant other parts of what numbers add: a function of the table and the exact parts."""
+    return laws.around(
+        NumberSums, "amounts_of", lambda exact, spec, keys, table: change(table, exact(spec, keys, table)), TOO_LONG
+    )
+
+
+def rounded_down(_: Any, spec: Any, keys: np.ndarray, table: int) -> np.ndarray:
+    return (np.abs(spec.added(keys, table)) << np.int64(NumberSums.amount_bits)) // NumberSums.tables(spec)[
+        table
+    ].amount
+
+
+def with_signs(exact: Any, spec: Any, keys: np.ndarray, table: int) -> np.ndarray:
+    return exact(spec, keys, table) * np.sign(spec.added(keys, table))
+
+
+FAULTS_OF_NUMBERS = {
+    "the count left out": amounts(lambda table, parts: parts * (table != 0)),
+    "the sum left out": amounts(lambda table, parts: parts * (table != 1)),
+    "squares left out": amounts(lambda table, parts: parts * (table != 2)),
+    "parts rounded down": laws.around(NumberSums, "amounts_of", rounded_down, TOO_LONG),
+    "parts with their signs": laws.together(
+        laws.put(scaling, "sum_by_place", sum_by_place), laws.around(NumberSums, "amounts_of", with_signs)
+    ).found(TOO_LONG),
+}
+
+
+def check_numbers() -> None:
+    for layout in ("statistics", "statistics, rounded"):
+        for seed in range(CASES_OF_A_LAYOUT):
+            norms.check(norms.draw_case(layout, seed))
+
+
+test_a_planted_fault_of_numbers_is_refused = laws.mutants(FAULTS_OF_NUMBERS, check_numbers, intact=True)
 
 # Whether a row is dropped at once or at the end would change which others are kept.
 test_a_limit_of_memory_that_forgets_what_cancelled_is_refused = pytest.mark.slow(
