@@ -38,7 +38,7 @@ from tests.helpers.laws import Fault
 
 HALVES = [TABLE.slice(0, 700), TABLE.slice(700)]
 RECORDS, NORM, CHOSEN = "records, weights, listed keys", "chosen norm", "single records, chosen keys"
-FAST = [RECORDS, NORM, CHOSEN, "groups"]
+FAST = [RECORDS, NORM, CHOSEN, "groups", "statistics, norm, assumed keys"]
 
 
 @pytest.fixture(scope="module")

@@ -74,6 +74,8 @@ _WEIGHTED = {"max_per_key": 3, "max_keys": 2, "max_weight": 4}
 _NORM = _person(norm={"max_norm": "5/2"})
 _CITIES: dict[str, Any] = {"kind": "frequencies", "item": "city", **_RHO, "spec": {"depth": 3, "width": 32}}
 _MINUTES = {"item": "minutes", "domain": {"type": "integer", "low": 0, "high": 240}, **_RHO}
+_NUMBERS: dict[str, Any] = {"kind": "statistics", "item": "minutes", "variance": "1/10", **_RHO}
+_NUMBERS["domain"] = {"type": "float", "low": -0.5, "high": 61, "resolution": 1e-6}
 _LISTED: dict[str, Any] = {"keys": {"public": ["NO", "IT", "FR"], "field": "country"}}
 _ASSUMED: dict[str, Any] = {"keys": {"assume_public": True, "field": "country"}}
 _SELECTED: dict[str, Any] = {"keys": {"select": {"delta": "1e-3"}, "field": "country"}}
@@ -147,6 +149,17 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "top-K of text, chosen norm, listed keys": {**_TEXTS, **_person(norm="auto")},
     "top-K of numbers": {"kind": "top_k", "k": 3, **_MINUTES, "tree": {"memory": 4000}, "unit": "record"},
     "top-K of text": {**_TEXTS, **_NORM},
+    "statistics": {**_MINUTES, "kind": "statistics", "unit": "record"},
+    "statistics, weights, listed keys": {
+        **_NUMBERS,
+        **_LISTED,
+        "weight": "amount",
+        **_person(records={**_WEIGHTED, "signed": True}),
+    },
+    "statistics, norm, assumed keys": {**_NUMBERS, **_ASSUMED, **_NORM},
+    "statistics, chosen norm, listed keys": {**_NUMBERS, **_LISTED, **_person(norm="auto")},
+    "statistics, chosen keys": {**_NUMBERS, **_LOSING, **_SELECTED, **_person(records=_WEIGHTED), "weight": "amount"},
+    "statistics, a pure epsilon": {**_NUMBERS, **_TWO, "privacy": {"epsilon": 1}},
     "groups": {**_GROUPS, **_person(norm={"max_norm": 3, "max_keys": 4})},
     "groups, chosen norm": {**_GROUPS, **_person(norm={"auto": {"max_keys": 4}})},
     "groups, chosen total weight, listed keys": {
