@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_dpsketch.answers.questions.ask import Ask
-from beam_dpsketch.answers.questions.kinds import KINDS, Kind, Takes
+from beam_dpsketch.answers.questions.entries import Takes
+from beam_dpsketch.answers.questions.kinds import KINDS, Kind
 from beam_dpsketch.config.blocks import Block, Entry, Form, Reader, plain, read_block, read_list, take_one
 from beam_dpsketch.config.paths import join, refusal
 from beam_dpsketch.config.scalars import (

@@ -6,7 +6,8 @@ import dataclasses
 from typing import Any, TypeVar
 
 from beam_dpsketch.answers.questions.ask import Ask
-from beam_dpsketch.answers.questions.kinds import Kind, Row, Takes
+from beam_dpsketch.answers.questions.entries import Row, Takes
+from beam_dpsketch.answers.questions.kinds import Kind
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.rows import Many, as_many
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError

@@ -14,7 +14,7 @@ from apache_beam.utils.secret import Secret
 
 from beam_dpsketch.answers.counts import ReleasedCounts
 from beam_dpsketch.answers.questions.ask import Ask
-from beam_dpsketch.answers.questions.kinds import Takes
+from beam_dpsketch.answers.questions.entries import Takes
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.config import read_release
 from beam_dpsketch.config.asking import read_ask

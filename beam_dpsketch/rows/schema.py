@@ -16,7 +16,7 @@ from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch.answers.questions.ask import PRIVACY_COLUMNS, Ask, answer_columns
-from beam_dpsketch.answers.questions.kinds import AnswerType
+from beam_dpsketch.answers.questions.entries import AnswerType
 from beam_dpsketch.config.blocks import Block, Entry, ListOf
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.records.public import Keys

@@ -1,6 +1,7 @@
 """Questions to releases and their answers as plain rows, for the command, for pipelines and rows, and for plots."""
 
 from beam_dpsketch.answers.questions.ask import PRIVACY_COLUMNS, Ask, answer_columns, privacy_fields
-from beam_dpsketch.answers.questions.kinds import KINDS, AnswerType, Kind, even_values
+from beam_dpsketch.answers.questions.entries import AnswerType
+from beam_dpsketch.answers.questions.kinds import KINDS, Kind, even_values
 
 __all__ = ["KINDS", "PRIVACY_COLUMNS", "AnswerType", "Ask", "Kind", "answer_columns", "even_values", "privacy_fields"]

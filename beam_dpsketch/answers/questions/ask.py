@@ -11,7 +11,8 @@ from typing import Any
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import round_up
-from beam_dpsketch.answers.questions.kinds import KINDS, Answered, AnswerType, Kind, QuestionKind
+from beam_dpsketch.answers.questions.entries import Answered, AnswerType, QuestionKind
+from beam_dpsketch.answers.questions.kinds import KINDS, Kind
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.statement.showing import interval_words

@@ -12,7 +12,8 @@ import numpy as np
 
 from beam_dpsketch.answers.notes import Note
 from beam_dpsketch.answers.questions.ask import Ask
-from beam_dpsketch.answers.questions.kinds import KINDS, Drawing, QuestionKind, Takes
+from beam_dpsketch.answers.questions.entries import Drawing, QuestionKind, Takes
+from beam_dpsketch.answers.questions.kinds import KINDS
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.rows import Frequencies, Intervals
 from beam_dpsketch.cli.asking.over_time import MAX_SERIES, Moment, moments, read_horizon

@@ -9,7 +9,8 @@ from typing import Any
 
 from beam_dpsketch.answers.notes import BOUNDED, TELL_LOSS, codes
 from beam_dpsketch.answers.questions.ask import Ask
-from beam_dpsketch.answers.questions.kinds import KINDS, Answered, Kind, QuestionKind, Takes, even_values
+from beam_dpsketch.answers.questions.entries import Answered, QuestionKind, Takes
+from beam_dpsketch.answers.questions.kinds import KINDS, Kind, even_values
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.cli.asking.over_time import group_rows, needs_horizon, read_horizon
 from beam_dpsketch.cli.asking.values import (

@@ -11,7 +11,7 @@ import pytest
 
 from beam_dpsketch import read_releases
 from beam_dpsketch.answers.questions import KINDS, Ask, Kind, answer_columns
-from beam_dpsketch.answers.questions.kinds import Answered, Takes
+from beam_dpsketch.answers.questions.entries import Answered, Takes
 from beam_dpsketch.config import read_ask
 from beam_dpsketch.config.asking import ASK
 from tests.cli.consoles import ROOT, run
