@@ -10,20 +10,18 @@ from beam_dpsketch.config.layouts import read_domain, read_items, read_method, r
 from beam_dpsketch.config.paths import join, refusal, shown
 from beam_dpsketch.config.privacy import read_privacy, read_unit
 from beam_dpsketch.config.scalars import WHOLE
-from beam_dpsketch.config.settings import HORIZON, KEYS, KINDS, RELEASE, SELECT, WINDOWS
+from beam_dpsketch.config.settings import HORIZON, KEYS, RELEASE, SELECT, WINDOWS
 from beam_dpsketch.domains import BytesDomain
 from beam_dpsketch.errors import AllAtOnce
+from beam_dpsketch.kinds import KINDS
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
-from beam_dpsketch.kinds.sketched import ItemFrequencies, Quantiles, TopKSearch
-from beam_dpsketch.kinds.statistics.kind import Statistics
+from beam_dpsketch.kinds.sketched import ItemFrequencies
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.records.count import Count
 from beam_dpsketch.records.public import AssumePublicKeys, Keys, KeySelection, PublicKeys, TimeRange
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.units import Record, Unit
 from beam_dpsketch.sketches.spec import SketchSpec
-
-_COUNTS: Mapping[str, type[Count]] = {"quantiles": Quantiles, "top_k": TopKSearch, "statistics": Statistics}
 
 _WHICH = (
     "give public, the list of keys to release; or select, as select: {delta: 1.0e-8}, for those that enough people "
@@ -47,10 +45,9 @@ def read_release(settings: Any, path: str = "") -> ReleaseSpec:
     """
     given = _read_settings(plain(settings, path), path)
     kind = given.pop("kind")
-    counts = ("spec", "items", "domain", "tree", "k", "method", "variance")
-    counted: dict[str, Any] = {name: given.pop(name) for name in counts if name in given}
     if "horizon" in given:
         given["windows"] = given.pop("horizon")
+    counted = {name: given.pop(name) for name, entry in RELEASE.entries.items() if entry.kinds and name in given}
     count = _read_count(kind, counted, path)
     return make(path, _declare, {"count": count, **given}, places_of_arguments(given["unit"], path))
 
@@ -80,7 +77,7 @@ def _read_count(kind: str, given: dict[str, Any], path: str) -> Count:
         given["domain"] = read_tree(given.pop("tree"), given["domain"], join(path, "tree"), search=kind == "top_k")
     if kind == "frequencies":
         return ItemFrequencies(given.get("items") or given.get("spec", SketchSpec()))
-    return make(path, GroupedCounts if "method" in given else _COUNTS[kind], given)
+    return make(path, GroupedCounts if "method" in given else KINDS[kind], given)
 
 
 def _declare(**given: Any) -> ReleaseSpec:

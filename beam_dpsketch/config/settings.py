@@ -7,7 +7,9 @@ tables of their own, which are taken in here and in `asking.py`.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
+from typing import Any
 
 from beam_dpsketch.config.asking import ASK
 from beam_dpsketch.config.blocks import Block, Entry, Form, ListOf, Option
@@ -29,6 +31,7 @@ from beam_dpsketch.config.scalars import (
 )
 from beam_dpsketch.domains import DOMAINS
 from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
+from beam_dpsketch.kinds import KINDS
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.noise.laws import NOISES
 from beam_dpsketch.privacy.norm.bounds import ITEM_SHARES
@@ -36,14 +39,11 @@ from beam_dpsketch.privacy.over_time.horizon import MECHANISMS
 from beam_dpsketch.privacy.selection import METHODS
 from beam_dpsketch.sketches.spec import KINDS as SKETCHES
 
-KINDS = ("frequencies", "quantiles", "top_k", "statistics")
-
-
 _SKETCH = one_of(SKETCHES)
 _RELATION = Form(str, read_choice({relation.name.lower(): relation for relation in NeighboringRelation}))
 ENCODING = Form(str, read_choice({"bytes": False, "base64": True}))
 
-_OF_SEARCH = ("quantiles", "top_k")
+_OF_TREES = ("quantiles", "top_k")
 _DELTA = "take less than 1 / the number of people, as 1.0e-8"
 _ASSUMED = "release each key that has data; your word that these may be published"
 _OF_LEVEL = "a level needs bits, sketch, depth, width and share"
@@ -72,6 +72,13 @@ def _common(name: str) -> Entry:
 
 
 DOMAIN = Block("Domain", {name: _common(name) for block in DOMAIN_TYPES.values() for name in block.entries})
+
+
+def _having(name: str) -> tuple[str, ...]:
+    """Return the kinds of release that take an argument of this name."""
+    fields: dict[str, Any] = {kind: dataclasses.fields(count) for kind, count in KINDS.items()}  # type: ignore[arg-type]
+    return tuple(kind for kind in KINDS if any(each.init and each.name == name for each in fields[kind]))
+
 
 # fmt: off
 SIDE_COUNTERS = Block("SideCounters", {
@@ -232,20 +239,20 @@ METHOD = Block("Method", {
 })
 
 RELEASE = Block("Release", {
-    "kind": Entry(one_of(KINDS), "what is released: `frequencies`, `quantiles`, `top_k` or `statistics`",
+    "kind": Entry(one_of(tuple(KINDS)), f"what is released: {', '.join(f'`{kind}`' for kind in KINDS)}",
                   f"one of {', '.join(KINDS)}", option=Option("kind", "KIND")),
     "item": Entry(TEXT, "the field that is counted", "the field that is counted, as item: city",
                   option=Option("item", "COLUMN")),
     "domain": Entry(
         DOMAIN, "which values there can be, as `{type: integer, low: -120, high: 1500}`",
-        "the values there can be, as domain: {type: integer, low: 0, high: 99}", (*_OF_SEARCH, "statistics"),
+        "the values there can be, as domain: {type: integer, low: 0, high: 99}", _having("domain"),
         option=Option(
             "domain", "DOMAIN", "which values there can be, as '{type: integer, low: 0, high: 99}' or ipv4")),
-    "k": Entry(WHOLE, "how many values are wanted", "how many values are wanted, as k: 10", ("top_k",),
+    "k": Entry(WHOLE, "how many values are wanted", "how many values are wanted, as k: 10", _having("k"),
                option=Option("k", "K", "of top_k: how many values are wanted")),
     "horizon": Entry(
         HORIZON, "the windows of a release over time, in place of `windows`",
-        kinds=("frequencies", "quantiles", "statistics"),
+        kinds=tuple(kind for kind, count in KINDS.items() if not count.is_search),
         over_time='the windows, as `{start: "2024-01-01", window_size: 1d, windows: 30}`'),
     "privacy": Entry(
         PRIVACY, "what the release may spend, as `{epsilon: 2, delta: 1.0e-6}`",
@@ -260,12 +267,12 @@ RELEASE = Block("Release", {
     "items": Entry(
         ITEMS, "a public list of items that are counted exactly, in place of `spec`", kinds=("frequencies",)),
     "tree": Entry(
-        TREE, "the layout of the counters; without it the usual one", kinds=_OF_SEARCH,
+        TREE, "the layout of the counters; without it the usual one", kinds=_OF_TREES,
         over_time="the layout of the counters of one window; without it the usual one"),
     "method": Entry(METHOD, "grouped counts in place of a tree, as `{groups: {delta: 1.0e-8}}`", kinds=("top_k",)),
     "variance": Entry(
         FRACTION, "the part of rho for the variance of numbers, at most 1/2; without it none is told",
-        kinds=("statistics",), option=Option("variance", "PART", "of statistics: the part of rho for the variance")),
+        kinds=_having("variance"), option=Option("variance", "PART")),
     "weight": Entry(TEXT, "the field that says how much a record counts; without it each counts 1",
                     option=Option("weight", "COLUMN")),
     "keys": Entry(KEYS, "one release for each of these keys, as `{public: [NL, BE], field: country}`",

@@ -37,23 +37,10 @@ from beam_dpsketch.rows.schema import (
     setting_types,
 )
 from beam_dpsketch.sketches.listed_items import ListedItems
-from beam_dpsketch.transforms import (
-    EnvironmentSecret,
-    FileSecret,
-    PrivateFrequencies,
-    PrivateQuantiles,
-    PrivateStatistics,
-    PrivateTopK,
-)
+from beam_dpsketch.transforms import EnvironmentSecret, FileSecret
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
-from beam_dpsketch.transforms.steps.private_release import PrivateRelease
+from beam_dpsketch.transforms.steps.private_release import DOORS, PrivateRelease
 
-_DOORS: dict[str, type[PrivateRelease[Any]]] = {
-    "frequencies": PrivateFrequencies,
-    "quantiles": PrivateQuantiles,
-    "top_k": PrivateTopK,
-    "statistics": PrivateStatistics,
-}
 _NO_SECRET = "say where workers find the secret, as environment: DPSKETCH_SECRET, or file: /run/secrets/dpsketch"
 _NAMED, _OTHERS = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_KEYWORD
 _NO_DOMAIN = "is missing; the releases have one: give it as it was given to the private transform"
@@ -260,7 +247,7 @@ def private_transform(declared: ReleaseSpec) -> PrivateRelease[Any]:
     >>> private_transform(read_release(settings)).default_label()
     'PrivateFrequencies'
     """
-    return _DOORS[declared.count.name].of(declared)
+    return DOORS[declared.count.name].of(declared)
 
 
 def read_noise(settings: Any, path: str = "idempotent_noise") -> dict[str, Any]:

@@ -24,7 +24,7 @@ from beam_dpsketch.transforms.steps.private_release import Output, PrivateReleas
 Spec: TypeAlias = "SketchSpec | ListedItems"
 
 
-class PrivateFrequencies(PrivateRelease[Output]):
+class PrivateFrequencies(PrivateRelease[Output], kind=ItemFrequencies):
     """Turn elements into one `ReleasedSketch`, or into (key, `ReleasedSketch`) for each key; one for each window.
 
     Empty input in the global window gives a release too, so that its absence says nothing. So does every window of a

@@ -22,7 +22,7 @@ from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.transforms.steps.private_release import Output, PrivateRelease, declare
 
 
-class PrivateQuantiles(PrivateRelease[Output]):
+class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
     """Turn elements into one `ReleasedDyadicCountSketch`, or into (key, that) for each key; one for each window.
 
     Which windows have a release, what keys may be, what becomes of late data, and which rows come out under a

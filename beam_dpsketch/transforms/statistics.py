@@ -25,7 +25,7 @@ from beam_dpsketch.transforms.steps.private_release import Output, PrivateReleas
 Numbers: TypeAlias = "IntegerDomain | FloatDomain"
 
 
-class PrivateStatistics(PrivateRelease[Output]):
+class PrivateStatistics(PrivateRelease[Output], kind=Statistics):
     """Turn elements into one `ReleasedStatistics`, or into (key, that) for each key; one for each window.
 
     Which windows have a release, what keys may be, what becomes of late data, and which rows come out under a

@@ -19,7 +19,7 @@ from beam_dpsketch.transforms.outputs import TopK
 from beam_dpsketch.transforms.steps.private_release import Output, PrivateRelease, declare
 
 
-class PrivateTopK(PrivateRelease[Output]):
+class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
     """Turn elements into one `TopK`, or into (key, `TopK`) for each key; one for each window.
 
     Which windows have a release, what keys may be, and what becomes of late data: see `PrivateFrequencies`.

@@ -127,4 +127,7 @@ RELEASES: list[dict[str, Any]] = [
         method={"groups": {"delta": 1e-8}},
         unit={"privacy_id": "person", "norm": {"max_norm": 10, "max_keys": 5}},
     ),
+    release("statistics", domain=_TWENTY, variance="1/10", keys=_PUBLIC, weight="amount", unit=_WEIGHTS),
+    release("statistics", domain={"type": "float", "low": -1, "high": 1, "resolution": 0.1}),
+    release("statistics", domain=_TWENTY, horizon=_HORIZON, keys=_PUBLIC),
 ]

@@ -17,8 +17,9 @@ from beam_dpsketch.cli.text import UsageError
 from beam_dpsketch.config import ConfigError, read_release
 from beam_dpsketch.config.blocks import Block, Entry, Option, plain
 from beam_dpsketch.config.scalars import FLAG
-from beam_dpsketch.config.settings import KINDS, RELEASE
+from beam_dpsketch.config.settings import RELEASE
 from beam_dpsketch.errors import RefusalError
+from beam_dpsketch.kinds import KINDS
 from beam_dpsketch.records.release_spec import ReleaseSpec
 
 Settings = dict[str, Any]

@@ -36,6 +36,9 @@ from beam_dpsketch.transforms.windows import edges_of, plan_of, windows_of
 Self = TypeVar("Self", bound="PrivateRelease[Any]")
 Output = TypeVar("Output")
 
+DOORS: dict[str, type[PrivateRelease[Any]]] = {}
+"""The transforms that users import, by the name of what they release; a class that says its kind enters itself."""
+
 
 def declare(count: Callable[[], Count], **others: Any) -> ReleaseSpec:
     """Return the declaration of the count that this makes; say at once what is refused of it and of all else."""
@@ -119,6 +122,11 @@ class PrivateTransform(ReadsElements):
 
 class PrivateRelease(PrivateTransform, Generic[Output]):
     """Turn elements into one release, or one for each key, in each window; or into rows over time."""
+
+    def __init_subclass__(cls, kind: type[Count] | None = None) -> None:
+        super().__init_subclass__()
+        if kind is not None:
+            DOORS[kind.name] = cls
 
     @classmethod
     def of(cls: type[Self], declared: ReleaseSpec) -> Self:
