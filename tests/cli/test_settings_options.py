@@ -115,7 +115,11 @@ def test_options_mean_settings(line: str, settings: str) -> None:
     ("line", "message"),
     [
         ("", "--kind is missing: one of frequencies"),
-        (SPEND, "--kind is missing: one of frequencies, quantiles, top_k, statistics; a file of settings has it too, --config"),
+        (
+            SPEND,
+            "--kind is missing: one of frequencies, quantiles, top_k, statistics; "
+            "a file of settings has it too, --config",
+        ),
         (f"{COUNT} {PEOPLE}", "--epsilon and --delta are missing, or --rho"),
         (f"{COUNT} --epsilon 1 {PEOPLE}", "--max-norm: must limit how many records a unit has in all"),
         (
