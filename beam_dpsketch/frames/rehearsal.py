@@ -21,7 +21,7 @@ from beam_dpsketch.statement.showing import short
 from beam_dpsketch.statement.statement import PrivacyStatement
 
 USUAL_SHARES, USUAL_K = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99), 10
-_SHOWN_KEYS, _WIDTH = 5, 24
+_SHOWN_KEYS, _WIDTH = 5, 40
 _HEADER = ("exact", "bounded", "private", "95 % interval of bounded")
 PUBLIC_ALONE = (
     "Exact and bounded numbers are of the sample, which must be public or made up: next to private ones they undo "
@@ -157,7 +157,7 @@ def rehearse(
     for words in ready.warned():
         warnings.warn(words, ElementsWarning, stacklevel=2)
     by_key = released if declared.is_keyed else {None: released}
-    order = sorted(exact.by_key.keys() & by_key.keys(), key=lambda each: -exact.by_key[each].weights.sum())
+    order = sorted((key for key in exact.by_key if key in by_key), key=lambda key: -exact.by_key[key].weights.sum())
     rows = [
         Rehearsed(key, *row)
         for key in order
@@ -181,7 +181,7 @@ def _said(key: Any, statement: PrivacyStatement) -> str | None:
     if (told := statement.lost_share()) is None:
         return None
     of_all = key is None or (statement.lost is not None and statement.lost.of_run)
-    return str(told) if of_all else f"of {short(key)[:_WIDTH]}: {told}"
+    return str(told) if of_all else f"of {_cut(short(key))}: {told}"
 
 
 def _share(part: float, whole: float) -> float:
@@ -211,7 +211,8 @@ class _Largest(NamedTuple):
         """Yield items with their weights, and what a release says of them."""
         top = exact.largest(self.k)
         asked = sample.values(top.places)
-        shown = asked if domain is None else domain.from_short_keys(top.items.to_pylist())
+        named = asked if domain is None else domain.from_short_keys(top.items.to_pylist())
+        shown = [item if each is None else each for each, item in zip(named, asked, strict=True)]  # odd text has none
         estimates, ends = released.estimate(asked), released.interval(asked)
         of_release = (map(float, each) for each in (estimates, ends.lower, ends.upper))
         listed = None if self.wanted is None else set(released.top_k(self.wanted).item)
@@ -249,9 +250,13 @@ def _cells(row: Rehearsed) -> tuple[str, ...]:
     return short(row.asked), exact, bounded, short(row.private), ends
 
 
+def _cut(name: str) -> str:
+    return name if len(name) <= _WIDTH else f"{name[: _WIDTH - 3]}..."
+
+
 def _aligned(lines: list[tuple[str, ...]]) -> Iterator[str]:
     """Yield lines of a table: names to the left, numbers to the right."""
-    cut = [(name[:_WIDTH], *others) for name, *others in lines]
+    cut = [(_cut(name), *others) for name, *others in lines]
     widths = [max(map(len, column)) for column in zip(*cut, strict=True)]
     for name, *numbers, ends in cut:
         right = "  ".join(each.rjust(width) for each, width in zip(numbers, widths[1:], strict=False))

@@ -231,6 +231,8 @@ def test_items_are_named_as_the_domain_counts_them() -> None:
     texts = pa.table({"city": ["Oslonger"] * 5 + ["Oslo"] * 4 + ["Rome"] * 3})
     found = rehearse(texts, of(TopKSearch(TextDomain(3), 2), Record()))
     assert [(row.asked, row.exact, row.listed) for row in found.rows] == [("Osl", 9, True), ("Rom", 3, True)]
+    odd = pd.DataFrame({"city": ["\ud800"] * 2})  # no text that can be written
+    assert [row.asked for row in rehearse(odd, of(TopKSearch(TextDomain(8), 2), Record())).rows] == ["\ud800"]
     numbers = pa.table({"city": [5000] * 5 + [7] * 4 + [300]})
     found = rehearse(numbers, of(TopKSearch(IntegerDomain(0, 100), 2), Record()))
     assert [(row.asked, row.exact) for row in found.rows] == [(100, 6), (7, 4)]
@@ -286,6 +288,9 @@ def test_names_cannot_steer_a_terminal_and_columns_are_as_wide_as_values() -> No
     lines = str(rehearse(odd, of(SKETCH, Record()))).splitlines()
     assert lines[1].startswith("a\\nb\\x1b[31m  ")
     assert len({line.rindex("  ") for line in lines[:3]}) == 1
+    long = pa.table({"city": ["x" * 40] * 3 + ["x" * 41] * 2})
+    lines = str(rehearse(long, of(SKETCH, Record()))).splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == ["x" * 40, "x" * 37 + "..."]
     day = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
     hours = pa.table({"city": [day + datetime.timedelta(hours=n) for n in range(24)]})
     domain = TimestampDomain(day, day + datetime.timedelta(days=1), datetime.timedelta(minutes=1))
