@@ -61,6 +61,7 @@ class Universe(ABC):
       column_type: the type that a column of CSV is read as.
       is_ordered: whether values have an order, so that ranks and quantiles make sense.
       scale: how values lie on an axis; `None` for numbers and times, which need no help, and for what has no order.
+      is_logarithmic: whether they lie there by their logarithms.
     """
 
     type_name: ClassVar[str]
@@ -74,6 +75,7 @@ class Universe(ABC):
     column_type: ClassVar[pa.DataType] = pa.large_string()
     is_ordered: ClassVar[bool] = True
     scale: ClassVar[Scale | None] = None
+    is_logarithmic: ClassVar[bool] = False
 
     @property
     def domain(self) -> Universe:

@@ -47,6 +47,7 @@ class LogDomain(RealDomain):
     relative: float = 0.01
     type_name = "log"
     number = 6
+    is_logarithmic = True
     settings: ClassVar[Mapping[str, Setting]] = {
         "low": Setting("number", "the smallest value, above 0"),
         "high": Setting("number", "the largest value"),

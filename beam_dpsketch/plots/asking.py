@@ -43,6 +43,12 @@ def ask_of(kind: Any, what: Any, look: Look, candidates: Many | None = None) -> 
     return dataclasses.replace(ask, what=as_many(what)[0])
 
 
+def is_logarithmic(answers: Any) -> bool:
+    """Return whether the values of a release lie by their logarithms; of answers, which do not say, they do not."""
+    domain = answers.spec.domain if isinstance(answers, ReleasedSketch) else None
+    return domain is not None and domain.is_logarithmic
+
+
 def counted(answers: Any) -> str:
     """Return what a release counts; of answers, which do not say, records."""
     if not isinstance(answers, Released):

@@ -47,6 +47,7 @@ class Look:
       interval_name: what the intervals are called there; if not given, what they are about, with their confidence.
       series: which colour and dashes, from 0 on; answers on the same axes take different ones.
       upright: whether bars stand; if not given, those of items lie, which leaves room for names, and bins stand.
+      logarithmic: whether the values of a curve lie by their logarithms; if not given, those over a `LogDomain` do.
     """
 
     value: str | None = None
@@ -56,6 +57,7 @@ class Look:
     interval_name: str | None = None
     series: int = 0
     upright: bool | None = None
+    logarithmic: bool | None = None
 
     def __post_init__(self) -> None:
         _validate.open_unit_interval(confidence=self.confidence)

@@ -10,7 +10,7 @@ import numpy as np
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Intervals, Many, as_list
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.plots.asking import counted, to_draw
+from beam_dpsketch.plots.asking import counted, is_logarithmic, to_draw
 from beam_dpsketch.plots.drawing import Look, add_legend, axes_for, draw_band, draw_bars, draw_intervals
 from beam_dpsketch.plots.scales import mark, mark_weights, number, numbers_of, places_of, text
 
@@ -172,13 +172,15 @@ def plot_cdf(
     """
     asked = _USUAL_PLACES if values is None else values
     shares, rows = to_draw(answers, Intervals, "cdf", asked, look)
-    look = look.or_else(value="value", weight=counted(answers))
+    look = look.or_else(value="value", weight=counted(answers), logarithmic=is_logarithmic(answers))
     values = checked([row["value"] for row in rows] if rows else values, shares)
     is_new, axes, look = axes is None, axes_for(axes), look.of(shares)
     places, (estimate, lower, upper) = places_of(values), numbers_of((shares.estimate, shares.lower, shares.upper))
     draw_band(axes, places, 100 * lower, 100 * upper, look, "post")
     axes.step(places, 100 * estimate, where="post", label=look.name, **look.line)
     axes.set_ylim(0, 100)
+    if look.logarithmic:
+        axes.set_xscale("log")
     axes.margins(x=0)
     axes.grid(alpha=0.3)
     if rows and isinstance(asked, int):

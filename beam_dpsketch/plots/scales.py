@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
 MAX_TEXT = 32
-_MAX_PLAIN = 1e9
+_MIN_PLAIN, _MAX_PLAIN = 1e-6, 1e9
 
 
 def places_of(values: Any) -> np.ndarray:
@@ -53,9 +53,10 @@ def mark(axis: Axis, values: Any) -> None:
         axis.set_major_formatter(lambda place, _: scale.words(place))
         axis.set_tick_params(rotation=20)
     else:
-        if all(isinstance(each, (int, np.integer)) for each in values):
+        if axis.get_scale() != "log" and all(isinstance(each, (int, np.integer)) for each in values):
             _at_whole_numbers(axis)
-        axis.set_major_formatter(lambda place, _: number(place))
+        say = _small_number if axis.get_scale() == "log" else number
+        axis.set_major_formatter(lambda place, _: say(place))
 
 
 def mark_weights(axis: Axis) -> None:
@@ -70,6 +71,11 @@ def number(place: float) -> str:
     ('12,000', '0.25', '-2e+12')
     """
     return f"{place:.4g}" if abs(place) >= _MAX_PLAIN else f"{round(place, 9):,.10g}"
+
+
+def _small_number(place: float) -> str:
+    """Return a number above 0, which is not rounded to 0, as the noise of floats around 0 is."""
+    return number(place) if place >= _MIN_PLAIN else f"{place:.4g}"
 
 
 def text(value: Any) -> str:

@@ -19,6 +19,7 @@ from beam_dpsketch import (
     Horizon,
     IntegerDomain,
     IPv4Domain,
+    LogDomain,
     PrefixSpec,
     PrefixTree,
     PrivacySpec,
@@ -41,6 +42,9 @@ CITIES = ["Oslo"] * 9000 + ["Rome"] * 4000 + ["Bern"] * 1000
 TREE = release(DyadicCountSketch(TreeSpec.for_memory(IntegerDomain(0, 99))).accumulate([*range(100)] * 100), TERMS)
 FLAT = release(CountSketch(SketchSpec(width=64)).accumulate(CITIES), TERMS)
 TEXT = release(PrefixTree(PrefixSpec.for_memory(TextDomain(8))).accumulate(CITIES), TERMS)
+LATENCIES = release(
+    DyadicCountSketch(TreeSpec.for_memory(LogDomain(1e-8, 1e4))).accumulate([1e-7, 1e-3, 1, 100] * 2500), TERMS
+)
 HOURS = Horizon(start=0, window_size=3600, windows=4)
 COUNTED = [CountSketch(SketchSpec(width=64)).accumulate(["Oslo"] * count) for count in (1000, 2000, 3000)]
 TIMELINE = SketchTimeline(released_rows(COUNTED, HOURS, rho=1.0, records=[1000, 2000, 3000]), HOURS)
@@ -161,3 +165,16 @@ def test_bins_of_a_domain_are_of_one_size_but_the_last(domain: Any, bins: int, s
     positions = [int(each) for each in domain.index(edges)[0]]
     positions[-1] = domain.size
     assert np.diff(positions).tolist() == sizes
+
+
+def test_values_of_a_log_domain_lie_by_their_logarithms() -> None:
+    """On an even axis all but the largest of twelve decades are one line."""
+    axes = plot_cdf(LATENCIES)
+    assert axes.get_xscale() == "log"
+    low, high = axes.get_xlim()
+    assert 1e-8 <= low <= 1e-7 < 100 <= high <= 1e4
+    say = axes.xaxis.get_major_formatter()
+    assert [say(place, None) for place in (1e-8, 0.001, 10_000)] == ["1e-08", "0.001", "10,000"]
+    assert plot_cdf(LATENCIES, look=Look(logarithmic=False)).get_xscale() == "linear"
+    assert plot_cdf(TREE).get_xscale() == "linear"
+    assert plot_cdf(LATENCIES, [1, 10, 100]).xaxis.get_major_formatter()(10, None) == "10"

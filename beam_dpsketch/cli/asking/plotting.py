@@ -30,7 +30,7 @@ from beam_dpsketch.cli.output import add_output_options, output_kind, write_outp
 from beam_dpsketch.cli.stored import Stored, add_files
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, UsageError, note, shown
 from beam_dpsketch.plots import Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
-from beam_dpsketch.plots.asking import counted
+from beam_dpsketch.plots.asking import counted, is_logarithmic
 from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, to_bytes
 from beam_dpsketch.plots.over_time import WINDOW_ENDS, WINDOW_STARTS
 from beam_dpsketch.plots.pictures import show_growth
@@ -125,6 +125,7 @@ def _look(panel: Panel, names: Names) -> Look:
         value=None if names.value is None else _escaped(names.value),
         weight=_escaped(names.weight or counted(panel.released)),
         interval_name=panel.intervals,
+        logarithmic=is_logarithmic(panel.released),
     )
 
 
