@@ -45,7 +45,7 @@ def ask_of(kind: Any, what: Any, look: Look, candidates: Many | None = None) -> 
 
 def is_logarithmic(answers: Any) -> bool:
     """Return whether the values of a release lie by their logarithms; of answers, which do not say, they do not."""
-    domain = answers.spec.domain if isinstance(answers, ReleasedSketch) else None
+    domain = answers.spec.domain if isinstance(answers, Released) else None
     return domain is not None and domain.is_logarithmic
 
 
