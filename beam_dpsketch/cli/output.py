@@ -120,9 +120,12 @@ class _Lines:
 
 
 def as_table(rows: Iterable[Row]) -> str:
-    """Return aligned columns: numbers to the right; columns that are empty, or name the only file, are left out."""
+    """Return aligned columns: numbers to the right; columns that are empty, or name the only file, are left out.
+
+    An empty column of estimates stays: that a release cannot tell them is an answer.
+    """
     rows = list(rows)
-    names = [name for name in columns(rows) if any(cell(row.get(name)) for row in rows)]
+    names = [name for name in columns(rows) if name == "estimate" or any(cell(row.get(name)) for row in rows)]
     if len({row.get("file") for row in rows}) == 1 and names[1:]:
         names = [name for name in names if name != "file"]
     lines = [names, *([cell(row.get(name)) or "-" for name in names] for row in rows)]

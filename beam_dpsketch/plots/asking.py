@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.entries import Row, Takes
 from beam_dpsketch.answers.questions.kinds import Kind
 from beam_dpsketch.answers.released import Released
-from beam_dpsketch.answers.rows import Many, as_many
+from beam_dpsketch.answers.rows import Intervals, Many, as_many
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.plots.drawing import Look
 
@@ -47,6 +49,13 @@ def is_logarithmic(answers: Any) -> bool:
     """Return whether the values of a release lie by their logarithms; of answers, which do not say, they do not."""
     domain = answers.spec.domain if isinstance(answers, Released) else None
     return domain is not None and domain.is_logarithmic
+
+
+def intervals_of(rows: Iterable[Row]) -> Intervals:
+    """Return what rows of answers say; an estimate that is not known is NaN, which is not drawn."""
+    rows = list(rows)
+    estimates = [math.nan if row["estimate"] is None else row["estimate"] for row in rows]
+    return Intervals(estimates, [row["lower"] for row in rows], [row["upper"] for row in rows])
 
 
 def counted(answers: Any) -> str:

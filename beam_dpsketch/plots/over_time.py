@@ -16,11 +16,10 @@ from beam_dpsketch.answers.questions.kinds import Kind
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Intervals, Many
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
-from beam_dpsketch.plots.asking import ask_of, counted
+from beam_dpsketch.plots.asking import ask_of, counted, intervals_of
 from beam_dpsketch.plots.drawing import COLOURS, Look, add_legend, axes_for, draw_band, draw_intervals
 from beam_dpsketch.plots.pictures import checked
 from beam_dpsketch.plots.scales import mark, places_of, text
-from beam_dpsketch.statement.side_notes import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,8 +46,9 @@ def plot_timeline(
     Args:
       answers: a timeline, which is asked about each window; or what was answered about each: weights, shares, or values
         such as quantiles.
-      about: of a timeline, the kind of question: "items", "quantiles", "records", "privacy_units" or "total_weight". Of
-        answers, when the windows are: times, or their numbers.
+      about: of a timeline, the kind of question: "items", "quantiles", "records", "privacy_units", "total_weight"; of
+        numbers "count", "total", "mean", "variance" or "std". Of answers, when the windows are: times, or their
+        numbers.
       what: of a timeline, the items or the shares that are asked, up to 7 lines.
       windows: of a timeline, the first and the last window; all that are available if not given.
       so_far: of a timeline, whether each answer is about all windows up to that one.
@@ -96,8 +96,7 @@ def _draw_windows(
     for number, rows in enumerate(series):
         name = drawing.line.format(**{**rows[0], "item": text(rows[0].get("item"))})
         line = dataclasses.replace(look, name=name, series=look.series + number)
-        answers = Intervals(*([row[column] for row in rows] for column in Interval._fields))
-        _draw_line(answers, times, axes, line)
+        _draw_line(intervals_of(rows), times, axes, line)
     return axes, tuple(note for each in asked for note in each.notes)
 
 

@@ -25,7 +25,7 @@ class Ask:
 
     Attributes:
       kind: "quantiles", "ranks", "ranges", "histogram", "cdf", "items", "top_k", "total_weight", "records",
-        "privacy_units"; of statistics "count", "total", "mean", "variance" or "std".
+        "privacy_units"; of numbers "count", "total", "mean", "variance" or "std".
       what: shares of quantiles; values of ranks, of a cdf, or edges of a histogram; (low, high) pairs of ranges;
         items; the k of `top_k`. A number as `what` of a cdf stands for the ends of that many equal parts of the domain,
         and of a histogram for that many bins over it. Kinds that take nothing have `None`.

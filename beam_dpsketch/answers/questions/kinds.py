@@ -143,7 +143,7 @@ def _whole(method: str, side_counter: str, counted: str, axis: str | None) -> Qu
     )
 
 
-def _of_numbers(method: str, words: str, axis: str | None = None, *, may_be_unknown: bool = True) -> QuestionKind:
+def _of_numbers(method: str, words: str, axis: str, *, may_be_unknown: bool = True) -> QuestionKind:
     columns = {**_NUMBERS, "estimate": _NUMBER_OR_NONE} if may_be_unknown else _NUMBERS
     return dataclasses.replace(_whole(method, "", "", axis), words=words, side_counter=None, columns=lambda _: columns)
 
@@ -230,8 +230,8 @@ KINDS: Mapping[Kind, QuestionKind] = {
     "records": _whole("records", "records", "many records", "records"),
     "privacy_units": _whole("privacy_units", "units", "many privacy units, such as people,", "privacy units"),
     "count": _of_numbers("count", "how many numbers count", "records", may_be_unknown=False),
-    "total": _of_numbers("total", "the sum of the numbers", may_be_unknown=False),
-    "mean": _of_numbers("mean", "the mean of the numbers"),
-    "variance": _of_numbers("variance", "the variance of the numbers"),
-    "std": _of_numbers("std", "the standard deviation of the numbers"),
+    "total": _of_numbers("total", "the sum of the numbers", "sum", may_be_unknown=False),
+    "mean": _of_numbers("mean", "the mean of the numbers", "value"),
+    "variance": _of_numbers("variance", "the variance of the numbers", "variance"),
+    "std": _of_numbers("std", "the standard deviation of the numbers", "value"),
 }

@@ -15,7 +15,7 @@ from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.entries import Drawing, QuestionKind, Takes
 from beam_dpsketch.answers.questions.kinds import KINDS
 from beam_dpsketch.answers.released import Released
-from beam_dpsketch.answers.rows import Frequencies, Intervals
+from beam_dpsketch.answers.rows import Frequencies
 from beam_dpsketch.cli.asking.over_time import MAX_SERIES, Moment, moments, read_horizon
 from beam_dpsketch.cli.asking.query import (
     add_answer_options,
@@ -30,7 +30,7 @@ from beam_dpsketch.cli.output import add_output_options, output_kind, write_outp
 from beam_dpsketch.cli.stored import Stored, add_files
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, UsageError, note, shown
 from beam_dpsketch.plots import Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
-from beam_dpsketch.plots.asking import counted, is_logarithmic
+from beam_dpsketch.plots.asking import counted, intervals_of, is_logarithmic
 from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, to_bytes
 from beam_dpsketch.plots.over_time import WINDOW_ENDS, WINDOW_STARTS
 from beam_dpsketch.plots.pictures import show_growth
@@ -83,7 +83,7 @@ def draw(panels: Sequence[Panel], names: Names, kind: str) -> bytes:
 
 def _draw_cdf(axes: Any, panel: Panel, names: Names) -> None:
     (rows,) = panel.series
-    shares, values = _intervals(rows), [row["value"] for row in rows]
+    shares, values = intervals_of(rows), [row["value"] for row in rows]
     plot_cdf(shares, values, axes=axes, look=_look(panel, names))
     if names.whole_domain:
         show_growth(axes, places_of(values), np.array(shares.estimate))
@@ -91,7 +91,7 @@ def _draw_cdf(axes: Any, panel: Panel, names: Names) -> None:
 
 def _draw_top(axes: Any, panel: Panel, names: Names) -> None:
     (rows,) = panel.series
-    answers = _intervals(rows)
+    answers = intervals_of(rows)
     frequencies = Frequencies([shown(row["item"]) for row in rows], answers.estimate, answers.lower, answers.upper)
     plot_top_k(frequencies, axes=axes, look=_look(panel, names))
 
@@ -99,7 +99,7 @@ def _draw_top(axes: Any, panel: Panel, names: Names) -> None:
 def _draw_histogram(axes: Any, panel: Panel, names: Names) -> None:
     (rows,) = panel.series
     edges = [*(row["range_low"] for row in rows), rows[-1]["range_high"]]
-    plot_histogram(_intervals(rows), edges, axes=axes, look=_look(panel, names))
+    plot_histogram(intervals_of(rows), edges, axes=axes, look=_look(panel, names))
 
 
 def _draw_over_time(axes: Any, panel: Panel, names: Names) -> None:
@@ -114,7 +114,7 @@ def _draw_over_time(axes: Any, panel: Panel, names: Names) -> None:
             name=names.drawing.line.format(**{**rows[0], "item": text(shown(rows[0].get("item")))}),
             series=number,
         )
-        plot_timeline(_intervals(rows), [row["time"] for row in rows], axes=axes, look=look)
+        plot_timeline(intervals_of(rows), [row["time"] for row in rows], axes=axes, look=look)
 
 
 _DRAWN = {"cdf": _draw_cdf, "bars": _draw_top, "histogram": _draw_histogram, "lines": _draw_over_time}
@@ -127,11 +127,6 @@ def _look(panel: Panel, names: Names) -> Look:
         interval_name=panel.intervals,
         logarithmic=is_logarithmic(panel.released),
     )
-
-
-def _intervals(rows: Sequence[dict[str, Any]]) -> Intervals:
-    columns = ([row[name] for row in rows] for name in ("estimate", "lower", "upper"))
-    return Intervals(*columns)
 
 
 def _titles(panels: Sequence[Panel]) -> list[str]:
