@@ -163,8 +163,8 @@ class AnswerNote:
 
     def noise(self, sigma: str) -> str:
         return (
-            f"of sigma = {sigma} on each counter, a sum of discrete Gaussians; answered from {self}. Answers of one "
-            "timeline share noise, so they do not combine"
+            f"of sigma = {sigma} records on each counter, a sum of discrete Gaussians; answered from {self}. Answers "
+            "of one timeline share noise, so they do not combine"
         )
 
     def __str__(self) -> str:
