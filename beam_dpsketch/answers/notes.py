@@ -109,9 +109,9 @@ def of_emptiness(nothing: str | None) -> Note:
     return Note("may_be_empty", f"{held}, so answers may be noise alone")
 
 
-def of_reach(reach: float, weight: float) -> tuple[Note, ...]:
-    """Return a note where an interval that holds noise alone reaches over a tenth of all the weight."""
-    if not 0 < weight < reach / _USELESS_SHARE:
+def of_reach(reach: float, weight: float, useless: float = _USELESS_SHARE) -> tuple[Note, ...]:
+    """Return a note where an interval that holds noise alone reaches over a useless share of all the weight."""
+    if not 0 < weight < reach / useless:
         return ()
     words = f"answers are mostly noise: 95 % intervals reach +-{shown(reach)}, of {shown(weight)} or less in all"
     return (Note("mostly_noise", f"{words}; collect more, or spend more"),)

@@ -25,7 +25,7 @@ from beam_dpsketch.statement.format.fields import Exact, Object, Optional
 from beam_dpsketch.statement.showing import shown
 from beam_dpsketch.statement.side_notes import Interval
 
-_ROOM = 1 << 61
+_ROOM, _USELESS_SHARE = 1 << 61, 0.5
 _DROWNED_BITS = 7
 """What is rounded off of the grid of noise, at most: from a sigma of 8 on, all of it."""
 CANNOT_TELL = Note(
@@ -65,6 +65,8 @@ class ReleasedStatistics(Released):
 
     All answers are about the numbers that the bounds kept, within the clip bounds. Each interval holds with the
     confidence asked for. Of weighted records, each counts as many times as it weighs.
+
+    The statement tells noise in records, each at a clip bound: to a sum, such a record adds half the width.
     """
 
     name = made_as = "statistics"
@@ -170,6 +172,13 @@ class ReleasedStatistics(Released):
         return f"{self._spec.cells} sums over {self._spec.domain.describe()}"
 
     @property
+    def _holds(self) -> str:
+        """The count in words: it has more of rho than the side counters."""
+        bounds, (estimate, lower, _) = self._privacy.bounds, self.count()
+        what = "in kept weight" if bounds.has_norm else "in weight" if bounds.has_weights else "numbers"
+        return f"about {shown(max(estimate, 0.0))} {what} (+-{shown(estimate - lower)})"
+
+    @property
     def _exceeds_noise(self) -> bool:
         privacy = self._privacy
         variance = privacy.noise.variance(privacy.sigma_squared_per_level[0], privacy.weight_bits)
@@ -178,4 +187,4 @@ class ReleasedStatistics(Released):
 
     def _own_notes(self) -> tuple[Note, ...]:
         estimate, _, upper = self.count()
-        return () if self._privacy.bounds.signed else of_reach(upper - estimate, upper)
+        return () if self._privacy.bounds.signed else of_reach(upper - estimate, upper, _USELESS_SHARE)

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import FloatDomain, IntegerDomain
-from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.sketches.linear import RawSketch, Table
 from beam_dpsketch.sketches.spec import Spec
 
@@ -47,7 +47,9 @@ class StatisticsSpec(Spec):
     variance: Fraction | None = None
 
     def __post_init__(self) -> None:
-        _validate.instance(IntegerDomain, FloatDomain, domain=self.domain)
+        if not isinstance(self.domain, (IntegerDomain, FloatDomain)):
+            given = type(self.domain).__name__
+            raise ArgumentTypeError("domain", f"must be of integers, or of floats in equal steps; got {given}", "E512")
         if self.domain.size < 2:
             raise ArgumentError("domain", "must have two values or more: of one value, the mean is known", "E512")
         if self.variance is not None:
