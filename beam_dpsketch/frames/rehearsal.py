@@ -17,7 +17,9 @@ from beam_dpsketch.errors import ArgumentError, ElementsWarning, PrivacyWarning
 from beam_dpsketch.frames.plan import open_checked, read_declared
 from beam_dpsketch.frames.releasing import TableRelease
 from beam_dpsketch.frames.weights import NOTHING, Sample, Weights, kept_weights
-from beam_dpsketch.statement.showing import short
+from beam_dpsketch.kinds.statistics.kind import Statistics
+from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
+from beam_dpsketch.statement.showing import short, within
 from beam_dpsketch.statement.statement import PrivacyStatement
 
 USUAL_SHARES, USUAL_K = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99), 10
@@ -34,10 +36,10 @@ class Rehearsed(NamedTuple):
 
     Attributes:
       key: the output key; `None` without keys.
-      asked: the item, or the share of a quantile.
+      asked: the item, the share of a quantile, or of numbers "count", "total", "mean", "variance" or "std".
       exact: of all records that can be counted; values are those of the domain, so clamped and on its grid.
-      bounded: of what the bounds keep; `None` for a quantile of nothing.
-      private: of a release; NaN where it says nothing, as of an item that groups do not release.
+      bounded: of what the bounds keep; `None` for a quantile or a mean of nothing.
+      private: of a release; NaN for an item that groups do not release, `None` for a mean that cannot be told.
       lower: the lower end of its 95 % interval, which is about the bounded number.
       upper: the upper end.
       listed: whether the item is in the top-K list of the release; `None` where nothing is searched.
@@ -146,7 +148,11 @@ def rehearse(
     declared = read_declared(settings)
     for words in declared.terms.foolish():
         warnings.warn(words, PrivacyWarning, stacklevel=2)
-    asked = _Shares.of(quantiles) if declared.count.is_ranked else _Largest.of(k, declared.count.wanted)
+    asked: _Numbers | _Shares | _Largest
+    if isinstance(declared.count, Statistics):
+        asked = _Numbers(declared.count.spec)
+    else:
+        asked = _Shares.of(quantiles) if declared.count.is_ranked else _Largest.of(k, declared.count.wanted)
     declared = dataclasses.replace(declared, privacy=declared.privacy.without_budget())
     opened, warned = open_checked(sample, declared)
     opened = opened._replace(parts=[*opened.parts])
@@ -242,12 +248,32 @@ class _Shares(NamedTuple):
             yield share, exact.quantile(domain, share), kept.quantile(domain, share), *of_release
 
 
+class _Numbers(NamedTuple):
+    """Asks for counts and sums of numbers, and what comes of them."""
+
+    spec: StatisticsSpec
+
+    def rows(
+        self, domain: Any, sample: Sample, exact: Weights, kept: Weights, released: Any
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield what is known of all numbers, of those that count, and of a release."""
+        of_all, of_kept = (self.spec.exactly(each.positions, each.weights) for each in (exact, kept))
+        for name, answer in of_all.items():
+            yield name, answer, of_kept[name], *getattr(released, name)()
+
+
 def _cells(row: Rehearsed) -> tuple[str, ...]:
-    exact, bounded = ("-" if each is None else short(each) for each in (row.exact, row.bounded))
+    exact, bounded, private, lower, upper = (_cell(each, row) for each in row[2:7])
     if row.private != row.private:  # NaN
         return short(row.asked), exact, bounded, "-", "not released"
-    ends = f"{short(row.lower)} to {short(row.upper)}{', not in the list' * (row.listed is False)}"
-    return short(row.asked), exact, bounded, short(row.private), ends
+    return short(row.asked), exact, bounded, private, f"{lower} to {upper}{', not in the list' * (row.listed is False)}"
+
+
+def _cell(value: Any, row: Rehearsed) -> str:
+    """Return a number with the digits that the interval of its row leaves it."""
+    if isinstance(value, float) and not value.is_integer():
+        return within(value, row.lower, row.upper)
+    return "-" if value is None else short(value)
 
 
 def _cut(name: str) -> str:

@@ -47,6 +47,11 @@ class Weights(NamedTuple):
         found = pc.index_in(items, value_set=self.items)
         return np.append(self.weights, 0.0)[found.fill_null(len(self.weights)).to_numpy()]
 
+    @property
+    def positions(self) -> np.ndarray:
+        """The items of an ordered domain, uint64."""
+        return np.array([int.from_bytes(key, "big") for key in self.items.to_pylist()], dtype=np.uint64)
+
     def quantile(self, domain: Any, share: float) -> Any:
         """Return the smallest value whose rank is the share of the weight, or more; `None` without weight."""
         ranks = np.cumsum(self.weights)
@@ -168,6 +173,6 @@ def _count_outside(domain: Any, items: Any, positions: np.ndarray, usable: np.nd
     """Return how many records lie outside of a domain that has an order."""
     if domain is None or not domain.is_ordered:
         return 0
-    at_ends = usable & ((positions == 0) | (positions == domain.size - 1))
+    at_ends = usable & ((positions == 0) | (positions == positions.max(initial=0)))
     values = Counter(itertools.compress(as_list(items), at_ends.tolist()))
     return sum(count for value, count in values.items() if not domain.is_inside(value))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,6 +27,17 @@ def printable(text: str) -> str:
 def shown(value: float) -> str:
     """Return a number as sentences show it."""
     return f"{value:,.0f}" if abs(value) >= 1000 else short(value)
+
+
+def within(value: float, lower: float, upper: float) -> str:
+    """Return a number as sentences show it, or with more digits, where an interval leaves it more.
+
+    >>> within(117.263, 116.91, 117.62), within(2763.4, 2500.0, 3000.0), within(2.872, 0.0, 100.0)
+    ('117.26', '2,763', '2.872')
+    """
+    half = (upper - lower) / 2
+    digits = 1 - math.floor(math.log10(half)) if 0 < half < math.inf else 0
+    return shown(value) if digits <= 0 else f"{value:,.{digits}f}"
 
 
 def interval_words(confidence: float, *, is_bounded: bool) -> str:

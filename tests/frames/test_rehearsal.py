@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import json
 import math
+import re
 from collections import Counter, defaultdict
 from fractions import Fraction
 from pathlib import Path
@@ -37,8 +38,10 @@ from beam_dpsketch import (
     Quantiles,
     Record,
     RecordBounds,
+    Rehearsal,
     ReleaseSpec,
     SketchSpec,
+    Statistics,
     TextDomain,
     TimestampDomain,
     TopKSearch,
@@ -47,6 +50,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.cli.main import main
 from beam_dpsketch.frames import tables
+from beam_dpsketch.frames.rehearsal import Rehearsed
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 
 RNG = np.random.default_rng(7)
@@ -346,3 +350,33 @@ def test_the_command_prints_a_rehearsal_and_writes_nothing(tmp_path: Path, capsy
     assert [each.name for each in tmp_path.iterdir()] == ["sample.parquet"]
     assert main([*asked[:4], "--item", "cty", "--unit", "record", "--rho", "1"]) == 2
     assert "item: 'cty' is not a column of the table" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("variance", [None, 0.2])
+def test_numbers_are_rehearsed_by_key(variance: float | None) -> None:
+    """rho = 50 leaves a sigma below 3 on each sum, so a correct release fails with a probability below 1e-20."""
+    domain, keys = IntegerDomain(10, 70), PublicKeys(["NO", "SE", "DK", "FI"], "country")
+    found = rehearse(
+        TABLE,
+        of(Statistics(domain, variance), PrivacyId("person", RecordBounds(4, max_keys=3)), keys=keys, item="paid"),
+    )
+    names = ["count", "total", "mean", *(["variance", "std"] if variance else [])]
+    assert [(row.key, row.asked) for row in found.rows] == [(key, name) for key in ("NO", "SE", "DK") for name in names]
+    for key in ("NO", "SE", "DK"):
+        exact = {row.asked: row.exact for row in found.rows if row.key == key}
+        numbers = np.clip(PAID[key == COUNTRY], 10, 70)
+        assert exact["count"] == len(numbers)
+        assert exact["total"] == pytest.approx(numbers.sum())
+        assert exact["mean"] == pytest.approx(numbers.mean())
+        assert exact.get("variance", numbers.var()) == pytest.approx(numbers.var())
+        assert exact.get("std", numbers.std()) == pytest.approx(numbers.std())
+        (mean,) = [row for row in found.rows if (row.key, row.asked) == (key, "mean")]
+        assert abs(mean.private - mean.bounded) < 5
+    assert found.outside == np.count_nonzero((PAID < 10) | (PAID > 70))
+
+
+def test_a_mean_that_cannot_be_told_is_said_so() -> None:
+    row = Rehearsed(None, "mean", 20.5, 20.5, None, 0.0, 90.0)
+    found = Rehearsal((row,), records=1, unused=0, outside=0, taken=0.0, said=None)
+    assert re.search(r"^mean +20.5 +20.5 +-  0 to 90$", str(found), re.MULTILINE)
+    assert json.loads(json.dumps(found.as_dict()))["rows"][0]["private"] is None

@@ -22,7 +22,7 @@ from beam_dpsketch.kinds.statistics.ratios import Sums
 from beam_dpsketch.kinds.statistics.sums import NumberSums
 from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.format.fields import Exact, Object, Optional
-from beam_dpsketch.statement.showing import shown
+from beam_dpsketch.statement.showing import shown, within
 from beam_dpsketch.statement.side_notes import Interval
 
 _ROOM, _USELESS_SHARE = 1 << 61, 0.5
@@ -56,8 +56,9 @@ class Statistic(NamedTuple):
         return (CANNOT_TELL,) if self.estimate is None else ()
 
     def __str__(self) -> str:
-        about = "cannot tell" if self.estimate is None else f"about {shown(self.estimate)}"
-        return f"{about}, from {shown(self.lower)} to {shown(self.upper)}"
+        ends = self.lower, self.upper
+        about = "cannot tell" if self.estimate is None else f"about {within(self.estimate, *ends)}"
+        return f"{about}, from {within(self.lower, *ends)} to {within(self.upper, *ends)}"
 
 
 class ReleasedStatistics(Released):
