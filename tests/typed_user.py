@@ -34,6 +34,7 @@ from beam_dpsketch import (
     ReleasedListedItems,
     ReleasedPrefixTree,
     ReleasedSketch,
+    ReleasedStatistics,
     ReleaseTerms,
     SketchSpec,
     SketchTimeline,
@@ -49,7 +50,14 @@ from beam_dpsketch import (
     spec_for_distance,
     transforms,
 )
-from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK, SelectKeys, TopK
+from beam_dpsketch.transforms import (
+    PrivateFrequencies,
+    PrivateQuantiles,
+    PrivateStatistics,
+    PrivateTopK,
+    SelectKeys,
+    TopK,
+)
 
 PRIVACY = PrivacySpec(epsilon=1, delta=1e-6)
 PEOPLE = PrivacyId("person", RecordBounds(10, max_keys=2), max_windows=3, period=86_400)
@@ -86,7 +94,11 @@ def others() -> list[object]:
     top: PrivateTopK[TopK]
     top = PrivateTopK(TextDomain(12), PRIVACY, k=5, unit=Record(max_weight=3), weight=lambda row: row["n"])
     tops: PrivateTopK[tuple[Any, TopK]] = PrivateTopK(TextDomain(12), PRIVACY, k=5, unit=Record(), keys=oslo)
-    return [one, rows, by_key, tree, trees, tree_rows, top, tops]
+    mean: PrivateStatistics[ReleasedStatistics] = PrivateStatistics(number, PRIVACY, unit=Record(), variance=0.1)
+    means: PrivateStatistics[tuple[Any, ReleasedStatistics]]
+    means = PrivateStatistics(IntegerDomain(0, 9), PRIVACY, unit=in_hours, keys=oslo, item="minutes")
+    mean_rows: PrivateStatistics[TimelineRow] = PrivateStatistics(number, PRIVACY, unit=Record(), windows=DAY)
+    return [one, rows, by_key, tree, trees, tree_rows, top, tops, mean, means, mean_rows]
 
 
 def mistakes() -> list[object]:
@@ -97,6 +109,7 @@ def mistakes() -> list[object]:
         PrivateQuantiles(TextDomain(3), PRIVACY, unit=Record()),  # type: ignore[call-overload]
         PrivateFrequencies(["Oslo"], PRIVACY, unit=Record()),  # type: ignore[call-overload]
         PrivateTopK(TextDomain(3), PRIVACY, k=1, unit=Record(), windows=DAY),  # type: ignore[call-overload]
+        PrivateStatistics(TextDomain(3), PRIVACY, unit=Record()),  # type: ignore[call-overload]
         release(CountSketch(SketchSpec()), ReleaseTerms(PRIVACY, AutoNorm())),  # type: ignore[arg-type]
     ]
 
@@ -120,6 +133,14 @@ def made_by_hand() -> str:
     centred += decoded.estimate("a") + decoded.shrunk(["a"])[0] + decoded.interval("a").upper + len(known)
     tops += [decoded.top_k(1), decoded.interval(["a", "b"])]
     return f"{again.quantile([0.5])} {tree.rank_interval(3).lower} {sum(rows) + centred} {tops[0].to_rows()}"
+
+
+def of_numbers(released: ReleasedStatistics) -> float:
+    """Ask about numbers: a mean may not be known, a sum is."""
+    unsure = released.mean().estimate + 1  # type: ignore[operator]
+    found: float | None = released.std(0.9).estimate
+    known: float = released.total().estimate + released.count().lower + released.mean().upper
+    return known + unsure + (0.0 if found is None else found)
 
 
 def compared(before: ReleasedDyadicCountSketch, after: ReleasedDyadicCountSketch) -> float:

@@ -12,10 +12,10 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.utils.secret import Secret
 
-from beam_dpsketch.answers.counts import ReleasedCounts
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.entries import Takes
-from beam_dpsketch.answers.released import Released
+from beam_dpsketch.answers.released import KINDS, Released
+from beam_dpsketch.answers.side_answers import SideAnswers
 from beam_dpsketch.config import read_release
 from beam_dpsketch.config.asking import read_ask
 from beam_dpsketch.config.blocks import Block, Entry, plain, read_block, take_one
@@ -223,15 +223,18 @@ class AnswerRows(beam.DoFn):
 
 def _check_answerable(ask: Ask, declared: ReleaseSpec) -> None:
     """Refuse a question that the release will not answer, before it is made and spends."""
-    sides, counts_groups, side = declared.privacy.side_counters, declared.count.by_item, ask.entry.side_counter
-    domain = declared.spec.domain
-    adds_up = ask.kind == "total_weight" and not counts_groups and domain is not None and domain.is_ordered
-    if side is not None and not adds_up and getattr(sides, side, None) is None:
-        raise refusal(f"ask.{ask.kind}", f"needs the side counter {side}: see privacy.side_counters", "E812")
-    if counts_groups and not ask.is_answered_by(ReleasedCounts):
-        raise refusal(
-            f"ask.{ask.kind}", "is not answered by grouped counts; leave method out, or ask for items or top_k", "E812"
-        )
+    released, entry, path = KINDS[declared.sketch_input.kind.name], ask.entry, f"ask.{ask.kind}"
+    if not ask.is_answered_by(released):
+        by_groups = "is not answered by grouped counts; leave method out, or ask for items or top_k"
+        raise refusal(path, by_groups if declared.count.by_item else ask.refusal(released), "E812")
+    side, by_itself = (
+        entry.side_counter,
+        getattr(SideAnswers, entry.method, None) is not getattr(released, entry.method),
+    )
+    if side is not None and not by_itself and getattr(declared.privacy.side_counters, side, None) is None:
+        raise refusal(path, f"needs the side counter {side}: see privacy.side_counters", "E812")
+    if entry.setting is not None and getattr(declared.count, entry.setting) is None:
+        raise refusal(path, f"needs the setting {entry.setting}, a part of rho for it", "E812")
 
 
 def listed_of(declared: ReleaseSpec) -> ListedItems | None:

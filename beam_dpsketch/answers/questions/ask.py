@@ -61,7 +61,7 @@ class Ask:
         """Return whether a release, or a kind of release, has answers to this kind of question."""
         return hasattr(released, self.entry.method)
 
-    def refusal(self, released: Released, spelled: Callable[[Kind], str] = str) -> str:
+    def refusal(self, released: Released | type[Released], spelled: Callable[[Kind], str] = str) -> str:
         """Return in words that a release does not answer, and what it does answer; `spelled` names questions."""
         others = (spelled(kind) for kind, entry in KINDS.items() if hasattr(released, entry.method))
         return f"a release of {released.made_as} does not answer {spelled(self.kind)}: ask for {', '.join(others)}"

@@ -67,6 +67,7 @@ class QuestionKind:
       items_in: the setting that lists the items that answers may be about; empty if they are not about items.
       needs_order: whether the release must be over ordered values.
       side_counter: the side counter that answers, where the release itself may not.
+      setting: the setting of a release without which it does not answer.
     """
 
     takes: Takes
@@ -81,3 +82,4 @@ class QuestionKind:
     items_in: Literal["", "items", "candidates"] = ""
     needs_order: bool = False
     side_counter: str | None = None
+    setting: str | None = None

@@ -143,9 +143,13 @@ def _whole(method: str, side_counter: str, counted: str, axis: str | None) -> Qu
     )
 
 
-def _of_numbers(method: str, words: str, axis: str, *, may_be_unknown: bool = True) -> QuestionKind:
-    columns = {**_NUMBERS, "estimate": _NUMBER_OR_NONE} if may_be_unknown else _NUMBERS
-    return dataclasses.replace(_whole(method, "", "", axis), words=words, side_counter=None, columns=lambda _: columns)
+def _of_numbers(method: str, words: str, axis: str, **more: Any) -> QuestionKind:
+    return dataclasses.replace(_whole(method, "", "", axis), words=words, side_counter=None, **more)
+
+
+def _of_ratios(method: str, words: str, axis: str, setting: str | None = None) -> QuestionKind:
+    unsure = {**_NUMBERS, "estimate": _NUMBER_OR_NONE}
+    return _of_numbers(method, words, axis, columns=lambda _: unsure, setting=setting)
 
 
 KINDS: Mapping[Kind, QuestionKind] = {
@@ -229,9 +233,9 @@ KINDS: Mapping[Kind, QuestionKind] = {
     "total_weight": _whole("total_weight", "weight", "much weight", None),
     "records": _whole("records", "records", "many records", "records"),
     "privacy_units": _whole("privacy_units", "units", "many privacy units, such as people,", "privacy units"),
-    "count": _of_numbers("count", "how many numbers count", "records", may_be_unknown=False),
-    "total": _of_numbers("total", "the sum of the numbers", "sum", may_be_unknown=False),
-    "mean": _of_numbers("mean", "the mean of the numbers", "value"),
-    "variance": _of_numbers("variance", "the variance of the numbers", "variance"),
-    "std": _of_numbers("std", "the standard deviation of the numbers", "value"),
+    "count": _of_numbers("count", "how many numbers count", "records"),
+    "total": _of_numbers("total", "the sum of the numbers", "sum"),
+    "mean": _of_ratios("mean", "the mean of the numbers", "value"),
+    "variance": _of_ratios("variance", "the variance of the numbers", "variance", "variance"),
+    "std": _of_ratios("std", "the standard deviation of the numbers", "value", "variance"),
 }
