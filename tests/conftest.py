@@ -25,6 +25,7 @@ _PIPELINES = (
     "tests/test_delays_by_destination.py",
     "tests/test_documentation.py",
     "tests/test_frequent_phrases.py",
+    "tests/test_mean_delays.py",
     "tests/test_pipelines.py",
     "tests/test_quantile_pipelines.py",
     "tests/test_streaming_pipelines.py",

@@ -132,7 +132,7 @@ def refuse_search_over_time() -> None:
     raise ArgumentError(
         "windows",
         "must be a $TimeRange, or left out, where the most frequent values are searched: a Horizon makes "
-        "rows over time of frequencies and quantiles alone",
+        "rows over time of all else",
         "E426",
     )
 
