@@ -148,9 +148,9 @@ def rehearse(
     declared = read_declared(settings)
     for words in declared.terms.foolish():
         warnings.warn(words, PrivacyWarning, stacklevel=2)
-    asked: _Numbers | _Shares | _Largest
+    asked: _Sums | _Shares | _Largest
     if isinstance(declared.count, Statistics):
-        asked = _Numbers(declared.count.spec)
+        asked = _Sums(declared.count.spec)
     else:
         asked = _Shares.of(quantiles) if declared.count.is_ranked else _Largest.of(k, declared.count.wanted)
     declared = dataclasses.replace(declared, privacy=declared.privacy.without_budget())
@@ -248,7 +248,7 @@ class _Shares(NamedTuple):
             yield share, exact.quantile(domain, share), kept.quantile(domain, share), *of_release
 
 
-class _Numbers(NamedTuple):
+class _Sums(NamedTuple):
     """Asks for counts and sums of numbers, and what comes of them."""
 
     spec: StatisticsSpec

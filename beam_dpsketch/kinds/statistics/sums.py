@@ -100,7 +100,7 @@ class StatisticsSpec(Spec):
 
     @property
     def squares_moved(self) -> float:
-        """How far x^2 is moved at most, because `square` is no larger; 0 where it is a whole number of parts."""
+        """How far x^2 is moved at most, because `square` has a limit; 0 where it is a whole number of parts."""
         return 0.5 / self.square if self.steps**2 > self.square else 0.0
 
     def places(self, positions: np.ndarray) -> np.ndarray:
