@@ -7,6 +7,7 @@ windows, which is the only thing here that noise could change, fails with a prob
 from __future__ import annotations
 
 import datetime
+import math
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.answers.questions.kinds import even_edges
+from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
 from beam_dpsketch.plots import Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
 from tests.helpers.timeline_rows import released_rows
 
@@ -108,6 +110,20 @@ def test_a_timeline_draws_lines() -> None:
         assert axes.get_legend_handles_labels()[1] == ["95 % intervals", oslo, "95 % intervals", rome]
     assert ends(TIMELINE.plot("items", oslo, so_far=True)) == [TIMELINE.prefix(2).estimate(oslo)]
     assert ends(TIMELINE.plot("items", oslo, windows=(0, 1))) == [TIMELINE.between(1, 1).estimate(oslo)]
+
+
+def test_a_mean_that_is_not_known_has_an_interval_without_a_point() -> None:
+    """The mean of 3,000 numbers is told: the noise of their count is below 10."""
+    some, nothing = (NumberSums(StatisticsSpec(IntegerDomain(0, 9))).accumulate(each) for each in ([4] * 3000, []))
+    rows = released_rows([some, nothing], HOURS, rho=1.0, records=[3000, 0])
+    timeline = SketchTimeline(rows, HOURS)
+    told = [each.mean() for _, each in timeline.each_window()]
+    axes = timeline.plot("mean", look=Look(confidence=0.95))
+    (line,) = [each for each in axes.lines if each.get_linestyle() != "None"]
+    estimates = [math.nan if each.estimate is None else each.estimate for each in told]
+    np.testing.assert_array_equal(line.get_ydata(), estimates)
+    assert estimates[0] == pytest.approx(4, abs=1)
+    assert axes.get_ylabel() == "value"
 
 
 def test_each_window_has_its_time() -> None:
