@@ -17,8 +17,6 @@ from beam_dpsketch.errors import ArgumentError, ElementsWarning, PrivacyWarning
 from beam_dpsketch.frames.plan import open_checked, read_declared
 from beam_dpsketch.frames.releasing import TableRelease
 from beam_dpsketch.frames.weights import NOTHING, Sample, Weights, kept_weights
-from beam_dpsketch.kinds.statistics.kind import Statistics
-from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
 from beam_dpsketch.statement.showing import short, within
 from beam_dpsketch.statement.statement import PrivacyStatement
 
@@ -149,8 +147,8 @@ def rehearse(
     for words in declared.terms.foolish():
         warnings.warn(words, PrivacyWarning, stacklevel=2)
     asked: _Sums | _Shares | _Largest
-    if isinstance(declared.count, Statistics):
-        asked = _Sums(declared.count.spec)
+    if declared.count.is_summed:
+        asked = _Sums(declared.spec)
     else:
         asked = _Shares.of(quantiles) if declared.count.is_ranked else _Largest.of(k, declared.count.wanted)
     declared = dataclasses.replace(declared, privacy=declared.privacy.without_budget())
@@ -251,7 +249,7 @@ class _Shares(NamedTuple):
 class _Sums(NamedTuple):
     """Asks for counts and sums of numbers, and what comes of them."""
 
-    spec: StatisticsSpec
+    spec: Any
 
     def rows(
         self, domain: Any, sample: Sample, exact: Weights, kept: Weights, released: Any

@@ -103,6 +103,7 @@ class Count(abc.ABC):
       by_item: whether each item is bounded and counted for itself, as an output key is, and nothing aside.
       is_search: whether the most frequent values are searched in the release.
       is_ranked: whether the release is asked for quantiles, and not for weights of items.
+      is_summed: whether it is asked for sums and means of all numbers; then the spec tells them `exactly`.
     """
 
     spec: Any
@@ -110,6 +111,7 @@ class Count(abc.ABC):
     by_item: ClassVar[bool] = False
     is_search: ClassVar[bool] = False
     is_ranked: ClassVar[bool] = False
+    is_summed: ClassVar[bool] = False
 
     @property
     def wanted(self) -> int | None:

@@ -51,6 +51,7 @@ class Statistics(Count):
     spec: StatisticsSpec = dataclasses.field(init=False, repr=False, compare=False)
 
     name: ClassVar[str] = "statistics"
+    is_summed: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "spec", StatisticsSpec(self.domain, self.variance))  # type: ignore[arg-type]
@@ -75,6 +76,10 @@ class Statistics(Count):
     ) -> StatisticsPlan:
         refuse_guess(guess)
         return StatisticsPlan.of(calibrated, n, keys)
+
+    def display_data(self) -> dict[str, Any]:
+        squares = {} if self.spec.variance is None else {"variance": float(self.spec.variance)}
+        return {"domain": self.domain.describe(), **squares}
 
     def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
         super().check(keys, unit, windows)
