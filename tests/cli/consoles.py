@@ -15,7 +15,7 @@ import shutil
 import tempfile
 from typing import Any
 
-from beam_dpsketch import ReleasedSketch, TimelineRow
+from beam_dpsketch import Released, TimelineRow
 from beam_dpsketch.answers.release_file import RecordWriter, to_record
 from beam_dpsketch.cli.main import main
 from tests.helpers import golden
@@ -33,7 +33,7 @@ def make_folder(folder: pathlib.Path) -> None:
     for name, element in {**golden.good(), **golden.rows()}.items():
         kind = type(element)
         stored = kind.from_bytes(golden.path(name).read_bytes())
-        assert isinstance(stored, (ReleasedSketch, TimelineRow))
+        assert isinstance(stored, (Released, TimelineRow))
         write(folder / "vectors" / f"{name}.dpsketch", stored)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from beam_dpsketch import CountSketch, ReleasedSketch, SketchSpec, TimelineRow, read_releases
+from beam_dpsketch import CountSketch, Released, ReleasedSketch, SketchSpec, TimelineRow, read_releases
 from beam_dpsketch.cli import stored
 from beam_dpsketch.cli.main import main
 from beam_dpsketch.cli.text import printable
@@ -193,7 +193,7 @@ def test_exported_bytes_are_the_releases(kind: str) -> None:
     found = stored.read_stored(["."])
     assert [row["release"] for row in rows] == [each.released.to_bytes() for each in found]
     for row, each in zip(rows, found, strict=True):
-        made = (TimelineRow if row["row"] else ReleasedSketch).from_bytes(row["release"])
+        made = (TimelineRow if row["row"] else Released).from_bytes(row["release"])
         assert made == each.released
         ids = row["release_ids"] if isinstance(row["release_ids"], list) else row["release_ids"].split()
         assert ids == [release_id.hex() for release_id in each.released.privacy.release_ids]

@@ -25,6 +25,7 @@ from beam_dpsketch import (
     PrefixSpec,
     PrivacyUnit,
     RecordBounds,
+    Released,
     ReleasedCounts,
     ReleasedDyadicCountSketch,
     ReleasedListedItems,
@@ -35,6 +36,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
+from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
@@ -48,7 +50,7 @@ FOLDER = pathlib.Path(__file__).parents[1] / "vectors" / "v1"
 DIGEST_BYTES = 16
 
 
-def good() -> dict[str, ReleasedSketch]:
+def good() -> dict[str, Released]:
     """Releases by file name: every integer size, item hash, relation, unit and disclosure is in one of them."""
     count_min = CountMin(SketchSpec(kind="count_min", depth=3, width=8, seed=7)).accumulate(
         ["a"] * 5 + ["b"] * 2 + [1, b"c"]
@@ -130,6 +132,21 @@ def good() -> dict[str, ReleasedSketch]:
         ),
         **_laplace(),
         **_trees(),
+        **_statistics(),
+    }
+
+
+def _statistics() -> dict[str, Released]:
+    """Counts and sums of whole numbers; and squares too, of fractions in parts of records, with Laplace noise."""
+    whole = NumberSums(StatisticsSpec(IntegerDomain(-5, 10))).accumulate([0, 3, 3, 99])
+    fine = NumberSums(StatisticsSpec(FloatDomain(-1.0, 2.75, 1e-6), Fraction(1, 10)))
+    pure = {"pure": Fraction(2), "pure_rho": Fraction(2), "rho": Fraction(2), "noise": Noise.LAPLACE}
+    people = NormBound(Fraction(5, 2), order=1)
+    return {
+        "statistics": by_hand.numbers(whole),
+        "statistics_variance": by_hand.numbers(
+            fine.accumulate([-1.5, 0.0, 2.0]), parameter=Fraction(8), scale_bits=5, bounds=people, **pure
+        ),
     }
 
 

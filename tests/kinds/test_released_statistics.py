@@ -71,7 +71,7 @@ def check_exact(domain: Any) -> None:
         values = np.rint(values).astype(np.int64) if isinstance(domain, IntegerDomain) else values
         clipped = moved(domain, values)
         raw = sums_of(domain, values, np.full(len(values), MANY))
-        released = by_hand.numbers(raw, noise=LEAST_NOISE)
+        released = by_hand.numbers(raw, parameter=LEAST_NOISE)
         of_mean, of_variance = errors(raw.spec, float(clipped.std()))
         count, total, mean = released.count(), released.total(), released.mean()
         variance, std = released.variance(), released.std()
@@ -130,7 +130,7 @@ def test_a_combination_is_about_both_inputs(name: str) -> None:
         first, second = np.rint(first).astype(np.int64), np.rint(second).astype(np.int64)
     one = by_hand.numbers(sums_of(domain, first))
     combined = one.combine(by_hand.numbers(sums_of(domain, second), release_ids=(bytes(48),)))
-    whole = by_hand.numbers(sums_of(domain, np.concatenate([first, second])), noise=Fraction(18))
+    whole = by_hand.numbers(sums_of(domain, np.concatenate([first, second])), parameter=Fraction(18))
     assert combined.counters.tolist() == whole.counters.tolist()
     told = [combined.mean(), combined.variance(), combined.std()]
     assert told == [whole.mean(), whole.variance(), whole.std()]
@@ -158,7 +158,7 @@ def test_few_records_tell_nothing_and_all_that_is_possible_is_said(noise: Fracti
     """Counts within two deviations of their noise, and below 0."""
     number = int(parts * math.sqrt(noise) * 1.9)
     raw = NumberSums.from_vector(SPEC, np.array([number, 3 * number, 5], dtype=np.int64))
-    nothing_known(by_hand.numbers(raw, noise=noise))
+    nothing_known(by_hand.numbers(raw, parameter=noise))
 
 
 @given(
@@ -241,8 +241,8 @@ def test_a_noisier_release_does_not_hide_that_another_is_full() -> None:
     """Noise with a fine grid leaves less room, and a combination has the noise of both."""
     weight, bounds = 1 << 37, RecordBounds(1, max_weight=1 << 20)
     raw = sums_of(WIDE, [4000.0], [weight << 10])  # as the finest grid leaves them, after 4 bits of it are rounded off
-    fine = by_hand.numbers(raw, noise=Fraction(1, 256), bounds=bounds, scale_bits=10)
-    noisier = by_hand.numbers(sums_of(WIDE, []), noise=Fraction(1 << 40), bounds=bounds, release_ids=(bytes(48),))
+    fine = by_hand.numbers(raw, parameter=Fraction(1, 256), bounds=bounds, scale_bits=10)
+    noisier = by_hand.numbers(sums_of(WIDE, []), parameter=Fraction(1 << 40), bounds=bounds, release_ids=(bytes(48),))
     for released in (fine, fine.combine(noisier)):
         assert released.count(0.999999).lower <= weight <= released.count(0.999999).upper
         assert released.total(0.999999).lower <= 4000.0 * weight <= released.total(0.999999).upper

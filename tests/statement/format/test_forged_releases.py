@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_dpsketch import FormatError, IntegerDomain, Level, ReleasedSketch, TimelineRow, TreeSpec
+from beam_dpsketch import FormatError, IntegerDomain, Level, Released, TimelineRow, TreeSpec
 from beam_dpsketch.cli.export import to_row
 from beam_dpsketch.cli.stored import Stored
 from beam_dpsketch.statement.accounting import add_up
@@ -51,6 +51,8 @@ ASKED: list[Callable[[Any], object]] = [
     lambda it: it.minus(_drawn_again(it)).top_k(3),
     lambda it: it.movers(_drawn_again(it), k=3),
     lambda it: it.distance(_drawn_again(it)),
+    lambda it: (it.count(), it.total(), it.mean()),
+    lambda it: (it.variance(), it.std()),
 ]
 NAMED_ERRORS = (ValueError, TypeError, AttributeError)
 """Of questions that a release does not answer, and of methods that its kind does not have."""
@@ -70,7 +72,7 @@ def faults(forged: Iterable[bytes]) -> tuple[list[str], int]:
     """What goes wrong with forged releases, each once, and how many were read."""
     found, read = set(), 0
     for data in forged:
-        for kind in (ReleasedSketch, TimelineRow):
+        for kind in (Released, TimelineRow):
             try:
                 it = kind.from_bytes(data)
             except FormatError:
@@ -158,7 +160,7 @@ def test_notes_without_limits_are_found(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_delta_that_no_float_holds_is_not_shown_as_0() -> None:
-    shown = str(ReleasedSketch.from_bytes(FORGED["a delta that no float holds"]()).privacy)
+    shown = str(Released.from_bytes(FORGED["a delta that no float holds"]()).privacy)
     assert "4.94066e-324-approximate" in shown
 
 
@@ -172,7 +174,7 @@ def heavy(spec: TreeSpec) -> Any:
     counters = np.full(spec.cells, (1 << 63) - 1)
     sigmas = (Fraction(1),) * len(spec.levels)
     statement = by_hand.statement(sigma_squared_per_level=sigmas)
-    return ReleasedSketch.from_bytes(release_format.pack("quantiles", spec, counters, statement, 0))
+    return Released.from_bytes(release_format.pack("quantiles", spec, counters, statement, 0))
 
 
 HALF = Fraction(1, 2)

@@ -21,14 +21,16 @@ import beam_dpsketch
 from beam_dpsketch import (
     CountMin,
     CountSketch,
+    FloatDomain,
     FormatError,
+    IntegerDomain,
     NormBound,
     PrivacyUnit,
     Released,
-    ReleasedSketch,
     SketchSpec,
     TimelineRow,
 )
+from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.over_time.binned import BinaryTree
 from beam_dpsketch.privacy.terms import Disclosure
@@ -57,7 +59,7 @@ def releases(draw):
 def _is_refused_or_written_again(data):
     """The one law of the reader: refuse with `FormatError`, or have read the only bytes of this release."""
     try:
-        it = ReleasedSketch.from_bytes(data)
+        it = Released.from_bytes(data)
     except FormatError:
         return True
     return it.to_bytes() == data
@@ -66,13 +68,13 @@ def _is_refused_or_written_again(data):
 @given(it=releases())
 def test_a_release_is_read_back_exactly(it):
     data = it.to_bytes()
-    again = ReleasedSketch.from_bytes(data)
+    again = Released.from_bytes(data)
     assert type(again) is type(it)
     assert (again.spec, again.privacy) == (it.spec, it.privacy)
     assert again.counters.dtype == it.counters.dtype
     np.testing.assert_array_equal(again.counters, it.counters)
     assert again.to_bytes() == data
-    assert ReleasedSketch.from_bytes(bytearray(data)) == ReleasedSketch.from_bytes(memoryview(data)) == it
+    assert Released.from_bytes(bytearray(data)) == Released.from_bytes(memoryview(data)) == it
 
 
 def test_counters_take_the_narrowest_integers_that_hold_them():
@@ -93,7 +95,7 @@ def test_every_truncation_is_refused(name):
     data = golden.good()[name].to_bytes()
     for size in range(len(data)):
         with pytest.raises(FormatError):
-            ReleasedSketch.from_bytes(data[:size])
+            Released.from_bytes(data[:size])
 
 
 @pytest.mark.one_fast_case
@@ -103,22 +105,22 @@ def test_every_change_of_one_byte_is_refused(name):
     for position in range(len(data)):
         for flip in (1, 2, 4, 8, 16, 32, 64, 128, 255):
             with pytest.raises(FormatError):
-                ReleasedSketch.from_bytes(data[:position] + bytes([data[position] ^ flip]) + data[position + 1 :])
+                Released.from_bytes(data[:position] + bytes([data[position] ^ flip]) + data[position + 1 :])
 
 
 @pytest.mark.parametrize("more", [b"\x00", b"\xff", bytes(16), _small()])
 def test_bytes_at_the_end_are_refused(more):
     with pytest.raises(FormatError):
-        ReleasedSketch.from_bytes(_small() + more)
+        Released.from_bytes(_small() + more)
     with pytest.raises(FormatError):
-        ReleasedSketch.from_bytes(golden.sealed(_small()[: -golden.DIGEST_BYTES] + more))
+        Released.from_bytes(golden.sealed(_small()[: -golden.DIGEST_BYTES] + more))
 
 
 @given(data=st.one_of(st.binary(max_size=300), st.binary(max_size=300).map(lambda tail: b"DPSK\x01\x00" + tail)))
 def test_junk_is_refused(data):
     for attempt in (data, golden.sealed(data)):
         with pytest.raises(FormatError):
-            ReleasedSketch.from_bytes(attempt)
+            Released.from_bytes(attempt)
 
 
 def _mutated(data, draw_integer):
@@ -172,19 +174,19 @@ def test_many_mutants_and_noise():
 @pytest.mark.parametrize("value", [None, "DPSK", 5, [1, 2], io.BytesIO(b"DPSK"), np.zeros(3)])
 def test_what_is_not_bytes_is_refused(value):
     with pytest.raises(FormatError, match="expected bytes"):
-        ReleasedSketch.from_bytes(value)
+        Released.from_bytes(value)
 
 
 @pytest.mark.parametrize("name", golden.good())
 def test_golden_releases_are_read_and_written_for_ever(name):
     data = golden.path(name).read_bytes()
-    it = ReleasedSketch.from_bytes(data)
+    it = Released.from_bytes(data)
     assert it.to_bytes() == data
     assert it == golden.good()[name]
 
 
 def test_golden_releases_have_their_known_answers():
-    it = {name: ReleasedSketch.from_bytes(golden.path(name).read_bytes()) for name in golden.good()}
+    it = {name: Released.from_bytes(golden.path(name).read_bytes()) for name in golden.good()}
     offset = 3 * math.sqrt(2 * math.log(4 * 24 / 0.01))
     assert it["count_min"].spec == SketchSpec(kind="count_min", depth=3, width=8, seed=7)
     np.testing.assert_allclose(it["count_min"].estimate(["a", "b", "empty"]) - offset, [5, 2, 0], atol=1e-9)
@@ -224,6 +226,13 @@ def test_golden_releases_have_their_known_answers():
     assert people.side[1].sigma_squared == Fraction(10**30 + 1, 3**50)
     assert people.side[3].squared_limit == Fraction(25, 4)
     assert {note.scale_bits for note in people.side} == {16}
+    numbers, squares = it["statistics"], it["statistics_variance"]
+    assert numbers.spec == StatisticsSpec(IntegerDomain(-5, 10))
+    assert numbers.counters.tolist() == [4, -5 + 1 + 1 + 15]
+    assert (numbers.count().estimate, numbers.total().estimate) == (4, 0 + 3 + 3 + 10)
+    assert squares.spec == StatisticsSpec(FloatDomain(-1.0, 2.75, 1e-6), Fraction(1, 10))
+    assert squares.count().estimate == 3 / 32
+    assert squares.total().estimate * 32 == pytest.approx(-1 + 0 + 2, abs=1e-4)
     assert (records.norm_spend, records.sketch_share) == (None, Fraction(49, 50))
     assert records.side == (
         by_hand.note(("units", "records", "weight"), Fraction(1, 50), Fraction(1), Fraction(50), -42),
@@ -239,7 +248,7 @@ def test_layouts_before_the_first_version_are_refused_by_name(name):
     data = (golden.FOLDER / f"{name}.dpsketch").read_bytes()
     assert golden.sealed(data[: -golden.DIGEST_BYTES]) == data
     with pytest.raises(FormatError, match="not a release"):
-        ReleasedSketch.from_bytes(data)
+        Released.from_bytes(data)
 
 
 @pytest.mark.parametrize("name", golden.rows())
@@ -253,12 +262,12 @@ def test_golden_rows_are_read_as_they_were_written(name):
     )
     assert it.counters.tolist() == [7 * 8, -300 * 8, 0]
     with pytest.raises(FormatError, match="row over time"):
-        ReleasedSketch.from_bytes(expected.to_bytes())
+        Released.from_bytes(expected.to_bytes())
 
 
 @pytest.mark.parametrize("name", [name for name in golden.good() if name.startswith(("dyadic", "prefix"))])
 def test_golden_trees_have_the_spec_and_the_counters_they_were_written_with(name):
-    it, expected = ReleasedSketch.from_bytes(golden.path(name).read_bytes()), golden.good()[name]
+    it, expected = Released.from_bytes(golden.path(name).read_bytes()), golden.good()[name]
     assert type(it) is type(expected)
     assert (it.spec, it.privacy) == (expected.spec, expected.privacy)
     assert it.counters.tolist() == list(range(expected.spec.cells))
@@ -279,14 +288,14 @@ def test_bad_files_are_refused_for_ever():
     assert {path.stem for path in files} >= set(golden.bad())
     for path in files:
         with pytest.raises(FormatError):
-            ReleasedSketch.from_bytes(path.read_bytes())
+            Released.from_bytes(path.read_bytes())
 
 
 def test_a_header_that_claims_a_huge_sketch_allocates_nothing():
     data = golden.bad()["bad_huge_shape"]
     tracemalloc.start()
     with pytest.raises(FormatError, match="length"):
-        ReleasedSketch.from_bytes(data)
+        Released.from_bytes(data)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1 << 20
