@@ -1,0 +1,111 @@
+"""How often intervals of numbers hold the truth, over the noise: exact binomial tests.
+
+A mean is to be held in 93 to 97 of 100 releases; a variance, a count and a total in 93 or more. A rate is refused where one within
+these ends is as far off with a probability below 1e-11. So a test refuses right intervals with 1e-9 at most, as it has
+no more than 100 rates.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from beam_dpsketch import IntegerDomain, PrivacySpec, PrivacyUnit, RecordBounds, ReleaseTerms
+from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.engine.noising import Part, release_parts
+from beam_dpsketch.kinds.statistics import ratios
+from beam_dpsketch.kinds.statistics.ratios import Sums
+from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
+from tests.helpers import laws
+
+ALARM, LEAST, MOST = 1e-11, 0.93, 0.97
+SPEC = StatisticsSpec(IntegerDomain(0, 200), Fraction(1, 10))
+NOISES: dict[str, dict[str, Any]] = {
+    "Gaussian": {"rho": Fraction(1, 2)},
+    "much Gaussian": {"rho": Fraction(1, 20)},
+    "Laplace": {"epsilon": 2},
+    "much Laplace": {"epsilon": Fraction(1, 2)},
+}
+PLACES = {"the middle": (60, 140), "an end": (185, 200), "equal numbers": (150, 150), "both ends": (0, 200)}
+
+
+class Held(NamedTuple):
+    """How many of all releases told an interval that holds the truth, and how many told a mean."""
+
+    mean: int
+    variance: int
+    count: int
+    total: int
+    told: int
+
+
+def measure(noise: str, place: str, records: int, releases: int) -> Held:
+    """Return how often the truth is held, in releases of the same numbers."""
+    values = np.linspace(*PLACES[place], records).round().astype(np.int64)
+    raw = NumberSums(SPEC).accumulate(values)
+    privacy = PrivacySpec(**NOISES[noise], side_counters=None)
+    terms = ReleaseTerms(privacy, RecordBounds(1), unit=PrivacyUnit.PRIVACY_ID)
+    part = Part(raw, np.zeros(0, dtype=np.int64))
+    held = np.zeros(5, dtype=int)
+    for released in release_parts([part] * releases, Calibration.of(SPEC, terms)):
+        mean, variance, count, total = released.mean(), released.variance(), released.count(), released.total()
+        held += (
+            mean.lower <= values.mean() <= mean.upper,
+            variance.lower <= values.var() <= variance.upper,
+            count.lower <= records <= count.upper,
+            total.lower <= values.sum() <= total.upper,
+            mean.estimate is not None,
+        )
+    return Held(*held.tolist())
+
+
+def check(noise: str, place: str, records: int, releases: int = 3000) -> None:
+    """Raise if one of the rates is refused. Where few means are told, all others are held."""
+    held = measure(noise, place, records, releases)
+    for name, hits in zip(Held._fields[:4], held[:4], strict=True):
+        assert stats.binomtest(hits, releases, LEAST, "less").pvalue >= ALARM, f"too few of a {name}: {hits}"
+    if held.told == releases:
+        assert stats.binomtest(held.mean, releases, MOST, "greater").pvalue >= ALARM, f"too many: {held.mean}"
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("records", [20, 1000])
+def test_intervals_hold_as_often_as_they_say(noise: str, place: str, records: int) -> None:
+    check(noise, place, records)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", PLACES)
+def test_three_records_are_no_promise_that_is_broken(place: str) -> None:
+    for noise in NOISES:
+        check(noise, place, 3)
+
+
+def other_sums(asked: str, **changes: float) -> laws.Fault:
+    """Plant answers of sums with other noise, or others of it."""
+    return laws.around(Sums, asked, lambda exact, sums, *rest: exact(sums._replace(**changes), *rest))
+
+
+TOO_FEW, FINE = "too few of a", ("Gaussian", "an end", 1000)
+FAULTS = {
+    "the noise of the count forgotten": other_sums("mean", of_number=0.0).found(f"{TOO_FEW} mean", *FINE),
+    "the noise of the sum forgotten": other_sums("mean", of_total=0.0).found(f"{TOO_FEW} mean", *FINE),
+    "a variance without the noise of the sum": other_sums("variance", of_total=0.0).found(f"{TOO_FEW} var", *FINE),
+    "a variance without the noise of squares": other_sums("variance", of_squares=0.0).found(
+        f"{TOO_FEW} var", "Gaussian", "the middle", 1000
+    ),
+    "intervals of half the width": laws.around(
+        ratios, "_ratio", lambda exact, *terms: exact(*terms[:-1], terms[-1] / 2)
+    ).found(TOO_FEW, *FINE),
+    "intervals of twice the width": laws.around(
+        ratios, "_ratio", lambda exact, *terms: exact(*terms[:-1], terms[-1] * 2)
+    ).found("too many", *FINE),
+}
+
+test_wrong_noise_is_found = pytest.mark.one_fast_case(laws.mutants(FAULTS, check))
