@@ -1,8 +1,8 @@
 """How often intervals of numbers hold the truth, over the noise: exact binomial tests.
 
-A mean is to be held in 93 to 97 of 100 releases; a variance, a count and a total in 93 or more. A rate is refused where one within
-these ends is as far off with a probability below 1e-11. So a test refuses right intervals with 1e-9 at most, as it has
-no more than 100 rates.
+A mean is to be held in 93 to 97 of 100 releases; a variance, a count and a total in 93 or more. A rate is refused
+where one within these ends is as far off with a probability below 1e-11. So a test refuses right intervals with 1e-9 at
+most, as it has no more than 100 rates.
 """
 
 from __future__ import annotations
