@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from fractions import Fraction
@@ -12,11 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import FloatDomain, IntegerDomain, NormBound, PrivacySpec, PrivacyUnit, RecordBounds, ReleaseTerms
+from beam_dpsketch import (
+    FloatDomain,
+    Horizon,
+    IntegerDomain,
+    NormBound,
+    PrivacySpec,
+    PrivacyUnit,
+    RecordBounds,
+    ReleaseTerms,
+    SketchTimeline,
+)
 from beam_dpsketch.engine.noising import release
 from beam_dpsketch.kinds.statistics.released import ReleasedStatistics
 from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
-from tests.helpers import by_hand, laws
+from tests.helpers import by_hand, laws, timeline_rows
 from tests.helpers.noise import without_noise
 
 TENTH, LEAST_NOISE, MANY = Fraction(1, 10), Fraction(1, 256), 100_000
@@ -137,6 +148,27 @@ def test_a_combination_is_about_both_inputs(name: str) -> None:
     assert combined.total().estimate == whole.total().estimate
 
 
+SURE = 1 - 1e-12
+
+
+@pytest.mark.parametrize("mechanism", timeline_rows.KINDS)
+def test_answers_over_time_are_about_their_windows(mechanism: str) -> None:
+    """Four intervals of 15 ranges of windows: one is wrong with 6e-11."""
+    rng, horizon = np.random.default_rng(11), Horizon(0, 60, 6)
+    values = [rng.integers(low, low + 100, 400) for low in range(-20, 205, 50)]
+    leaves = [sums_of(DOMAINS["integers"], each) for each in values]
+    timeline = SketchTimeline(timeline_rows.released_rows(leaves, horizon, mechanism, rho=0.5), horizon)
+    for first, last in itertools.combinations_with_replacement(range(5), 2):
+        released, true = timeline.between(first, last), np.concatenate(values[first : last + 1])
+        assert isinstance(released, ReleasedStatistics)
+        wanted = {"count": len(true), "total": true.sum(), "mean": true.mean(), "variance": true.var()}
+        for name, number in wanted.items():
+            told = getattr(released, name)(SURE)
+            assert told.lower <= number <= told.upper, name
+        mean = released.mean(SURE)
+        assert mean.upper - mean.lower < 60, "nothing is known"
+
+
 # Where nothing can be told.
 
 SPEC = StatisticsSpec(FloatDomain(-5, 20, 0.5), TENTH)
@@ -222,7 +254,7 @@ def check_full() -> set[bool]:
     for records in TIMES:
         released = of_weight(WIDE, 4000.0, records)
         weight, slack = records * float(HEAVY.max_weight), 60.0 / records + 1e-3
-        total, mean, spread = released.total(1 - 1e-12), released.mean(1 - 1e-12), released.std(1 - 1e-12)
+        total, mean, spread = released.total(SURE), released.mean(SURE), released.std(SURE)
         assert abs(released.count().estimate / weight - 1) <= slack
         assert total.lower <= 4000.0 * weight <= total.upper, "a wrong total"
         assert mean.lower <= 4000.0 <= mean.upper, "a wrong mean"
@@ -256,7 +288,7 @@ def test_a_norm_leaves_less_room() -> None:
         raw = sums_of(WIDE, [4000.0], [1 << bits + 16]).in_units_of(16)
         released = release(raw, terms)
         assert isinstance(released, ReleasedStatistics)
-        total, mean = released.total(1 - 1e-12), released.mean(1 - 1e-12)
+        total, mean = released.total(SURE), released.mean(SURE)
         assert total.lower <= 4000.0 * 2**bits <= total.upper
         assert mean.lower <= 4000.0 <= mean.upper
         assert (mean.estimate is None) == (bits + 16 + 17 >= 61) or bits == 61 - 16 - 17, "noise decides there"
