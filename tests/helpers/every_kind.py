@@ -8,8 +8,17 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import pyarrow as pa
 
-from beam_dpsketch import AssumePublicKeys, CountMin, CountSketch, PrivacyId, PrivacySpec, Record, RecordBounds
-from beam_dpsketch.transforms import PrivateFrequencies
+from beam_dpsketch import (
+    AssumePublicKeys,
+    CountMin,
+    CountSketch,
+    IntegerDomain,
+    PrivacyId,
+    PrivacySpec,
+    Record,
+    RecordBounds,
+)
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateStatistics
 from tests.helpers.pipelines import BUNDLE_BASED, COUNT_MIN, FN_API, SPEC, ExactCounters
 
 
@@ -37,6 +46,7 @@ KINDS: dict[str, list[Any]] = {
     ],
 }
 KEYED = ("rows", "tables")
+SECONDS = IntegerDomain(0, 2)
 NAMES = {"item": "page", "weight": "seconds"}
 ITEMS: dict[str, list[Any]] = {
     "text": ["a", "b", "a", "ä", ""],
@@ -58,6 +68,13 @@ def of_visits(visits: list[Visit], sketch: CountSketch | CountMin) -> list[list[
     return sketch.accumulate(items, weights).counters.tolist()
 
 
+def of_seconds(visits: list[Visit]) -> list[int]:
+    """The count, sum and squares of seconds between 0 and 2, each as often as it says, by hand."""
+    kept = [(min(max(visit.seconds, 0), 2) - 1, visit.seconds) for visit in visits]
+    added = [(weight, 2 * x * weight, 4 * (2 * x**2 - 1) * weight) for x, weight in kept]
+    return [sum(column) for column in zip(*added, strict=True)]
+
+
 def expected(kinds: Iterable[str]) -> dict[str, Any]:
     """The counters of every branch."""
     counters: dict[str, Any] = {}
@@ -65,6 +82,7 @@ def expected(kinds: Iterable[str]) -> dict[str, Any]:
     for kind in kinds:
         counters[f"{kind}, unbounded"] = of_visits(VISITS, CountSketch(SPEC))
         counters[f"{kind}, bounded"] = of_visits(VISITS, CountMin(COUNT_MIN))
+        counters[f"{kind}, numbers"] = of_seconds(VISITS)
         for user in users if kind in KEYED else ():
             of_user = [visit for visit in VISITS if visit.user == user]
             counters[f"{kind}, of {user}, unbounded"] = of_visits(of_user, CountSketch(SPEC))
@@ -89,6 +107,8 @@ def branches(kinds: Iterable[str], pipeline: beam.Pipeline) -> beam.PCollection:
         elements = KINDS[kind]
         branch(f"{kind}, unbounded", elements, PrivateFrequencies(SPEC, PRIVACY, **NAMES, unit=SINGLE))
         branch(f"{kind}, bounded", elements, PrivateFrequencies(COUNT_MIN, PRIVACY, **NAMES, unit=by_user))
+        numbers = PrivateStatistics(SECONDS, PRIVACY, variance=0.1, item="seconds", weight="seconds", unit=by_user)
+        branch(f"{kind}, numbers", elements, numbers)
         for name, unit in {"unbounded": SINGLE, "bounded": by_user}.items() if kind in KEYED else ():
             keyed = PrivateFrequencies(SPEC, PRIVACY, **NAMES, unit=unit, keys=AssumePublicKeys("user"))
             branch(f"{kind}, of *, {name}", elements, keyed)
