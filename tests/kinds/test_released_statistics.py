@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,13 +19,17 @@ from beam_dpsketch import (
     Horizon,
     IntegerDomain,
     NormBound,
+    PrivacyId,
     PrivacySpec,
     PrivacyUnit,
     RecordBounds,
+    ReleaseSpec,
     ReleaseTerms,
     SketchTimeline,
+    release_frame,
 )
 from beam_dpsketch.engine.noising import release
+from beam_dpsketch.kinds.statistics.kind import Statistics
 from beam_dpsketch.kinds.statistics.released import ReleasedStatistics
 from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
 from tests.helpers import by_hand, laws, timeline_rows
@@ -174,12 +179,11 @@ def test_answers_over_time_are_about_their_windows(mechanism: str) -> None:
 SPEC = StatisticsSpec(FloatDomain(-5, 20, 0.5), TENTH)
 
 
-def nothing_known(released: ReleasedStatistics, *, mean: bool = True) -> None:
+def nothing_known(released: ReleasedStatistics) -> None:
     low, high = released.spec.ends
     half = (high - low) / 2
-    if mean:
-        assert released.mean() == (None, low, high)
-        assert [note.code for note in released.mean().notes] == ["cannot_tell"]
+    assert released.mean() == (None, low, high)
+    assert [note.code for note in released.mean().notes] == ["cannot_tell"]
     assert released.variance() == (None, 0.0, half**2)
     assert released.std() == (None, 0.0, half)
 
@@ -298,3 +302,15 @@ FORGOTTEN = laws.put(ReleasedStatistics, "_is_full", lambda *_: False)
 test_a_count_that_is_not_looked_at_is_found = laws.mutants(
     {"whether counters are full": FORGOTTEN}, check_full, words="wrong", intact=True
 )
+
+
+def test_heavy_tables_tell_no_wrong_number() -> None:
+    """70,000 people of the largest weight are more than a sum holds, in a table too: 4e-12."""
+    people = np.arange(70_000)
+    table = pa.table({"person": people, "n": np.full(len(people), HEAVY.max_weight), "x": np.full(len(people), 4000.0)})
+    declared = ReleaseSpec(Statistics(WIDE, TENTH), PrivacySpec(rho=1), PrivacyId("person", HEAVY), "x", "n")
+    released: Any = release_frame(table, declared)
+    weight, total = len(people) * float(HEAVY.max_weight), released.total(SURE)
+    assert released.count(SURE).lower <= weight <= released.count(SURE).upper
+    assert total.lower <= 4000.0 * weight <= total.upper
+    nothing_known(released)
