@@ -128,6 +128,14 @@ def test_sums_are_those_of_big_integers_that_wrap_around(spec: StatisticsSpec, s
     assert sums_of(spec)(some).counters.tolist() == [(each + (1 << 63)) % (1 << 64) - (1 << 63) for each in exact]
 
 
+def test_sums_wrap_around_in_silence_also_over_several_calls() -> None:
+    """A warning would tell that there is much weight."""
+    sums = NumberSums(of(SMALL[3]))
+    for _ in range(3):
+        sums.accumulate([10], [(1 << 62) + 1])
+    assert sums.counters.tolist()[0] == 3 * ((1 << 62) + 1) - (1 << 64)
+
+
 UNUSABLE: list[Any] = [None, float("nan"), "5", b"5", True, (5,), 5j, datetime.date(2020, 5, 5), decimal.Decimal("NaN")]
 
 

@@ -94,15 +94,18 @@ class MetricsSpec(Spec):
         return f"{len(self.parts)} metrics"
 
     @functools.cached_property
-    def radices(self) -> tuple[int, ...]:
-        """By how much the key of each part is multiplied, where all keys fit into one number; else empty."""
-        ranges = [part.spec.key_range for part in self.parts]
-        if None in ranges:
-            return ()
-        products = [1]
-        for each in ranges:
-            products.append(products[-1] * (each + 1))
-        return tuple(products[:-1]) if products[-1] <= 1 << 64 else ()
+    def places(self) -> tuple[tuple[np.uint64, np.uint64], ...]:
+        """The first bit of the key of each part, and its largest value, where all keys fit into one number; else none.
+
+        A key is counted from 1 there, and 0 says that there is none.
+        """
+        found, first = [], 0
+        for part in self.parts:
+            if part.spec.key_range is None or (bits := part.spec.key_range.bit_length()) > 64 - first:
+                return ()
+            found.append((np.uint64(first), np.uint64((1 << bits) - 1)))
+            first += bits
+        return tuple(found)
 
     @property
     def fields_of_bytes(self) -> np.dtype[Any]:
@@ -115,14 +118,14 @@ class MetricsSpec(Spec):
 
     @property
     def key_type(self) -> np.dtype[Any]:
-        return np.dtype(np.uint64) if self.radices else np.dtype(f"S{self.fields_of_bytes.itemsize}")
+        return np.dtype(np.uint64) if self.places else np.dtype(f"S{self.fields_of_bytes.itemsize}")
 
     def joined(self, keys: Sequence[np.ndarray], usable: Sequence[np.ndarray]) -> np.ndarray:
         """Return the keys of records, given those of each part, and where it has one."""
-        if self.radices:
+        if self.places:
             total = np.zeros(len(keys[0]), dtype=np.uint64)
-            for radix, each, has in zip(self.radices, keys, usable, strict=True):
-                total += np.where(has, each + np.uint64(1), np.uint64(0)) * np.uint64(radix)
+            for (first, _), each, has in zip(self.places, keys, usable, strict=True):
+                total |= np.where(has, each + np.uint64(1), np.uint64(0)) << first
             return total
         made = np.zeros(len(keys[0]), dtype=self.fields_of_bytes)
         for place, (each, has) in enumerate(zip(keys, usable, strict=True)):
@@ -133,9 +136,9 @@ class MetricsSpec(Spec):
 
     def split(self, keys: np.ndarray) -> Iterator[tuple[MetricPart, np.ndarray, np.ndarray]]:
         """Yield each part with its keys of the records, and where it has one."""
-        if self.radices:
-            for part, radix in zip(self.parts, self.radices, strict=True):
-                own = keys // np.uint64(radix) % np.uint64(part.spec.key_range + 1) if part.spec.key_range else keys
+        if self.places:
+            for part, (first, largest) in zip(self.parts, self.places, strict=True):
+                own = keys >> first & largest
                 yield part, np.maximum(own, np.uint64(1)) - np.uint64(1), own > 0
             return
         made = np.ascontiguousarray(keys.astype(self.key_type)).view(self.fields_of_bytes)

@@ -178,7 +178,7 @@ class NumberSums(RawSketch):
     def accumulate_keys(self, keys: np.ndarray, weights: np.ndarray | None) -> NumberSums:
         for table in range(self._spec.cells):
             added = self._spec.added(keys, table)
-            self._counters[table] += (added if weights is None else added * weights).sum()
+            self._counters[table : table + 1] += (added if weights is None else added * weights).sum()
         return self
 
     def counter_tables(self) -> Sequence[np.ndarray]:
