@@ -400,7 +400,7 @@ class Whole(NamedTuple):
     kind: Any
 
     def tables(self, spec: Any) -> list[Any]:
-        return [(cells, signs, Fraction(1)) for cells, signs, _ in self.kind.tables(spec)]
+        return [table._replace(share=Fraction(1)) for table in self.kind.tables(spec)]
 
 
 def with_less_noise(exact: Any, spec: Any, terms: ReleaseTerms) -> Any:

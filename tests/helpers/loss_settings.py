@@ -35,6 +35,8 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.domains.base import short_keys
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
+from beam_dpsketch.kinds.metrics.kind import Metric, Metrics
+from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec
 from beam_dpsketch.kinds.sketched import AnySketch
 from beam_dpsketch.kinds.statistics.kind import Statistics
 from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
@@ -52,22 +54,37 @@ NORM = Fraction(33, 16)
 KEYS = ["a", "b", "c", "d"]
 DELTA = Fraction(1, 10**8)
 
+_TREE = TreeSpec(
+    domain=IntegerDomain(0, 15),
+    levels=(Level(2, "exact", 1, 4, Fraction(3, 4)), Level(2, "count_sketch", 1, 1, Fraction(1, 4))),
+)
+_NUMBERS = StatisticsSpec(IntegerDomain(0, 15))
 SPECS: dict[str, Any] = {
     "count_min": SketchSpec(kind="count_min", depth=2, width=2, seed=1),
     "count_sketch": SketchSpec(kind="count_sketch", depth=2, width=1, seed=1),
     "listed": ListedItems(range(24)),
-    "tree": TreeSpec(
-        domain=IntegerDomain(0, 15),
-        levels=(Level(2, "exact", 1, 4, Fraction(3, 4)), Level(2, "count_sketch", 1, 1, Fraction(1, 4))),
-    ),
+    "tree": _TREE,
     "groups": GroupedItems(BytesDomain(2)),
-    "statistics": StatisticsSpec(IntegerDomain(0, 15)),
+    "statistics": _NUMBERS,
     "variance": StatisticsSpec(FloatDomain(-1, 4, 0.001), Fraction(1, 10)),
+    "metrics": MetricsSpec(
+        (
+            MetricPart("listed", ListedItems(range(16)), Fraction(1, 2)),
+            MetricPart("tree", _TREE, Fraction(1, 3)),
+            MetricPart("numbers", _NUMBERS, Fraction(1, 6)),
+        )
+    ),
 }
 COUNTS: dict[str, Callable[[Any], Any]] = {
     "groups": lambda spec: GroupedCounts(spec.domain, 1, Groups(DELTA)),
     "statistics": lambda spec: Statistics(spec.domain),
     "variance": lambda spec: Statistics(spec.domain, spec.variance),
+    "metrics": lambda spec: Metrics(
+        {
+            part.name: Metric(COUNTS.get(part.spec.kind, AnySketch)(part.spec), "item", part.share)
+            for part in spec.parts
+        }
+    ),
 }
 SIDES: dict[str, SideCounters | None] = {
     "usual": SideCounters(),
@@ -105,8 +122,8 @@ class Setting(NamedTuple):
         }[self.layout.keys]
         weight = "n" if self.unit.bounds.says_max_weight else None
         windows = TimeRange(0, 240) if self.layout.declared else self.layout.horizon
-        spec = SPECS[self.kind]
-        return ReleaseSpec(COUNTS.get(self.kind, AnySketch)(spec), privacy, self.unit, "item", weight, keys, windows)
+        count, item = COUNTS.get(self.kind, AnySketch)(SPECS[self.kind]), None if self.kind == "metrics" else "item"
+        return ReleaseSpec(count, privacy, self.unit, item, weight, keys, windows)
 
     def plan(self, privacy: PrivacySpec) -> WindowPlan:
         """Return the windows and terms of the transforms."""

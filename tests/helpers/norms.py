@@ -32,6 +32,7 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.engine.calibration import calibrate
+from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec
 from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
 from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding.norm_rule import NormRule
@@ -96,6 +97,18 @@ def _statistics_rounded(rng: np.random.Generator) -> StatisticsSpec:
     return StatisticsSpec(domains[rng.integers(3)], Fraction(1, int(rng.integers(2, 9))))
 
 
+def _metrics(*layouts: Callable[[np.random.Generator], Any]) -> Callable[[np.random.Generator], MetricsSpec]:
+    """Return metrics of such layouts, with shares that differ."""
+    whole = len(layouts) * (len(layouts) + 1) // 2
+    shares = [Fraction(place + 1, whole) for place in range(len(layouts))]
+    return lambda rng: MetricsSpec(
+        tuple(
+            MetricPart(f"m{place}", made(rng), share)
+            for place, (made, share) in enumerate(zip(layouts, shares, strict=True))
+        )
+    )
+
+
 LAYOUTS: dict[str, Callable[[np.random.Generator], Any]] = {
     "count_sketch": functools.partial(_flat, "count_sketch"),
     "count_min": functools.partial(_flat, "count_min"),
@@ -114,6 +127,12 @@ LAYOUTS: dict[str, Callable[[np.random.Generator], Any]] = {
     "listed items": lambda rng: ListedItems([b"%d" % item for item in rng.permutation(ITEMS)]),
     "statistics": _statistics,
     "statistics, rounded": _statistics_rounded,
+    "metrics": _metrics(
+        lambda rng: ListedItems(range(ITEMS)),
+        _tree((2, "exact", 1, 4, Fraction(3, 4)), (2, "count_sketch", 2, 3, Fraction(1, 4))),
+        _statistics,
+    ),
+    "metrics, bytes": _metrics(functools.partial(_flat, "count_sketch"), functools.partial(_flat, "count_min")),
 }
 ROUNDED = ("fine shares", "statistics, rounded")
 """Where lengths are rounded up a little."""
@@ -167,11 +186,25 @@ def keys_of(spec: Any) -> list[Any]:
     items: Any = spec.items if isinstance(spec, ListedItems) else np.arange(ITEMS)
     if isinstance(spec, StatisticsSpec):
         items = spec.domain.values(np.linspace(0, spec.domain.size - 1, ITEMS).astype(np.uint64))
+    if isinstance(spec, MetricsSpec):
+        return _keys_of_metrics(spec)
     if isinstance(spec, PrefixSpec):
         items = pa.array([b"%c%c" % (65 + place // 4, 65 + place % 4) for place in range(ITEMS)], pa.large_binary())
     keys, usable = raw_type(spec).usable_keys(spec, items)
     assert usable.all()
     return keys.tolist()
+
+
+def _keys_of_metrics(spec: MetricsSpec) -> list[Any]:
+    """Return keys of records: the first and the last with all items, others without some of them."""
+    columns, usable = [], []
+    for place, part in enumerate(spec.parts):
+        key_type = part.kind.key_type(part.spec)
+        keys = np.array(keys_of(part.spec), dtype=key_type)
+        columns.append(np.concatenate([keys[:1], np.roll(keys[1:-1], place), keys[-1:]]))
+        has = np.arange(ITEMS) % (len(spec.parts) + 2) != place + 1
+        usable.append(has | (np.arange(ITEMS) == ITEMS - 1))
+    return spec.joined(columns, usable).tolist()
 
 
 def to_table(sketch_input: SketchInput, records: Records) -> pa.Table:
@@ -239,6 +272,8 @@ def tables_of(spec: Any) -> list[tuple[int, Fraction]]:
         return [(1, Fraction(1))]
     if isinstance(spec, StatisticsSpec):
         return [(1, share) for share in shares_of_sums(spec.variance)]
+    if isinstance(spec, MetricsSpec):
+        return [(rows, part.share * share) for part in spec.parts for rows, share in tables_of(part.spec)]
     count = spec.domain.max_bytes if isinstance(spec, PrefixSpec) else 1
     return [(spec.depth, Fraction(1, count))] * count
 
@@ -257,6 +292,8 @@ def amounts_of(spec: Any) -> list[int]:
     So half the width is as many half steps. In the place x of it, 2 x^2 - 1 is from -1 to 1, and 1 is the square of the
     steps in a sum of squares, or 2^18 if that is less.
     """
+    if isinstance(spec, MetricsSpec):
+        return [amount for part in spec.parts for amount in amounts_of(part.spec)]
     if not isinstance(spec, StatisticsSpec):
         return [1] * len(tables_of(spec))
     steps = min(spec.domain.size - 1, 1 << 17)
@@ -271,6 +308,8 @@ def has_signs(spec: Any) -> list[bool]:
         return [True] * spec.domain.max_bytes
     if isinstance(spec, StatisticsSpec):
         return [False, True, True][: spec.cells]
+    if isinstance(spec, MetricsSpec):
+        return [signs for part in spec.parts for signs in has_signs(part.spec)]
     return [not isinstance(spec, ListedItems) and spec.kind == "count_sketch"]
 
 

@@ -23,6 +23,7 @@ from tests.helpers.norms import UNIT, Place
 
 RHO = Fraction(1, 1000)
 STATISTICS = ("statistics", "statistics, rounded")
+WITH_NUMBERS = (*STATISTICS, "metrics")
 every_layout = pytest.mark.parametrize("layout", norms.LAYOUTS)
 every_relation = pytest.mark.parametrize("relation", NeighboringRelation, ids=lambda relation: relation.name)
 
@@ -67,7 +68,9 @@ def test_no_unit_costs_more_than_rho(layout: str, seed: int) -> None:
 
 
 def cells_meet(first: dict[int, int], second: dict[int, int], *, opposite: bool) -> bool:
-    """Whether two items share all cells of a table with opposite signs, or else none."""
+    """Whether two items are in a table, and share all its cells with opposite signs, or else none."""
+    if not first or not second:
+        return False
     if opposite:
         return first == {cell: -sign for cell, sign in second.items()}
     return not first.keys() & second.keys()
@@ -88,7 +91,7 @@ def worst_pair(layout: str) -> tuple[Any, Any, Any]:
 
 
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize("layout", [layout for layout in norms.LAYOUTS if layout not in STATISTICS])
+@pytest.mark.parametrize("layout", [layout for layout in norms.LAYOUTS if layout not in WITH_NUMBERS])
 @pytest.mark.parametrize("max_norm", [1, Fraction(5, 2), 20, 1000])
 def test_the_cost_is_attained_in_both_relations(layout: str, max_norm: Any) -> None:
     """By units of max_norm records exactly, and by heavier ones up to rounding."""
@@ -121,6 +124,21 @@ def test_the_cost_of_numbers_is_attained_at_the_ends(layout: str, max_norm: Any)
             assert least - Fraction(1, 10_000) <= min(removals) <= max(removals) <= 1
             assert share * (least - Fraction(1, 10_000)) <= replacement <= share
             assert weight != max_norm or (*removals, replacement) == (1, 1, share)
+
+
+@pytest.mark.parametrize("max_norm", [1, 50])
+def test_a_record_with_all_items_costs_all_of_several_metrics_and_others_less(max_norm: int) -> None:
+    """The last of the items has all, and its number is at an end; of each other one, some are missing or smaller."""
+    spec = spec_of("metrics")
+    sketch_input = SketchInput(spec, NormBound(max_norm, max_weight=1 << 20))
+    costs = [
+        norms.loss(sketch_input, added(sketch_input, of_one_unit((item, max_norm))), ADD_OR_REMOVE_ONE, RHO) / RHO
+        for item in norms.keys_of(spec)
+    ]
+    assert costs[0] == costs[-1] == 1
+    missing = [sum(not table for table in norms.changed_cells(spec, item)) for item in norms.keys_of(spec)]
+    assert all(cost < 1 for cost, tables in zip(costs, missing, strict=True) if tables)
+    assert {1, 2} <= {*missing}
 
 
 @every_relation
