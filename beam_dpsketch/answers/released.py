@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -188,6 +188,11 @@ class Released(SideAnswers):
     def _own_notes(self) -> tuple[Note, ...]:
         """Return the notes of a release that holds something."""
         return ()
+
+    @property
+    def parts(self) -> Mapping[str, Released]:
+        """What answers questions, by the name of its metric; a release that has no metrics answers itself."""
+        return {"": self}
 
     @property
     @abstractmethod

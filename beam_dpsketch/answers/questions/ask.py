@@ -31,6 +31,7 @@ class Ask:
         and of a histogram for that many bins over it. Kinds that take nothing have `None`.
       confidence: of each interval, in (0, 1).
       candidates: what `top_k` chooses from, for releases that cannot search; public.
+      metric: the name of the metric that is asked, of a release of several.
 
     >>> Ask("quantiles", (0.5, 0.9)).kind
     'quantiles'
@@ -43,6 +44,7 @@ class Ask:
     what: Any = None
     confidence: float = 0.95
     candidates: Sequence[Any] | None = None
+    metric: str = ""
 
     def __post_init__(self) -> None:
         _validate.one_of(tuple(KINDS), kind=self.kind)
@@ -74,6 +76,10 @@ class Ask:
         Raises:
           ValueError, TypeError: the release does not answer such a question, or not about such values.
         """
+        if self.metric not in released.parts:
+            names = ", ".join(filter(None, released.parts)) or "none, and metric must be left out"
+            raise ArgumentError("metric", f"must be the name of a metric of the release: {names}", "E718")
+        released = released.parts[self.metric]
         if not self.is_answered_by(released):
             raise ArgumentError("", self.refusal(released), "E718")
         found = self.entry.asked(released, self.what, self.confidence, self.candidates)

@@ -21,6 +21,7 @@ from beam_dpsketch.cli.asking.query import (
     add_answer_options,
     add_question,
     answer,
+    parts_of,
     read_asked,
     read_question,
     releases_of,
@@ -228,7 +229,7 @@ Found = Iterator[tuple[str, "Panel | AnswerError"]]
 
 
 def _alone(stored: list[Stored], horizon: Horizon | None, arguments: argparse.Namespace, ask: Ask) -> Found:
-    for title, place, released in releases_of(stored, horizon, arguments.windows):
+    for title, place, released in parts_of(releases_of(stored, horizon, arguments.windows), ask, arguments.metric):
         if isinstance(released, AnswerError):
             yield title, released
             continue

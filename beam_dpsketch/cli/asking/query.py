@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from beam_dpsketch.answers.notes import BOUNDED, TELL_LOSS, codes
@@ -67,6 +67,7 @@ def add_question(kinds: Any, entry: QuestionKind, **changes: Any) -> None:
 def add_answer_options(parser: argparse.ArgumentParser) -> None:
     """Declare the options that pick releases, items, windows and a confidence."""
     parser.add_argument("--key", help="only the releases of this output key")
+    parser.add_argument("--metric", metavar="NAME", help="only this one of several metrics of a release")
     parser.add_argument("--candidates", metavar="FILE", help="the items that --top chooses from, one a line; public")
     parser.add_argument("--type", choices=ITEM_TYPES, help="what the items of a sketch are (text)")
     parser.add_argument(
@@ -91,7 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the answers of all releases; return 1 if one of them does not answer."""
     ask, horizon = read_question(arguments), read_horizon(arguments)
     rows, notes, bounded, code = [], [], False, DONE
-    for title, place, released in releases_of(read_asked(arguments), horizon, arguments.windows):
+    stored = read_asked(arguments)
+    for title, place, released in parts_of(releases_of(stored, horizon, arguments.windows), ask, arguments.metric):
         try:
             if isinstance(released, AnswerError):
                 raise released
@@ -151,6 +153,22 @@ def releases_of(
             yield rows.title, *rows.answer(horizon, (windows[0], windows[1]) if windows else None)
         except AnswerError as error:
             yield rows.title, {}, error
+
+
+def parts_of(
+    found: Iterable[tuple[str, dict[str, Any], Released | AnswerError]], ask: Ask, metric: str | None
+) -> Iterator[tuple[str, dict[str, Any], Released | AnswerError]]:
+    """Yield the metric of each release that is asked for, as `releases_of` does; else those that answer, or all."""
+    is_there = metric is None
+    for title, place, released in found:
+        parts = {"": released} if isinstance(released, AnswerError) else released.parts
+        answering = [name for name, each in parts.items() if isinstance(each, Released) and ask.is_answered_by(each)]
+        for name in answering or parts if metric is None else parts.keys() & {metric}:
+            is_there = True
+            of_metric = {"metric": name} if name else {}
+            yield f"{title}, metric {name}" if name else title, {**place, **of_metric}, parts[name]
+    if not is_there:
+        raise AnswerError("no release in these files has this --metric; `dpsketch inspect` lists their metrics")
 
 
 def answer(ask: Ask, released: Released, title: str, item_type: ItemType | None, *, quiet: bool = False) -> Answered:

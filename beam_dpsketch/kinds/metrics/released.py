@@ -36,7 +36,8 @@ class ReleasedMetrics(Released, Mapping[str, Released]):
         return {part.name: part.share for part in self._spec.parts}
 
     @functools.cached_property
-    def _parts(self) -> dict[str, Released]:
+    def parts(self) -> dict[str, Released]:
+        """The release of each metric, by its name."""
         found, cell, table = {}, 0, 0
         for part in self._spec.parts:
             counters = self._counters[cell : cell + part.spec.cells]
@@ -47,13 +48,13 @@ class ReleasedMetrics(Released, Mapping[str, Released]):
         return found
 
     def __getitem__(self, name: str) -> Released:
-        return self._parts[name]
+        return self.parts[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._parts)
+        return iter(self.parts)
 
     def __len__(self) -> int:
-        return len(self._parts)
+        return len(self.parts)
 
     __eq__, __hash__ = Released.__eq__, Released.__hash__
 
