@@ -6,9 +6,10 @@ import functools
 from typing import Any
 
 from beam_dpsketch.config.blocks import Block, make, plain, read_block, read_list, refuse_others
+from beam_dpsketch.config.layout_settings import DOMAIN, DOMAIN_TYPES, LEVEL, SPEC, TREE
 from beam_dpsketch.config.paths import join, refusal
 from beam_dpsketch.config.scalars import ITEMS, read_choice
-from beam_dpsketch.config.settings import DOMAIN, DOMAIN_TYPES, GROUPS, LEVEL, METHOD, SPEC, TREE
+from beam_dpsketch.config.settings import GROUPS, METHOD
 from beam_dpsketch.domains import DOMAINS, BytesDomain, Domain
 from beam_dpsketch.kinds.grouped_counts import Groups
 from beam_dpsketch.sketches.listed_items import ListedItems

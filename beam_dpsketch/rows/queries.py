@@ -14,8 +14,9 @@ from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.over_time.timeline import SketchTimeline
 from beam_dpsketch.config import read_domain, read_horizon, read_windows
 from beam_dpsketch.config.asking import ASK, read_ask
+from beam_dpsketch.config.layout_settings import DOMAIN
 from beam_dpsketch.config.paths import refusal
-from beam_dpsketch.config.settings import DOMAIN, HORIZON
+from beam_dpsketch.config.settings import HORIZON
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.rows.base import AnswerRows, RowTransform

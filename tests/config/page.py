@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from beam_dpsketch.config import settings
+from beam_dpsketch.config import layout_settings, settings
 from beam_dpsketch.config.asking import ASK
 from beam_dpsketch.config.blocks import Block, Entry
 
@@ -24,10 +24,10 @@ BLOCKS = {
     "select": settings.SELECT,
     "windows": settings.WINDOWS,
     "horizon": settings.HORIZON,
-    "spec": settings.SPEC,
-    "tree": settings.TREE.without("levels", "hash_version", "width"),
-    "levels": settings.TREE.only(("levels", "seed", "hash_version")),
-    "level": settings.LEVEL,
+    "spec": layout_settings.SPEC,
+    "tree": layout_settings.TREE.without("levels", "hash_version", "width"),
+    "levels": layout_settings.TREE.only(("levels", "seed", "hash_version")),
+    "level": layout_settings.LEVEL,
     "method": settings.METHOD,
     "groups": settings.GROUPS,
     "ask": ASK,
@@ -43,7 +43,7 @@ def tables() -> dict[str, str]:
     )
     types = "".join(
         f"| `{name}` | {', '.join(f'`{each}`' for each in block.without('type').entries) or 'none'} |\n"
-        for name, block in settings.DOMAIN_TYPES.items()
+        for name, block in layout_settings.DOMAIN_TYPES.items()
     )
     return {
         "release": f"| setting | kinds | value |\n|---|---|---|\n{release}",

@@ -12,7 +12,7 @@ import yaml
 
 import beam_dpsketch.config
 from beam_dpsketch import IntegerDomain, config
-from beam_dpsketch.config import read_release, read_tree
+from beam_dpsketch.config import layout_settings, read_release, read_tree
 from beam_dpsketch.config import settings as table
 from beam_dpsketch.config.blocks import Block
 from tests.config import page
@@ -54,7 +54,8 @@ def test_the_tables_are_those_of_the_settings() -> None:
 def test_the_page_has_every_block_of_the_table() -> None:
     """Of the blocks without a table of their own, all settings are in one of the others, or told in words."""
     shown = {name for block in page.BLOCKS.values() for name in block.entries}
-    blocks = {name: each for name, each in vars(table).items() if isinstance(each, Block)}
+    tables = {**vars(layout_settings), **vars(table)}
+    blocks = {name: each for name, each in tables.items() if isinstance(each, Block)}
     missing = {name for name, each in blocks.items() if each not in page.BLOCKS.values() and {*each.entries} - shown}
     assert missing == {"RELEASE", "DOMAIN", "NORM", "ROWS", "IDEMPOTENT_NOISE"}
     assert {*re.findall(r"<!-- table: (\w+) -->", PAGE)} == {*page.tables()}
