@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from beam_dpsketch.config.blocks import Block, Reader, make, plain, read_block, refuse_others, take_one
+from beam_dpsketch.config.blocks import Block, Reader, make, plain, read_block, read_list, refuse_others, take_one
 from beam_dpsketch.config.layouts import read_domain, read_items, read_method, read_spec, read_tree
 from beam_dpsketch.config.paths import join, refusal, shown
 from beam_dpsketch.config.privacy import read_privacy, read_unit
 from beam_dpsketch.config.scalars import WHOLE
-from beam_dpsketch.config.settings import HORIZON, KEYS, RELEASE, SELECT, WINDOWS
+from beam_dpsketch.config.settings import HORIZON, KEYS, METRIC, RELEASE, SELECT, WINDOWS
 from beam_dpsketch.domains import BytesDomain
 from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.kinds import KINDS
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
+from beam_dpsketch.kinds.metrics.kind import Metric
 from beam_dpsketch.kinds.sketched import ItemFrequencies
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.records.count import Count
@@ -47,7 +48,8 @@ def read_release(settings: Any, path: str = "") -> ReleaseSpec:
     kind = given.pop("kind")
     if "horizon" in given:
         given["windows"] = given.pop("horizon")
-    counted = {name: given.pop(name) for name, entry in RELEASE.entries.items() if entry.kinds and name in given}
+    own = [name for name, entry in RELEASE.entries.items() if entry.kinds and name != "item"]
+    counted = {name: given.pop(name) for name in own if name in given}
     count = _read_count(kind, counted, path)
     return make(path, _declare, {"count": count, **given}, places_of_arguments(given["unit"], path))
 
@@ -78,6 +80,25 @@ def _read_count(kind: str, given: dict[str, Any], path: str) -> Count:
     if kind == "frequencies":
         return ItemFrequencies(given.get("items") or given.get("spec", SketchSpec()))
     return make(path, GroupedCounts if "method" in given else KINDS[kind], given)
+
+
+def _read_metrics(settings: Any, path: str) -> dict[str, Metric]:
+    """Return metrics by their names."""
+    found: dict[str, Metric] = {}
+    for place, (name, metric) in enumerate(read_list(settings, path, _read_metric)):
+        if name in found:
+            raise refusal(f"{path}[{place}].name", "is the name of another metric too", "E513")
+        found[name] = metric
+    return found
+
+
+def _read_metric(settings: Any, path: str) -> tuple[str, Metric]:
+    given = plain(settings, path)
+    kind = str(given.get("kind")).lower() if isinstance(given, dict) else ""
+    read = read_block(given, path, METRIC.of_kind(kind) if kind in KINDS else METRIC, **_READERS)
+    of_metric: dict[str, Any] = {name: read.pop(name) for name in ("item", "share") if name in read}
+    name, kind = read.pop("name"), read.pop("kind")
+    return name, make(path, Metric, {"count": _read_count(kind, read, path), **of_metric})
 
 
 def _declare(**given: Any) -> ReleaseSpec:
@@ -163,4 +184,5 @@ _READERS: Mapping[str, Reader] = {
     "tree": lambda value, path: value,
     "k": _read_k,
     "method": read_method,
+    "metrics": _read_metrics,
 }

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from beam_dpsketch.config.asking import ASK
-from beam_dpsketch.config.blocks import Block, Entry, Form, Option
+from beam_dpsketch.config.blocks import Block, Entry, Form, ListOf, Option
 from beam_dpsketch.config.layout_settings import DOMAIN, SPEC, TREE
 from beam_dpsketch.config.scalars import (
     DURATION,
@@ -49,6 +49,8 @@ def _having(name: str) -> tuple[str, ...]:
     fields: dict[str, Any] = {kind: dataclasses.fields(count) for kind, count in KINDS.items()}  # type: ignore[arg-type]
     return tuple(kind for kind in KINDS if any(each.init and each.name == name for each in fields[kind]))
 
+
+_OF_ONE = tuple(kind for kind in KINDS if kind not in _having("metrics"))
 
 # fmt: off
 SIDE_COUNTERS = Block("SideCounters", {
@@ -174,10 +176,10 @@ METHOD = Block("Method", {
                     "the one method is groups: {delta: 1.0e-8}; leave method out to search a tree"),
 })
 
-RELEASE = Block("Release", {
+_ONE: Mapping[str, Entry] = {
     "kind": Entry(one_of(tuple(KINDS)), f"what is released: {', '.join(f'`{kind}`' for kind in KINDS)}",
                   f"one of {', '.join(KINDS)}", option=Option("kind", "KIND")),
-    "item": Entry(TEXT, "the field that is counted", "the field that is counted, as item: city",
+    "item": Entry(TEXT, "the field that is counted", "the field that is counted, as item: city", _OF_ONE,
                   option=Option("item", "COLUMN")),
     "domain": Entry(
         DOMAIN, "which values there can be, as `{type: integer, low: -120, high: 1500}`",
@@ -215,6 +217,18 @@ RELEASE = Block("Release", {
                   over_time="a timeline for each of these keys, as `{public: [NL, BE], field: country}`"),
     "windows": Entry(
         WINDOWS, 'the windows to release, with data or without, as `{start: "2024-01-01", end: "2024-02-01"}`'),
+}
+METRIC = Block("Metric", {
+    "name": Entry(TEXT, "what it is called in the release", "what it is called in the release, as name: delay"),
+    **{name: _ONE[name]._replace(option=None)
+       for name in ("kind", "item", "domain", "k", "spec", "items", "tree", "variance")},
+    "share": Entry(FRACTION, "its part of rho; all of them sum to 1, and without any they are equal"),
+}, (("spec", "items"),))
+RELEASE = Block("Release", {
+    **_ONE,
+    "metrics": Entry(
+        ListOf(METRIC), "several metrics of the same records, a list of blocks, each with the settings of its kind",
+        "the metrics, as metrics: [{name: pages, kind: frequencies, item: page}, ...]", _having("metrics")),
 }, (("windows", "horizon"), ("tree", "method"), ("spec", "items")))
 
 IDEMPOTENT_NOISE = Block("IdempotentNoise", {

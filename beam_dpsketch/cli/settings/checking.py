@@ -66,7 +66,7 @@ def in_words(declared: ReleaseSpec) -> str:
     """Return what is released, for whom, and what it spends, without a key or an item."""
     terms, k = declared.terms, declared.count.wanted
     counted = f"the {k} most frequent values" if k else declared.count.name
-    counted += f" of {', '.join(map(str, declared.selectors.items.values()))}"
+    counted += f" of {', '.join(dict.fromkeys(map(str, declared.selectors.items.values())))}"
     weight = "" if declared.weight is None else f", weighted by {declared.weight}"
     whose = "" if declared.privacy_id is None else f" (in {declared.privacy_id.field})"
     bounds = terms.bounds.words(terms.unit, terms.window_count, terms.period_micros)

@@ -91,7 +91,7 @@ class MetricsSpec(Spec):
         return largest.spec, largest.share
 
     def describe(self) -> str:
-        return f"{len(self.parts)} metrics"
+        return ", ".join(part.name for part in self.parts)
 
     @functools.cached_property
     def places(self) -> tuple[tuple[np.uint64, np.uint64], ...]:
