@@ -220,8 +220,10 @@ _ONE: Mapping[str, Entry] = {
 }
 METRIC = Block("Metric", {
     "name": Entry(TEXT, "what it is called in the release", "what it is called in the release, as name: delay"),
-    **{name: _ONE[name]._replace(option=None)
-       for name in ("kind", "item", "domain", "k", "spec", "items", "tree", "variance")},
+    "kind": Entry(one_of(_OF_ONE), f"what is released for it: {', '.join(f'`{kind}`' for kind in _OF_ONE)}",
+                  f"one of {', '.join(_OF_ONE)}"),
+    "item": Entry(TEXT, "the field that is counted for it", "the field that is counted for it, as item: city"),
+    **{name: _ONE[name]._replace(option=None) for name in ("domain", "k", "spec", "items", "tree", "variance")},
     "share": Entry(FRACTION, "its part of rho; all of them sum to 1, and without any they are equal"),
 }, (("spec", "items"),))
 RELEASE = Block("Release", {

@@ -21,7 +21,7 @@ from beam_dpsketch.records.units import Unit
 from beam_dpsketch.transforms.steps.private_release import Output, PrivateRelease, declare
 
 
-class PrivateMetrics(PrivateRelease[Output]):
+class PrivateMetrics(PrivateRelease[Output], kind=Metrics):
     """Turn elements into one `ReleasedMetrics`, or into (key, that) for each key; one for each window.
 
     Records are read, bounded and shuffled once, and keys are chosen once, for all metrics. Which windows have a

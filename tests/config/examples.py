@@ -108,6 +108,11 @@ _PUBLIC = {"public": ["a", "b"], "field": "country"}
 _HORIZON = {"start": "2024-01-01", "window_size": "1d", "windows": 31}
 _TWENTY = {"type": "integer", "low": 0, "high": 20}
 _WEIGHTS = {"privacy_id": "person", "norm": {"max_norm": 10, "max_weight": 5}}
+_METRICS: list[dict[str, Any]] = [
+    {"name": "mean", "kind": "statistics", "item": "minutes", "domain": _TWENTY, "variance": "1/10", "share": "1/2"},
+    {"name": "places", "kind": "frequencies", "item": "place", "items": ["Oslo", "Bern"], "share": "1/4"},
+    {"name": "ranks", "kind": "quantiles", "item": "minutes", "domain": _TWENTY, "share": "1/4"},
+]
 RELEASES: list[dict[str, Any]] = [
     release("frequencies", privacy={"rho": 0.1}),
     release("frequencies", spec={"width": 512}, weight="amount", unit=_WEIGHTS),
@@ -130,4 +135,12 @@ RELEASES: list[dict[str, Any]] = [
     release("statistics", domain=_TWENTY, variance="1/10", keys=_PUBLIC, weight="amount", unit=_WEIGHTS),
     release("statistics", domain={"type": "float", "low": -1, "high": 1, "resolution": 0.1}),
     release("statistics", domain=_TWENTY, horizon=_HORIZON, keys=_PUBLIC),
+    {"kind": "metrics", "metrics": _METRICS, "privacy": PRIVACY, "unit": UNIT, "keys": _PUBLIC},
+    {
+        "kind": "metrics",
+        "metrics": [{**_METRICS[0], "share": 1}],
+        "privacy": PRIVACY,
+        "unit": UNIT,
+        "horizon": _HORIZON,
+    },
 ]

@@ -30,6 +30,7 @@ BLOCKS = {
     "level": layout_settings.LEVEL,
     "method": settings.METHOD,
     "groups": settings.GROUPS,
+    "metric": settings.METRIC,
     "ask": ASK,
 }
 """The tables of the page, by name."""

@@ -80,10 +80,7 @@ COUNTS: dict[str, Callable[[Any], Any]] = {
     "statistics": lambda spec: Statistics(spec.domain),
     "variance": lambda spec: Statistics(spec.domain, spec.variance),
     "metrics": lambda spec: Metrics(
-        {
-            part.name: Metric(COUNTS.get(part.spec.kind, AnySketch)(part.spec), "item", part.share)
-            for part in spec.parts
-        }
+        {part.name: Metric(COUNTS.get(part.spec.kind, AnySketch)(part.spec), "item", part.share) for part in spec.parts}
     ),
 }
 SIDES: dict[str, SideCounters | None] = {

@@ -26,8 +26,7 @@ LISTED = ListedItems(["Oslo", "Rome", 7, b"x"])
 NUMBERS = StatisticsSpec(IntegerDomain(-3, 60), TENTH)
 FINE = StatisticsSpec(FloatDomain(-1, 4, 1e-6))
 TREE = TreeSpec(
-    domain=IntegerDomain(-5, 10),
-    levels=(Level(2, "exact", 1, 4, HALF), Level(2, "count_sketch", 2, 3, HALF)),
+    domain=IntegerDomain(-5, 10), levels=(Level(2, "exact", 1, 4, HALF), Level(2, "count_sketch", 2, 3, HALF))
 )
 FLAT = SketchSpec(depth=3, width=8, seed=5)
 MIN = SketchSpec(kind="count_min", depth=2, width=8, seed=6)

@@ -100,6 +100,10 @@ def _described(field: Any) -> tuple[str, str]:
 def _described_parts(field: Any) -> tuple[str, str]:
     """The type of a field that has others in it, and its values."""
     match field:
+        case fields.Name(limit):
+            return "text after u16", f"UTF-8, at most {limit} bytes"
+        case release_format.AnySpec:
+            return "spec", "kind, as at the start of a release, and its spec"
         case fields.Repeated(inner):
             kind, values = _described(inner)
             return f"list of {kind}", values
