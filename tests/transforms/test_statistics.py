@@ -188,6 +188,17 @@ def test_what_is_said_before_the_data_are_read() -> None:
         (lambda: PrivateStatistics(DELAYS, PRIVACY, unit=Record(), variance=0), "variance must be .*greater than 0"),
         (
             lambda: PrivateStatistics(
+                FloatDomain(0, 1, 1e-5),
+                PRIVACY,
+                unit=PrivacyId("who", NormBound(99)),
+                item="x",
+                variance=0.1,
+                windows=Horizon(0, 60, 4),
+            ),
+            "domain has too many steps for this much noise",
+        ),
+        (
+            lambda: PrivateStatistics(
                 FloatDomain(0, 1, 0.1), PRIVACY, unit=PrivacyId("who", NormBound(9, max_per_item=1)), item="x"
             ),
             "max_per_item must be left out for statistics",

@@ -60,7 +60,17 @@ class Statistics(Count):
         return decided(self.spec, terms, _width_of_sum)
 
     def calibrate(self, terms: DeclaredTerms) -> DeclaredCalibration:
-        return calibrated(self.spec, terms)
+        try:
+            return calibrated(self.spec, terms)
+        except ArgumentError as error:
+            if error.code != "E108":
+                raise
+            raise ArgumentError(
+                "domain",
+                "has too many steps for this much noise: counters would wrap around. Take a coarser one, as a "
+                "FloatDomain with a larger resolution, lower the bounds, or spend more",
+                "E108",
+            ) from None
 
     def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
         return "half width of the count", _deviations(terms) * math.sqrt(parameters[0])
