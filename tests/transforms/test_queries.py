@@ -24,6 +24,7 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.answers.questions import KINDS
+from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
 from beam_dpsketch.transforms import Ask, PrivateQuantiles, PrivateTopK, QueryReleases
 from tests.helpers import trees
 from tests.helpers.pipelines import seen_by_sink
@@ -54,6 +55,7 @@ TREE_ASKS = [
     Ask("top_k", 2),
     Ask("total_weight"),
 ]
+NUMBER_ASKS = [Ask("count"), Ask("total"), Ask("mean", confidence=0.9), Ask("variance"), Ask("std")]
 
 
 @pytest.mark.parametrize("ask", TREE_ASKS, ids=lambda ask: ask.kind)
@@ -64,8 +66,15 @@ def test_rows_are_those_of_the_release(ask: Ask) -> None:
     assert rows
 
 
+@pytest.mark.parametrize("ask", NUMBER_ASKS, ids=lambda ask: ask.kind)
+def test_rows_about_numbers_are_those_of_the_release(ask: Ask) -> None:
+    sums = NumberSums(StatisticsSpec(IntegerDomain(0, 99), Fraction(1, 5))).accumulate([10] * 500 + [20] * 500)
+    asked = release(sums, ReleaseTerms(PrivacySpec(rho=1.0)))
+    assert answered([asked], ask) == ask.answer(asked).rows
+
+
 def test_every_kind_of_question_but_those_of_side_counters_is_asked_here() -> None:
-    assert {ask.kind for ask in TREE_ASKS} == {*KINDS} - {"records", "privacy_units"}
+    assert {ask.kind for ask in [*TREE_ASKS, *NUMBER_ASKS]} == {*KINDS} - {"records", "privacy_units"}
 
 
 def test_each_key_has_its_own_rows() -> None:
