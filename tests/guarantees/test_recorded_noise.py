@@ -35,6 +35,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.engine import calibration, keys, noising
 from beam_dpsketch.engine import run as engine_run
+from beam_dpsketch.kinds.metrics.sketches import JoinedSketches
 from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
 from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.privacy import terms as terms_module
@@ -65,6 +66,7 @@ TOO_MUCH, A_REMOVAL = "a unit costs more than is said", "a removal costs more th
 SPOKEN, UNLIKE, SHAPES = "says more than its noisy numbers", "changes the noise", "changes how"
 ATTAINED = Fraction(7, 8)  # votes are rounded down, and two items of 2 records have 8/9 of a norm of 3
 ATTAINED_OF = {("statistics", REPLACE_ONE): ATTAINED * 3 / 5, ("variance", REPLACE_ONE): ATTAINED * 3 / 10}
+ATTAINED_OF |= {(kind, REPLACE_ONE): ATTAINED / 2 for kind in ("metrics", "metrics, bytes", "metrics, no tree")}
 """Of kinds where no replacement is the worst case of all tables: one number by another leaves the count as it is."""
 
 
@@ -289,10 +291,10 @@ FAULTS = {
 }
 
 
-def with_tables(change: Any) -> laws.Fault:
-    """Plant other tables of sums of numbers: a function of the number of a table and the table."""
+def with_tables(change: Any, kind: Any = NumberSums) -> laws.Fault:
+    """Plant other tables, of sums of numbers: a function of the number of a table and the table."""
     wrong = lambda exact, spec: tuple(itertools.starmap(change, enumerate(exact(spec))))  # noqa: E731
-    return laws.around(NumberSums, "tables", wrong)
+    return laws.around(kind, "tables", wrong)
 
 
 def from_zero(exact: Any, spec: StatisticsSpec, places: np.ndarray, table: int) -> np.ndarray:
@@ -328,6 +330,36 @@ NUMBERS_FAULTS = {
 }
 
 
+def without_shares(_: Any, spec: Any) -> tuple[Any, ...]:
+    """Each metric has the noise that it has alone."""
+    return tuple(table for part in spec.parts for table in part.kind.tables(part.spec))
+
+
+def amounts_of_the_first(exact: Any, spec: Any, keys: np.ndarray, table: int) -> np.ndarray:
+    """The other metrics are not in the norm."""
+    return exact(spec, keys, table) * (table < spec.parts[0].tables)
+
+
+METRICS = PLAIN._replace(kind="metrics")
+METRICS_LAPLACE = METRICS._replace(kind="metrics, no tree", noise="laplace")
+IN_A_NORM = METRICS._replace(bounds="norm, weights")
+NO_SHARES = laws.around(JoinedSketches, "tables", without_shares)
+NO_AMOUNTS = with_tables(lambda _, table: table._replace(amount=1), JoinedSketches)
+METRICS_FAULTS = {
+    "shares left out": NO_SHARES.found(TOO_MUCH, METRICS),
+    "shares left out, laplace": NO_SHARES.found(TOO_MUCH, METRICS_LAPLACE),
+    "shares left out, bytes": NO_SHARES.found(TOO_MUCH, METRICS._replace(kind="metrics, bytes")),
+    "a part's amounts left out": NO_AMOUNTS.found(TOO_MUCH, METRICS),
+    "a part's amounts left out, laplace": NO_AMOUNTS.found(TOO_MUCH, METRICS_LAPLACE),
+    "metrics that are not in the norm": laws.around(
+        JoinedSketches, "amounts_of", amounts_of_the_first, TOO_MUCH, IN_A_NORM
+    ),
+    "the noise of parts swapped": laws.around(
+        calibration, "table_parameters", lambda exact, *terms: exact(*terms)[::-1], TOO_MUCH, METRICS
+    ),
+}
+
+
 def check(setting: Setting, recorder: Recorder) -> None:
     for seed in range(setting.seed, setting.seed + 4):
         case = case_of(setting._replace(seed=seed))
@@ -335,4 +367,4 @@ def check(setting: Setting, recorder: Recorder) -> None:
         losses(recorder, case)
 
 
-test_a_planted_fault_is_found = laws.mutants(FAULTS | NUMBERS_FAULTS, check, intact=True)
+test_a_planted_fault_is_found = laws.mutants(FAULTS | NUMBERS_FAULTS | METRICS_FAULTS, check, intact=True)

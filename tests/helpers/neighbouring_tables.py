@@ -44,13 +44,14 @@ from beam_dpsketch import (
     TopKSearch,
     TreeSpec,
 )
+from beam_dpsketch.kinds.metrics.kind import Metric, Metrics
 from beam_dpsketch.kinds.statistics.kind import Statistics
 from tests.helpers import norms
 from tests.helpers.loss_settings import SIDES
 from tests.helpers.norm_reference import cells_of
 
 Row = tuple[int, str, Any, int | None]
-"""A person, a key, an item and a weight."""
+"""A person, a key, an item and a weight. A table has one more column, `some`: the item, or a null for one in four."""
 KEYS = ["x", "y", "z"]
 TOO_HEAVY, ITEMS = 9, 64
 RELATIONS = (ADD_OR_REMOVE_ONE, REPLACE_ONE)
@@ -121,6 +122,21 @@ def _numbers(rng: random.Random) -> IntegerDomain | FloatDomain:
     return rng.choice([integers, FloatDomain(0.5, ITEMS - 0.5, 0.01), FloatDomain(-9.0, ITEMS - 1.0, 1e-9)])
 
 
+def _metrics(*others: Callable[[random.Random], Any]) -> Callable[[random.Random], Metrics]:
+    """Return metrics of listed items, of these and of numbers; every second one has no item where `some` has none."""
+
+    def made(rng: random.Random) -> Metrics:
+        numbers = Statistics(IntegerDomain(rng.randint(0, 9), rng.randint(30, ITEMS - 1)))
+        kinds = [ItemFrequencies(ListedItems(range(ITEMS))), *(other(rng) for other in others), numbers]
+        parts = [rng.randint(1, 5) for _ in kinds]
+        named = zip(kinds, (Fraction(part, sum(parts)) for part in parts), strict=True)
+        return Metrics(
+            {f"m{place}": Metric(kind, ("item", "some")[place % 2], share) for place, (kind, share) in enumerate(named)}
+        )
+
+    return made
+
+
 COUNTS: dict[str, Callable[[random.Random], Any]] = {
     "count_sketch": _flat("count_sketch"),
     "count_min": _flat("count_min"),
@@ -130,8 +146,11 @@ COUNTS: dict[str, Callable[[random.Random], Any]] = {
     "groups": lambda rng: GroupedCounts(TextDomain(2), 3, Groups(DELTA)),
     "statistics": lambda rng: Statistics(_numbers(rng)),
     "variance": lambda rng: Statistics(_numbers(rng), Fraction(1, rng.randint(2, 20))),
+    "metrics": _metrics(_quantiles),
+    "metrics, bytes": _metrics(_flat("count_sketch"), _quantiles),
+    "metrics, no tree": _metrics(),
 }
-WITH_LAPLACE = ("count_sketch", "count_min", "listed", "groups", "statistics", "variance")
+WITH_LAPLACE = ("count_sketch", "count_min", "listed", "groups", "statistics", "variance", "metrics, no tree")
 
 
 class Setting(NamedTuple):
@@ -170,8 +189,9 @@ class Case(NamedTuple):
     def _to_table(self, rows: list[Row]) -> pa.Table:
         person, key, item, weight = zip(*rows, strict=True)
         item_type = pa.string() if isinstance(self.common[0][2], str) else pa.int64()
+        some = [each if isinstance(each, int) and each % 4 != 1 else None for each in item]
         columns = [pa.array(person), pa.array(key), pa.array(item, item_type), pa.array(weight, pa.int64())]
-        return pa.table(columns, ["person", "key", "item", "n"])
+        return pa.table([*columns, pa.array(some, pa.int64())], ["person", "key", "item", "n", "some"])
 
 
 def all_cases() -> Iterator[Case]:
@@ -213,7 +233,8 @@ def case_of(setting: Setting) -> Case | None:
     unit = bounds if isinstance(bounds, Record) else PrivacyId("person", bounds)
     weight = "n" if unit.bounds.says_max_weight else None
     try:
-        declared = ReleaseSpec(COUNTS[setting.kind](rng), privacy, unit, "item", weight, keys)
+        count = COUNTS[setting.kind](rng)
+        declared = ReleaseSpec(count, privacy, unit, None if count.name == "metrics" else "item", weight, keys)
         declared.resolved  # noqa: B018  # refuses what cannot work
     except (ValueError, TypeError):
         return None
@@ -232,6 +253,8 @@ def _items(declared: ReleaseSpec, rng: random.Random) -> list[Any]:
         return [-9 * ITEMS, 9 * ITEMS, *names[:10]]  # outside both clip bounds
     if declared.count.by_item:
         return names[:6]
+    if declared.count.name == "metrics":
+        return [0, ITEMS - 1, *(each for each in names[:10] if 0 < each < ITEMS - 1)]  # at both ends, in all metrics
 
     def distance(first: Any, second: Any) -> Fraction:
         total, signs, amounts = Fraction(0), norms.has_signs(spec), norms.amounts_of(spec)
