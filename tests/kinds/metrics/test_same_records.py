@@ -1,0 +1,266 @@
+"""All metrics count the same records, with the same weights, whatever elements are and however they are bounded.
+
+One metric counts the numbers of records, each for itself. So its counters say which records count, and how much. The
+counters of the others must be those of exactly these records, alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from beam_dpsketch import (
+    AssumePublicKeys,
+    AutoNorm,
+    FloatDomain,
+    IntegerDomain,
+    ItemFrequencies,
+    ListedItems,
+    Metric,
+    Metrics,
+    NormBound,
+    PrefixSpec,
+    PrivacyId,
+    PrivacySpec,
+    PublicKeys,
+    Quantiles,
+    Record,
+    RecordBounds,
+    ReleaseSpec,
+    SketchSpec,
+    TextDomain,
+    TopKSearch,
+)
+from beam_dpsketch.frames.plan import columns_of, resolve
+from beam_dpsketch.frames.sums import ExactSums
+from beam_dpsketch.frames.tables import open_table
+from beam_dpsketch.kinds.metrics.sketches import JoinedSketches, MetricsSpec
+from beam_dpsketch.kinds.statistics.kind import Statistics
+from beam_dpsketch.records.unused import Unused
+from beam_dpsketch.transforms import PrivateMetrics
+from tests.helpers import laws
+from tests.helpers.pipelines import ExactCounters, seen_by_sink
+
+
+class Visit(NamedTuple):
+    person: int | None
+    country: str | None
+    number: int
+    page: str | None
+    minutes: int | None
+    amount: int | None
+
+
+def visits(size: int = 240) -> list[Visit]:
+    """Visits of heavy people and others; some have no page, no minutes, no country, no weight or no person."""
+    rng = random.Random(11)
+    pages, minutes = [None, "", "a", "ä", "/index", *map(str, range(9))], [None, -40, 0, 3, 59, 60, 9000]
+    return [
+        Visit(
+            rng.choice([None, *[int(rng.expovariate(0.2))] * 15]),
+            rng.choice([None, "NO", "NO", "IT", "unlisted"]),
+            number,
+            rng.choice(pages),
+            rng.choice(minutes),
+            rng.choice([None, 0, -2, *range(1, 6)]),
+        )
+        for number in range(size)
+    ]
+
+
+VISITS = visits()
+TABLE = pa.Table.from_pylist([visit._asdict() for visit in VISITS])
+SKETCH, PREFIXES = SketchSpec(depth=3, width=16, seed=3), PrefixSpec(domain=TextDomain(3), depth=2, width=8, seed=4)
+WHICH = {"which": Metric(ItemFrequencies(ListedItems(range(len(VISITS)))), "number")}
+OF_MINUTES = {
+    "minutes": Metric(Quantiles(IntegerDomain(-10, 60)), "minutes"),
+    "mean": Metric(Statistics(FloatDomain(0, 60, 1e-3), 0.1), "minutes"),
+}
+OF_PAGES = {"pages": Metric(ItemFrequencies(SKETCH), "page"), "words": Metric(TopKSearch(PREFIXES, 3), "page")}
+METRICS: dict[str, dict[str, Metric]] = {
+    "one number": {**WHICH, **OF_MINUTES},
+    "bytes": {**WHICH, **OF_PAGES, **OF_MINUTES},
+}
+UNITS: dict[str, Any] = {
+    "record": Record(),
+    "record, weights": Record(max_weight=3),
+    "record, signed": Record(max_weight=3, signed=True),
+    **{
+        name: PrivacyId("person", bounds)
+        for name, bounds in {
+            "records": RecordBounds(2),
+            "records, weights": RecordBounds(3, max_weight=3),
+            "records, signed": RecordBounds(3, max_weight=3, signed=True),
+            "norm": NormBound(3),
+            "norm, signed": NormBound(4, max_weight=3, signed=True, resource_limit=9),
+            "total": NormBound(3, order=1),
+            "chosen norm": AutoNorm(),
+        }.items()
+    },
+}
+KEYS: dict[str, Any] = {
+    "none": None,
+    "listed": PublicKeys(["NO", "IT", "FR"], "country"),
+    "open": AssumePublicKeys("country"),
+}
+CASES = [case for case in itertools.product(UNITS, KEYS) if case != ("chosen norm", "open")]
+"""A norm is chosen only where the number of keys is public."""
+FORMS: dict[str, Callable[[], list[Any]]] = {
+    "rows": lambda: [beam.Row(**visit._asdict()) for visit in VISITS],
+    "dicts": lambda: [visit._asdict() for visit in VISITS],
+    "named tuples": lambda: VISITS,
+    "tables": lambda: [TABLE.slice(0, 100), TABLE.slice(100)],
+    "record batches": lambda: TABLE.to_batches(max_chunksize=37),
+    "data frames": lambda: [TABLE.slice(0, 100).to_pandas(), TABLE.slice(100).to_pandas()],
+    "dictionaries": lambda: [TABLE.set_column(3, "page", TABLE["page"].combine_chunks().dictionary_encode())],
+}
+
+
+def declared(metrics: str, unit: str, keys: str = "none") -> ReleaseSpec:
+    weight = "amount" if UNITS[unit].bounds.says_max_weight else None
+    privacy = PrivacySpec(rho=1)
+    return ReleaseSpec(Metrics(METRICS[metrics]), privacy, UNITS[unit], weight=weight, keys=KEYS[keys])
+
+
+def check_same_records(spec: MetricsSpec, vector: list[int]) -> int:
+    """Raise unless all metrics count the records that the first one does; return how many these are."""
+    ends = np.cumsum([part.spec.cells for part in spec.parts])[:-1]
+    weights, *others = np.split(np.array(vector), ends)
+    for part, found in zip(spec.parts[1:], others, strict=True):
+        column = "page" if part.name in OF_PAGES else "minutes"
+        keys, usable = part.kind.usable_keys(part.spec, TABLE[column].to_pylist())
+        counted = usable & (weights != 0)
+        raw = part.kind(part.spec).accumulate_keys(keys[counted], weights[counted])
+        assert raw.to_vector().tolist() == found.tolist(), "another record counts"
+    return int(np.count_nonzero(weights))
+
+
+def counters_of_frame(release: ReleaseSpec, table: Any) -> dict[Any, list[int]]:
+    opened = open_table(table, columns_of(release.selectors).values())
+    sums = ExactSums(resolve(release), [opened.empty, *opened.parts], Unused(release.selectors))
+    found, _ = sums.by_key(sums.contributed())
+    return {key: summed.to_sketch().to_vector().tolist() for key, summed in found.items()}
+
+
+@pytest.mark.parametrize(("unit", "keys"), CASES)
+@pytest.mark.parametrize("metrics", METRICS)
+def test_metrics_of_a_table_count_the_same_records(metrics: str, unit: str, keys: str) -> None:
+    release = declared(metrics, unit, keys)
+    for table in (TABLE, TABLE.to_pandas(), TABLE.slice(0, 0)):
+        counted = [check_same_records(release.spec, vector) for vector in counters_of_frame(release, table).values()]
+        assert (sum(counted) > 20) == (len(table) > 0)
+
+
+def test_without_a_bound_that_matters_all_records_count_that_have_any_item() -> None:
+    """A release of the other metrics alone drops those records that have none of their items."""
+    rest = {name: metric for name, metric in METRICS["bytes"].items() if name != "which"}
+    wide = PrivacyId("person", RecordBounds(1000))
+    ((_, whole),) = counters_of_frame(ReleaseSpec(Metrics(rest), PrivacySpec(rho=1), wide), TABLE).items()
+    place = 0
+    for name, metric in rest.items():
+        alone = ReleaseSpec(metric.count, PrivacySpec(rho=1), wide, metric.item)
+        ((_, vector),) = counters_of_frame(alone, TABLE).items()
+        assert whole[place : place + len(vector)] == vector, name
+        place += len(vector)
+    assert place == len(whole)
+
+
+def read_vector(accumulator: Any) -> list[int]:
+    return accumulator.to_sketch().to_vector().tolist()
+
+
+def of_pipeline(cases: list[tuple[str, str, str, str]], *, reshuffled: bool) -> dict[Any, list[list[int]]]:
+    """The exact counters of (form, metrics, unit, keys)."""
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        outputs, read = [], {}
+        for case in cases:
+            form, *settings = case
+            if form not in read:
+                read[form] = pipeline | f"Create {form}" >> beam.Create(FORMS[form]())
+                if reshuffled:
+                    read[form] |= f"Shuffle {form}" >> beam.Reshuffle()
+            made = PrivateMetrics.of(declared(*settings))
+            counted = read[form] | f"Sums {case}" >> ExactCounters(made, read_vector)
+            outputs.append(counted | f"Name {case}" >> beam.Map(lambda found, case: (case, found), case))
+        return outputs | beam.Flatten()
+
+    found: dict[Any, list[list[int]]] = {case: [] for case in cases}
+    for case, counters in seen_by_sink(build):
+        found[case].append(counters[1] if isinstance(counters, tuple) else counters)
+    return found
+
+
+FAST = {"one number": [("records", "none")], "bytes": [("norm, signed", "none"), ("record, weights", "listed")]}
+
+
+def check_pipelines(metrics: str, some: list[tuple[str, str]]) -> None:
+    cases = [(form, metrics, *case) for form, case in itertools.product(FORMS, some)]
+    for reshuffled in (False, True):
+        found = of_pipeline(cases, reshuffled=reshuffled)
+        for form, of_metrics, unit, keys in cases:
+            vectors = found[form, of_metrics, unit, keys]
+            counted = [check_same_records(declared(of_metrics, unit, keys).spec, vector) for vector in vectors]
+            assert sum(counted) > 20
+            if UNITS[unit].bounds.has_norm or unit.startswith("record,"):  # nothing is drawn there
+                wanted = counters_of_frame(declared(of_metrics, unit, keys), TABLE)
+                assert sorted(vectors) == sorted(wanted.values())
+
+
+@pytest.mark.pipeline
+@pytest.mark.parametrize("metrics", METRICS)
+def test_metrics_of_a_pipeline_count_the_same_records(metrics: str) -> None:
+    check_pipelines(metrics, FAST[metrics])
+
+
+@pytest.mark.slow
+@pytest.mark.pipeline
+@pytest.mark.parametrize("metrics", METRICS)
+def test_metrics_of_all_pipelines_count_the_same_records(metrics: str) -> None:
+    check_pipelines(metrics, [case for case in CASES if case[1] != "listed"])
+
+
+def everything_counts(exact: Any, spec: MetricsSpec, keys: np.ndarray) -> Any:
+    """A record without an item counts as the first one."""
+    for part, own, has in exact(spec, keys):
+        yield part, own, np.ones_like(has)
+
+
+def of_another_part(exact: Any, spec: MetricsSpec, keys: np.ndarray) -> Any:
+    found = [*exact(spec, keys)]
+    *_, (_, _, last) = found
+    yield from ((part, own, last) for part, own, _ in found)
+
+
+def unweighted(exact: Any, self: JoinedSketches, keys: np.ndarray, weights: np.ndarray | None) -> Any:
+    """Only the first metric is weighted."""
+    first, *others = self._sketches
+    (_, own, has), *rest = self._spec.split(keys)
+    first.accumulate_keys(own[has], None if weights is None else weights[has])
+    for sketch, (_, of_other, present) in zip(others, rest, strict=True):
+        sketch.accumulate_keys(of_other[present], None)
+    return self
+
+
+FAULTS = {
+    "missing items counted": laws.around(MetricsSpec, "split", everything_counts),
+    "items of another metric missing": laws.around(MetricsSpec, "split", of_another_part),
+    "weights left out": laws.around(JoinedSketches, "accumulate_keys", unweighted),
+}
+
+
+def check_a_table() -> None:
+    for metrics in METRICS:
+        release = declared(metrics, "record, weights")
+        for vector in counters_of_frame(release, TABLE).values():
+            check_same_records(release.spec, vector)
+
+
+test_a_planted_fault_is_found = laws.mutants(FAULTS, check_a_table, words="another record counts", intact=True)
