@@ -63,6 +63,7 @@ class Entry(NamedTuple):
       words: its line of documentation.
       needed: what is said where it is missing; empty where it may be left out.
       kinds: the kinds of release that have it; empty for all.
+      without: the kinds that do not have it, where all others do.
       usual: what is taken where it is not given, if the reader or the page names it.
       over_time: the line of documentation where a horizon is declared, if it is another.
       option: of the command, if there is one.
@@ -72,6 +73,7 @@ class Entry(NamedTuple):
     words: str
     needed: str = ""
     kinds: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     usual: Any = None
     over_time: str = ""
     option: Option | None = None
@@ -103,7 +105,11 @@ class Block:
 
     def of_kind(self, kind: str) -> Block:
         """Return the block of one kind of release, which requires all that this kind needs."""
-        known = {name: entry for name, entry in self.entries.items() if kind in (entry.kinds or (kind,))}
+        known = {
+            name: entry
+            for name, entry in self.entries.items()
+            if kind in (entry.kinds or (kind,)) and kind not in entry.without
+        }
         return Block(self.name, {name: entry._replace(kinds=()) for name, entry in known.items()}, self.either)
 
     @property

@@ -48,7 +48,7 @@ def read_release(settings: Any, path: str = "") -> ReleaseSpec:
     kind = given.pop("kind")
     if "horizon" in given:
         given["windows"] = given.pop("horizon")
-    own = [name for name, entry in RELEASE.entries.items() if entry.kinds and name != "item"]
+    own = [name for name, entry in RELEASE.entries.items() if entry.kinds]
     counted = {name: given.pop(name) for name in own if name in given}
     count = _read_count(kind, counted, path)
     return make(path, _declare, {"count": count, **given}, places_of_arguments(given["unit"], path))
@@ -59,7 +59,10 @@ def _read_settings(written: Any, path: str) -> dict[str, Any]:
     kind = str(written.get("kind")).lower() if isinstance(written, dict) else ""
     with AllAtOnce() as checks:
         known = RELEASE.of_kind(kind)
-        block = Block(RELEASE.name, {**RELEASE.entries, **(known.entries if kind in KINDS else {})})
+        block = RELEASE
+        if kind in KINDS:  # the settings of other kinds are refused below
+            others = {name: entry._replace(needed="") for name, entry in RELEASE.entries.items()}
+            block = Block(RELEASE.name, {**others, **known.entries})
         given = checks.do(read_block, written, path, block, **_READERS) or {}
         if kind in KINDS:
             words = f"not a setting of kind {kind}, which has {', '.join(known.without('kind').entries)}"

@@ -179,8 +179,8 @@ METHOD = Block("Method", {
 _ONE: Mapping[str, Entry] = {
     "kind": Entry(one_of(tuple(KINDS)), f"what is released: {', '.join(f'`{kind}`' for kind in KINDS)}",
                   f"one of {', '.join(KINDS)}", option=Option("kind", "KIND")),
-    "item": Entry(TEXT, "the field that is counted", "the field that is counted, as item: city", _OF_ONE,
-                  option=Option("item", "COLUMN")),
+    "item": Entry(TEXT, "the field that is counted", "the field that is counted, as item: city",
+                  without=_having("metrics"), option=Option("item", "COLUMN")),
     "domain": Entry(
         DOMAIN, "which values there can be, as `{type: integer, low: -120, high: 1500}`",
         "the values there can be, as domain: {type: integer, low: 0, high: 99}", _having("domain"),

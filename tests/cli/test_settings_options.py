@@ -117,7 +117,7 @@ def test_options_mean_settings(line: str, settings: str) -> None:
         ("", "--kind is missing: one of frequencies"),
         (
             SPEND,
-            "--kind is missing: one of frequencies, quantiles, top_k, statistics; "
+            "--kind is missing: one of frequencies, quantiles, top_k, statistics, metrics; "
             "a file of settings has it too, --config",
         ),
         (f"{COUNT} {PEOPLE}", "--epsilon and --delta are missing, or --rho"),

@@ -39,8 +39,7 @@ BLOCKS = {
 def tables() -> dict[str, str]:
     """Return the lines of all tables."""
     release = "".join(
-        f"| `{name}` | {', '.join(entry.kinds) or 'all'} | {_words(entry)} |\n"
-        for name, entry in settings.RELEASE.entries.items()
+        f"| `{name}` | {_kinds(entry)} | {_words(entry)} |\n" for name, entry in settings.RELEASE.entries.items()
     )
     types = "".join(
         f"| `{name}` | {', '.join(f'`{each}`' for each in block.without('type').entries) or 'none'} |\n"
@@ -64,6 +63,10 @@ def made_anew(page: str) -> str:
 def _table(block: Block) -> str:
     rows = (f"| `{name}` | {_words(entry, name in block.required)} |\n" for name, entry in block.entries.items())
     return f"| setting | value |\n|---|---|\n{''.join(rows)}"
+
+
+def _kinds(entry: Entry) -> str:
+    return f"all but {', '.join(entry.without)}" if entry.without else ", ".join(entry.kinds) or "all"
 
 
 def _words(entry: Entry, is_required: bool | None = None) -> str:
