@@ -61,7 +61,7 @@ from beam_dpsketch.privacy.ledger import PrivacyBudget
 from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
-from beam_dpsketch.records.public import AssumePublicKeys, KeySelection, PublicKeys, TimeRange
+from beam_dpsketch.records.public import AssumePublicKeys, KeySelection, PublicKeys, TimeColumn, TimeRange
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.units import PrivacyId, Record
 from beam_dpsketch.sketches import CountMin, CountSketch
@@ -88,8 +88,8 @@ __all__ = [
     "ReleaseTerms", "Released", "ReleasedCountMin", "ReleasedCountSketch", "ReleasedCounts",
     "ReleasedDyadicCountSketch", "ReleasedFrequencies", "ReleasedListedItems", "ReleasedMetrics", "ReleasedPrefixTree",
     "ReleasedSketch", "ReleasedStatistics", "SideCounters", "SketchSpec", "SketchTimeline", "Statistic", "Statistics",
-    "TextDomain", "TimeRange", "TimelineRow", "TimestampDomain", "TopKSearch", "TreeSpec", "WindowingError",
-    "__version__", "distance_error", "plan", "read_releases", "rehearse", "release", "release_frame",
+    "TextDomain", "TimeColumn", "TimeRange", "TimelineRow", "TimestampDomain", "TopKSearch", "TreeSpec",
+    "WindowingError", "__version__", "distance_error", "plan", "read_releases", "rehearse", "release", "release_frame",
     "spec_for_distance",
 ]
 # fmt: on

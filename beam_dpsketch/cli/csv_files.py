@@ -40,9 +40,9 @@ _LOWEST, _HIGHEST = Decimal(-(1 << 63)), Decimal((1 << 63) - 1)
 
 def column_types(declared: ReleaseSpec) -> dict[str, pa.DataType]:
     """Return the type of each column that a release reads."""
-    columns = columns_of(declared.selectors)
+    columns = columns_of(declared)
     items = {argument: _item_type(spec) for argument, spec in declared.spec.fields.items()}
-    kinds = {**items, "weight": INTEGER, "privacy_id": TEXT, "key": _key_type(declared)}
+    kinds = {**items, "weight": INTEGER, "privacy_id": TEXT, "key": _key_type(declared), "time": TIME}
     types: dict[str, pa.DataType] = {}
     for argument, field in columns.items():
         if types.setdefault(field, kinds[argument]) != kinds[argument]:
@@ -59,7 +59,7 @@ def declared_schema(path: str, names: Sequence[str], declared: ReleaseSpec) -> p
 
     A first line that lacks one, or has it twice, is refused. It may be a record, so it is not shown.
     """
-    columns = columns_of(declared.selectors)
+    columns = columns_of(declared)
     for argument, field in columns.items():
         if field not in names:
             words = f"is not in the first line of {path!a}, which must name the columns"
@@ -95,7 +95,7 @@ class Fractions:
         types = column_types(declared)
         self._read = {
             argument: (field, readable_of(argument, declared.sketch_input.readables))
-            for argument, field in columns_of(declared.selectors).items()
+            for argument, field in columns_of(declared).items()
             if argument == "privacy_id" or types[field] == INTEGER
         }
         self._present: Counter[str] = Counter()

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from beam_dpsketch.cli.csv_files import CsvFile, Fractions, convert, declared_schema
 from beam_dpsketch.cli.text import UsageError
+from beam_dpsketch.frames.plan import columns_of
 from beam_dpsketch.records.release_spec import ReleaseSpec
 
 ENDINGS = (".parquet", ".csv")
@@ -131,7 +132,7 @@ def _open_parquet(path: str) -> Any:
 
 
 def _wanted(schema: pa.Schema, declared: ReleaseSpec) -> pa.Schema:
-    names = set(declared.selectors.given.values())
+    names = set(columns_of(declared).values())
     fields = [pa.field(each.name, each.type) for each in schema if each.name in names]
     return pa.schema(fields if names <= {each.name for each in fields} else [pa.field(x.name, x.type) for x in schema])
 

@@ -23,7 +23,8 @@ from beam_dpsketch.cli.stored import SUFFIX
 from beam_dpsketch.cli.text import DONE, AnswerError, UsageError, is_terminal, note, said_warnings
 from beam_dpsketch.config import ConfigError
 from beam_dpsketch.errors import AllAtOnce
-from beam_dpsketch.frames.releasing import KeyedReleases, release_frame
+from beam_dpsketch.frames.outcome import KeyedReleases
+from beam_dpsketch.frames.releasing import release_frame
 from beam_dpsketch.records.release_spec import ReleaseSpec
 
 _QUIET_SECONDS, _STEP = 2.0, 10

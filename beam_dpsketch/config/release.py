@@ -10,7 +10,7 @@ from beam_dpsketch.config.layouts import read_domain, read_items, read_method, r
 from beam_dpsketch.config.paths import join, refusal, shown
 from beam_dpsketch.config.privacy import read_privacy, read_unit
 from beam_dpsketch.config.scalars import WHOLE
-from beam_dpsketch.config.settings import HORIZON, KEYS, METRIC, RELEASE, SELECT, WINDOWS
+from beam_dpsketch.config.settings import HORIZON, KEYS, METRIC, RELEASE, SELECT, TIME_COLUMN, WINDOWS
 from beam_dpsketch.domains import BytesDomain
 from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.kinds import KINDS
@@ -19,7 +19,7 @@ from beam_dpsketch.kinds.metrics.kind import Metric
 from beam_dpsketch.kinds.sketched import ItemFrequencies
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.records.count import Count
-from beam_dpsketch.records.public import AssumePublicKeys, Keys, KeySelection, PublicKeys, TimeRange
+from beam_dpsketch.records.public import AssumePublicKeys, Keys, KeySelection, PublicKeys, TimeColumn, TimeRange
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.units import Record, Unit
 from beam_dpsketch.sketches.spec import SketchSpec
@@ -128,6 +128,7 @@ def places_of_arguments(of: Unit, path: str = "") -> dict[str, str]:
         "epsilon": join(join(path, "privacy"), "epsilon"),
         "rho": join(join(path, "privacy"), "rho"),
         "delta": join(join(path, "privacy"), "delta"),
+        **{name: join(path, name) for name in ("time.every", "time.window_size")},
     }
 
 
@@ -168,6 +169,12 @@ def read_horizon(settings: Any, path: str = "horizon") -> Horizon:
     return make(path, Horizon, read_block(settings, path, HORIZON))
 
 
+def read_time_column(settings: Any, path: str = "time") -> TimeColumn:
+    """Return where a table holds its times: `{field: ..., every: ...}`, or the name of the column alone."""
+    given = plain(settings, path) if not isinstance(settings, str) or settings.startswith("{") else {"field": settings}
+    return make(path, TimeColumn, read_block(given, path, TIME_COLUMN))
+
+
 def _read_k(value: Any, path: str) -> int:
     k = WHOLE.read(value, path)
     if k < 1:
@@ -181,6 +188,7 @@ _READERS: Mapping[str, Reader] = {
     "keys": read_keys,
     "windows": read_windows,
     "horizon": read_horizon,
+    "time": read_time_column,
     "spec": read_spec,
     "items": read_items,
     "domain": read_domain,

@@ -158,14 +158,24 @@ KEYS = Block("Keys", {
 }, (("public", "select", "assume_public"),))
 
 WINDOWS = Block("Windows", {
-    "start": Entry(TIME, "when the first window opens", 'when the first window opens, as "2024-01-01"'),
-    "end": Entry(TIME, "when the last window closes", 'when the last window closes, as "2024-02-01"'),
+    "start": Entry(TIME, "when the first window opens", 'when the first window opens, as "2024-01-01"',
+                   option=Option("start", "TIME", "when the first window opens, as 2024-01-01")),
+    "end": Entry(TIME, "when the last window closes", 'when the last window closes, as "2024-02-01"',
+                 option=Option("end", "TIME", "when the last window closes, as 2024-02-01")),
 })
 HORIZON = Block("Horizon", {
-    "start": WINDOWS.entries["start"]._replace(words="when the first window opens, in 1970 or later"),
+    "start": WINDOWS.entries["start"]._replace(words="when the first window opens, in 1970 or later", option=None),
     "window_size": Entry(DURATION, "the length of a window", "the length of a window, as 1d"),
     "windows": Entry(WHOLE, "how many windows there are", "how many windows there are, as 30"),
     "mechanism": Entry(one_of(MECHANISMS), "`binned`, or `tree`, which has about twice the error"),
+})
+TIME_COLUMN = Block("Time", {
+    "field": Entry(TEXT, "the column of times: timestamps, dates or ISO text, in UTC without a zone",
+                   "the column of times, as field: day", option=Option("time", "COLUMN")),
+    "every": Entry(DURATION, "the time from one window to the next; required with `windows`", option=Option(
+        "every", "TIME", "the time from one window to the next, as 1d or 1h")),
+    "window_size": Entry(DURATION, "how long a window is; longer ones than `every` overlap", usual="every",
+                         option=Option("window_size", "TIME", "how long a window is, if it is longer than --every")),
 })
 
 GROUPS = Block("Groups", {
@@ -217,6 +227,7 @@ _ONE: Mapping[str, Entry] = {
                   over_time="a timeline for each of these keys, as `{public: [NL, BE], field: country}`"),
     "windows": Entry(
         WINDOWS, 'the windows to release, with data or without, as `{start: "2024-01-01", end: "2024-02-01"}`'),
+    "time": Entry(TIME_COLUMN, "the times of a table, as `{field: day, every: 1d}`; not in pipelines, which have some"),
 }
 METRIC = Block("Metric", {
     "name": Entry(TEXT, "what it is called in the release", "what it is called in the release, as name: delay"),

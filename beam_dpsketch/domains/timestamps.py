@@ -88,8 +88,7 @@ class TimestampDomain(Domain):
         return micros // np.uint64(self.resolution // _MICROSECOND), usable
 
     def reads_column(self, kind: pa.DataType) -> bool:
-        kind = unwrap_type(kind)
-        return pa.types.is_timestamp(kind) or (has_text_form(kind) and not is_uuid_type(kind))
+        return is_time_type(kind)
 
     def reads_type(self, kind: type) -> bool:
         return super().reads_type(kind) or stands_for_text(kind) or hasattr(kind, "micros")
@@ -106,6 +105,12 @@ class TimestampDomain(Domain):
 
     def values(self, indices: np.ndarray) -> list[datetime.datetime]:
         return [self.start + position * self.resolution for position in indices.tolist()]
+
+
+def is_time_type(kind: pa.DataType) -> bool:
+    """Return whether a column of this type holds times, dates or text."""
+    kind = unwrap_type(kind)
+    return pa.types.is_timestamp(kind) or (has_text_form(kind) and not is_uuid_type(kind))
 
 
 def read_iso(text: str) -> datetime.datetime | None:

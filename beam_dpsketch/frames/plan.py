@@ -12,12 +12,12 @@ from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.config.release import read_release
 from beam_dpsketch.errors import AllAtOnce, ArgumentTypeError
 from beam_dpsketch.frames.tables import TableParts, open_table
-from beam_dpsketch.records.columns import is_numpy_float, readable_of
+from beam_dpsketch.records.columns import TIMES, batch_column, is_numpy_float, readable_of
 from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
-from beam_dpsketch.records.selectors import Selectors, is_pandas_frame
-from beam_dpsketch.records.windows import Windowing, plan_windows
+from beam_dpsketch.records.selectors import is_pandas_frame
+from beam_dpsketch.records.windows import WindowPlan, plan_windows, windowing_of_table
 
-_PATHS = {"privacy_id": "unit.privacy_id", "key": "keys.field"}
+_PATHS = {"privacy_id": "unit.privacy_id", "key": "keys.field", "time": "time.field"}
 SOME_FRACTIONS = "has some values with a fraction, which are dropped"
 MOST_FRACTIONS = 0.01
 """Which share of a column may have a fraction where whole numbers are read: more is a mistake."""
@@ -28,10 +28,11 @@ def path_of(argument: str) -> str:
     return _PATHS.get(argument, argument)
 
 
-def resolve(declared: ReleaseSpec) -> ResolvedRelease:
-    """Return the release of a table; refuse windows."""
+def resolve(declared: ReleaseSpec) -> tuple[ResolvedRelease, WindowPlan]:
+    """Return the release of a table, and its windows; refuse windows of a table without times."""
     _refuse_windows(declared)
-    return declared.resolved.under(plan_windows(declared, Windowing()).terms)
+    plan = plan_windows(declared, windowing_of_table(declared))
+    return declared.resolved.under(plan.terms), plan
 
 
 def read_declared(settings: Any) -> ReleaseSpec:
@@ -41,20 +42,22 @@ def read_declared(settings: Any) -> ReleaseSpec:
 
 def open_checked(table: Any, declared: ReleaseSpec) -> tuple[TableParts, list[str]]:
     """Return a table in parts, and what is to be warned of; refuse one whose columns cannot be used."""
-    opened = open_table(table, columns_of(declared.selectors).values())
+    opened = open_table(table, columns_of(declared).values())
     check_columns(declared, opened)
     return opened, check_fractions(declared, table) if is_pandas_frame(type(table)) else []
 
 
 def check_columns(declared: ReleaseSpec, table: TableParts) -> None:
     """Refuse columns that are missing, or of a type that cannot be used."""
-    columns = columns_of(declared.selectors)
+    columns = columns_of(declared)
     with AllAtOnce() as checks:
         for argument, name in columns.items():
             if name not in table.names:
                 words = f"{_shown(name)} is not a column of the table{nearest(name, table.names, columns)}"
                 checks.refuse(refusal(path_of(argument), words, "E810"))
     declared.reader.read_batch(table.empty, declared.sketch_input)
+    if declared.time is not None:
+        batch_column(table.empty, "time", declared.time.field, TIMES)
 
 
 def check_fractions(declared: ReleaseSpec, table: Any) -> list[str]:
@@ -63,7 +66,7 @@ def check_fractions(declared: ReleaseSpec, table: Any) -> list[str]:
     Their type does not tell: pandas makes integers floats where one is missing. Here the caller holds the table.
     """
     warned = []
-    for argument, name in columns_of(declared.selectors).items():
+    for argument, name in columns_of(declared).items():
         readable, column = readable_of(argument, declared.sketch_input.readables), table[name]
         if readable.is_whole and is_numpy_float(column.dtype):
             numbers = column.to_numpy(dtype=float)
@@ -78,7 +81,7 @@ def check_fractions(declared: ReleaseSpec, table: Any) -> list[str]:
 
 def unused_words(declared: ReleaseSpec, table: TableParts, argument: str) -> str:
     """Return what is said of an argument that drops all rows."""
-    name = columns_of(declared.selectors)[argument]
+    name = columns_of(declared)[argument]
     column, readable = table.empty[name], readable_of(argument, declared.sketch_input.readables)
     lists = {name: spec.is_listed for name, spec in declared.spec.fields.items()}
     lists["key"] = declared.public_keys is not None
@@ -97,23 +100,33 @@ def negative_words(name: Any) -> str:
     )
 
 
-def columns_of(selectors: Selectors) -> dict[str, str]:
+def time_words(name: str, *, unused: bool) -> str:
+    """Return what is said of times that cannot be read, or of a table without a row in any window."""
+    if unused:
+        return f"time={name!r}: no row of the table is in a declared window, so all were dropped; look at start and end"
+    return f"time={name!r}: some rows have no time that can be read, so they are in no window, and were dropped"
+
+
+def columns_of(declared: ReleaseSpec) -> dict[str, str]:
     """Return the column of each argument; refuse what is not a name."""
-    columns = {argument: field for argument, field in selectors.given.items() if isinstance(field, str)}
-    for argument in selectors.given.keys() - columns.keys():
+    given = declared.selectors.given
+    columns = {argument: field for argument, field in given.items() if isinstance(field, str)}
+    for argument in given.keys() - columns.keys():
         raise refusal(path_of(argument), "must be the name of a column of the table, got a callable")
-    return columns
+    return columns if declared.time is None else {**columns, "time": declared.time.field}
 
 
 def _refuse_windows(declared: ReleaseSpec) -> None:
+    if declared.time is not None:
+        return
     given: dict[str, Any] = {"windows": declared.time_range, "horizon": declared.horizon}
     given |= {f"unit.{name}": getattr(declared.unit, name, None) for name in ("max_windows", "period")}
     for path, value in given.items():
         if value is not None:
             raise refusal(
                 path,
-                "a table is released as a whole, because its rows have no event times; leave this out, or put the "
-                "records into windows in a pipeline, before a transform of beam_dpsketch.transforms",
+                "a table is released as a whole, because nothing says when its rows were; say which column does, as "
+                "time: {field: day, every: 1d}, or leave this out",
                 "E811",
             )
 

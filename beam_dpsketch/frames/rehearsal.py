@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.rows import as_many
+from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.errors import ArgumentError, ElementsWarning, PrivacyWarning
 from beam_dpsketch.frames.plan import open_checked, read_declared
 from beam_dpsketch.frames.releasing import TableRelease
@@ -152,6 +153,8 @@ def rehearse(
     else:
         asked = _Shares.of(quantiles) if declared.count.is_ranked else _Largest.of(k, declared.count.wanted)
     declared = dataclasses.replace(declared, privacy=declared.privacy.without_budget())
+    if declared.time is not None:
+        raise refusal("time", "a rehearsal is of a sample as a whole: leave time and windows out", "E429")
     opened, warned = open_checked(sample, declared)
     opened = opened._replace(parts=[*opened.parts])
     ready, exact = TableRelease(opened, warned, declared), Sample.of(declared, opened.parts)

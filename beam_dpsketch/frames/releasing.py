@@ -16,26 +16,18 @@ from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.run import Place, Run, Sum
 from beam_dpsketch.errors import ElementsWarning, PrivacyWarning
-from beam_dpsketch.frames.plan import negative_words, open_checked, read_declared, resolve, unused_words
+from beam_dpsketch.frames.outcome import in_order
+from beam_dpsketch.frames.over_time import release_rows
+from beam_dpsketch.frames.plan import negative_words, open_checked, read_declared, resolve, time_words, unused_words
 from beam_dpsketch.frames.sums import Contributed, ExactLost, ExactSums
 from beam_dpsketch.frames.tables import TableParts
+from beam_dpsketch.frames.windows import windows_of
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.groups import split_pair
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.unused import Unused
-from beam_dpsketch.statement.accounting import Unreleased
-
-
-class KeyedReleases(dict[Any, Released]):
-    """The release of each key.
-
-    Attributes:
-      unreleased: what was spent, if the data chose the keys and chose none; else `None`, as each release says it.
-    """
-
-    unreleased: Unreleased | None = None
 
 
 def release_frame(table: Any, settings: Any) -> Any:
@@ -103,80 +95,84 @@ class TableRelease:
     def __init__(
         self, opened: TableParts, warned: list[str], declared: ReleaseSpec, secret: KeyedRandomness | None = None
     ) -> None:
-        resolved, self._opened, self._warned = resolve(declared), opened, warned
+        (resolved, plan), self._opened, self._warned = resolve(declared), opened, warned
+        self._windows = windows_of(declared, plan)
         self._declared, self._resolved = declared, resolved.paying_for(object())
         self._unused = Unused(declared.selectors, declared.sketch_input.readables)
-        secret = None if secret is None else secret.derive(declared.identify(self._resolved.terms))
+        if secret is not None:
+            secret = secret.derive(declared.identify(self._resolved.terms, self._windows.edges))
         parts = itertools.chain([opened.empty], opened.parts)
-        self._run, self._sums = Run(secret), ExactSums(self._resolved, parts, self._unused, secret)
+        self._run = Run(secret)
+        self._sums = ExactSums(self._resolved, plan, self._windows, parts, self._unused, secret)
 
     def contributed(self) -> Contributed:
         """Read and bound all records, once."""
         return self._sums.contributed()
 
     def release(self, contributed: Contributed) -> Any:
-        """Return the release of what the records add up to, or one for each key."""
+        """Return the release of what the records add up to, or those of each window and key."""
         declared, run = self._declared, self._run
         noise: Calibration | Counting
+        released: dict[Place, Any]
         if declared.count.by_item:
             noise = self._resolved.noise(Counting)
             counts, max_norm = self._sums.by_pair(contributed)
             released = release_counts(counts, declared, noise.with_norm(max_norm), run)
         else:
             noise = self._resolved.noise(Calibration)
-            released = release_sums(*self._sums.by_key(contributed), declared, noise, run)
-        if not declared.is_keyed:
-            return released[None]
-        found = KeyedReleases(released)
-        if not released and self._resolved.terms.selection is not None:
+            exact, lost = self._sums.by_place(contributed)
+            if declared.horizon is None:
+                released = release_sums(exact, lost, declared, noise, run)
+            else:
+                released = release_rows(exact, self._sums.sketch_input, declared.horizon, noise, run)
+        found = in_order(released, declared, self._windows)
+        if declared.is_keyed and not released and self._resolved.terms.selection is not None:
             found.unreleased = run.spent_alone(noise)
         return found
 
     def warned(self) -> list[str]:
         """Return what is to be warned of, once all is read."""
-        declared = self._declared
+        declared, windows = self._declared, self._windows
         unused = [unused_words(declared, self._opened, argument) for argument in sorted(self._unused.arguments)]
-        return [*self._warned, *unused, *[negative_words(declared.weight)] * self._sums.drops_negative]
+        unused += [negative_words(declared.weight)] * self._sums.drops_negative
+        if declared.time is not None and (windows.unread or windows.unused):
+            unused.append(time_words(declared.time.field, unused=windows.unused))
+        return [*self._warned, *unused]
 
 
 def release_sums(
-    sums: dict[Any, SketchAccumulator],
+    sums: dict[Place, SketchAccumulator],
     lost: ExactLost | None,
     declared: ReleaseSpec,
     calibration: DeclaredCalibration,
     run: Run,
-) -> dict[Any, Released]:
-    """Return the release of each key, or of the key `None`, of exact sums and of what the run lost."""
-    per_key, name = declared.is_keyed, run.name() if declared.is_keyed else None
-    waiting = [Sum(Place((key,) if per_key else ()), each, name, key) for key, each in sums.items()]
-    released: dict[Any, Released] = {}
+) -> dict[Place, Released]:
+    """Return the release of each exact sum, with noise; `lost` is what the run lost."""
+    name = run.name() if declared.is_keyed or declared.time is not None else None
+    waiting = [Sum(place, each, name, place) for place, each in sums.items()]
+    released: dict[Place, Released] = {}
     noisy_lost = None if lost is None else run.draw_lost(lost.exact, calibration, lost.max_norm)
-    for together, releases in run.release(run.chosen(calibration.choice, waiting), calibration, noisy_lost):
+    choice = calibration.choice if declared.is_keyed else None
+    for together, releases in run.release(run.chosen(choice, waiting), calibration, noisy_lost):
         released |= zip([each.output for each in together], cast(Any, releases), strict=True)
-    return _in_order(released, declared)
+    return released
 
 
 def release_counts(
-    counts: dict[bytes, int], declared: ReleaseSpec, counting: Counting, run: Run
-) -> dict[Any, Released]:
-    """Return the grouped counts of each key, or of the key `None`: those above the threshold after the noise."""
+    counts: dict[Place, dict[bytes, int]], declared: ReleaseSpec, counting: Counting, run: Run
+) -> dict[Place, Released]:
+    """Return the grouped counts of each window, or key and window: those above the threshold after the noise."""
     per_key, name = declared.is_keyed, run.name()
-    always = map(encode, declared.public_keys or ()) if per_key else [b""]
-    rows: dict[bytes, list[tuple[bytes, int]]] = {key: [] for key in always}
-    for pair, noisy in run.count(counting, [*counts.items()]):
-        encoded, item = split_pair(pair, per_key=per_key)
-        rows.setdefault(encoded, []).append((item, noisy))
-    released: dict[Any, Released] = {}
-    for encoded, each in rows.items():
-        key = decode(encoded) if per_key else None
-        if key is None or is_unicode(key):
-            released[key] = run.gather(counting, each, Place((key,) if per_key else ()), name)
-    return _in_order(released, declared)
-
-
-def _in_order(released: dict[Any, Released], declared: ReleaseSpec) -> dict[Any, Released]:
-    """Return releases by key: as they are listed, else by the bytes of the key; the order of records would show one."""
-    if not declared.is_keyed:
-        return released
-    order = declared.public_keys or sorted(released, key=encode)
-    return {key: released[key] for key in order if key in released}
+    always = [*map(encode, declared.public_keys or ())] if per_key else [b""]
+    released: dict[Place, Released] = {}
+    for window, pairs in counts.items():
+        rows: dict[bytes, list[tuple[bytes, int]]] = {key: [] for key in always}
+        for pair, noisy in run.count(counting, [*pairs.items()], window):
+            encoded, item = split_pair(pair, per_key=per_key)
+            rows.setdefault(encoded, []).append((item, noisy))
+        for encoded, each in rows.items():
+            key = (decode(encoded),) if per_key else ()
+            if all(map(is_unicode, key)):
+                place = window._replace(key=key)
+                released[place] = run.gather(counting, each, place, name)
+    return released

@@ -16,20 +16,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.engine.run import Run
+from beam_dpsketch.engine.run import Place, Run
+from beam_dpsketch.frames.windows import Windows
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.bounding.bounded import Bounded, Rule
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import KeyedPriorities, RandomPriorities
-from beam_dpsketch.records.bounding.rules import Gathered, rule_of, rule_of_norm
+from beam_dpsketch.records.bounding.rules import Gathered, rule_of_norm
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
+from beam_dpsketch.records.bounding.window_rule import rule_over_windows
 from beam_dpsketch.records.codec import concat_tables
 from beam_dpsketch.records.columns import any_negative
 from beam_dpsketch.records.groups import group_rows, wrap_around
 from beam_dpsketch.records.reading import Columns, note_use, read_table, read_units
 from beam_dpsketch.records.release_spec import ResolvedRelease
 from beam_dpsketch.records.unused import Unused
+from beam_dpsketch.records.windows import WindowPlan
 
 SHARDS = 64
 BLOCK = 1 << 20
@@ -47,12 +50,12 @@ class Contributed(NamedTuple):
     """What the records of a table add up to, before it is added up.
 
     Attributes:
-      parts: what `Bounded.contributions` yields, of all shards; to be read once.
+      parts: windows, and what `Bounded.contributions` yields of each, of all shards; to be read once.
       max_norm: the norm, if the data chose it.
       lost: the exact histogram of what the run lost, if one tells it.
     """
 
-    parts: Iterable[Any]
+    parts: Iterable[tuple[Place, Any]]
     max_norm: Fraction | None = None
     lost: np.ndarray | None = None
 
@@ -62,80 +65,121 @@ class ExactSums:
 
     Args:
       resolved: what is released.
+      plan: which windows are released.
+      windows: in which of them rows are.
       parts: batches, one or more; they may be empty.
       unused: notes the arguments that drop all records.
       secret: decides what is kept of a privacy id, and which norm is chosen; `None` takes the entropy of the system.
     """
 
     def __init__(
-        self, resolved: ResolvedRelease, parts: Iterable[Any], unused: Unused, secret: KeyedRandomness | None = None
+        self,
+        resolved: ResolvedRelease,
+        plan: WindowPlan,
+        windows: Windows,
+        parts: Iterable[Any],
+        unused: Unused,
+        secret: KeyedRandomness | None = None,
     ) -> None:
         self._declared, self._terms, self._secret = resolved.declared, resolved.terms, secret
-        self._reader, self._sketch_input = self._declared.reader, self._declared.summed(self._terms)
-        self._parts, self._unused = parts, unused
+        self._reader, self.sketch_input = self._declared.reader, self._declared.summed(self._terms, plan.rows)
+        self._plan, self._windows, self._parts, self._unused = plan, windows, parts, unused
         self.drops_negative = False
         """Whether a weight was below 0, where no record may delete."""
 
-    def by_key(self, contributed: Contributed) -> tuple[dict[Any, SketchAccumulator], ExactLost | None]:
-        """Return the sum of each key that is released or may be chosen; without keys, one of the key `None`.
+    def by_place(self, contributed: Contributed) -> tuple[dict[Place, SketchAccumulator], ExactLost | None]:
+        """Return the sum of each window, or of each key and window, that is released or may be chosen.
 
         Also what the run lost, if one histogram tells it.
         """
-        declared, sketch_input = self._declared, self._sketch_input
-        contributions, max_norm, lost = contributed
-        sums: dict[Any, SketchAccumulator] = defaultdict(lambda: SketchAccumulator(sketch_input))
-        for key in declared.public_keys or () if declared.is_keyed else (None,):
-            sums[key].add_contributions(sketch_input.empty()._replace(max_norm=max_norm))
-        for each in contributions:
-            key, items = each if declared.is_keyed else (None, each)
-            sums[key].add_contributions(items)
+        declared, sketch_input = self._declared, self.sketch_input
+        parts, max_norm, lost = contributed
+        sums: dict[Place, SketchAccumulator] = defaultdict(lambda: SketchAccumulator(sketch_input))
+        always = [(key,) for key in declared.public_keys or ()] if declared.is_keyed else [()]
+        for window, key in itertools.product(self._windows.every, always):
+            sums[window._replace(key=key)].add_contributions(sketch_input.empty()._replace(max_norm=max_norm))
+        for window, each in parts:
+            key, items = ((each[0],), each[1]) if declared.is_keyed else ((), each)
+            sums[window._replace(key=key)].add_contributions(items)
         return dict(sums), None if lost is None else ExactLost(lost, max_norm)
 
-    def by_pair(self, contributed: Contributed) -> tuple[dict[bytes, int], Fraction | None]:
-        """Return the total weight of each pair of key and item, for grouped counts, and the norm that data chose."""
-        counts: dict[bytes, int] = defaultdict(int)
-        for pair, count in contributed.parts:
-            counts[pair] = wrap_around(counts[pair] + count)
+    def by_pair(self, contributed: Contributed) -> tuple[dict[Place, dict[bytes, int]], Fraction | None]:
+        """Return the total weight of each pair of key and item in each window, and the norm that data chose."""
+        counts: dict[Place, dict[bytes, int]] = {window: defaultdict(int) for window in self._windows.every}
+        for window, (pair, count) in contributed.parts:
+            counts[window][pair] = wrap_around(counts[window][pair] + count)
         return counts, contributed.max_norm
 
     def contributed(self) -> Contributed:
         """Read and bound all records, once."""
         if self._declared.privacy_id is None:
-            return Contributed(self._read(lambda columns: read_units(self._reader, columns, self._sketch_input)))
-        shards, counter = self._bounded(), self._sketch_input.lost
-        of_shards = (each.contributions(self._reader, self._sketch_input) for each in shards)
+            return Contributed(self._read(lambda columns, _: read_units(self._reader, columns, self.sketch_input)))
+        shards, counter = self._bounded(), self.sketch_input.lost
         lost = None
         if counter is not None and counter.of_run:
-            lost = np.sum([each.lost for each in shards if each.lost is not None], axis=0)
-        return Contributed(itertools.chain.from_iterable(of_shards), shards[0].max_norm, lost)
+            lost = np.sum([each.lost for _, each in shards if each.lost is not None], axis=0)
+        return Contributed(self._unpacked(shards), shards[0][1].max_norm, lost)
 
-    def _bounded(self) -> list[Bounded]:
-        """Return what is kept of all records, in shards by privacy id, and scaled by a norm, if one bounds it."""
-        sketch_input, terms, secret = self._sketch_input, self._terms, self._secret
-        rule = rule_of(sketch_input, RandomPriorities() if secret is None else KeyedPriorities(lambda: secret))
+    def _unpacked(self, shards: list[tuple[Place, Bounded]]) -> Iterator[tuple[Place, Any]]:
+        by_end = {self._windows.last_millisecond(window): window for window in self._windows.every}
+        for first, bounded in shards:
+            each_window: Iterable[tuple[Place, Bounded]] = [(first, bounded)]
+            if self._plan.periods is not None:
+                each_window = ((by_end[end], each) for end, each in bounded.by_window())
+            for window, each in each_window:
+                for found in each.contributions(self._reader, self.sketch_input):
+                    yield window, found
 
-        def read(columns: Columns) -> tuple[int, list[pa.Table]]:
+    def _bounded(self) -> list[tuple[Place, Bounded]]:
+        """Return what is kept of all records, in shards by period and privacy id, and scaled by a norm, if one is.
+
+        With each comes the first window of its period.
+        """
+        sketch_input, terms, secret, periods = self.sketch_input, self._terms, self._secret, self._plan.periods
+        priorities = RandomPriorities() if secret is None else KeyedPriorities(lambda: secret)
+        rule = rule_over_windows(sketch_input, priorities, None if periods is None else self._plan.max_windows)
+
+        def read(columns: Columns, window: Place) -> tuple[int, list[pa.Table]]:
             table = read_table(self._reader, columns, rule.bounds, sketch_input)
+            if periods is not None:
+                ends = np.full(len(table), self._windows.last_millisecond(window), dtype=np.int64)
+                table = table.append_column("window", pa.array(ends))
             return len(table), [table]
 
-        shards = into_shards(rule, self._read(read))
+        shards = self._into_shards(rule, self._read(read))
         if (choosing := terms.choosing) is None:
-            return [*map(rule.bound, shards)]
+            return [(window, rule.bound(shard)) for window, shard in shards]
         assert isinstance(rule, NormRule)
-        lengths = np.sum([rule.length_histogram(shard) for shard in shards], axis=0)
+        lengths = np.sum([rule.length_histogram(shard) for _, shard in shards], axis=0)
         norm = Run(secret).choose_norm(lengths, sketch_input.spec, choosing)
         scaling = rule_of_norm(sketch_input, choosing, norm)
-        return [scaling.bound(shard)._replace(max_norm=norm) for shard in shards]
+        return [(window, scaling.bound(shard)._replace(max_norm=norm)) for window, shard in shards]
 
-    def _read(self, read: Callable[[Columns], tuple[int, Iterable[Any]]]) -> Iterator[Any]:
-        """Yield what is read of all parts, given how to read one and count its records; note whether any counts."""
-        for part in self._parts:
-            columns = self._reader.read_batch(part, self._sketch_input)
-            size, found = read(columns)
-            note_use(self._unused, size, columns, self._reader, self._sketch_input)
-            if columns.weights is not None and not self._sketch_input.bounds.signed:
+    def _into_shards(self, rule: Rule, tables: Iterator[tuple[Place, pa.Table]]) -> list[tuple[Place, pa.Table]]:
+        """Return the records of each period in one or more tables, each with all records of its ids in the period."""
+        firsts: dict[Any, Place] = {}
+        for window in self._windows.every:
+            firsts.setdefault(self._windows.period(window), window)
+        if len(firsts) == 1:
+            (first,) = firsts.values()
+            return [(first, shard) for shard in into_shards(rule, (table for _, table in tables))]
+        gathered: dict[Any, Gathered] = defaultdict(lambda: Gathered(rule, BLOCK // SHARDS))
+        for window, table in tables:
+            gathered[self._windows.period(window)].add(table)
+        return [(firsts[period], each.table()) for period, each in gathered.items()]
+
+    def _read(self, read: Callable[[Columns, Place], tuple[int, Iterable[Any]]]) -> Iterator[tuple[Place, Any]]:
+        """Yield what is read of each window of all parts, given how to read one and count its records.
+
+        Note whether any counts.
+        """
+        for window, part in itertools.chain.from_iterable(map(self._windows.split, self._parts)):
+            columns = self._reader.read_batch(part, self.sketch_input)
+            size, found = read(columns, window)
+            note_use(self._unused, size, columns, self._reader, self.sketch_input)
+            if columns.weights is not None and not self.sketch_input.bounds.signed:
                 self.drops_negative |= any_negative(columns.weights)
-            yield from found
+            yield from ((window, each) for each in found)
 
 
 def into_shards(rule: Rule, tables: Iterable[pa.Table]) -> list[pa.Table]:

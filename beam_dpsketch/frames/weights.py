@@ -117,15 +117,15 @@ class Sample(NamedTuple):
 
 
 def kept_weights(declared: ReleaseSpec, contributed: Iterable[Any]) -> dict[Any, Weights]:
-    """Return the weight that the bounds keep of each item, by key, given what adds up."""
+    """Return the weight that the bounds keep of each item, by key, given what adds up in the global window."""
     sketch_input, tables = declared.sketch_input, []
     one = 1 << sketch_input.scale_bits
     if declared.count.by_item:
-        pairs = [(*split_pair(pair, per_key=declared.is_keyed), count / one) for pair, count in contributed]
+        pairs = [(*split_pair(pair, per_key=declared.is_keyed), count / one) for _, (pair, count) in contributed]
         keys, items, weights = map(list, zip(*pairs, strict=True)) if pairs else ([], [], [])
         arrays = pa.array(keys, pa.large_binary()), pa.array(items, pa.large_binary())
         return _by_key(_add_up(_records(*arrays, np.array(weights), np.zeros(len(pairs), np.int64))), declared)
-    for each in contributed:
+    for _, each in contributed:
         key, items = each if declared.is_keyed else (None, each)
         size, encoded = len(items.keys), encode(key) if declared.is_keyed else _NO_KEY
         column = sketch_input.as_column(items.keys)

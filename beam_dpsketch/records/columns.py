@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from beam_dpsketch._columns import plain_column, plain_value
 from beam_dpsketch.domains.base import has_text_form, is_bytes_type, is_real, is_whole_type, unwrap_type
+from beam_dpsketch.domains.timestamps import is_time_type
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.hashing.encodings import encode_all
 from beam_dpsketch.records.selectors import Selector
@@ -94,11 +95,12 @@ HASHED = Readable(
     "text, bytes or integers", is_hashable, _to_integers, ', or cast it to text: pc.cast(column, "string")'
 )
 WEIGHTS = Readable("whole numbers", _is_weight, instead="; count money in its small unit: (amount * 100).round()")
+TIMES = Readable("times, dates, or text in ISO 8601", is_time_type)
 
 
 def readable_of(argument: str, items: Mapping[str, Readable]) -> Readable:
     """Return what an argument reads, given what items are."""
-    return {**items, "weight": WEIGHTS}.get(argument, HASHED)
+    return {**items, "weight": WEIGHTS, "time": TIMES}.get(argument, HASHED)
 
 
 def batch_column(batch: Any, argument: str, selector: Selector, readable: Readable) -> pa.Array | list[Any]:

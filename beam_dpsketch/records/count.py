@@ -18,7 +18,7 @@ from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.selection import GroupRule, SelectionRule
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
-from beam_dpsketch.records.public import Keys, TimeRange, check_keys, check_keys_type
+from beam_dpsketch.records.public import Keys, TimeColumn, TimeRange, check_keys, check_keys_type
 from beam_dpsketch.records.selectors import Items, Selector, check_selector
 from beam_dpsketch.records.units import Unit, check_unit_type
 
@@ -72,7 +72,7 @@ def refuse_guess(guess: Guess | None) -> None:
         raise ArgumentError("typical", "must be left out, but for quantiles that are not over time, and with n", "E118")
 
 
-def check_types(privacy: Any, unit: Any, item: Any, weight: Any, keys: Any, windows: Any) -> None:
+def check_types(privacy: Any, unit: Any, item: Any, weight: Any, keys: Any, windows: Any, time: Any = None) -> None:
     """Refuse arguments of a release that are of wrong types, all at once."""
     with AllAtOnce() as checks:
         checks.do(_validate.instance, PrivacySpec, privacy=privacy)
@@ -81,6 +81,8 @@ def check_types(privacy: Any, unit: Any, item: Any, weight: Any, keys: Any, wind
         checks.do(check_keys_type, keys)
         if windows is not None:
             checks.do(_validate.instance, TimeRange, Horizon, windows=windows)
+        if time is not None:
+            checks.do(_validate.instance, TimeColumn, time=time)
 
 
 class Calibrated(Protocol):

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
-from beam_dpsketch.domains.timestamps import to_micros
-from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
+from beam_dpsketch.domains.timestamps import check_milliseconds, duration_to_micros, from_micros, to_micros
+from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
+from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.selectors import Selector, check_selector
 from beam_dpsketch.records.units import Record, Unit
@@ -230,3 +231,65 @@ class TimeRange:
     @property
     def end_micros(self) -> int:
         return to_micros(end=self.end)
+
+
+@dataclasses.dataclass(frozen=True)
+class TimeColumn:
+    """The column of times of a table, and the windows in a `TimeRange`. Pipelines have `WindowInto` in its place.
+
+    A row without a time that can be read is in no window, and so is one outside of the range: neither counts.
+
+    Args:
+      field: the name of the column: timestamps, dates, or text in ISO 8601; without a zone in UTC.
+      every: the time from one window to the next: a `timedelta`, or seconds. Left out with a `Horizon`, which has it.
+      window_size: how long a window is; as long as `every` if not given. Longer windows overlap: they slide.
+    """
+
+    field: str
+    every: Any = None
+    window_size: Any = None
+
+    def __post_init__(self) -> None:
+        _validate.instance(str, field=self.field)
+        given = {name: getattr(self, name) for name in ("every", "window_size") if getattr(self, name) is not None}
+        with AllAtOnce() as checks:
+            for name, value in given.items():
+                micros = checks.do(duration_to_micros, **{name: value})
+                checks.do(check_milliseconds, **{name: micros or 0})
+        if {*given} == {"every", "window_size"} and self.size_micros < self.every_micros:
+            raise ArgumentError(
+                "window_size", "must be at least every: what lies between two windows would be lost", "E431"
+            )
+
+    @property
+    def every_micros(self) -> int:
+        return duration_to_micros(every=self.every)
+
+    @property
+    def size_micros(self) -> int:
+        """How long a window is."""
+        return self.every_micros if self.window_size is None else duration_to_micros(window_size=self.window_size)
+
+    def check(self, within: TimeRange | None, horizon: Horizon | None) -> None:
+        """Refuse windows that do not suit."""
+        if horizon is not None:
+            for name in ("every", "window_size"):
+                if getattr(self, name) is not None:
+                    words = "must be left out with a horizon, which says how long its windows are"
+                    raise ArgumentError(f"time.{name}", words, "E430")
+            return
+        if within is None:
+            words = "needs $windows_from_to: all windows between are released, with data or without"
+            raise ArgumentError("time", words, "E429")
+        if self.every is None:
+            words = "must be given: the time from one window to the next, as timedelta(days=1), or 1d in settings"
+            raise ArgumentError("time.every", words, "E430")
+        start, end, size = within.start_micros, within.end_micros, self.size_micros
+        if end - start < size or (end - start - size) % self.every_micros:
+            last = start + max(0, end - start - size) // self.every_micros * self.every_micros + size
+            raise ArgumentError(
+                "windows",
+                f"must end where a window ends, as at {from_micros(last).isoformat()}: the first window opens at "
+                "start, and one more opens each time that every has passed",
+                "E413",
+            )

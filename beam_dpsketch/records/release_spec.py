@@ -20,7 +20,7 @@ from beam_dpsketch.privacy.over_time.horizon import Horizon, WindowRows
 from beam_dpsketch.privacy.terms import DeclaredTerms, Disclosure, ReleaseTerms, RowTerms
 from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Calibrated, Count, Guess, check_types
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.public import Keys, TimeRange
+from beam_dpsketch.records.public import Keys, TimeColumn, TimeRange
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selector, Selectors
 from beam_dpsketch.records.units import PrivacyId, Unit, check_max_weight, check_over_time, given_over_time
@@ -42,8 +42,8 @@ class ReleaseSpec:
       item: what is counted: a field name, a callable, or `None` for the element itself.
       weight: how much it counts, a whole number, clamped to the bounds of the unit; `None` is 1.
       keys: which output keys are released, each for itself; `None` for one release.
-      windows: a `TimeRange`, whose windows are released with data or without; a `Horizon`, of whose windows rows over
-        time are made; or `None` for the windows that have data.
+      windows: a `TimeRange` or a `Horizon`: windows to release, or to make rows of; `None` for those that have data.
+      time: where a table holds the times of its rows, for `windows` without a pipeline.
 
     >>> from beam_dpsketch import ItemFrequencies, Record, SketchSpec
     >>> cities = ReleaseSpec(ItemFrequencies(SketchSpec()), PrivacySpec(rho=0.5), Record(), item="city")
@@ -58,12 +58,15 @@ class ReleaseSpec:
     weight: Selector = None
     keys: Keys | None = None
     windows: TimeRange | Horizon | None = None
+    time: TimeColumn | None = None
 
     def __post_init__(self) -> None:
         with AllAtOnce() as checks:
             checks.do(_validate.instance, Count, count=self.count)
-            checks.do(check_types, self.privacy, self.unit, self.item, self.weight, self.keys, self.windows)
+            checks.do(check_types, self.privacy, self.unit, self.item, self.weight, self.keys, self.windows, self.time)
         with AllAtOnce() as checks:
+            if self.time is not None:
+                checks.do(self.time.check, self.time_range, self.horizon)
             checks.do(self.count.check, self.keys, self.unit, self.time_range)
             if self.weight is not None:
                 checks.do(check_max_weight, self.unit.bounds)
@@ -114,8 +117,8 @@ class ReleaseSpec:
     @functools.cached_property
     def reader(self) -> RecordReader:
         """What reads the records of elements."""
-        by_item = self.count.by_item
-        return RecordReader(self.selectors, per_key=self.is_keyed, public_keys=self.public_keys, by_item=by_item)
+        per_key, by_item = self.is_keyed, self.count.by_item
+        return RecordReader(self.selectors, per_key=per_key, public_keys=self.public_keys, by_item=by_item)
 
     @property
     def privacy_id(self) -> PrivacyId | None:
@@ -229,14 +232,11 @@ class ReleaseSpec:
     def identify(self, terms: DeclaredTerms, windows: tuple[int, ...] = ()) -> bytes:
         """Return 32 bytes that say which transform it is, for randomness from a secret: a digest of all settings.
 
-        Transforms have different ones where sketch, terms, keys, windows or the names of fields differ. Equal settings
-        have one digest, in every process and under every version of Python. What a function reads has no name that
-        lasts, so functions are not told apart.
+        Equal settings have one digest, in every process and version of Python. Functions are not told apart.
 
         Args:
           terms: under which it releases.
-          windows: the length of windows, and where they start, in microseconds, or those of a horizon; none for the
-            global window.
+          windows: `Windowing.edges`, or those of a horizon.
         """
         declared = (
             _DIGEST_VERSION,

@@ -43,6 +43,13 @@ class Windowing(NamedTuple):
         return not self.size
 
     @property
+    def edges(self) -> tuple[int, ...]:
+        """What tells these windows from others: how long they are, where one starts, and the time between them."""
+        if self.is_global:
+            return ()
+        return (self.size, self.offset) if self.size == self.step else (self.size, self.offset, self.step)
+
+    @property
     def per_element(self) -> int:
         """In how many windows an element is at most."""
         return 1 if self.is_global else -(-self.size // self.step)  # rounded up
@@ -73,6 +80,16 @@ class WindowPlan(NamedTuple):
     is_global: bool
     max_windows: int = 1
     rows: WindowRows | None = None
+
+
+def windowing_of_table(declared: ReleaseSpec) -> Windowing:
+    """Return how the rows of a table are in windows: the first one opens where the declared range starts."""
+    time, within = declared.time, declared.time_range
+    if time is None or within is None:
+        return Windowing()
+    size, step = time.size_micros, time.every_micros
+    name = "FixedWindows" if size == step else "SlidingWindows"
+    return Windowing(name, size, within.start_micros % step, step)
 
 
 def plan_windows(declared: ReleaseSpec, windowing: Windowing) -> WindowPlan:

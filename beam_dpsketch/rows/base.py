@@ -276,10 +276,10 @@ def _settings_of(kind: str, others: Mapping[str, Entry], *, over_time: bool) -> 
     """Return the settings of the transform of a kind of release."""
     block = Block("Release", {**RELEASE.entries, **ROWS.entries, **others}).of_kind(kind)
     if not over_time:
-        return block.without("kind", "horizon")
+        return block.without("kind", "horizon", "time")
     entries = {name: entry._replace(words=entry.over_time or entry.words) for name, entry in block.entries.items()}
     entries["horizon"] = entries["horizon"]._replace(needed=_line(entries["horizon"]))
-    return Block(block.name, entries).without("kind", "windows", "ask")
+    return Block(block.name, entries).without("kind", "windows", "time", "ask")
 
 
 def _line(entry: Entry) -> str:

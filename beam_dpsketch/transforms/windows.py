@@ -21,7 +21,7 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP, Duration, Timestamp
 from apache_beam.utils.windowed_value import PaneInfoTiming
 
 from beam_dpsketch.domains.timestamps import MILLISECOND
-from beam_dpsketch.errors import WindowingError
+from beam_dpsketch.errors import ArgumentError, WindowingError
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.windows import Periods, Windowing, WindowPlan, plan_windows
@@ -185,6 +185,12 @@ def steps_before(elements: beam.PCollection, *stops: type[beam.PTransform]) -> I
 
 def plan_of(elements: beam.PCollection, declared: ReleaseSpec) -> WindowPlan:
     """Return which windows are released, under which terms; refuse those under which the privacy would not hold."""
+    if declared.time is not None:
+        raise ArgumentError(
+            "time",
+            "is of tables alone: leave it out, because windows of a pipeline are those of its WindowInto",
+            "E429",
+        )
     check = check_windowing if declared.horizon is None else check_no_windowing
     return plan_windows(declared, check(elements))
 

@@ -140,7 +140,7 @@ FAULTS = {
         "read_table",
         lambda exact, reader, columns, *given: exact(reader, columns._replace(weights=None), *given),
     ),
-    "a key without data is missing": in_counters(RECORDS, sums.ExactSums, "by_key", with_data),
+    "a key without data is missing": in_counters(RECORDS, sums.ExactSums, "by_place", with_data),
     "nothing is counted aside": in_counters(
         NORM, Bounded, "_side_rows", lambda *given: np.zeros((0, len(given[-1].side_names)), dtype=np.int64)
     ),

@@ -16,6 +16,7 @@ from beam_dpsketch.frames.plan import columns_of, resolve
 from beam_dpsketch.frames.releasing import release_table
 from beam_dpsketch.frames.sums import ExactSums
 from beam_dpsketch.frames.tables import open_table
+from beam_dpsketch.frames.windows import windows_of
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.release_spec import ReleaseSpec
@@ -234,13 +235,22 @@ def _release_of(output: Any, name: str, is_keyed: bool) -> tuple[int, str, Any, 
 
 def counters_of_frame(name: str, table: Any) -> dict[Any, Any]:
     """The exact counters that a table leads to, by key, or by pair of key and item."""
-    declared, resolved = CONFIGS[name], resolve(CONFIGS[name])
-    opened = open_table(table, columns_of(declared.selectors).values())
-    secret = keyed(name).derive(declared.identify(resolved.terms))
-    sums = ExactSums(resolved, [opened.empty, *opened.parts], Unused(declared.selectors), secret)
-    add_up = sums.by_pair if declared.count.by_item else sums.by_key
-    found: Any = add_up(sums.contributed())[0]
-    return {key: counters(summed) for key, summed in found.items()}
+    return {key: each for (_, key), each in exact_of_frame(CONFIGS[name], name, table).items()}
+
+
+def exact_of_frame(declared: ReleaseSpec, name: str, table: Any) -> dict[tuple[int, Any], Any]:
+    """The exact counters that a table leads to, by the start of a window and what is counted in it."""
+    resolved, plan = resolve(declared)
+    windows, opened = windows_of(declared, plan), open_table(table, columns_of(declared).values())
+    secret = keyed(name).derive(declared.identify(resolved.terms, windows.edges))
+    parts, unused = [opened.empty, *opened.parts], Unused(declared.selectors)
+    sums = ExactSums(resolved, plan, windows, parts, unused, secret)
+    contributed = sums.contributed()
+    if declared.count.by_item:
+        pairs = sums.by_pair(contributed)[0].items()
+        return {(window.start, pair): count for window, counts in pairs for pair, count in counts.items()}
+    places = sums.by_place(contributed)[0].items()
+    return {(place.start, place.key[0] if place.key else None): counters(each) for place, each in places}
 
 
 def bytes_of_frame(name: str, table: Any) -> dict[Any, bytes]:

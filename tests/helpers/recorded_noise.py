@@ -23,7 +23,7 @@ from beam_dpsketch.engine import noising
 from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.frames import releasing
 from beam_dpsketch.frames import sums as frame_sums
-from beam_dpsketch.frames.releasing import KeyedReleases
+from beam_dpsketch.frames.outcome import KeyedReleases
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.noise import discrete_gaussian, discrete_laplace, drawing
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
@@ -163,7 +163,11 @@ def _priorities_of(rng: np.random.Generator, below: int, size: int) -> bytes:
 
 def _in_order(exact: Any, sums: dict[Any, Any], *others: Any) -> Any:
     """Release keys, or pairs of key and item, in the order of their names, so that those of two inputs are compared."""
-    return exact({key: sums[key] for key in sorted(sums, key=repr)}, *others)
+    return exact({key: _ordered(sums[key]) for key in sorted(sums, key=repr)}, *others)
+
+
+def _ordered(found: Any) -> Any:
+    return {pair: found[pair] for pair in sorted(found)} if isinstance(found, dict) else found
 
 
 def _claimed(released: Any) -> Fraction:

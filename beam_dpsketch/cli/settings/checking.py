@@ -122,6 +122,6 @@ def _check_first_rows(declared: ReleaseSpec, against: str, title: str) -> None:
 def _check_columns(declared: ReleaseSpec, schema: pa.Schema, title: str) -> None:
     """Refuse columns that `dpsketch run` would refuse."""
     try:
-        check_columns(declared, open_table(schema.empty_table(), columns_of(declared.selectors).values()))
+        check_columns(declared, open_table(schema.empty_table(), columns_of(declared).values()))
     except (ValueError, TypeError) as error:
         raise UsageError.of(error, lambda each: f"{title}: {each.message}") from None

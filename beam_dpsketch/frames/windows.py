@@ -1,0 +1,145 @@
+"""In which windows the rows of a table are, by a column of times.
+
+Guarantee: a row is in the windows in which a pipeline with the same windows would put a record of its time. Times with
+parts of a microsecond are rounded down, as everywhere. A row without a time that can be read, or outside of all
+windows, is in none of them, so it is dropped before anything is counted or bounded.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch.domains.timestamps import MILLISECOND, TimestampDomain, from_micros
+from beam_dpsketch.engine.run import WHOLE, Place
+from beam_dpsketch.records.columns import TIMES, batch_column
+from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.records.selectors import is_pandas_frame
+from beam_dpsketch.records.windows import WindowPlan, windowing_of_table
+
+_MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+class Windows(Protocol):
+    """The windows that the rows of a table are in; a window is the place of its releases, without a key."""
+
+    every: Sequence[Place]
+    """All that are released, with data or without."""
+    edges: tuple[int, ...]
+    """What tells them from others, as `ReleaseSpec.identify` takes it."""
+
+    @property
+    def unread(self) -> bool:
+        """Whether the time of a row could not be read."""
+
+    @property
+    def unused(self) -> bool:
+        """Whether there were rows, and none in any window."""
+
+    def split(self, part: Any) -> Iterator[tuple[Place, Any]]:
+        """Yield the rows of each window, as a part of the table; one pair at least."""
+
+    def period(self, window: Place) -> Any:
+        """Return what tells the period of a window from others: one bound holds in all of it."""
+
+    def last_millisecond(self, window: Place) -> int:
+        """Return the last millisecond of a window, as bounded records know it."""
+
+
+class OneWindow:
+    """The global window, which holds all rows."""
+
+    every: Sequence[Place] = (WHOLE,)
+    edges: tuple[int, ...] = ()
+    unread = unused = False
+
+    def split(self, part: Any) -> Iterator[tuple[Place, Any]]:
+        yield WHOLE, part
+
+    def period(self, window: Place) -> Any:
+        return window
+
+    def last_millisecond(self, window: Place) -> int:
+        return 0
+
+
+class TimedWindows:
+    """Windows of a declared range.
+
+    Args:
+      plan: which windows there are.
+      size: how long each is, in microseconds.
+      edges: what tells the windows from others.
+      field: the column of times.
+    """
+
+    def __init__(self, plan: WindowPlan, size: int, edges: tuple[int, ...], field: str) -> None:
+        assert plan.starts is not None
+        self.edges = edges
+        self._starts, self._size, self._field, self._periods = plan.starts, size, field, plan.periods
+        self.every: Sequence[Place] = [Place(start=start, end=start + size) for start in plan.starts]
+        # One step more at both ends, to which all times outside move.
+        low, high = plan.starts[0] - 1, plan.starts[-1] + size
+        self._domain = TimestampDomain(from_micros(low), from_micros(high), _MICROSECOND)
+        self.unread = False
+        self._is_empty, self._found = True, False
+
+    @property
+    def unused(self) -> bool:
+        return not self._is_empty and not self._found
+
+    def split(self, part: Any) -> Iterator[tuple[Place, Any]]:
+        rows, windows = self._assign(batch_column(part, "time", self._field, TIMES))
+        self._is_empty &= not len(part)
+        self._found |= bool(len(rows))
+        order = np.argsort(windows, kind="stable")
+        taken, windows = _take(part, rows[order]), windows[order]
+        rows_of = taken.iloc if is_pandas_frame(type(part)) else taken
+        numbers, firsts = np.unique(windows, return_index=True)
+        if not len(rows):
+            yield self.every[0], taken
+            return
+        for number, first, last in zip(numbers.tolist(), firsts, [*firsts[1:], len(windows)], strict=True):
+            yield self.every[number], rows_of[first:last]
+
+    def period(self, window: Place) -> Any:
+        if self._periods is None:
+            return window
+        within = self.last_millisecond(window) * MILLISECOND - self._periods.start
+        return within // self._periods.length
+
+    def last_millisecond(self, window: Place) -> int:
+        return (window.end - 1) // MILLISECOND
+
+    def _assign(self, times: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return rows, and the number of the window of each; a row is there once for each window that it is in."""
+        positions, usable = self._domain.index(times)
+        self.unread |= not usable.all()
+        since = positions.astype(np.int64) - 1
+        last, step = since // self._starts.step, self._starts.step
+        rows, numbers = [], []
+        for back in range(-(-self._size // step)):
+            number = last - back
+            inside = usable & (number >= 0) & (number < len(self._starts)) & (since - number * step < self._size)
+            rows.append(np.flatnonzero(inside))
+            numbers.append(number[inside])
+        return np.concatenate(rows), np.concatenate(numbers)
+
+
+def windows_of(declared: ReleaseSpec, plan: WindowPlan) -> Windows:
+    """Return the windows that the rows of a table are in."""
+    if declared.time is None:
+        return OneWindow()
+    if (horizon := declared.horizon) is not None:
+        of_horizon = horizon.start_micros, horizon.size_micros, horizon.windows
+        return TimedWindows(plan, horizon.size_micros, of_horizon, declared.time.field)
+    windowing = windowing_of_table(declared)
+    return TimedWindows(plan, windowing.size, windowing.edges, declared.time.field)
+
+
+def _take(part: Any, rows: np.ndarray) -> Any:
+    return part.iloc[rows] if is_pandas_frame(type(part)) else part.take(pa.array(rows))
