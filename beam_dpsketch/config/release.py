@@ -169,10 +169,10 @@ def read_horizon(settings: Any, path: str = "horizon") -> Horizon:
     return make(path, Horizon, read_block(settings, path, HORIZON))
 
 
-def read_time_column(settings: Any, path: str = "time") -> TimeColumn:
+def read_time(settings: Any, path: str = "time") -> TimeColumn:
     """Return where a table holds its times: `{field: ..., every: ...}`, or the name of the column alone."""
-    given = plain(settings, path) if not isinstance(settings, str) or settings.startswith("{") else {"field": settings}
-    return make(path, TimeColumn, read_block(given, path, TIME_COLUMN))
+    given = plain(settings, path)
+    return make(path, TimeColumn, read_block({"field": given} if isinstance(given, str) else given, path, TIME_COLUMN))
 
 
 def _read_k(value: Any, path: str) -> int:
@@ -188,7 +188,7 @@ _READERS: Mapping[str, Reader] = {
     "keys": read_keys,
     "windows": read_windows,
     "horizon": read_horizon,
-    "time": read_time_column,
+    "time": read_time,
     "spec": read_spec,
     "items": read_items,
     "domain": read_domain,

@@ -116,7 +116,7 @@ class TimedWindows:
         return (window.end - 1) // MILLISECOND
 
     def _assign(self, times: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows, and the number of the window of each; a row is there once for each window that it is in."""
+        """Return rows, and the number of the window of each; a row comes once for each window that it is in."""
         positions, usable = self._domain.index(times)
         self.unread |= not usable.all()
         since = positions.astype(np.int64) - 1

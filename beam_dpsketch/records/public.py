@@ -273,10 +273,9 @@ class TimeColumn:
     def check(self, within: TimeRange | None, horizon: Horizon | None) -> None:
         """Refuse windows that do not suit."""
         if horizon is not None:
-            for name in ("every", "window_size"):
-                if getattr(self, name) is not None:
-                    words = "must be left out with a horizon, which says how long its windows are"
-                    raise ArgumentError(f"time.{name}", words, "E430")
+            if self.every is not None or self.window_size is not None:
+                words = "and window_size must be left out with a horizon, which says how long its windows are"
+                raise ArgumentError("time.every", words, "E430")
             return
         if within is None:
             words = "needs $windows_from_to: all windows between are released, with data or without"

@@ -56,6 +56,9 @@ BLOCKS: list[tuple[Callable[[Any], Any], Any]] = [
     (config.read_windows, [0, 3600]),
     (config.read_horizon, {"start": "2024-01-01T00:00:00Z", "window_size": "1h", "windows": 24}),
     (config.read_horizon, {"start": 0, "window_size": 60, "windows": 3, "mechanism": "tree"}),
+    (config.read_time, "day"),
+    (config.read_time, {"field": "day", "every": "1d"}),
+    (config.read_time, {"field": "time", "every": 60, "window_size": "1h"}),
     (config.read_method, {"groups": {"delta": 1e-8}}),
     (config.read_method, {"groups": {"delta": 1e-9}}),
     (config.read_domain, "ipv4"),
@@ -144,3 +147,9 @@ RELEASES: list[dict[str, Any]] = [
         "horizon": _HORIZON,
     },
 ]
+
+TABLES: list[dict[str, Any]] = [
+    release("frequencies", windows=["2024-01-01", "2024-01-03"], time={"field": "day", "every": "1d"}),
+    release("quantiles", domain=_TWENTY, horizon=_HORIZON, time="day"),
+]
+"""Settings of tables, which a pipeline refuses."""

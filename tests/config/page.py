@@ -24,6 +24,7 @@ BLOCKS = {
     "select": settings.SELECT,
     "windows": settings.WINDOWS,
     "horizon": settings.HORIZON,
+    "time": settings.TIME_COLUMN,
     "spec": layout_settings.SPEC,
     "tree": layout_settings.TREE.without("levels", "hash_version", "width"),
     "levels": layout_settings.TREE.only(("levels", "seed", "hash_version")),

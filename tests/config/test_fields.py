@@ -13,7 +13,7 @@ import beam_dpsketch
 from beam_dpsketch import Horizon, SketchSpec, transforms
 from beam_dpsketch.config import read_release
 from beam_dpsketch.rows.base import private_transform
-from tests.config.examples import BLOCKS, RELEASES
+from tests.config.examples import BLOCKS, RELEASES, TABLES
 
 NOT_SETTINGS = {
     "Changes",
@@ -70,7 +70,8 @@ def test_every_field_of_a_value_object_can_be_set() -> None:
 
 
 def test_every_field_of_a_release_can_be_set() -> None:
-    named = [{**each, **({"item": f"i{n}"} if "item" in each else {})} for n, each in enumerate(RELEASES)]
+    every = RELEASES + TABLES
+    named = [{**each, **({"item": f"i{n}"} if "item" in each else {})} for n, each in enumerate(every)]
     assert constant_fields([*map(read_release, named)]) == set()
 
 

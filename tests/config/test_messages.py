@@ -9,7 +9,7 @@ import pytest
 
 from beam_dpsketch import ConfigError, config
 from beam_dpsketch.config import blocks, read_items, read_keys, read_privacy, read_release, read_spec, read_unit
-from tests.config.examples import KEY, PRIVACY, RELEASES, UNIT, release
+from tests.config.examples import KEY, PRIVACY, RELEASES, TABLES, UNIT, release
 from tests.config.snapshots import FILES, SNAPSHOTS, snapshots
 
 
@@ -25,7 +25,7 @@ def test_each_message_on_record_begins_with_a_path() -> None:
     assert [words for words in found if not re.match(r"[a-z_.]+(\[\d+\])*: \S", words)] == []
 
 
-@pytest.mark.parametrize("settings", RELEASES, ids=range(len(RELEASES)))
+@pytest.mark.parametrize("settings", RELEASES + TABLES, ids=range(len(RELEASES + TABLES)))
 def test_every_name_is_checked_at_every_depth(settings: dict[str, Any]) -> None:
     """A misspelled name in any block is refused with its path; the next name is proposed."""
 

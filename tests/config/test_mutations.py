@@ -11,11 +11,12 @@ import yaml
 
 from beam_dpsketch.config import ConfigError, read_release
 from beam_dpsketch.records.release_spec import ReleaseSpec
-from tests.config.examples import BLOCKS, RELEASES, release
+from tests.config.examples import BLOCKS, RELEASES, TABLES, release
 from tests.config.mutating import mutate, mutate_text, places
 
 START = [
     *RELEASES,
+    *TABLES,
     release("frequencies", privacy=BLOCKS[1][1], unit=BLOCKS[6][1], spec=BLOCKS[39][1]),
     release("frequencies", unit={"privacy_id": "p", "norm": BLOCKS[12][1]}, keys=BLOCKS[18][1]),
     release("quantiles", domain={"type": "integer", "low": 0, "high": 255}, tree=BLOCKS[-3][1]),

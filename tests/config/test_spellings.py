@@ -44,7 +44,7 @@ from beam_dpsketch import (
 from beam_dpsketch.config.blocks import Form
 from beam_dpsketch.config.settings import NORM
 from beam_dpsketch.privacy.norm.bounds import ITEM_SHARES
-from tests.config.examples import BLOCKS, RELEASES
+from tests.config.examples import BLOCKS, RELEASES, TABLES
 
 UTC = datetime.timezone.utc
 whole = st.integers(1, 1000)
@@ -266,7 +266,7 @@ def test_examples_are_the_same_in_every_spelling(spelling: str) -> None:
     for read, settings in BLOCKS:
         if isinstance(settings, dict):
             assert read(spell(settings)) == read(settings)
-    for settings in RELEASES:
+    for settings in RELEASES + TABLES:
         assert config.read_release(spell(settings)) == config.read_release(settings)
 
 
