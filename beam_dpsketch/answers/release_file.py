@@ -7,6 +7,7 @@ unpickles nothing. A digest covers all bytes before it. It finds damage; it does
 
 from __future__ import annotations
 
+import datetime
 import functools
 import glob
 import hashlib
@@ -28,6 +29,7 @@ LocalPath: TypeAlias = "str | os.PathLike[str]"
 Stored: TypeAlias = "Released | TimelineRow | tuple[Item, Released | TimelineRow]"
 Kind = TypeVar("Kind", bound="Released | TimelineRow")
 
+SUFFIX = ".dpsketch"
 HEADER = b"DPSKFILE\x01\x00"
 _RELEASE = b"DPSK"
 RECORDS: dict[str, dict[str, Field]] = {
@@ -179,6 +181,20 @@ class SortedWriter:
                 waiting.seek(start)
                 self._writer.write(waiting.read(size))
         self._writer.close()
+
+
+def window_path(prefix: str, start: datetime.datetime, end: datetime.datetime) -> str:
+    """Return the name of the file of a window, given when it opens and closes in UTC: names sort by time.
+
+    >>> window_path("out/days", datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 2))
+    'out/days-20240101T000000Z-20240102T000000Z.dpsketch'
+    """
+    return f"{prefix}-{_compact(start)}-{_compact(end)}{SUFFIX}"
+
+
+def _compact(time: datetime.datetime) -> str:
+    """Return a time without punctuation, and with a fraction of a second only where it has one."""
+    return f"{time:%Y%m%dT%H%M%S}" + (f".{time.microsecond:06}Z" if time.microsecond else "Z")
 
 
 def to_record(element: Stored | Unreleased) -> bytes:

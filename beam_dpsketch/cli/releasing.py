@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 import time
 from collections.abc import Iterable
 from typing import Any
 
-from beam_dpsketch.answers.release_file import RecordWriter, to_record
+from beam_dpsketch.answers.release_file import SUFFIX, RecordWriter, to_record
+from beam_dpsketch.cli.contents import contents, window_files
 from beam_dpsketch.cli.files import Position, open_files
 from beam_dpsketch.cli.output import check_output, complete_file, refuse_input, unfinished_files
 from beam_dpsketch.cli.settings.checking import in_words
 from beam_dpsketch.cli.settings.options import add_settings_options, read_config
-from beam_dpsketch.cli.stored import SUFFIX
 from beam_dpsketch.cli.text import DONE, AnswerError, UsageError, is_terminal, note, said_warnings
 from beam_dpsketch.config import ConfigError
 from beam_dpsketch.errors import AllAtOnce
-from beam_dpsketch.frames.outcome import KeyedReleases
 from beam_dpsketch.frames.releasing import release_frame
 from beam_dpsketch.records.release_spec import ReleaseSpec
 
@@ -41,35 +41,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write one release, or one of each key."""
+    """Write one release, or one of each key; of each window a file."""
     with AllAtOnce() as checks:
         checks.do(_check_output, arguments.output, replace=arguments.replace)
         declared = checks.do(read_config, arguments)
     assert declared is not None  # or it was refused
     try:
-        elements, nothing = _released(arguments, declared)
+        released = _released(arguments, declared)
     except KeyboardInterrupt:
         raise AnswerError(f"interrupted: {arguments.output} was not written, so nothing was spent") from None
+    files = contents(arguments.output, declared, released)
+    nothing = [released.unreleased] if declared.is_keyed and released.unreleased else []
     try:
-        _write(arguments.output, [*elements, *nothing], replace=arguments.replace)
+        for path, elements in files.items() if not nothing else [(arguments.output, nothing)]:
+            _write(path, elements, replace=arguments.replace)
     except KeyboardInterrupt:
         raise AnswerError(
-            f"interrupted while writing {arguments.output}: if it is new, it is whole and has cost budget; else "
-            "nothing was spent"
+            f"interrupted while writing {path}: if it is new, it is whole and has cost budget; else "
+            f"{'nothing was spent' if path == next(iter(files), path) else 'the files before it have'}"
         ) from None
     if nothing:
         note(
             f"no key was chosen, so {arguments.output} holds no release, but what this run has spent: `dpsketch spent`"
         )
     else:
-        note(f"wrote {len(elements)} release(s) to {arguments.output}; each run is another release, which spends again")
+        first, *others = files
+        where = first if not others else f"{first} and {len(others)} more"
+        count = sum(map(len, files.values()))
+        note(f"wrote {count} release(s) to {where}; each run is another release, which spends again")
     return DONE
 
 
-def _released(arguments: argparse.Namespace, declared: ReleaseSpec) -> tuple[list[Any], list[Any]]:
-    """Return the releases, and what was spent where no key was chosen."""
+def _released(arguments: argparse.Namespace, declared: ReleaseSpec) -> Any:
+    """Return the releases."""
     with said_warnings():
         try:
+            paths = window_files(arguments.output, declared)
+            for path in [*paths[:1], *filter(os.path.lexists, paths)]:
+                check_output(path, replace=arguments.replace, which=_HAS_COST)
             found = open_files(arguments.files, declared, Progress(asked=arguments.progress))
             refuse_input(arguments.output, found.paths)
             for words in declared.terms.foolish():
@@ -78,9 +87,7 @@ def _released(arguments: argparse.Namespace, declared: ReleaseSpec) -> tuple[lis
             released = release_frame(found.reader, declared)
         except (ConfigError, TypeError, ValueError) as error:
             raise UsageError.of(error) from None
-    elements = [*released.items()] if isinstance(released, KeyedReleases) else [released]
-    nothing = [released.unreleased] if isinstance(released, KeyedReleases) and released.unreleased else []
-    return elements, nothing
+    return released
 
 
 def _check_output(path: str | None, *, replace: bool) -> None:

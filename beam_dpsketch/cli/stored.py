@@ -11,13 +11,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from beam_dpsketch.answers.release_file import read_elements
+from beam_dpsketch.answers.release_file import SUFFIX, read_elements
 from beam_dpsketch.cli.text import AnswerError, UsageError, note, shown
 from beam_dpsketch.errors import FormatError, together
 from beam_dpsketch.statement.accounting import Unreleased
 from beam_dpsketch.statement.release_id import runs
 
-SUFFIX = ".dpsketch"
 _TIME = r"(\d{8}T\d{6}(?:\.\d{6})?)Z"
 _WINDOW = re.compile(f"-{_TIME}-{_TIME}{re.escape(SUFFIX)}", re.ASCII)
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from beam_dpsketch.domains.timestamps import from_micros
 from beam_dpsketch.engine.run import Place
-from beam_dpsketch.frames.windows import Windows
+from beam_dpsketch.frames.plan import plan_of_table
+from beam_dpsketch.frames.windows import Windows, windows_of
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.accounting import Unreleased
@@ -19,6 +20,16 @@ class Window(NamedTuple):
 
     start: datetime.datetime
     end: datetime.datetime
+
+    @classmethod
+    def of(cls, place: Place) -> Window:
+        """Return the window of a place."""
+        return cls(from_micros(place.start), from_micros(place.end))
+
+
+def windows_of_table(declared: ReleaseSpec) -> list[Window]:
+    """Return all windows that a release of a table has, before its rows are read."""
+    return [*map(Window.of, windows_of(declared, plan_of_table(declared)).every)]
 
 
 class KeyedReleases(dict[Any, Any]):
@@ -51,12 +62,7 @@ def in_order(released: dict[Place, Any], declared: ReleaseSpec, windows: Windows
     by_window: dict[Place, dict[tuple[Any, ...], Any]] = defaultdict(dict)
     for place, each in released.items():
         by_window[place._replace(key=())][place.key] = each
-    return WindowedReleases(
-        {
-            Window(from_micros(each.start), from_micros(each.end)): _by_key(by_window[each], declared)
-            for each in windows.every
-        }
-    )
+    return WindowedReleases({Window.of(each): _by_key(by_window[each], declared) for each in windows.every})
 
 
 def _by_key(released: dict[tuple[Any, ...], Any], declared: ReleaseSpec) -> Any:

@@ -28,10 +28,15 @@ def path_of(argument: str) -> str:
     return _PATHS.get(argument, argument)
 
 
-def resolve(declared: ReleaseSpec) -> tuple[ResolvedRelease, WindowPlan]:
-    """Return the release of a table, and its windows; refuse windows of a table without times."""
+def plan_of_table(declared: ReleaseSpec) -> WindowPlan:
+    """Return the windows of a table; refuse those of a table without times."""
     _refuse_windows(declared)
-    plan = plan_windows(declared, windowing_of_table(declared))
+    return plan_windows(declared, windowing_of_table(declared))
+
+
+def resolve(declared: ReleaseSpec) -> tuple[ResolvedRelease, WindowPlan]:
+    """Return the release of a table, and its windows."""
+    plan = plan_of_table(declared)
     return declared.resolved.under(plan.terms), plan
 
 
@@ -126,7 +131,7 @@ def _refuse_windows(declared: ReleaseSpec) -> None:
             raise refusal(
                 path,
                 "a table is released as a whole, because nothing says when its rows were; say which column does, as "
-                "time: {field: day, every: 1d}, or leave this out",
+                "time: {field: day, every: 1d}, or --time day --every 1d in the shell, or leave this out",
                 "E811",
             )
 

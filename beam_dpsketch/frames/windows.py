@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch._columns import plain_column
 from beam_dpsketch.domains.timestamps import MILLISECOND, TimestampDomain, from_micros
 from beam_dpsketch.engine.run import WHOLE, Place
 from beam_dpsketch.records.columns import TIMES, batch_column
@@ -142,4 +143,14 @@ def windows_of(declared: ReleaseSpec, plan: WindowPlan) -> Windows:
 
 
 def _take(part: Any, rows: np.ndarray) -> Any:
-    return part.iloc[rows] if is_pandas_frame(type(part)) else part.take(pa.array(rows))
+    if is_pandas_frame(type(part)):
+        return part.iloc[rows]
+    columns = [_take_values(column, pa.array(rows)) for column in part.columns]
+    return pa.Table.from_arrays(columns, names=part.schema.names)
+
+
+def _take_values(column: Any, rows: pa.Array) -> Any:
+    try:
+        return column.take(rows)
+    except pa.ArrowNotImplementedError:  # of views
+        return plain_column(column).take(rows)

@@ -17,7 +17,7 @@ from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.release_file import Kind, Stored
 from beam_dpsketch.hashing.encodings import Item
 from beam_dpsketch.transforms.outputs import key_and_release
-from beam_dpsketch.transforms.steps.earlier_files import SUFFIX, ReleaseSink, check_equal, check_none, open_file
+from beam_dpsketch.transforms.steps.earlier_files import ReleaseSink, check_equal, check_none, open_file
 from beam_dpsketch.transforms.steps.release_once import spent_before
 from beam_dpsketch.transforms.windows import check_windowing, is_global
 
@@ -121,13 +121,8 @@ def window_file(file_path_prefix: str, start: float | Timestamp, end: float | Ti
     >>> window_file("out/hours", 1357016400, 1357020000)
     'out/hours-20130101T050000Z-20130101T060000Z.dpsketch'
     """
-    return f"{file_path_prefix}-{_compact(Timestamp.of(start))}-{_compact(Timestamp.of(end))}{SUFFIX}"
-
-
-def _compact(time: Timestamp) -> str:
-    """Return a time without punctuation, and with a fraction of a second only where it has one."""
-    moment = time.to_utc_datetime()
-    return moment.strftime("%Y%m%dT%H%M%S") + (f".{moment.microsecond:06}Z" if moment.microsecond else "Z")
+    times = (Timestamp.of(each).to_utc_datetime() for each in (start, end))
+    return release_file.window_path(file_path_prefix, *times)
 
 
 @overload

@@ -2,25 +2,241 @@
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Callable
 from typing import Any
 
+import apache_beam as beam
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from tests.helpers.frame_cases import exact_of_frame
-from tests.helpers.window_cases import CONFIGS, TABLE, bytes_of_frame, of_pipeline
+from beam_dpsketch import ArgumentError, ConfigError, Disclosure, SketchTimeline, rehearse
+from beam_dpsketch.config import read_release
+from beam_dpsketch.frames import over_time, sums, tables
+from beam_dpsketch.frames.releasing import release_table
+from beam_dpsketch.frames.windows import TimedWindows
+from beam_dpsketch.records.bounding.rules import rule_of
+from beam_dpsketch.rows.base import private_transform
+from beam_dpsketch.statement.accounting import add_up
+from tests.helpers import laws
+from tests.helpers.frame_cases import ORDER, exact_of_frame
+from tests.helpers.window_cases import CONFIGS, DAY, SETTINGS, START, TABLE, bytes_of_frame, of_pipeline
 
-COUNTED = [name for name in CONFIGS if CONFIGS[name].horizon is None]
+FAST = [
+    "records, period",
+    "chosen norm, period, listed keys",
+    "single records in sliding windows",
+    "groups",
+    "statistics, listed keys, max_windows",
+    "metrics, chosen norm, period",
+    "rows",
+]
 
 
-@pytest.fixture(scope="module")
-def piped() -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a pipeline makes of the table."""
-    return of_pipeline([*CONFIGS], COUNTED)
+def assert_same(names: list[str]) -> None:
+    """Compare counters and bytes with those of one pipeline."""
+    counted = [name for name in names if CONFIGS[name].horizon is None]
+    sums_of, bytes_of = of_pipeline(names, counted)
+    assert {name: exact_of_frame(CONFIGS[name], name, TABLE) for name in counted} == sums_of
+    assert {name: bytes_of_frame(name) for name in names} == bytes_of
 
 
 @pytest.mark.pipeline
-@pytest.mark.parametrize("name", CONFIGS)
-def test_counters_and_releases_are_those_of_a_pipeline(name: str, piped: Any) -> None:
-    if name in piped[0]:
-        assert exact_of_frame(CONFIGS[name], name, TABLE) == piped[0][name]
-    assert bytes_of_frame(name) == piped[1][name]
+def test_counters_and_releases_are_those_of_a_pipeline() -> None:
+    assert_same([*FAST, "rows of metrics"])
+
+
+@pytest.mark.slow
+@pytest.mark.pipeline
+def test_counters_and_releases_of_all_settings_are_those_of_a_pipeline() -> None:
+    assert_same([*CONFIGS])
+
+
+def as_text(zone: str) -> Any:
+    def convert(times: pa.ChunkedArray) -> pa.Array:
+        moved = datetime.timezone(datetime.timedelta(hours=int(zone[:3])))
+        return pa.array([None if each is None else each.astimezone(moved).isoformat() for each in times.to_pylist()])
+
+    return convert
+
+
+NANOSECONDS = pa.scalar(999, pa.duration("ns"))
+TIMES: dict[str, Callable[[pa.ChunkedArray], Any]] = {
+    "nanoseconds, rounded down": lambda times: pc.add(
+        times.cast(pa.timestamp("ns")), pa.scalar(999, pa.duration("ns"))
+    ),
+    "another zone": lambda times: times.cast(pa.timestamp("us", "Asia/Kolkata")),
+    "without a zone": lambda times: times.cast(pa.timestamp("us")),
+    "text": as_text("+00:00"),
+    "text of another zone": as_text("-09:00"),
+    "text in a dictionary": lambda times: as_text("+05:00")(times).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("form", TIMES)
+def test_times_of_every_form_lead_to_the_same_windows(form: str) -> None:
+    place = TABLE.schema.get_field_index("at")
+    other = TABLE.set_column(place, "at", TIMES[form](TABLE["at"]))
+    for name in FAST:
+        assert bytes_of_frame(name, other) == bytes_of_frame(name), name
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "date32", "date64"])
+def test_coarse_times_and_dates_lead_to_the_same_windows(unit: str) -> None:
+    """No window is shorter than a day, so nothing moves to another one."""
+    kind = {"date32": pa.date32(), "date64": pa.date64()}.get(unit) or pa.timestamp(unit)
+    coarse = TABLE["at"].cast(pa.timestamp("us")).cast(kind, safe=False)
+    other = TABLE.set_column(TABLE.schema.get_field_index("at"), "at", coarse)
+    for name in FAST:
+        assert bytes_of_frame(name, other) == bytes_of_frame(name), name
+
+
+@pytest.mark.parametrize("form", ["pandas", "pandas, times as objects", "Polars", "small parts"])
+def test_every_form_of_a_table_gives_the_same_releases(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = {name: bytes_of_frame(name) for name in FAST}
+    table: Any = TABLE.take(pa.array(ORDER))
+    if form.startswith("pandas"):
+        table = table.to_pandas().set_index(np.linspace(0, 1, len(TABLE)))  # positions count, and not the index
+    if form.endswith("objects"):
+        table["at"] = pd.Series(table["at"].dt.to_pydatetime(), dtype=object, index=table.index)
+    if form == "Polars":
+        table = pytest.importorskip("polars").from_arrow(table)
+    if form == "small parts":
+        monkeypatch.setattr(tables, "ROWS", 113)
+        monkeypatch.setattr(sums, "BLOCK", 200)
+    for name in FAST:
+        assert bytes_of_frame(name, table) == expected[name], name
+
+
+def test_every_declared_window_has_a_release_in_the_order_of_time() -> None:
+    nobody = TABLE.slice(0, 0)
+    for name, of_window in (("records", None), ("quantiles", ["NO", "IT", "FR"]), ("groups", None)):
+        for table in (TABLE, nobody):
+            released, _ = release_table(table, CONFIGS[name])
+            assert [*released] == [(START + n * DAY, START + (n + 1) * DAY) for n in range(7)]
+            assert {each.privacy.disclosed for window in released.values() for each in leaves(window)} == {
+                Disclosure.NONE
+            }
+            if of_window is not None:
+                assert [[*window] for window in released.values()] == [of_window] * 7
+
+
+def leaves(released: Any) -> list[Any]:
+    return [*released.values()] if isinstance(released, dict) else [released]
+
+
+def test_where_no_key_is_chosen_every_window_is_empty_and_the_run_says_what_it_spent() -> None:
+    released, _ = release_table(TABLE.slice(0, 0), CONFIGS["records, chosen keys"])
+    assert [len(each) for each in released.values()] == [0] * 7
+    assert released.unreleased.privacy.rho > 0
+    rows, _ = release_table(TABLE.slice(0, 0), CONFIGS["rows, chosen keys"])
+    assert (dict(rows), rows.unreleased is None) == ({}, False)
+
+
+def test_all_windows_of_a_run_cost_once() -> None:
+    released, _ = release_table(TABLE, CONFIGS["quantiles"])
+    (spent,) = add_up([each.privacy for window in released.values() for each in leaves(window)])
+    assert spent.rho == CONFIGS["quantiles"].terms.privacy.rho
+
+
+def test_rows_of_a_table_answer_over_time() -> None:
+    """A row lost, or a window counted twice, moves an answer by hundreds: sigma is below 60, and 480 is 8 of it."""
+    declared = read_release({**SETTINGS["rows of a tree"], "privacy": {"rho": 5}})
+    rows, _ = release_table(TABLE, declared)
+    assert declared.horizon is not None
+    timeline = SketchTimeline(rows, declared.horizon)
+    inside = [each for each in TABLE.to_pylist() if each["at"] and START <= each["at"] < START + 7 * DAY]
+    assert timeline.available == 7
+    assert abs(timeline.prefix(6).records().estimate - sum(each["city"] is not None for each in inside)) < 480
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        ([START, None] * 200, "time='at': some rows have no time that can be read"),
+        (["2024-01-01", "yesterday"] * 200, "time='at': some rows have no time that can be read"),
+        ([START - DAY] * 400, "time='at': no row of the table is in a declared window"),
+        ([START, START + 9 * DAY] * 200, None),
+    ],
+)
+def test_times_that_are_dropped_are_told(times: list[Any], words: str | None) -> None:
+    """As in pipelines, nothing is said of single rows outside of the range."""
+    table = pa.table({"person": [*range(400)], "city": ["Oslo"] * 400, "at": times})
+    _, warned = release_table(table, CONFIGS["norm"])
+    assert [each for each in warned if each.startswith("time=")] == ([] if words is None else [AtLeast(words)])
+
+
+class AtLeast(str):
+    """Equal to all texts that begin with it."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and other.startswith(str(self))
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ("number", r"time='number' must hold times, dates, or text in ISO 8601, got int64; .* \"timestamp\[ms\]\""),
+        ("when", "time.field: 'when' is not a column of the table"),
+    ],
+)
+def test_columns_without_times_are_refused(column: str, words: str) -> None:
+    settings = {**SETTINGS["norm"], "time": {"field": column, "every": "1d"}}
+    with pytest.raises((ValueError, TypeError), match=words):
+        release_table(TABLE, read_release(settings))
+
+
+def test_a_pipeline_refuses_a_column_of_times() -> None:
+    with pytest.raises(ArgumentError, match=r"time is of tables alone.*E429"), beam.Pipeline() as pipeline:
+        pipeline | beam.Create([{"city": "Oslo"}]) | private_transform(CONFIGS["single records"])
+
+
+def test_a_rehearsal_refuses_windows() -> None:
+    with pytest.raises(ConfigError, match=r"time: a rehearsal is of a sample as a whole.*E429"):
+        rehearse(TABLE, SETTINGS["norm"])
+
+
+def one_early(exact: Any, windows: Any, times: Any) -> Any:
+    return exact(windows, pc.subtract(times, pa.scalar(1, pa.duration("us"))))
+
+
+def of_each_window(exact: Any, windows: Any, window: Any) -> Any:
+    return windows.last_millisecond(window)
+
+
+FAULTS = {
+    "a time moves at the edge": laws.around(TimedWindows, "_assign", one_early, "", "records"),
+    "a norm of each window alone": laws.around(TimedWindows, "period", of_each_window, "", "norm"),
+    "a period of each window alone": laws.around(TimedWindows, "period", of_each_window, "", "records, period"),
+    "any number of windows": laws.put(
+        sums, "rule_over_windows", lambda given, priorities, _: rule_of(given, priorities), "", "records, max_windows"
+    ),
+    "a window without data is missing": laws.around(
+        sums.ExactSums,
+        "by_place",
+        lambda exact, *given: ({place: each for place, each in exact(*given)[0].items() if place.start % 2}, None),
+        "",
+        "single records",
+    ),
+    "rows of other windows": laws.around(
+        over_time, "Place", lambda exact, key=(), start=0, end=0: exact(key, start + 1, end), "", "rows of a tree"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def exact() -> dict[str, Any]:
+    return {name: bytes_of_frame(name) for name in {fault.given[0] for fault in FAULTS.values()}}
+
+
+def check(name: str, exact: dict[str, Any]) -> None:
+    """Data, secrets and so all choices are fixed: a fault is found always or never."""
+    assert bytes_of_frame(name) == exact[name]
+
+
+test_planted_faults_are_found = laws.mutants(FAULTS, check, error=(AssertionError, KeyError))

@@ -89,6 +89,11 @@ _MISSING = {
     "k": "--k is missing: how many values are wanted",
     "unit.*.max_weight": "--max-weight is missing next to --weight: the largest weight of a record",
     "unit.norm.max_keys": "--max-keys is missing next to --select-keys: for how many keys an id votes",
+    "windows.start": "--start is missing: when the first window opens, as 2024-01-01",
+    "windows.end": "--end is missing: when the last window closes, as 2024-02-01",
+    "time": "--start and --end are missing next to --time: all windows between are released, with data or without",
+    "time.field": "--time is missing next to --every: the column of times",
+    "time.every": "--every is missing next to --time: the time from one window to the next, as 1d",
     "keys": "--key needs --public-keys FILE, --select-keys DELTA or --assume-public-keys",
     "keys.field": "--key is missing: the column of the output key",
 }
