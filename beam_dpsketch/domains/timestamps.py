@@ -100,8 +100,7 @@ class TimestampDomain(Domain):
         return parse_time(text)
 
     def describe(self) -> str:
-        start, end = (time.isoformat().replace("+00:00", "Z") for time in (self.start, self.end))
-        return f"times {start} to {end} in steps of {self.resolution}"
+        return f"times {to_iso(self.start)} to {to_iso(self.end)} in steps of {self.resolution}"
 
     def values(self, indices: np.ndarray) -> list[datetime.datetime]:
         return [self.start + position * self.resolution for position in indices.tolist()]
@@ -172,6 +171,15 @@ def micros_of(value: Any) -> Any:
 def from_micros(micros: int) -> datetime.datetime:
     """Return a time from microseconds since 1970, in UTC."""
     return _EPOCH + datetime.timedelta(microseconds=micros)
+
+
+def to_iso(time: datetime.datetime) -> str:
+    """Return a time in UTC as ISO 8601 text, with a fraction of a second only where it has one.
+
+    >>> to_iso(from_micros(1_704_067_200_000_000))
+    '2024-01-01T00:00:00Z'
+    """
+    return time.isoformat().replace("+00:00", "Z")
 
 
 def _micros_in_data(value: Any) -> Any:

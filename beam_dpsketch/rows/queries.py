@@ -8,7 +8,6 @@ from typing import Any, Optional
 
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
-from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.over_time.timeline import SketchTimeline
@@ -20,7 +19,7 @@ from beam_dpsketch.config.settings import HORIZON
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.rows.base import AnswerRows, RowTransform
-from beam_dpsketch.rows.releases import NOT_ONE_BY_ONE, places_in, to_release
+from beam_dpsketch.rows.releases import NOT_ONE_BY_ONE, fields_of_window, places_in, to_release
 from beam_dpsketch.rows.schema import (
     PLACES,
     RELEASE,
@@ -137,7 +136,7 @@ class _Timelines(beam.DoFn):
         timeline = SketchTimeline(map(TimelineRow.from_bytes, dict.fromkeys(rows)), self._horizon)
         for first, last in self._ranges:
             start, end = self._horizon.edges(first)[0], self._horizon.edges(last)[1]
-            fields = {"key": key, "window_start": Timestamp(micros=start), "window_end": Timestamp(micros=end)}
+            fields = {"key": key, **fields_of_window(start, end)}
             if last < timeline.available or self._is_listed:
                 yield fields, timeline.between(first, last)
 

@@ -15,8 +15,9 @@ from beam_dpsketch.answers.notes import Note, codes
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.questions.ask import Ask, privacy_fields
 from beam_dpsketch.answers.released import Released
+from beam_dpsketch.domains.timestamps import from_micros, to_iso
 from beam_dpsketch.errors import ConfigError, FormatError
-from beam_dpsketch.rows.schema import PLACES, RELEASE, ROW, STATEMENT
+from beam_dpsketch.rows.schema import PLACES, RELEASE, ROW, STATEMENT, WINDOW_COLUMNS
 from beam_dpsketch.transforms.outputs import TopK
 
 NOT_ONE_BY_ONE = "rows over time answer nothing one by one: take QueryTimeline, and keep their field row"
@@ -45,9 +46,14 @@ class WithPlace(beam.DoFn):
         yield fields, element.release if isinstance(element, TopK) else element
 
 
-def window_fields(window: Any) -> dict[str, Timestamp]:
-    """Return when a window opens and closes; nothing for the global window."""
-    return {} if isinstance(window, GlobalWindow) else {"window_start": window.start, "window_end": window.end}
+def window_fields(window: Any) -> dict[str, str]:
+    """Return when a window opens and closes, as ISO text; nothing for the global window."""
+    return {} if isinstance(window, GlobalWindow) else fields_of_window(window.start.micros, window.end.micros)
+
+
+def fields_of_window(start: int, end: int) -> dict[str, str]:
+    """Return when a window opens and closes, as ISO text, given microseconds since 1970."""
+    return {name: to_iso(from_micros(each)) for name, each in zip(WINDOW_COLUMNS, (start, end), strict=True)}
 
 
 def to_release_row(fields: Mapping[str, Any], released: Any, is_text: bool = False) -> beam.Row:

@@ -28,7 +28,8 @@ Columns = Mapping[str, Any]
 PLACES = ("key", "window_start", "window_end")
 """The columns that say which release a row is about, where there are several."""
 
-WINDOW_COLUMNS: Columns = {"window_start": Timestamp, "window_end": Timestamp}
+WINDOW_COLUMNS: Columns = {"window_start": str, "window_end": str}
+"""When a window opens and closes, as ISO text in UTC, which every sink can write: JSON has no times."""
 RELEASE, STATEMENT, ROW = "release", "statement", "row"
 TOLD_COLUMNS: Columns = {"notes": str, "lost": float}
 """The columns of what a release knows of itself."""

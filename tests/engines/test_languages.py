@@ -87,7 +87,7 @@ def released_in_python(elements: Any, transform: beam.PTransform, monkeypatch: p
 
 def as_tuple(row: Any) -> Any:
     """The window, the key and the counters."""
-    opens = row.window_start.to_utc_datetime(has_tz=True) if hasattr(row, "window_start") else None
+    opens = datetime.fromisoformat(row.window_start.replace("Z", "+00:00")) if hasattr(row, "window_start") else None
     return opens, getattr(row, "key", None), ReleasedSketch.from_bytes(row.release).counters.tolist()
 
 

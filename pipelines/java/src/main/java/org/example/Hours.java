@@ -59,8 +59,8 @@ public class Hours {
         System.out.println("wrote " + row.getString("path"));
         return;
       }
-      java.time.Instant opens = row.getLogicalTypeValue("window_start", java.time.Instant.class);
-      java.time.Instant closes = row.getLogicalTypeValue("window_end", java.time.Instant.class);
+      java.time.Instant opens = java.time.Instant.parse(row.getString("window_start"));
+      java.time.Instant closes = java.time.Instant.parse(row.getString("window_end"));
       System.out.printf("%s to %s %s %s %.1f [%.1f, %.1f] at epsilon = %s%n", opens, closes, row.getString("key"),
           row.getString("item"), row.getDouble("estimate"), row.getDouble("lower"), row.getDouble("upper"),
           row.getDouble("epsilon"));
