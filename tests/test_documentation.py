@@ -109,6 +109,20 @@ def test_a_stream_can_be_tested_in_this_process():
     assert abs(found[1] - 1000) < 60
 
 
+def test_rows_of_a_stream_come_back_out_of_files():
+    """A window has about 514 records. 150 are more than 7 deviations of an answer about two windows."""
+    available, estimate = printed_by(fenced("Rows over time go the same way", STREAMS)).split()
+    assert available == "4"
+    assert abs(float(estimate) - 2 * 3600 / 7) < 150
+
+
+def test_daily_counts_of_a_table_are_those_of_its_days():
+    """A day has 720 visits to a page. The deviation is below 28, so 200 are 7 of it: 1 false alarm in 10^11."""
+    lines = printed_by(fenced("## Windows", PAGES["frames"])).splitlines()
+    assert [line.split()[0] for line in lines] == [f"2024-01-0{day}" for day in range(1, 8)]
+    assert all(abs(float(line.split()[1]) - 720) < 200 for line in lines)
+
+
 @pytest.mark.slow
 def test_one_norm_covers_sliding_windows():
     lines = printed_by(fenced("## Windows", STREAMS)).splitlines()

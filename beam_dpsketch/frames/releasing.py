@@ -33,20 +33,21 @@ from beam_dpsketch.records.unused import Unused
 def release_frame(table: Any, settings: Any) -> Any:
     """Release a table: read its records, bound what each unit contributes, sum exactly, add noise once.
 
-    The release is what `PrivateFrequencies`, `PrivateQuantiles` or `PrivateTopK` makes of the same records in the
-    global window: equal counters before the noise, equal noise parameters, an equal statement. Each call is another
-    release and spends again.
+    The release is what the private transform of these settings makes of the same records in the same windows: equal
+    counters before the noise, equal noise parameters, an equal statement. Each call is another release and spends
+    again.
 
     Args:
       table: a pandas or Polars DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader, or what else offers its
         rows as an Arrow stream. A reader is read batch by batch: memory then grows with people and their bounds.
-      settings: a `ReleaseSpec`, or what `config.read_release` reads: a dict, JSON or YAML text. Without `windows`,
-        `horizon` and `max_windows`, which need event times.
+      settings: a `ReleaseSpec`, or what `config.read_release` reads: a dict, JSON or YAML text. `windows` and `horizon`
+        need `time`, which says where a row holds its time.
 
     Returns:
       One release; or with `keys`, a dict from key to release, whose attribute `unreleased` says what was spent where no
       key was chosen. Of a top-K list it is the release that is searched: ask
-      `released.top_k(k)`.
+      `released.top_k(k)`. With `windows`, a dict from (start, end) to this, for each window of the range; under a
+      `horizon`, the list of rows that a `SketchTimeline` answers from.
 
     Raises:
       ConfigError: a setting cannot be used, or names a column that the table does not have.
@@ -59,6 +60,10 @@ def release_frame(table: Any, settings: Any) -> Any:
     >>> settings = {"kind": "frequencies", "item": "city", "unit": unit, "privacy": {"rho": 1}}
     >>> release_frame(visits, settings).top_k(1, ["Oslo", "Rome"]).item
     ('Oslo',)
+    >>> days = visits.append_column("day", [["2024-01-01"] * 500 + ["2024-01-02"] * 500])
+    >>> settings |= {"windows": ["2024-01-01", "2024-01-04"], "time": {"field": "day", "every": "1d"}}
+    >>> [day.start.day for day, released in release_frame(days, settings).items() if released.estimate("Oslo") > 200]
+    [1, 2]
     """
     declared = read_declared(settings)
     for words in declared.terms.foolish():

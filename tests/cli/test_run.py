@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import math
 import os
 import shlex
@@ -364,3 +365,87 @@ def test_an_interrupted_run_says_what_it_spent(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(command, name, interrupt)
         code, printed = run("run", "visits.csv", *OPTIONS)
         assert (code, words in printed) == (1, True)
+
+
+DAYS = ["--time", "day", "--every", "1d", "--start", "2024-01-01", "--end", "2024-01-04", "--output", "days.dpsketch"]
+FILES = [f"days-2024010{day}T000000Z-2024010{day + 1}T000000Z.dpsketch" for day in (1, 2, 3)]
+
+
+def write_days(name: str, **columns: Any) -> None:
+    days = ["2024-01-01"] * 120 + ["2024-01-03"] * 60 + ["2024-01-04"] * 19 + [None]
+    write(name, day=pa.array(days) if name.endswith(".csv") else pa.array(days).cast(pa.date32()), **columns)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_each_day_has_a_file_that_query_reads_with_its_window(ending: str) -> None:
+    """A day without data has one too, and days outside have none. Sigma is at most 5."""
+    write_days(f"visits.{ending}")
+    code, printed = run("run", f"visits.{ending}", *OPTIONS, *DAYS)
+    assert code == 0
+    assert "in each window of a declared range" in printed
+    assert "time='day': some rows have no time that can be read" in printed
+    assert f"wrote 3 release(s) to {FILES[0]} and 2 more" in printed
+    assert sorted(os.listdir()) == [*FILES, f"visits.{ending}"]
+    code, printed = run("query", "days-*", "--records", "--format", "json")
+    found = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+    assert [each["window"] for each in found] == [
+        f"2024-01-0{day}T00:00:00Z/2024-01-0{day + 1}T00:00:00Z" for day in (1, 2, 3)
+    ]
+    for each, truth in zip(found, (120, 0, 60), strict=True):
+        assert abs(each["estimate"] - truth) < 60
+    assert {file: len(read_releases(file, ReleasedSketch)) for file in FILES} == dict.fromkeys(FILES, 1)
+
+
+def test_no_file_of_a_day_is_overwritten() -> None:
+    write_days("visits.csv")
+    Path(FILES[1]).write_text("not a release")
+    code, printed = run("run", "visits.csv", *OPTIONS, *DAYS)
+    assert (code, f"{FILES[1]} is there already, and has cost budget" in printed) == (2, True)
+    assert run("run", "visits.csv", *OPTIONS, *DAYS, "--replace")[0] == 0
+    assert sorted(os.listdir()) == [*FILES, "visits.csv"]
+
+
+def test_a_day_in_which_no_key_is_chosen_has_no_file_and_a_run_of_none_says_what_it_spent() -> None:
+    """60 voters are more than 30 deviations above the threshold, and no voter is far below it."""
+    write_days("visits.csv", city=["Oslo"] * 200)
+    keys = ["--key", "city", "--select-keys", "1e-9", "--max-keys", "1", "--delta", "1e-6", "--rho", "9"]
+    assert run("run", "visits.csv", *OPTIONS, *keys, *DAYS)[0] == 0
+    assert sorted(os.listdir()) == [FILES[0], FILES[2], "visits.csv"]
+    late = [*DAYS, "--start", "2034-01-01", "--end", "2034-01-02", "--output", "late.dpsketch"]
+    code, printed = run("run", "visits.csv", *OPTIONS, *keys, *late)
+    assert (code, "no key was chosen, so late.dpsketch holds no release" in printed) == (0, True)
+    assert "time='day': no row of the table is in a declared window" in printed
+    assert "1  " in run("spent", "late.dpsketch")[1]
+
+
+def test_rows_over_time_of_a_file_answer_about_its_days() -> None:
+    write_days("visits.csv")
+    settings = {"horizon": {"start": "2024-01-01", "window_size": "1d", "windows": 3}, "time": "day"}
+    Path("rows.json").write_text(json.dumps(settings))
+    unit = ["--privacy-id", "person", "--max-norm", "2"]
+    quantiles = [each for each in OPTIONS if each not in ("--max-per-key", "2")]
+    code, _ = run("run", "visits.csv", "--config", "rows.json", *quantiles, *unit, "--output", "days.dpsketch")
+    assert code == 0
+    code, printed = run("query", "days-*", "--horizon", "2024-01-01", "1d", "3", "--records", "--format", "json")
+    (found,) = (json.loads(line) for line in printed.splitlines() if line.startswith("{"))
+    assert (found["windows"], abs(found["estimate"] - 180) < 90) == ("0 to 2", True)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--time", "day"], "--start and --end are missing next to --time"),
+        (["--every", "1d", "--start", "2024-01-01", "--end", "2024-01-02"], "--time is missing next to --every"),
+        (["--time", "day", "--start", "2024-01-01", "--end", "2024-01-02"], "--every is missing next to --time"),
+        (["--time", "day", "--every", "1d", "--end", "2024-01-02"], "--start is missing"),
+        (["--start", "2024-01-01", "--end", "2024-01-02"], "--time day --every 1d in the shell"),
+        ([*DAYS, "--every", "2d"], "--start, --end: must end where a window ends, as at 2024-01-03T00:00:00"),
+        ([*DAYS, "--every", "daily"], "--every: expected a length of time, as 30m, 1h or 7d"),
+        ([*DAYS, "--time", "when"], "'when' is not in the first line of 'visits.csv'"),
+    ],
+)
+def test_options_of_windows_that_do_not_fit_are_named(options: list[str], words: str) -> None:
+    write_days("visits.csv")
+    code, printed = run("run", "visits.csv", *OPTIONS, *options)
+    assert (code, words in printed) == (2, True), printed
+    assert os.listdir() == ["visits.csv"]
