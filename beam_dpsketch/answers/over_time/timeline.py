@@ -31,6 +31,7 @@ from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.statement.release_id import part_name, part_of_run, run_and_part, timeline
 from beam_dpsketch.statement.side_notes import Interval
 
+_SHOWN = 5
 Windows: TypeAlias = "int | tuple[int, int]"
 """The number of one window, or the first and the last of several."""
 
@@ -80,6 +81,11 @@ class SketchTimeline:
             return 0
         mechanism = self._first.mechanism
         return mechanism.windows if self._closed == mechanism.row_count else mechanism.window_of(self._closed)
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The numbers of the rows that later ones wait for."""
+        return tuple(sorted({*range(self._closed, max(self._rows, default=0))} - self._rows.keys()))
 
     def window_of(self, time: Any) -> int:
         """Return the window that a time falls into: a `datetime`, a Beam `Timestamp`, or seconds since 1970."""
@@ -186,11 +192,9 @@ class SketchTimeline:
         available = self.available
         if last >= available:
             known = f"windows 0 to {available - 1} are available" if available else "no window is available"
-            waiting = ", and later rows wait for it" if len(self._rows) > self._closed else ""
+            after = f"row {self._closed} is missing"
             raise ArgumentError(
-                "",
-                f"windows {first} to {last} are not all released yet: {known}; row {self._closed} is missing{waiting}",
-                "E710",
+                "", f"windows {first} to {last} are not all released yet: {known}; {self.gap or after}", "E710"
             )
         coefficients = np.zeros(available)
         coefficients[first : last + 1] = 1.0
@@ -233,6 +237,14 @@ class SketchTimeline:
             )
 
     @property
+    def gap(self) -> str:
+        """Which rows are missing, by their numbers, where later ones wait; else nothing."""
+        few = ", ".join(map(str, self.missing[:_SHOWN])) + ", ..." * (len(self.missing) > _SHOWN)
+        if len(self.missing) > 1:
+            return f"rows {few} are missing, and later rows wait for them"
+        return f"row {few} is missing, and later rows wait for it" if few else ""
+
+    @property
     def _first(self) -> TimelineRow:
         return self._rows[0]
 
@@ -249,7 +261,8 @@ class SketchTimeline:
         return np.concatenate((self._rows[number].counters, self._rows[number].side))
 
     def __repr__(self) -> str:
-        return f"<SketchTimeline of {self._horizon.windows} windows, {self.available} available>"
+        gap = f"; {self.gap}" if self.missing else ""
+        return f"<SketchTimeline of {self._horizon.windows} windows, {self.available} available{gap}>"
 
 
 def _ends(**argument: Any) -> tuple[int, int]:

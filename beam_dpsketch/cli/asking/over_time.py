@@ -12,7 +12,7 @@ from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.over_time.timeline import SketchTimeline
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.cli.stored import Stored, name_without_window, window_of
-from beam_dpsketch.cli.text import AnswerError, UsageError, shown
+from beam_dpsketch.cli.text import AnswerError, UsageError, note, shown
 from beam_dpsketch.config import ConfigError
 from beam_dpsketch.config import read_horizon as read_settings
 from beam_dpsketch.config.scalars import read_time
@@ -47,7 +47,9 @@ class RunRows:
         except ValueError as error:
             raise AnswerError.of(error) from None
         if not timeline.available:
-            raise AnswerError("no window can be asked about yet: row 0 is not in these files")
+            raise AnswerError(f"no window can be asked about yet: {timeline.gap or 'row 0 is missing'}")
+        if timeline.missing:
+            note(f"{self.title}: {timeline.gap}: give all files of the run")
         return timeline
 
     @property

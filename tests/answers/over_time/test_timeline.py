@@ -188,14 +188,22 @@ def test_rows_after_a_gap_wait(kind: str) -> None:
     line = SketchTimeline([row for row in reversed(rows) if row.window != 3], HORIZON)
     assert line.available == 3
     with pytest.raises(
-        ValueError, match=r"windows 2 to 5 are not all released yet: windows 0 to 2 are .*; row [34] is missing, "
+        ValueError,
+        match=r"windows 2 to 5 are not all released yet: windows 0 to 2 .*; rows? [34](, [0-9])* (is|are) missing, ",
     ):
         line.between(2, 5)
+    assert line.missing == tuple(row.number for row in rows if row.window == 3)
+    assert repr(line) == f"<SketchTimeline of 8 windows, 3 available; {line.gap}>"
     line.add(row for row in rows if row.window == 3)
-    assert line.available == 8
+    assert (line.available, line.missing, line.gap) == (8, (), "")
     assert line.between(2, 5) == SketchTimeline(rows, HORIZON).between(2, 5)
     with pytest.raises(ValueError, match="no window is available; row 0 is missing, and later rows wait for it"):
         SketchTimeline(rows[1:], HORIZON).prefix(0)
+    with pytest.raises(ValueError, match="rows 0, 2 are missing, and later rows wait for them"):
+        SketchTimeline([rows[1], *rows[3:]], HORIZON).prefix(0)
+    with pytest.raises(ValueError, match=r"windows 0 to 7 are .*; row 0 is missing .dpsketch"):
+        SketchTimeline([], HORIZON).prefix(7)
+    assert SketchTimeline(rows[-1:], HORIZON).gap.startswith("rows 0, 1, 2, 3, 4, ... are missing")
 
 
 def test_a_window_of_the_tree_lacks_none_of_its_nodes() -> None:
