@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import csv
-import glob
 import json
 import os
 import sys
@@ -172,10 +171,15 @@ def check_output(path: str, *, replace: bool, which: str = "") -> None:
         os.lstat(path)  # raises where the name is too long, or has a form that the folder cannot hold
 
 
-def unfinished_files(path: str) -> list[str]:
-    """Find the unfinished files of commands that were stopped."""
-    folder, name = os.path.split(path)
-    return sorted(glob.glob(glob.escape(os.path.join(folder, _unfinished(name))) + "*"))
+def unfinished_files(paths: Sequence[str]) -> list[str]:
+    """Find the unfinished files of commands that were stopped, for files of one folder."""
+    folders, names = {os.path.dirname(path) for path in paths}, [_unfinished(os.path.basename(path)) for path in paths]
+    return sorted(
+        os.path.join(folder, name)
+        for folder in folders
+        for name in os.listdir(folder or ".")
+        if name.startswith(tuple(names))
+    )
 
 
 def write_output(arguments: argparse.Namespace, data: bytes, read: Iterable[str]) -> None:

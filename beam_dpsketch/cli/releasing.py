@@ -12,7 +12,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from beam_dpsketch.answers.release_file import SUFFIX, RecordWriter, to_record
@@ -52,14 +52,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise AnswerError(f"interrupted: {arguments.output} was not written, so nothing was spent") from None
     files = contents(arguments.output, declared, released)
     nothing = [released.unreleased] if declared.is_keyed and released.unreleased else []
-    try:
-        for path, elements in files.items() if not nothing else [(arguments.output, nothing)]:
-            _write(path, elements, replace=arguments.replace)
-    except KeyboardInterrupt:
-        raise AnswerError(
-            f"interrupted while writing {path}: if it is new, it is whole and has cost budget; else "
-            f"{'nothing was spent' if path == next(iter(files), path) else 'the files before it have'}"
-        ) from None
+    rest = "nothing was published"
+    for path, elements in files.items() if not nothing else [(arguments.output, nothing)]:
+        try:
+            _write(path, elements, replace=arguments.replace, rest=rest)
+        except KeyboardInterrupt:
+            words = f"interrupted while writing {path}: if it is new, it is whole and has cost budget; else {rest}"
+            raise AnswerError(words) from None
+        rest = "the files before it are whole, and have cost budget"
     if nothing:
         note(
             f"no key was chosen, so {arguments.output} holds no release, but what this run has spent: `dpsketch spent`"
@@ -79,6 +79,7 @@ def _released(arguments: argparse.Namespace, declared: ReleaseSpec) -> Any:
             paths = window_files(arguments.output, declared)
             for path in [*paths[:1], *filter(os.path.lexists, paths)]:
                 check_output(path, replace=arguments.replace, which=_HAS_COST)
+            _note_unfinished(paths)
             found = open_files(arguments.files, declared, Progress(asked=arguments.progress))
             refuse_input(arguments.output, found.paths)
             for words in declared.terms.foolish():
@@ -96,11 +97,15 @@ def _check_output(path: str | None, *, replace: bool) -> None:
     if not path.endswith(SUFFIX) or "\0" in path:
         raise UsageError(f"--output must end with {SUFFIX}")
     check_output(path, replace=replace, which=_HAS_COST)
-    for left in unfinished_files(path):
+    _note_unfinished([path])
+
+
+def _note_unfinished(paths: Sequence[str]) -> None:
+    for left in unfinished_files(paths):
         note(f"{left} is left of a run that was stopped: it may hold a release, which has cost budget; delete it")
 
 
-def _write(path: str, elements: Iterable[Any], *, replace: bool) -> None:
+def _write(path: str, elements: Iterable[Any], *, replace: bool, rest: str) -> None:
     try:
         with complete_file(path, replace=replace, which=_HAS_COST) as file:
             writer = RecordWriter(file)
@@ -108,7 +113,7 @@ def _write(path: str, elements: Iterable[Any], *, replace: bool) -> None:
                 writer.write(to_record(element))
             writer.close()
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}; nothing was published") from None
+        raise UsageError(f"{path} cannot be written: {error.strerror}; {rest}") from None
 
 
 class Progress:

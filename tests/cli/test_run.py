@@ -418,6 +418,30 @@ def test_a_day_in_which_no_key_is_chosen_has_no_file_and_a_run_of_none_says_what
     assert "1  " in run("spent", "late.dpsketch")[1]
 
 
+def test_a_run_that_stops_between_two_days_says_that_the_first_has_cost_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_days("visits.csv")
+    exact, left = command._write, f".{FILES[2]}.unfinished.x"
+    Path(left).touch()
+    for error, words in ((KeyboardInterrupt(), "interrupted while writing"), (OSError(28, "No space"), "No space")):
+
+        def stop_at_second(path: str, elements: Any, **others: Any) -> None:
+            if path == FILES[1]:
+                patch.setattr(command, "complete_file", stop)
+            exact(path, elements, **others)
+
+        def stop(*_: Any, error: BaseException = error, **__: Any) -> None:
+            raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr(command, "_write", stop_at_second)
+            code, printed = run("run", "visits.csv", *OPTIONS, *DAYS, "--replace")
+        assert (code > 0, words in printed) == (True, True)
+        assert f"{FILES[1]}" in printed.splitlines()[-1]
+        assert "the files before it are whole, and have cost budget" in printed
+        assert f"{left} is left of a run that was stopped" in printed
+        assert sorted(os.listdir()) == [left, FILES[0], "visits.csv"]
+
+
 def test_rows_over_time_of_a_file_answer_about_its_days() -> None:
     write_days("visits.csv")
     settings = {"horizon": {"start": "2024-01-01", "window_size": "1d", "windows": 3}, "time": "day"}

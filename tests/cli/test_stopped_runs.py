@@ -125,7 +125,7 @@ def test_killed_at_any_step_a_run_leaves_a_whole_file_or_none_and_the_next_speak
 
 @pytest.mark.usefixtures("drawn")
 def test_a_file_that_is_written_under_its_name_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def write(path: str, elements: Any, *, replace: bool) -> None:
+    def write(path: str, elements: Any, **_: Any) -> None:
         with Path(path).open("wb") as file:
             writer = RecordWriter(file)
             for element in elements:
