@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 from beam_dpsketch import NeighboringRelation, PrivacyStatement, PrivacyUnit, RecordBounds, SketchSpec, TimelineRow
 from beam_dpsketch.answers.flat.sketches import ReleasedCountMin, ReleasedCountSketch
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.kinds.metrics.released import ReleasedMetrics
+from beam_dpsketch.kinds.metrics.sketches import JoinedSketches, MetricsSpec
 from beam_dpsketch.kinds.statistics.released import ReleasedStatistics
 from beam_dpsketch.kinds.statistics.sums import NumberSums
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
@@ -76,6 +79,14 @@ def numbers(
     """Return the counters of raw sums as if they had been released, with noise of this parameter on each."""
     said = statement(sigma_squared_per_level=(parameter,) * raw.spec.cells, **changes)
     return ReleasedStatistics(raw.spec, raw.counters, said, max(scale_bits, raw.scale_bits))
+
+
+def metrics(spec: MetricsSpec, records: Sequence[Any], *, scale_bits: int = 0, **changes: Any) -> ReleasedMetrics:
+    """Return the exact counters of some records as if they had been released, with other noise on each table."""
+    raw = JoinedSketches(spec).accumulate(records)
+    noise = tuple(Fraction(number + 1, 3) for number in range(len(JoinedSketches.tables(spec))))
+    said = statement(**{"sigma_squared_per_level": noise, **changes})
+    return ReleasedMetrics(spec, raw.to_vector(), said, scale_bits)
 
 
 SKETCH = released(CountSketch, SketchSpec(depth=1, width=3), [[5, 0, -1]])

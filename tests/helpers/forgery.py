@@ -52,6 +52,8 @@ def spans(field: Field, reader: Reader) -> Iterator[Span]:
         case fields.Repeated():
             for _ in range(fields.U16.read(reader)):
                 yield from spans(field.field, reader)
+        case release_format.InnerSpec:
+            yield from spans(field.fields_of(reader), reader)
         case _:
             field.read(reader)
     yield Span(field, start, reader.position)
@@ -71,6 +73,8 @@ def limits(field: Field) -> list[bytes]:
             return [bytes(field.size), b"\xff" * field.size]
         case fields.Text():
             return [field.write(text) for text in TEXTS]
+        case fields.Name(limit):
+            return [fields.Text(limit).write(text) for text in TEXTS]
         case fields._Exact():
             return [fields.Exact.write(Fraction(*parts)) for parts in itertools.product(PARTS, PARTS)]
     return []

@@ -44,7 +44,7 @@ from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote
-from tests.helpers import by_hand
+from tests.helpers import by_hand, metric_specs
 
 FOLDER = pathlib.Path(__file__).parents[1] / "vectors" / "v1"
 DIGEST_BYTES = 16
@@ -133,6 +133,7 @@ def good() -> dict[str, Released]:
         **_laplace(),
         **_trees(),
         **_statistics(),
+        **_metrics(),
     }
 
 
@@ -146,6 +147,17 @@ def _statistics() -> dict[str, Released]:
         "statistics": by_hand.numbers(whole),
         "statistics_variance": by_hand.numbers(
             fine.accumulate([-1.5, 0.0, 2.0]), parameter=Fraction(8), scale_bits=5, bounds=people, **pure
+        ),
+    }
+
+
+def _metrics() -> dict[str, Released]:
+    """Several metrics: with keys as one number, and as bytes in parts of records."""
+    people = {"bounds": NormBound(Fraction(5, 2)), "scale_bits": 5}
+    return {
+        "metrics": by_hand.metrics(metric_specs.SPECS["one number, unequal shares"], [("Oslo", 3, 2.5)] * 9),
+        "metrics_bytes": by_hand.metrics(
+            metric_specs.SPECS["bytes of prefixes"], [("ab", None, "Oslo"), ("", 1.0, None)], **people
         ),
     }
 

@@ -16,7 +16,7 @@ from beam_dpsketch.kinds.metrics.sketches import MAX_NAME, JoinedSketches, Metri
 from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.format.fields import Exact, Name, Object, Repeated
 
-_PART = Object(MetricPart, {"name": Name(MAX_NAME), "spec": release_format.AnySpec, "share": Exact})
+_PART = Object(MetricPart, {"name": Name(MAX_NAME), "spec": release_format.InnerSpec, "share": Exact})
 release_format.SPECS["metrics"] = Object(MetricsSpec, {"parts": Repeated(_PART)})
 
 

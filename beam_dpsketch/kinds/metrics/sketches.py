@@ -24,7 +24,7 @@ from beam_dpsketch.sketches import RawSketch, raw_type
 from beam_dpsketch.sketches.linear import Table
 from beam_dpsketch.sketches.spec import Spec
 
-MAX_NAME = 64
+MAX_METRICS, MAX_NAME = 64, 64
 _NAME = re.compile(r"[^\W\d]\w{0,63}", re.ASCII)
 _MISSING, _PRESENT, _END = 1, 2, 1  # bytes without zeros at an end, which numpy would cut
 
@@ -50,7 +50,7 @@ class MetricsSpec(Spec):
     """Which sketches the records go into.
 
     Args:
-      parts: one or more, of different names.
+      parts: 1 to 64, of different names.
     """
 
     kind: ClassVar[str] = "metrics"
@@ -59,8 +59,8 @@ class MetricsSpec(Spec):
 
     def __post_init__(self) -> None:
         names = [part.name for part in self.parts]
-        if not names or len({*names}) < len(names):
-            raise ArgumentError("metrics", "must be one or more, of different names", "E513")
+        if not 1 <= len(names) <= MAX_METRICS or len({*names}) < len(names):
+            raise ArgumentError("metrics", f"must be 1 to {MAX_METRICS}, of different names", "E513")
         for name in names:
             if not _NAME.fullmatch(name):
                 raise ArgumentError(

@@ -102,7 +102,7 @@ def _described_parts(field: Any) -> tuple[str, str]:
     match field:
         case fields.Name(limit):
             return "text after u16", f"UTF-8, at most {limit} bytes"
-        case release_format.AnySpec:
+        case release_format.InnerSpec:
             return "spec", "kind, as at the start of a release, and its spec"
         case fields.Repeated(inner):
             kind, values = _described(inner)

@@ -51,6 +51,7 @@ ASKED: list[Callable[[Any], object]] = [
     lambda it: it.minus(_drawn_again(it)).top_k(3),
     lambda it: it.movers(_drawn_again(it), k=3),
     lambda it: it.distance(_drawn_again(it)),
+    lambda it: [(repr(each), each.notes, each.to_bytes()) for each in it.parts.values()],
     lambda it: (it.count(), it.total(), it.mean()),
     lambda it: (it.variance(), it.std()),
 ]
@@ -141,7 +142,16 @@ def chosen_keys(**changes: Any) -> bytes:
 
 
 TOO_FINE = Fraction(1, 1 << 6000)
+
+
+def nested_metrics(depth: int = 5000) -> bytes:
+    """Metrics in metrics, deeper than a reader may go that calls itself."""
+    start, inner = CORPUS["metrics"][:7], b"\1\0" + b"\1\0a" + b"\7"
+    return golden.sealed(start + inner * depth)
+
+
 FORGED: dict[str, Callable[[], bytes]] = {
+    "metrics in metrics": nested_metrics,
     "noise of votes that no float holds": lambda: chosen_keys(sigma_squared=Fraction(1 << 8000)),
     "more keys than a vote has parts": lambda: chosen_keys(max_keys=1 << 20, grid=1),
     "a part of rho that no float holds": lambda: with_statement("count_min_norm_whole", norm_spend=TOO_FINE),

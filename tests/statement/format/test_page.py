@@ -14,6 +14,7 @@ import pytest
 
 from beam_dpsketch import ReleasedSketch, TimelineRow
 from beam_dpsketch.answers import release_file
+from beam_dpsketch.kinds.metrics.sketches import MetricPart
 from beam_dpsketch.statement.accounting import Unreleased
 from beam_dpsketch.statement.format import release_format
 from tests.helpers import golden, golden_trees
@@ -26,7 +27,13 @@ TABLES = {
     for name, table in re.findall(r"<!-- table: (.+?) -->\n(.*?)<!-- end -->", PAGE, re.DOTALL)
 }
 CONSTANTS = {name: value for name, _, value in TABLES["constants"]}
+(KINDS,) = (values for field, _, values in TABLES["start of a release"] if field == "kind")
 RELEASES = {**golden.good(), **golden_trees.good()}
+
+
+def spec_of(kind: str) -> str:
+    """The table of a spec."""
+    return f"spec of a {kind}".replace("count_min", "count_sketch")
 
 
 class ByPage:
@@ -63,9 +70,14 @@ class ByPage:
         if kind == "one of":
             chosen = options[str(self.value("u8"))]
             return None if chosen == "NoneType" else {"is": chosen, **self.table(chosen)}
-        return self.number(kind)
+        return self.plain(kind)
 
-    def number(self, kind: str) -> Any:
+    def plain(self, kind: str) -> Any:
+        if kind.startswith("text after "):
+            return self.take(self.value(kind.removeprefix("text after "))).decode()
+        if kind == "spec":
+            chosen = self.value("choice", KINDS)
+            return {"is": chosen, **self.table(spec_of(chosen))}
         if kind == "fraction":
             return Fraction(*(int.from_bytes(self.value("bytes after u16"), "little") for _ in range(2)))
         if kind == "f64":
@@ -92,6 +104,9 @@ def said(value: Any, table: str | None = None) -> Any:
         return round(value.timestamp() * 1_000_000)
     if isinstance(value, datetime.timedelta):
         return value // datetime.timedelta(microseconds=1)
+    if isinstance(value, MetricPart):
+        spec = {"is": value.spec.kind, **said(value.spec, spec_of(value.spec.kind))}
+        return {"name": value.name, "spec": spec, "share": value.share}
     if isinstance(value, tuple):
         return [said(each) for each in value]
     name = table or type(value).__name__
@@ -129,7 +144,7 @@ def test_a_release_is_read_by_the_page_alone(name: str) -> None:
     read = ByPage(data)
     start = read.table("start of a release")
     assert (start["kind"], str(start["format_version"])) == (release.name, CONSTANTS["format_version of a release"])
-    spec = f"spec of a {start['kind']}".replace("count_min", "count_sketch")
+    spec = spec_of(start["kind"])
     assert read.table(spec) == said(release.spec, spec)
     assert read.table("statement") == said(release.privacy, "statement")
     how = read.table("counters")

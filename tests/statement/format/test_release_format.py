@@ -35,7 +35,7 @@ from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.over_time.binned import BinaryTree
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.notes import AnswerNote
-from tests.helpers import by_hand, golden, strategies
+from tests.helpers import by_hand, golden, metric_specs, strategies
 from tests.helpers.raw import of_kind
 
 counters = st.one_of(
@@ -233,6 +233,13 @@ def test_golden_releases_have_their_known_answers():
     assert squares.spec == StatisticsSpec(FloatDomain(-1.0, 2.75, 1e-6), Fraction(1, 10))
     assert squares.count().estimate == 3 / 32
     assert squares.total().estimate * 32 == pytest.approx(-1 + 0 + 2, abs=1e-4)
+    several, in_bytes = it["metrics"], it["metrics_bytes"]
+    assert several.spec == metric_specs.SPECS["one number, unequal shares"]
+    assert several.shares == {"a": Fraction(1, 2), "b": Fraction(1, 3), "c": Fraction(1, 6)}
+    assert several["c"].counters.tolist() == [0] * 4  # of 2.5, which is not listed
+    assert several["b"].count().estimate == 9
+    assert in_bytes["b"].count().estimate == 1 / 32
+    assert in_bytes["c"].counters.tolist() == [1 / 32, 0, 0, 0]
     assert (records.norm_spend, records.sketch_share) == (None, Fraction(49, 50))
     assert records.side == (
         by_hand.note(("units", "records", "weight"), Fraction(1, 50), Fraction(1), Fraction(50), -42),
