@@ -15,6 +15,7 @@ from beam_dpsketch.frames.tables import TableParts, open_table
 from beam_dpsketch.records.columns import TIMES, batch_column, is_numpy_float, readable_of
 from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
 from beam_dpsketch.records.selectors import is_pandas_frame
+from beam_dpsketch.records.unused import effect
 from beam_dpsketch.records.windows import WindowPlan, plan_windows, windowing_of_table
 
 _PATHS = {"privacy_id": "unit.privacy_id", "key": "keys.field", "time": "time.field"}
@@ -92,8 +93,9 @@ def unused_words(declared: ReleaseSpec, table: TableParts, argument: str) -> str
     lists["key"] = declared.public_keys is not None
     listed = " that are listed" if lists.get(argument) else ""
     return (
-        f"{argument}={name!r}: no row of the table has a value that can be used, so all were dropped; it must hold "
-        f"{readable.description}{listed}, and the column is of type {getattr(column, 'dtype', None) or column.type}"
+        f"{argument}={name!r}: no row of the table has a value that can be used, "
+        f"{effect(argument, declared.selectors)}; it must hold {readable.description}{listed}, and the column is of "
+        f"type {getattr(column, 'dtype', None) or column.type}"
     )
 
 

@@ -101,7 +101,7 @@ class SketchAccumulator:
             items, weights = self.items, self.weights
             self.items, self.weights = [], None
             contributions = self._sketch_input.contributions(items, weights)
-            if not len(contributions.keys) and self._selectors is not None:
+            if self._selectors is not None and not self._sketch_input.any_counts(contributions.keys):
                 self._sketch_input.warn_if_unused(self._selectors, items, weights)
             self.add_contributions(contributions)
 

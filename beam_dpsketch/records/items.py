@@ -91,6 +91,10 @@ class SketchInput:
         spec = self.spec.fields[argument]
         return raw_type(spec).usable_keys(spec, values)
 
+    def any_counts(self, keys: np.ndarray) -> bool:
+        """Return whether records with these keys count, and each item of some of them does."""
+        return self.kind.any_counts(self.spec, keys)
+
     def bounded(self, keys: np.ndarray, weights: np.ndarray) -> WeightedItems:
         """Return the keys and weights of bounded records, repeated keys once if all weights are equal."""
         if keys.dtype == np.uint64 and len(weights) and weights.min() == weights.max():
@@ -164,7 +168,7 @@ class SketchInput:
     def warn_if_unused(
         self, selectors: Selectors, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None
     ) -> None:
-        """Log the argument without a usable value, if these are many records and none of them counts."""
+        """Log each argument without a usable value, if these are many records."""
         if len(items) >= MANY:
             columns = by_argument(selectors, items)
             unused = {name for name, values in columns.items() if not self.keys_of(name, values)[1].any()}

@@ -48,14 +48,22 @@ class Unused:
 def warn_of_unused(selectors: Selectors, arguments: set[str], items: Mapping[str, Readable]) -> None:
     """Log a warning for each argument, once in a worker process."""
     for argument in sorted(arguments):
-        _warn_once(describe_argument(argument, selectors.all[argument]), readable_of(argument, items).description)
+        described = describe_argument(argument, selectors.all[argument])
+        _warn_once(described, effect(argument, selectors), readable_of(argument, items).description)
+
+
+def effect(argument: str, selectors: Selectors) -> str:
+    """Return in words what becomes of elements without a usable value of an argument."""
+    is_one_of_several = len(selectors.items) > 1 and argument in selectors.items
+    return "so none counts for this metric" if is_one_of_several else "so all were dropped"
 
 
 @functools.lru_cache(maxsize=1024)
-def _warn_once(argument: str, wanted: str) -> None:
+def _warn_once(argument: str, dropped: str, wanted: str) -> None:
     _LOG.warning(
-        "%s: no element of a bundle has a value that can be used, so all were dropped; it must hold %s; run "
+        "%s: no element of a bundle has a value that can be used, %s; it must hold %s; run "
         ".check(sample) of the transform with some public or made-up elements",
         argument,
+        dropped,
         wanted,
     )

@@ -111,6 +111,11 @@ class RawSketch(ABC):
         return np.dtype(np.uint64)
 
     @classmethod
+    def any_counts(cls, spec: Any, keys: np.ndarray) -> bool:
+        """Return whether there are keys; of several items, whether each is in some key."""
+        return len(keys) > 0
+
+    @classmethod
     @abstractmethod
     def tables(cls, spec: Any) -> tuple[Table, ...]:
         """Return the tables of a sketch with this spec."""

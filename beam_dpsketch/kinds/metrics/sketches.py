@@ -179,6 +179,10 @@ class JoinedSketches(RawSketch):
         return spec.joined(keys, usable), np.logical_or.reduce(usable)
 
     @classmethod
+    def any_counts(cls, spec: MetricsSpec, keys: np.ndarray) -> bool:
+        return all(has.any() for _, _, has in spec.split(keys))
+
+    @classmethod
     def tables(cls, spec: MetricsSpec) -> tuple[Table, ...]:
         return tuple(
             table._replace(share=part.share * table.share)

@@ -145,7 +145,7 @@ class RawSketchFn(beam.CombineFn):
     def _read_batch(self, batch: Any) -> WeightedItems:
         columns = self._reader.read_batch(batch, self._sketch_input)
         contributions = read_single(columns, self._sketch_input)
-        if not len(contributions.keys):
+        if not self._sketch_input.any_counts(contributions.keys):
             self._sketch_input.warn_if_unused(self._selectors, columns.items, columns.weights)
         return contributions
 
