@@ -143,7 +143,7 @@ def check_same_records(spec: MetricsSpec, vector: list[int]) -> int:
 
 
 def counters_of_frame(release: ReleaseSpec, table: Any) -> dict[Any, list[int]]:
-    opened = open_table(table, columns_of(release.selectors).values())
+    opened = open_table(table, columns_of(release).values())
     sums = ExactSums(resolve(release), [opened.empty, *opened.parts], Unused(release.selectors))
     found, _ = sums.by_key(sums.contributed())
     return {key: summed.to_sketch().to_vector().tolist() for key, summed in found.items()}
