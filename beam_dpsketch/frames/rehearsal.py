@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -16,108 +17,14 @@ from beam_dpsketch.answers.rows import as_many
 from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.errors import ArgumentError, ElementsWarning, PrivacyWarning
 from beam_dpsketch.frames.plan import open_checked, read_declared
+from beam_dpsketch.frames.rehearsed import Rehearsal, Rehearsed, RehearsedKeys, cut
 from beam_dpsketch.frames.releasing import TableRelease
-from beam_dpsketch.frames.weights import NOTHING, Sample, Weights, kept_weights
-from beam_dpsketch.statement.showing import short, within
+from beam_dpsketch.frames.weights import NOTHING, Sample, Weights, kept_weights, of_metric
+from beam_dpsketch.records.count import Count
+from beam_dpsketch.statement.showing import short
 from beam_dpsketch.statement.statement import PrivacyStatement
 
 USUAL_SHARES, USUAL_K = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99), 10
-_SHOWN_KEYS, _WIDTH = 5, 40
-_HEADER = ("exact", "bounded", "private", "95 % interval of bounded")
-PUBLIC_ALONE = (
-    "Exact and bounded numbers are of the sample, which must be public or made up: next to private ones they undo "
-    "privacy. A rehearsal spends nothing."
-)
-
-
-class Rehearsed(NamedTuple):
-    """One answer, of one key.
-
-    Attributes:
-      key: the output key; `None` without keys.
-      asked: the item, the share of a quantile, or of numbers "count", "total", "mean", "variance" or "std".
-      exact: of all records that can be counted; values are those of the domain, so clamped and on its grid.
-      bounded: of what the bounds keep; `None` for a quantile or a mean of nothing.
-      private: of a release; NaN for an item that groups do not release, `None` for a mean that cannot be told.
-      lower: the lower end of its 95 % interval, which is about the bounded number.
-      upper: the upper end.
-      listed: whether the item is in the top-K list of the release; `None` where nothing is searched.
-    """
-
-    key: Any
-    asked: Any
-    exact: Any
-    bounded: Any
-    private: Any
-    lower: Any
-    upper: Any
-    listed: bool | None = None
-
-
-class RehearsedKeys(NamedTuple):
-    """How many keys the sample has, how many of them are released, and their share of what the bounds keep."""
-
-    found: int
-    released: int
-    share: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Rehearsal:
-    """What settings make of a public sample; `print` it.
-
-    Attributes:
-      rows: the answers, those of the keys with most weight first.
-      records: how many the sample has.
-      unused: how many of them cannot be counted, as a value is missing, of another type or not listed.
-      outside: how many lie outside of a domain with an order, and count at its ends.
-      taken: the share of the weight of the others that the bounds took, exactly; `None` where records may delete.
-      said: what a release says of that share, of all keys or of the first; `None` where it does not tell it.
-      keys: which part of the keys is released; `None` without keys.
-    """
-
-    rows: tuple[Rehearsed, ...]
-    records: int
-    unused: int
-    outside: int
-    taken: float | None
-    said: str | None
-    keys: RehearsedKeys | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return all of it as plain Python values, for JSON; `rows` are a list of dicts."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        keys = None if self.keys is None else self.keys._asdict()
-        return {**fields, "keys": keys, "rows": [row._asdict() for row in self.rows]}
-
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        keys = list(dict.fromkeys(row.key for row in self.rows))
-        for key in keys[:_SHOWN_KEYS]:
-            title = "" if self.keys is None else short(key)
-            yield from _aligned([(title, *_HEADER), *(_cells(row) for row in self.rows if row.key == key)])
-        if len(keys) > _SHOWN_KEYS:
-            yield f"... and {len(keys) - _SHOWN_KEYS} more keys"
-        if self.keys is not None:
-            of_all = f"{self.keys.released} of the {self.keys.found} keys of the sample"
-            yield f"Keys: {of_all} are released, with {_percent(self.keys.share)} of what the bounds keep."
-        searched = [row.listed for row in self.rows if row.listed is not None]
-        if searched:
-            yield f"List: the release finds {sum(searched)} of these {len(searched)} items."
-        if self.unused or not self.records:
-            yield (
-                f"Not counted: {self.unused:,} of {self.records:,} records, where a value is missing, of another type "
-                "or not listed."
-            )
-        if self.outside:
-            yield f"Outside of the domain: {self.outside:,} of {self.records:,} records, which count at its ends."
-        taken = "With deletions, what the bounds took is not told"
-        if self.taken is not None:
-            taken = f"The bounds took {_percent(self.taken)} of the weight that can be counted"
-        yield f"{taken}; a release {'does not tell it' if self.said is None else f'says: {self.said}'}."
-        yield PUBLIC_ALONE
 
 
 def rehearse(
@@ -147,39 +54,41 @@ def rehearse(
     declared = read_declared(settings)
     for words in declared.terms.foolish():
         warnings.warn(words, PrivacyWarning, stacklevel=2)
-    asked: _Sums | _Shares | _Largest
-    if declared.count.is_summed:
-        asked = _Sums(declared.spec)
-    else:
-        asked = _Shares.of(quantiles) if declared.count.is_ranked else _Largest.of(k, declared.count.wanted)
+    metrics, shares = declared.count.alone(declared.item), _Shares.of(quantiles)
+    asked = {name: _asked(count, k, shares) for name, (count, _) in metrics.items()}
     declared = dataclasses.replace(declared, privacy=declared.privacy.without_budget())
     if declared.time is not None:
         raise refusal("time", "a rehearsal is of a sample as a whole: leave time and windows out", "E429")
     opened, warned = open_checked(sample, declared)
     opened = opened._replace(parts=[*opened.parts])
-    ready, exact = TableRelease(opened, warned, declared), Sample.of(declared, opened.parts)
+    ready, whole = TableRelease(opened, warned, declared), Sample.of(declared, opened.parts)
     contributed = ready.contributed()
     contributed = contributed._replace(parts=[*contributed.parts])
     kept, released = kept_weights(declared, contributed.parts), ready.release(contributed)
     for words in ready.warned():
         warnings.warn(words, ElementsWarning, stacklevel=2)
     by_key = released if declared.is_keyed else {None: released}
-    order = sorted((key for key in exact.by_key if key in by_key), key=lambda key: -exact.by_key[key].weights.sum())
-    rows = [
-        Rehearsed(key, *row)
-        for key in order
-        for row in asked.rows(declared.spec.domain, exact, exact.by_key[key], kept.get(key, NOTHING), by_key[key])
-    ]
+    order = sorted((key for key in whole.by_key if key in by_key), key=lambda key: -whole.by_key[key].weights.sum())
+    rows, outside = defaultdict(list), 0
+    for name, (count, item) in metrics.items():
+        alone = dataclasses.replace(declared, count=count, item=item)
+        exact = Sample.of(alone, opened.parts) if name else whole
+        of_name = kept_weights(alone, of_metric(declared, contributed.parts, name)) if name else kept
+        outside += exact.outside
+        for key in order:
+            both = exact.by_key.get(key, NOTHING), of_name.get(key, NOTHING)
+            for row in asked[name].rows(alone.spec.domain, exact, *both, by_key[key].parts[name]):
+                rows[key].append(Rehearsed(key, *row)._replace(metric=name or None))
     weights = {key: float(each.weights.sum()) for key, each in kept.items()}
     total, released_weight = sum(weights.values()), sum(weights.get(key, 0.0) for key in order)
     return Rehearsal(
-        tuple(rows),
-        exact.records,
-        exact.unused,
-        exact.outside,
-        None if declared.unit.bounds.signed else 1 - _share(total, exact.weight),
+        tuple(row for key in order for row in rows[key]),
+        whole.records,
+        whole.unused,
+        outside,
+        None if declared.unit.bounds.signed else 1 - _share(total, whole.weight),
         next((said for key in order if (said := _said(key, by_key[key].privacy)) is not None), None),
-        RehearsedKeys(len(exact.by_key), len(order), _share(released_weight, total)) if declared.is_keyed else None,
+        RehearsedKeys(len(whole.by_key), len(order), _share(released_weight, total)) if declared.is_keyed else None,
     )
 
 
@@ -188,7 +97,7 @@ def _said(key: Any, statement: PrivacyStatement) -> str | None:
     if (told := statement.lost_share()) is None:
         return None
     of_all = key is None or (statement.lost is not None and statement.lost.of_run)
-    return str(told) if of_all else f"of {_cut(short(key))}: {told}"
+    return str(told) if of_all else f"of {cut(short(key))}: {told}"
 
 
 def _share(part: float, whole: float) -> float:
@@ -196,8 +105,11 @@ def _share(part: float, whole: float) -> float:
     return part / whole if whole else 1.0
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+def _asked(count: Count, k: int | None, shares: _Shares) -> _Sums | _Shares | _Largest:
+    """Return what a kind of release is asked."""
+    if count.is_summed:
+        return _Sums(count.spec)
+    return shares if count.is_ranked else _Largest.of(k, count.wanted)
 
 
 class _Largest(NamedTuple):
@@ -261,30 +173,3 @@ class _Sums(NamedTuple):
         of_all, of_kept = (self.spec.exactly(each.positions, each.weights) for each in (exact, kept))
         for name, answer in of_all.items():
             yield name, answer, of_kept[name], *getattr(released, name)()
-
-
-def _cells(row: Rehearsed) -> tuple[str, ...]:
-    exact, bounded, private, lower, upper = (_cell(each, row) for each in row[2:7])
-    if row.private != row.private:  # NaN
-        return short(row.asked), exact, bounded, "-", "not released"
-    return short(row.asked), exact, bounded, private, f"{lower} to {upper}{', not in the list' * (row.listed is False)}"
-
-
-def _cell(value: Any, row: Rehearsed) -> str:
-    """Return a number with the digits that the interval of its row leaves it."""
-    if isinstance(value, float) and not value.is_integer():
-        return within(value, row.lower, row.upper)
-    return "-" if value is None else short(value)
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _WIDTH else f"{name[: _WIDTH - 3]}..."
-
-
-def _aligned(lines: list[tuple[str, ...]]) -> Iterator[str]:
-    """Yield lines of a table: names to the left, numbers to the right."""
-    cut = [(_cut(name), *others) for name, *others in lines]
-    widths = [max(map(len, column)) for column in zip(*cut, strict=True)]
-    for name, *numbers, ends in cut:
-        right = "  ".join(each.rjust(width) for each, width in zip(numbers, widths[1:], strict=False))
-        yield f"{name.ljust(widths[0])}  {right}  {ends}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -90,8 +90,9 @@ class Sample(NamedTuple):
         tables, weight, size, unused, outside = [], 0.0, 0, 0, 0
         for part in parts:
             columns = reader.read_batch(part, sketch_input)
-            usable = np.logical_and.reduce([*usable_by_argument(columns, reader, sketch_input).values()])
-            positions, _ = sketch_input.keys(columns.items)
+            positions, usable = sketch_input.keys(columns.items)  # of several metrics, where any counts
+            for argument, of_argument in usable_by_argument(columns, reader, sketch_input).items():
+                usable = usable if argument in reader.selectors.items else usable & of_argument
             weights, _ = parse_or_ones(columns.weights, len(columns.items))
             encoded = reader.encode_keys(columns.keys) if declared.is_keyed else _repeated(_NO_KEY, len(usable))
             counted = usable & (weights != 0)
@@ -131,6 +132,14 @@ def kept_weights(declared: ReleaseSpec, contributed: Iterable[Any]) -> dict[Any,
         column = sketch_input.as_column(items.keys)
         tables.append(_records(_repeated(encoded, size), column, items.weights / one, np.zeros(size, np.int64)))
     return _by_key(_shortened(_add_up(pa.concat_tables(tables))), declared) if tables else {}
+
+
+def of_metric(declared: ReleaseSpec, contributed: Iterable[Any], name: str) -> Iterator[Any]:
+    """Yield of what adds up what goes into the counters of one metric."""
+    for window, each in contributed:
+        key, items = each if declared.is_keyed else (None, each)
+        own = declared.count.split(items)[name]
+        yield window, (key, own) if declared.is_keyed else own
 
 
 def _repeated(key: bytes, size: int) -> pa.Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -18,6 +18,7 @@ from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.selection import GroupRule, SelectionRule
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
+from beam_dpsketch.records.items import WeightedItems
 from beam_dpsketch.records.public import Keys, TimeColumn, TimeRange, check_keys, check_keys_type
 from beam_dpsketch.records.selectors import Items, Selector, check_selector
 from beam_dpsketch.records.units import Unit, check_unit_type
@@ -123,6 +124,14 @@ class Count(abc.ABC):
     def selected(self, item: Selector) -> Items:
         """Return what is counted of an element, given the `item` of the declaration."""
         return item
+
+    def alone(self, item: Selector) -> Mapping[str, tuple[Count, Selector]]:
+        """Return each metric as a kind with its item, by its name; a kind that has no metrics is one without a name."""
+        return {"": (self, item)}
+
+    def split(self, items: WeightedItems) -> Mapping[str, WeightedItems]:
+        """Return what goes into the counters of each metric, by its name."""
+        return {"": items}
 
     def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
         """Return the terms with the noise that suits, by public settings; most kinds have Gaussian noise alone."""

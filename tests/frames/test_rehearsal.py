@@ -29,6 +29,8 @@ from beam_dpsketch import (
     KeySelection,
     ListedItems,
     LogDomain,
+    Metric,
+    Metrics,
     NormBound,
     PrivacyBudget,
     PrivacyId,
@@ -50,7 +52,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.cli.main import main
 from beam_dpsketch.frames import tables
-from beam_dpsketch.frames.rehearsal import Rehearsed
+from beam_dpsketch.frames.rehearsed import Rehearsed
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 
 RNG = np.random.default_rng(7)
@@ -240,7 +242,7 @@ def test_items_are_named_as_the_domain_counts_them() -> None:
     numbers = pa.table({"city": [5000] * 5 + [7] * 4 + [300]})
     found = rehearse(numbers, of(TopKSearch(IntegerDomain(0, 100), 2), Record()))
     assert [(row.asked, row.exact) for row in found.rows] == [(100, 6), (7, 4)]
-    assert "Outside of the domain: 6 of 10 records, which count at its ends." in str(found)
+    assert "Outside of the domain: 6 values of 10 records, which count at its ends." in str(found)
     incomes = pa.table({"city": [0.0, 0.0, 5e9, 3.0, 100.0, 100]})
     assert rehearse(incomes, of(Quantiles(LogDomain(1, 100)), Record())).outside == 3
 
@@ -373,6 +375,40 @@ def test_numbers_are_rehearsed_by_key(variance: float | None) -> None:
         (mean,) = [row for row in found.rows if (row.key, row.asked) == (key, "mean")]
         assert abs(mean.private - mean.bounded) < 5
     assert found.outside == np.count_nonzero((PAID < 10) | (PAID > 70))
+
+
+def test_metrics_are_rehearsed_by_name() -> None:
+    """Exact numbers of each are those of all records; a record that counts for one metric counts.
+
+    rho = 50 leaves a sigma below 20 on each counter, so a correct release fails with a probability below 1e-20.
+    """
+    missing = np.arange(6000) % 4 == 0
+    table = TABLE.append_column("ms", pa.array(PAID, mask=missing))
+    metrics = {
+        "mean": Metric(Statistics(IntegerDomain(10, 70)), "ms"),
+        "median": Metric(Quantiles(IntegerDomain(0, 100)), "ms"),
+        "cities": Metric(LISTED, "city"),
+    }
+    for keys in None, PublicKeys(["NO", "SE"], "country"):
+        people = PrivacyId("person", RecordBounds(100, max_keys=2 if keys else 1))
+        found = rehearse(table, ReleaseSpec(Metrics(metrics), MUCH, people, keys=keys), k=2, quantiles=[0.5])
+        first = COUNTRY == "NO" if keys else COUNTRY != ""
+        assert [row.metric for row in found.rows if row.key == found.rows[0].key] == [
+            *["mean"] * 3,
+            "median",
+            *["cities"] * 2,
+        ]
+        exact = {(row.metric, row.asked): row for row in found.rows if row.key == found.rows[0].key}
+        numbers = np.clip(PAID[first & ~missing], 10, 70)
+        assert exact["mean", "count"].exact == exact["mean", "count"].bounded == len(numbers)
+        assert exact["mean", "total"].exact == pytest.approx(numbers.sum())
+        assert exact["median", 0.5].exact == exact["median", 0.5].bounded
+        of_cities = Counter(city for city, is_first in zip(CITIES, first, strict=True) if is_first).most_common(2)
+        assert [(row.asked, row.exact) for row in found.rows if row.metric == "cities"][:2] == of_cities
+        assert all(abs(row.private - row.bounded) < 300 for row in exact.values() if row.metric == "cities")
+        assert (found.unused, found.taken) == (int((COUNTRY == "DK").sum()) if keys else 0, 0)
+        assert re.search(r"^mean: count ", str(found), re.MULTILINE)
+        assert found.as_dict()["rows"][0]["metric"] == "mean"
 
 
 def test_a_mean_that_cannot_be_told_is_said_so() -> None:

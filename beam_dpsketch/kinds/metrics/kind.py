@@ -28,6 +28,7 @@ from beam_dpsketch.planning.plan_text import (
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms, RowTerms
 from beam_dpsketch.records.count import Count, Guess, refuse_guess
+from beam_dpsketch.records.items import WeightedItems
 from beam_dpsketch.records.public import Keys, TimeRange
 from beam_dpsketch.records.selectors import Items, Selector
 from beam_dpsketch.records.units import Unit
@@ -85,6 +86,13 @@ class Metrics(Count):
         if item is not None:
             raise ArgumentError("item", "must be left out next to metrics, each of which says its own", "E513")
         return tuple((argument_of(name), each.item) for name, each in self.metrics.items())
+
+    def alone(self, item: Selector) -> Mapping[str, tuple[Count, Selector]]:
+        return {name: (each.count, each.item) for name, each in self.metrics.items()}
+
+    def split(self, items: WeightedItems) -> Mapping[str, WeightedItems]:
+        found = self.spec.split(items.keys)
+        return {part.name: items._replace(keys=keys[has], weights=items.weights[has]) for part, keys, has in found}
 
     def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
         for metric in self.metrics.values():
