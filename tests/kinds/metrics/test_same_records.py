@@ -41,6 +41,7 @@ from beam_dpsketch import (
 from beam_dpsketch.frames.plan import columns_of, resolve
 from beam_dpsketch.frames.sums import ExactSums
 from beam_dpsketch.frames.tables import open_table
+from beam_dpsketch.frames.windows import windows_of
 from beam_dpsketch.kinds.metrics.sketches import JoinedSketches, MetricsSpec
 from beam_dpsketch.kinds.statistics.kind import Statistics
 from beam_dpsketch.records.unused import Unused
@@ -144,9 +145,10 @@ def check_same_records(spec: MetricsSpec, vector: list[int]) -> int:
 
 def counters_of_frame(release: ReleaseSpec, table: Any) -> dict[Any, list[int]]:
     opened = open_table(table, columns_of(release).values())
-    sums = ExactSums(resolve(release), [opened.empty, *opened.parts], Unused(release.selectors))
-    found, _ = sums.by_key(sums.contributed())
-    return {key: summed.to_sketch().to_vector().tolist() for key, summed in found.items()}
+    (resolved, plan), unused = resolve(release), Unused(release.selectors, release.sketch_input.readables)
+    sums = ExactSums(resolved, plan, windows_of(release, plan), [opened.empty, *opened.parts], unused)
+    found, _ = sums.by_place(sums.contributed())
+    return {place.key: summed.to_sketch().to_vector().tolist() for place, summed in found.items()}
 
 
 @pytest.mark.parametrize(("unit", "keys"), CASES)
