@@ -86,8 +86,7 @@ def test_a_record_is_counted_by_its_place_up_to_what_is_stated(domain: Any) -> N
         assert abs(counted - x) <= (Fraction(1, 1 << 17) * (1 + TENTH**6) if last > 1 << 17 else 0)
         rounding = Fraction(1, 1 << 18) if last > 512 else 0
         assert abs(Fraction(squares, norms.amounts_of(spec)[2]) - (2 * counted**2 - 1)) <= rounding
-    low, high = map(Fraction, spec.ends)
-    assert math.isclose(spec.moved, (high - low) / (1 << 18) if last > 1 << 17 else 0)
+    assert spec.moved == (1 / (1 << 17) if last > 1 << 17 else 0)
 
 
 numbers = st.sampled_from([of(SMALL[0]), of(SMALL[3], None), of(SMALL[-1]), of(LARGE[0], None), of(LARGE[-1])])
@@ -156,3 +155,9 @@ def test_what_is_no_number_is_dropped_and_what_is_outside_is_moved_to_the_ends(d
     ]
     for column in columns:
         assert NumberSums(spec).accumulate(column).counters.tolist() == wanted
+
+
+@pytest.mark.parametrize("ends", [(0.0, 1.1e100), (-1e200, 0.0), (1e308, 1.7e308)])
+def test_numbers_whose_squares_do_not_fit_into_floats_are_refused(ends: tuple[float, float]) -> None:
+    with pytest.raises(ValueError, match="domain must be within 1e100 of 0"):
+        of(FloatDomain(*ends, (ends[1] - ends[0]) / 1000))

@@ -45,6 +45,11 @@ DOMAINS = {
     "fine fractions": FloatDomain(0.0, 1.0, 1e-4),
     "fractions, more than steps": FloatDomain(-10.0, 5000.0, 1e-9),
 }
+FAR = {
+    "as wide as possible": FloatDomain(-1e100, 1e100, 1e90),
+    "narrow": FloatDomain(0.0, 5e-323, 5e-324),
+    "two values that are one float": IntegerDomain((1 << 64) - 2, (1 << 64) - 1),
+}
 every_domain = pytest.mark.parametrize("name", DOMAINS)
 
 
@@ -203,13 +208,13 @@ def test_few_records_tell_nothing_and_all_that_is_possible_is_said(noise: Fracti
     squares=st.booleans(),
     scale_bits=st.integers(0, 16),
     has_norm=st.booleans(),
-    over=st.sampled_from(sorted(DOMAINS)),
+    over=st.sampled_from(sorted(DOMAINS | FAR)),
     confidence=st.sampled_from([1e-6, 0.5, 0.95, 1 - 1e-12]),
 )
 def test_no_counters_give_answers_that_are_not_finite_or_out_of_order(
     counters: Any, noises: Any, squares: bool, scale_bits: int, has_norm: bool, over: str, confidence: float
 ) -> None:
-    spec = StatisticsSpec(DOMAINS[over], TENTH if squares else None)
+    spec = StatisticsSpec((DOMAINS | FAR)[over], TENTH if squares else None)
     bounds: Any = NormBound(3) if has_norm else RecordBounds(3)
     statement = by_hand.statement(sigma_squared_per_level=noises[: spec.cells], bounds=bounds)
     released = ReleasedStatistics(spec, np.array(counters[: spec.cells], dtype=np.int64), statement, scale_bits)

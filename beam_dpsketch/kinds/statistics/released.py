@@ -91,7 +91,7 @@ class ReleasedStatistics(Released):
             return Interval(self._middle * number, self._middle * number - margin, self._middle * number + margin)
         estimate = self._half * self._sums.total + self._middle * self._sums.number
         margin = self._margin(confidence, [self._middle, self._half])
-        margin += self._spec.moved * abs(self._sums.number)
+        margin += self._half * self._spec.moved * abs(self._sums.number)
         return Interval(estimate, estimate - margin, estimate + margin)
 
     def mean(self, confidence: float = 0.95) -> Statistic:
@@ -101,7 +101,7 @@ class ReleasedStatistics(Released):
         if known is None:
             return Statistic(None, low, high)
         estimate, lower, upper = (self._middle + self._half * each for each in known)
-        moved = self._spec.moved
+        moved = self._half * self._spec.moved
         return Statistic(estimate, max(lower - moved, low), min(upper + moved, high))
 
     def variance(self, confidence: float = 0.95) -> Statistic:
@@ -126,7 +126,7 @@ class ReleasedStatistics(Released):
         if not (self._is_full(1) or self._is_full(2)):
             known = self._sums.variance(deviations, self._spec.squares_moved)
         estimate, lower, upper = (0.0, 0.0, 1.0) if known is None else known
-        step = self._spec.moved / self._half  # a deviation is moved by no more than each number
+        step = self._spec.moved  # a deviation is moved by no more than each number
         lower = max(lower - 2 * step * math.sqrt(lower), 0.0)
         upper = min(upper + 2 * step * math.sqrt(upper) + step**2, 1.0)
         return Statistic(None if known is None else of(estimate), of(lower), of(upper))

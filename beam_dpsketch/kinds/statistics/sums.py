@@ -30,7 +30,7 @@ from beam_dpsketch.sketches.spec import Spec
 MAX_STEPS, MAX_SQUARE = 1 << 17, 1 << 18
 SUM_SHARE = Fraction(3, 5)
 """The part of rho for the sum; the count gets the rest. Means need the sum more, unless they are near an end."""
-_LARGEST_SHARE = Fraction(1, 2)
+_LARGEST_SHARE, _LARGEST_END = Fraction(1, 2), 1e100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +53,8 @@ class StatisticsSpec(Spec):
             raise ArgumentTypeError("domain", f"must be of integers, or of floats in equal steps; got {given}", "E512")
         if self.domain.size < 2:
             raise ArgumentError("domain", "must have two values or more: of one value, the mean is known", "E512")
+        if max(map(abs, self.ends)) > _LARGEST_END:
+            raise ArgumentError("domain", "must be within 1e100 of 0: squares of numbers beyond do not fit", "E512")
         if self.variance is not None:
             share = _validate.exact(variance=self.variance)
             if share > _LARGEST_SHARE:
@@ -94,9 +96,8 @@ class StatisticsSpec(Spec):
 
     @property
     def moved(self) -> float:
-        """How far a number is moved at most, because x has no more steps; 0 where each value has its own."""
-        low, high = self.ends
-        return (high - low) / self.steps / 2 if self.domain.size - 1 > self.steps else 0.0
+        """How far x is moved at most, because it has no more steps; 0 where each value has its own."""
+        return 1 / self.steps if self.domain.size - 1 > self.steps else 0.0
 
     @property
     def squares_moved(self) -> float:
