@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+_MAX_DENOMINATOR = 1 << 20
 
 
 def whole(*, low: int, high: int, **arguments: Any) -> None:
@@ -69,6 +70,13 @@ def exact(**arguments: Any) -> Fraction:
         # numpy integers would survive in a Fraction and overflow in arithmetic.
         return Fraction(int(value.numerator), int(value.denominator))
     return Fraction(repr(float(value)))
+
+
+def ratio(**arguments: Any) -> Fraction:
+    """Return the one argument as `exact` does, or as the ratio that a float stands for: 1/3 is a third."""
+    (given,), value = arguments.values(), exact(**arguments)
+    small = value.limit_denominator(_MAX_DENOMINATOR)
+    return small if isinstance(given, float) and float(small) == given else value
 
 
 def by_keyword(names: str) -> Callable[[Method], Method]:

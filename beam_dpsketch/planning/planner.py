@@ -29,7 +29,7 @@ from beam_dpsketch.planning.advice import advise
 from beam_dpsketch.planning.expected_error import REFERENCES, exact_tree_deviation, simulated_deviation
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
-from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Guess, refuse_guess
+from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Guess, check_size, refuse_guess
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import MAX_CELLS, MAX_WIDTH, SketchSpec
 from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER, DEFAULT_MEMORY, TreeSpec
@@ -83,8 +83,7 @@ def plan_calibrated(
 ) -> Plan:
     """Plan a release whose noise is known; the other arguments are those of `plan`."""
     spec, terms, sigma_squared = calibration.spec, calibration.terms, calibration.per_table
-    if n is not None:
-        _validate.whole(low=1, high=1 << min(50, 62 - terms.scale_bits), n=n)  # scaled counters wrap around earlier
+    check_size(n, terms)
     if n is None or terms.unit.over_horizon or spec.purpose(search=search) != "ranks":
         refuse_guess(guess)
     expected: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.loss.composition import Loss
 
-_MAX_PARTS = _MAX_DENOMINATOR = 1 << 20
+_MAX_PARTS = 1 << 20
 
 
 class Remaining(NamedTuple):
@@ -159,9 +159,7 @@ class PrivacyBudget:
 
 
 def _read_share(share: Fraction | float) -> Fraction:
-    """Return a share as the ratio with a small denominator that a float stands for, or as its decimal spelling."""
-    exact = _validate.exact(share=share)
-    if exact > 1:
+    ratio = _validate.ratio(share=share)
+    if ratio > 1:
         raise ArgumentError("share", f"must be at most 1, got {float(share):g}", "E116")
-    ratio = exact.limit_denominator(_MAX_DENOMINATOR)
-    return ratio if float(ratio) == float(share) else exact
+    return ratio

@@ -73,6 +73,12 @@ def refuse_guess(guess: Guess | None) -> None:
         raise ArgumentError("typical", "must be left out, but for quantiles that are not over time, and with n", "E118")
 
 
+def check_size(n: int | None, terms: DeclaredTerms) -> None:
+    """Refuse a number of records for which counters have no room: those that are scaled wrap around earlier."""
+    if n is not None:
+        _validate.whole(low=1, high=1 << min(50, 62 - terms.scale_bits), n=n)
+
+
 def check_types(privacy: Any, unit: Any, item: Any, weight: Any, keys: Any, windows: Any, time: Any = None) -> None:
     """Refuse arguments of a release that are of wrong types, all at once."""
     with AllAtOnce() as checks:
@@ -144,6 +150,10 @@ class Count(abc.ABC):
     @abc.abstractmethod
     def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
         """Return what the error of answers is called, and its size from noise of these parameters alone."""
+
+    def width(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
+        """Return how wide answers are, from noise of these parameters alone; which noise there is depends on it."""
+        return self.error(terms, parameters)[1]
 
     @abc.abstractmethod
     def plan(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -11,6 +13,7 @@ from typing import Any, ClassVar
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.engine.calibration import DeclaredCalibration
+from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec, argument_of
 from beam_dpsketch.kinds.sketched import calibrated
@@ -27,7 +30,7 @@ from beam_dpsketch.planning.plan_text import (
 )
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms, RowTerms
-from beam_dpsketch.records.count import Count, Guess, refuse_guess
+from beam_dpsketch.records.count import Count, Guess, check_size, refuse_guess
 from beam_dpsketch.records.items import WeightedItems
 from beam_dpsketch.records.public import Keys, TimeRange
 from beam_dpsketch.records.selectors import Items, Selector
@@ -41,7 +44,8 @@ class Metric:
     Args:
       count: what is released: `ItemFrequencies`, `Quantiles`, `TopKSearch` or `Statistics`.
       item: what is counted for it: a field name, a callable, or `None` for the element itself.
-      share: its part of rho, as 1/2; the parts of all metrics sum to 1. `None` for all of them makes equal parts.
+      share: its part of rho, as 1/2; the parts of all metrics sum to 1. `None` for all of them makes equal parts. A
+        float is read as the ratio that it stands for: 1/3 is a third.
     """
 
     count: Count
@@ -51,7 +55,7 @@ class Metric:
     def __post_init__(self) -> None:
         _validate.instance(Count, count=self.count)
         if self.share is not None:
-            object.__setattr__(self, "share", _validate.exact(share=self.share))
+            object.__setattr__(self, "share", _validate.ratio(share=self.share))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,18 +107,29 @@ class Metrics(Count):
             metric.count.check_over_time()
 
     def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
-        """Take Laplace noise where it suits each metric."""
-        noises = {metric.count.decide(terms).noise for metric in self.metrics.values()}
-        if terms.privacy.noise is not None:
-            return terms
-        return terms.with_noise(Noise.LAPLACE if noises == {Noise.LAPLACE} else Noise.GAUSSIAN)
+        """Take Laplace noise where it suits each metric, with its part of what is spent."""
+        each = [decided(self.spec, terms, functools.partial(_width, *part)) for part in self._with_tables]
+        return next((found for found in each if found.noise is Noise.GAUSSIAN), each[0])
 
     def calibrate(self, terms: DeclaredTerms) -> DeclaredCalibration:
         return calibrated(self.spec, terms)
 
     def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
-        first, *_ = self.metrics.values()
-        return first.count.error(terms, parameters)
+        return next(iter(self.errors(terms, parameters).values()))
+
+    def errors(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> dict[str, tuple[str, float]]:
+        """Return what the error of each metric is called, and its size from noise of these parameters alone."""
+        found = zip(self.metrics, self._with_tables, strict=True)
+        return {name: count.error(terms, parameters[tables]) for name, (count, tables) in found}
+
+    @property
+    def _with_tables(self) -> list[tuple[Count, slice]]:
+        """Each metric, and which tables are its own."""
+        ends = [0, *itertools.accumulate(part.tables for part in self.spec.parts)]
+        return [
+            (metric.count, slice(*own))
+            for metric, own in zip(self.metrics.values(), itertools.pairwise(ends), strict=True)
+        ]
 
     def plan(
         self,
@@ -126,7 +141,12 @@ class Metrics(Count):
         guess: Guess | None = None,
     ) -> MetricsPlan:
         refuse_guess(guess)
+        check_size(n, calibrated.terms)
         return MetricsPlan(self, calibrated, keys)
+
+
+def _width(count: Count, tables: slice, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
+    return count.width(terms, parameters[tables])
 
 
 @shown_plainly
@@ -147,12 +167,7 @@ class MetricsPlan:
     @property
     def errors(self) -> dict[str, tuple[str, float]]:
         """What the error of each metric is called, and its size from the noise alone."""
-        terms, found, first = self.calibrated.terms.resolved(1), {}, 0
-        for part, metric in zip(self.metrics.spec.parts, self.metrics.metrics.values(), strict=True):
-            parameters = self.calibrated.per_table[first : first + part.tables]
-            found[part.name] = metric.count.error(terms, parameters)
-            first += part.tables
-        return found
+        return self.metrics.errors(self.calibrated.terms.resolved(1), self.calibrated.per_table)
 
     def as_dict(self) -> dict[str, Any]:
         terms = self.calibrated.terms

@@ -30,7 +30,7 @@ from beam_dpsketch.planning.plan_text import (
     windows_in_words,
 )
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms, RowTerms
-from beam_dpsketch.records.count import Count, Guess, refuse_guess
+from beam_dpsketch.records.count import Count, Guess, check_size, refuse_guess
 from beam_dpsketch.records.public import Keys, TimeRange
 from beam_dpsketch.records.units import Unit
 
@@ -57,7 +57,7 @@ class Statistics(Count):
         object.__setattr__(self, "spec", StatisticsSpec(self.domain, self.variance))  # type: ignore[arg-type]
 
     def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
-        return decided(self.spec, terms, _width_of_sum)
+        return decided(self.spec, terms, self.width)
 
     def calibrate(self, terms: DeclaredTerms) -> DeclaredCalibration:
         try:
@@ -75,6 +75,10 @@ class Statistics(Count):
     def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
         return "half width of the count", _deviations(terms) * math.sqrt(parameters[0])
 
+    def width(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
+        """Return half the width of a 95 % interval of a sum of distances from the middle."""
+        return terms.noise.margin(parameters[1], _CONFIDENCE, terms.scale_bits + terms.grid_bits(min(parameters)))
+
     def plan(
         self,
         calibrated: DeclaredCalibration,
@@ -85,6 +89,7 @@ class Statistics(Count):
         guess: Guess | None = None,
     ) -> StatisticsPlan:
         refuse_guess(guess)
+        check_size(n, calibrated.terms)
         return StatisticsPlan.of(calibrated, n, keys)
 
     def display_data(self) -> dict[str, Any]:
@@ -97,11 +102,6 @@ class Statistics(Count):
             raise ArgumentError(
                 "max_per_item", "must be left out for statistics: each value would be an item of its own", "E320"
             )
-
-
-def _width_of_sum(terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
-    """Return half the width of a 95 % interval of a sum of distances from the middle."""
-    return terms.noise.margin(parameters[1], _CONFIDENCE, terms.scale_bits + terms.grid_bits(min(parameters)))
 
 
 @shown_plainly
