@@ -93,5 +93,5 @@ class PrivateMetrics(PrivateRelease[Output], kind=Metrics):
         keys: Keys | None = None,
         windows: TimeRange | Horizon | None = None,
     ) -> None:
-        others = {"privacy": privacy, "unit": unit, "weight": weight, "keys": keys, "windows": windows}
+        others = {"privacy": privacy, "unit": unit, "item": None, "weight": weight, "keys": keys, "windows": windows}
         super().__init__(declare(lambda: Metrics(metrics), **others))

@@ -33,7 +33,7 @@ from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms, RowTerms
 from beam_dpsketch.records.count import Count, Guess, check_size, refuse_guess
 from beam_dpsketch.records.items import WeightedItems
 from beam_dpsketch.records.public import Keys, TimeRange
-from beam_dpsketch.records.selectors import Items, Selector
+from beam_dpsketch.records.selectors import Items, Selector, check_selector
 from beam_dpsketch.records.units import Unit
 
 
@@ -54,6 +54,7 @@ class Metric:
 
     def __post_init__(self) -> None:
         _validate.instance(Count, count=self.count)
+        check_selector(item=self.item)
         if self.share is not None:
             object.__setattr__(self, "share", _validate.ratio(share=self.share))
 

@@ -24,7 +24,8 @@ class ReleasedMetrics(Released, Mapping[str, Released]):
     """Several releases as one, by name: ``released["delay"].mean()``. `PrivateMetrics` makes it.
 
     Each has the noise of its part of rho. They are one release: rho is lost once for all of them, and the statement of
-    each is that of the whole. Do not `combine` two of them: they share a release id, and it is refused.
+    each is that of the whole. So `records` and other side counters of a metric are about what counts in any metric. Do
+    not `combine` two of them: they share a release id, and it is refused.
     """
 
     name = made_as = "metrics"

@@ -62,7 +62,7 @@ class MetricsSpec(Spec):
         if not 1 <= len(names) <= MAX_METRICS or len({*names}) < len(names):
             raise ArgumentError("metrics", f"must be 1 to {MAX_METRICS}, of different names", "E513")
         for name in names:
-            if not _NAME.fullmatch(name):
+            if not isinstance(name, str) or not _NAME.fullmatch(name):
                 raise ArgumentError(
                     "metrics", "must have names of 1 to 64 letters, digits and underscores, not a digit first", "E513"
                 )

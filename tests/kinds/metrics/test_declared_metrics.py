@@ -18,12 +18,14 @@ from beam_dpsketch import (
     PrivacyId,
     PrivacySpec,
     Quantiles,
+    Record,
     RecordBounds,
     ReleaseSpec,
     SketchSpec,
 )
 from beam_dpsketch.kinds.statistics.kind import Statistics
 from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.transforms import PrivateMetrics
 
 DOMAIN = IntegerDomain(0, 100)
 NUMBERS, LISTED = Statistics(DOMAIN), ItemFrequencies(ListedItems([*"abc"]))
@@ -110,3 +112,36 @@ def test_shares_that_do_not_sum_to_1_are_refused(shares: list[Any]) -> None:
 def test_no_plan_is_of_a_number_of_records_that_cannot_be(count: Any, n: int) -> None:
     with pytest.raises(ValueError, match="n must be between 1 and"):
         declared(count).plan(n)
+
+
+NAMES = "metrics must have names of 1 to 64 letters"
+
+
+@pytest.mark.parametrize(
+    ("metrics", "words"),
+    [
+        ({}, "metrics must be 1 to"),
+        ([], "metrics must be a Mapping"),
+        (None, "metrics must be a Mapping"),
+        ({"mean": NUMBERS}, "metrics must be a Metric, got Statistics"),
+        ({3: Metric(NUMBERS, "item")}, NAMES),
+        ({None: Metric(NUMBERS, "item")}, NAMES),
+        ({"m\n": Metric(NUMBERS, "item")}, NAMES),
+        ({"m": Metric(equal(NUMBERS))}, "metrics must not be metrics themselves"),
+    ],
+    ids=repr,
+)
+def test_what_are_no_metrics_is_refused_in_words(metrics: Any, words: str) -> None:
+    """Where a transform is made, too, with all else that is wrong with it."""
+    with pytest.raises((ValueError, TypeError), match=f"^{words}"):
+        Metrics(metrics)
+    with pytest.raises((ValueError, TypeError), match=words):
+        PrivateMetrics(metrics, PrivacySpec(rho=1), unit=Record())
+    with pytest.raises((ValueError, TypeError), match=f"{words}(.|\n)*unit must be"):
+        PrivateMetrics(metrics, PrivacySpec(rho=1), unit=5)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("item", [3, "", ["item"]])
+def test_an_item_that_is_no_selector_is_refused_at_once(item: Any) -> None:
+    with pytest.raises(TypeError, match="item must be a field name, a callable or None"):
+        Metric(NUMBERS, item)
