@@ -215,8 +215,8 @@ class SketchAccumulator:
             yield self._sketch_input.contributions(self.items, self.weights)
 
     def _compact(self) -> None:
-        """Add up waiting items, into dense counters unless they are the first and repeat often."""
-        if self._sketch is None and len(self._chunks) > 1:
+        """Add up waiting items, into dense counters unless they are the first, are numbers and repeat often."""
+        if self._sketch is None and len(self._chunks) > 1 and self._sketch_input.key_type == np.uint64:
             self._chunks = [_sum_chunks(self._chunks)]
             self._hashed = len(self._chunks[0].keys)
         if self._sketch is not None or 4 * self._hashed > 3 * self._sketch_input.spec.cells:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -142,6 +142,26 @@ def concat_tables(tables: Iterable[pa.Table]) -> pa.Table:
     if LOST not in whole.column_names:
         return whole
     return whole.set_column(whole.column_names.index(LOST), LOST, pc.fill_null(whole[LOST], 0))
+
+
+def binary_column(keys: np.ndarray, nulls: np.ndarray | None = None) -> pa.Array:
+    """Return byte strings of numpy, without the zeros at their ends, as a column, with nulls in some places."""
+    size = keys.dtype.itemsize
+    data = np.ascontiguousarray(keys).view(np.uint8)
+    if not data[size - 1 :: size].all():
+        return pa.array(keys.tolist(), _BINARY, mask=nulls)
+    offsets = np.arange(len(keys) + 1, dtype=np.int64) * size
+    valid = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+    return pa.Array.from_buffers(_BINARY, len(keys), [valid, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def binary_keys(column: pa.ChunkedArray, key_type: np.dtype[Any]) -> np.ndarray:
+    """Return a column without nulls that `binary_column` made as byte strings of numpy."""
+    values = column.combine_chunks()
+    offsets, data = _binary_buffers(values)
+    if len(values) and (np.diff(offsets) == key_type.itemsize).all():
+        return np.frombuffer(data, key_type, count=len(values), offset=int(offsets[0]))
+    return values.to_numpy(zero_copy_only=False).astype(key_type, copy=False)
 
 
 def _binary_buffers(values: pa.LargeBinaryArray) -> tuple[np.ndarray, memoryview]:

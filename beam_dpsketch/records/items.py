@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.hashing.repeats import count_duplicate_numbers, count_duplicates
 from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
 from beam_dpsketch.privacy.aside.lost_histogram import histogram as lost_histogram
 from beam_dpsketch.privacy.aside.side_counters import RECORDS, UNITS, WEIGHT, SideCounter
@@ -18,6 +17,7 @@ from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
 from beam_dpsketch.privacy.over_time.horizon import WindowRows
 from beam_dpsketch.privacy.selection import SelectionRule
+from beam_dpsketch.records.codec import binary_column, binary_keys
 from beam_dpsketch.records.columns import HASHED, Readable, parse_weights
 from beam_dpsketch.records.selectors import Selectors, check_values
 from beam_dpsketch.records.unused import MANY, warn_of_unused
@@ -96,11 +96,8 @@ class SketchInput:
         return self.kind.any_counts(self.spec, keys)
 
     def bounded(self, keys: np.ndarray, weights: np.ndarray) -> WeightedItems:
-        """Return the keys and weights of bounded records, repeated keys once if all weights are equal."""
-        if keys.dtype == np.uint64 and len(weights) and weights.min() == weights.max():
-            keys, counts = count_duplicate_numbers(keys)
-            weights = weights if counts is None else counts * weights[0]
-        return WeightedItems(keys, weights)
+        """Return the keys and weights of bounded records, fewer where that is found fast."""
+        return WeightedItems(*self.kind.fewer(self.spec, keys, weights))
 
     @property
     def scale_bits(self) -> int:
@@ -113,12 +110,12 @@ class SketchInput:
 
     def as_column(self, keys: np.ndarray, nulls: np.ndarray | None = None) -> pa.Array:
         """Return keys as a column that `column_keys` reads, with nulls in some places."""
-        if keys.dtype.kind == "S":  # Arrow would read numpy's bytes up to the first zero
-            return pa.array(keys.tolist(), pa.large_binary(), mask=nulls)
-        return pa.array(keys, mask=nulls)
+        return pa.array(keys, mask=nulls) if keys.dtype.kind != "S" else binary_column(keys, nulls)
 
     def column_keys(self, column: pa.ChunkedArray) -> np.ndarray:
-        return column.to_numpy().astype(self.key_type, copy=False)
+        if not pa.types.is_large_binary(column.type):
+            return column.to_numpy().astype(self.key_type, copy=False)
+        return binary_keys(column, self.key_type)
 
     def clamp(self, weights: np.ndarray) -> np.ndarray:
         return np.clip(weights, self.bounds.min_weight, self.bounds.max_weight)
@@ -136,16 +133,10 @@ class SketchInput:
 
     def _counted(self, items: list[Any] | pa.Array) -> WeightedItems:
         """Count records of weight 1 that repeat."""
-        distinct, counts = count_duplicates(items)
-        keys, usable = self.keys(distinct)
-        if not usable.all():
+        keys, counts, total = self.kind.counted(self.spec, items)
+        if total < len(items):
             _check_values(item=items)
-            keys, counts = keys[usable], None if counts is None else counts[usable]
-        if counts is None and keys.dtype == np.uint64 and not isinstance(items, pa.Array):
-            keys, counts = count_duplicate_numbers(keys)
-        total = len(keys) if counts is None else int(counts.sum())
-        weights = np.broadcast_to(np.int64(1), len(keys)) if counts is None else counts
-        return WeightedItems(keys, weights, self._side(total, total))
+        return WeightedItems(keys, counts, self._side(total, total))
 
     def side_of_single(self, weights: np.ndarray) -> np.ndarray:
         """Add up what is counted aside of records with these weights, not clamped, each a unit of its own: int64."""

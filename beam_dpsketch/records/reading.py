@@ -20,6 +20,7 @@ from beam_dpsketch.records.selectors import Selectors, check_values, make_getter
 from beam_dpsketch.records.unused import Unused
 
 MISSING_KEY = object()
+_FIRST = 256
 
 
 class Columns(NamedTuple):
@@ -143,8 +144,12 @@ def usable_by_argument(
 
 
 def any_usable(columns: Columns, reader: RecordReader, sketch_input: SketchInput | None) -> dict[str, bool]:
-    """Return, for each argument that is read, whether any value counts."""
-    return {name: bool(each.any()) for name, each in usable_by_argument(columns, reader, sketch_input).items()}
+    """Return, for each argument that is read, whether any value counts; few are read if one of the first does."""
+    read = columns.by_argument(reader.selectors)
+    return {
+        name: any(bool(find_usable(name, some, reader, sketch_input).any()) for some in (values[:_FIRST], values))
+        for name, values in read.items()
+    }
 
 
 def note_use(

@@ -18,7 +18,7 @@ import pyarrow as pa
 from beam_dpsketch import _validate
 from beam_dpsketch._columns import plain_column
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, IncompatibleSketchError
-from beam_dpsketch.hashing.repeats import count_duplicates
+from beam_dpsketch.hashing.repeats import count_duplicate_numbers, count_duplicates
 
 Self = TypeVar("Self", bound="RawSketch")
 
@@ -109,6 +109,27 @@ class RawSketch(ABC):
     @classmethod
     def key_type(cls, spec: Any) -> np.dtype[Any]:
         return np.dtype(np.uint64)
+
+    @classmethod
+    def counted(cls, spec: Any, items: list[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray, int]:
+        """Return the keys of items, often each once, how often each occurs, int64, and how many items count."""
+        distinct, counts = count_duplicates(items)
+        keys, usable = cls.usable_keys(spec, distinct)
+        if not usable.all():
+            keys, counts = keys[usable], None if counts is None else counts[usable]
+        if counts is None and keys.dtype == np.uint64 and not isinstance(items, pa.Array):
+            keys, counts = count_duplicate_numbers(keys)
+        if counts is None:
+            return keys, np.broadcast_to(np.int64(1), len(keys)), len(keys)
+        return keys, counts, int(counts.sum())
+
+    @classmethod
+    def fewer(cls, spec: Any, keys: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return keys and weights that add the same: repeated keys once, if all weights are equal."""
+        if keys.dtype == np.uint64 and len(weights) and weights.min() == weights.max():
+            keys, counts = count_duplicate_numbers(keys)
+            weights = weights if counts is None else counts * weights[0]
+        return keys, weights
 
     @classmethod
     def any_counts(cls, spec: Any, keys: np.ndarray) -> bool:

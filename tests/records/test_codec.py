@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.records.codec import concat_tables, from_bytes, parts_to_bytes, to_bytes
+from beam_dpsketch.records.codec import binary_column, binary_keys, concat_tables, from_bytes, parts_to_bytes, to_bytes
 
 LIMITS = {pa.int64(): (-(1 << 63), (1 << 63) - 1), pa.uint64(): (0, (1 << 64) - 1), pa.uint32(): (0, (1 << 32) - 1)}
 
@@ -95,3 +95,22 @@ def test_ids_of_two_forms_are_joined_as_bytes() -> None:
     assert whole["unit"].to_pylist() == [encode(1), encode(-2), encode(1), encode("1")]
     assert whole["priority"].to_pylist() == [None, None, 3, 4]
     assert concat_tables([table(numbers)] * 2)["unit"].type == pa.int64()
+
+
+@given(
+    keys=st.lists(st.binary(max_size=4) | st.just(b"\x01\x02\x03\x04"), max_size=9),
+    nulls=st.none() | st.lists(st.booleans(), min_size=9, max_size=9),
+    cut=st.integers(0, 9),
+)
+def test_byte_strings_of_numpy_are_columns_and_come_back(keys: list[bytes], nulls: list[bool] | None, cut: int) -> None:
+    """Numpy and so columns leave out zeros at the end; some in between, and those of all lengths, stay."""
+    for some in (keys, [key for key in keys if len(key) == 4 and key[-1]]):
+        made = np.array(some, dtype="S4")
+        missing = None if nulls is None else np.array(nulls[: len(some)], dtype=bool)
+        column = binary_column(made, missing)
+        column.validate(full=True)
+        stripped = [None if nulls and nulls[place] else key for place, key in enumerate(made.tolist())]
+        assert column.to_pylist() == stripped
+        left = pa.chunked_array([column.slice(cut).drop_null(), column.drop_null()])
+        wanted = [key for key in [*stripped[cut:], *stripped] if key is not None]
+        assert binary_keys(left, made.dtype).tolist() == wanted

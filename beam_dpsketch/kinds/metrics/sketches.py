@@ -134,6 +134,17 @@ class MetricsSpec(Spec):
         made["end"] = _END
         return made.view(self.key_type)
 
+    def apart(self, keys: Sequence[np.ndarray], weights: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the keys and weights of records that have one item each: those of the first part, of the next..."""
+        found = []
+        for place, each in enumerate(keys):
+            others = [
+                each if number == place else np.zeros(len(each), other.dtype) for number, other in enumerate(keys)
+            ]
+            has = [np.broadcast_to(number == place, len(each)) for number in range(len(keys))]
+            found.append(self.joined(others, has))
+        return np.concatenate(found), np.concatenate(weights)
+
     def split(self, keys: np.ndarray) -> Iterator[tuple[MetricPart, np.ndarray, np.ndarray]]:
         """Yield each part with its keys of the records, and where it has one."""
         if self.places:
@@ -169,14 +180,26 @@ class JoinedSketches(RawSketch):
 
     @classmethod
     def usable_keys(cls, spec: MetricsSpec, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        if isinstance(items, pa.StructArray):
-            columns: list[Any] = items.flatten()
-        else:
-            columns = [*map(list, zip(*items, strict=True))] or [[] for _ in spec.parts]
-        found = [part.kind.usable_keys(part.spec, column) for part, column in zip(spec.parts, columns, strict=True)]
+        found = [part.kind.usable_keys(part.spec, column) for part, column in cls._columns(spec, items)]
         keys, usable = zip(*found, strict=True)
         usable = [np.broadcast_to(each, len(key)) for key, each in zip(keys, usable, strict=True)]
         return spec.joined(keys, usable), np.logical_or.reduce(usable)
+
+    @classmethod
+    def counted(cls, spec: MetricsSpec, items: list[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray, int]:
+        found = [part.kind.counted(part.spec, column) for part, column in cls._columns(spec, items)]
+        total = max(total for *_, total in found)
+        if total < len(items):  # some records may have items of other metrics
+            total = int(cls.usable_keys(spec, items)[1].sum())
+        return *spec.apart([keys for keys, *_ in found], [counts for _, counts, _ in found]), total
+
+    @classmethod
+    def fewer(cls, spec: MetricsSpec, keys: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the items of each metric in records of their own, if these are fewer records."""
+        alone = [part.kind.fewer(part.spec, own[has], weights[has]) for part, own, has in spec.split(keys)]
+        if sum(len(own) for own, _ in alone) >= len(keys):
+            return keys, weights
+        return spec.apart([own for own, _ in alone], [counts for _, counts in alone])
 
     @classmethod
     def any_counts(cls, spec: MetricsSpec, keys: np.ndarray) -> bool:
@@ -222,3 +245,12 @@ class JoinedSketches(RawSketch):
 
     def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
         return self.usable_keys(self._spec, items)
+
+    @staticmethod
+    def _columns(spec: MetricsSpec, items: Sequence[Any] | pa.Array) -> Iterator[tuple[MetricPart, Any]]:
+        """Yield each part with its items of the records."""
+        if isinstance(items, pa.StructArray):
+            columns: list[Any] = items.flatten()
+        else:
+            columns = [*map(list, zip(*items, strict=True))] or [[] for _ in spec.parts]
+        yield from zip(spec.parts, columns, strict=True)

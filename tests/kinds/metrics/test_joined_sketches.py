@@ -107,6 +107,24 @@ def test_each_sketch_has_the_counters_that_it_has_alone(name: str, data: st.Data
 
 @every_spec
 @given(data=st.data())
+def test_records_that_are_taken_apart_or_counted_add_the_same(name: str, data: st.DataObject) -> None:
+    spec = SPECS[name]
+    records = data.draw(records_of(spec, 6)) * data.draw(st.sampled_from([1, 40]))
+    keys, usable = JoinedSketches.usable_keys(spec, [items for items, _ in records])
+    keys, weights = keys[usable], np.array([weight for _, weight in records], dtype=np.int64)[usable]
+    for given_weights in (weights, np.full(len(keys), 3)):
+        fewer, summed = JoinedSketches.fewer(spec, keys, given_weights)
+        assert len(fewer) == len(summed) <= len(keys)
+        whole = JoinedSketches(spec).accumulate_keys(keys, given_weights)
+        assert JoinedSketches(spec).accumulate_keys(fewer, summed) == whole
+    counted, counts, total = JoinedSketches.counted(spec, [items for items, _ in records])
+    assert total == usable.sum()
+    whole = JoinedSketches(spec).accumulate_keys(keys, None)
+    assert JoinedSketches(spec).accumulate_keys(counted, counts) == whole
+
+
+@every_spec
+@given(data=st.data())
 def test_joined_sketches_are_a_commutative_monoid(name: str, data: st.DataObject) -> None:
     few = records_of(SPECS[name], 4)
     laws.check_commutative_monoid(sketch_of(SPECS[name]), data.draw(few), data.draw(few), data.draw(few))
