@@ -132,6 +132,9 @@ class Metrics(Count):
             for metric, own in zip(self.metrics.values(), itertools.pairwise(ends), strict=True)
         ]
 
+    def display_data(self) -> dict[str, Any]:
+        return {f"metrics.{part.name}": f"{part.spec.kind}, {part.share} of rho" for part in self.spec.parts}
+
     def plan(
         self,
         calibrated: DeclaredCalibration,
