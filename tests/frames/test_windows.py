@@ -196,9 +196,10 @@ def test_a_pipeline_refuses_a_column_of_times() -> None:
         pipeline | beam.Create([{"city": "Oslo"}]) | private_transform(CONFIGS["single records"])
 
 
-def test_a_rehearsal_refuses_windows() -> None:
+@pytest.mark.parametrize("name", FAST)
+def test_a_rehearsal_refuses_windows(name: str) -> None:
     with pytest.raises(ConfigError, match=r"time: a rehearsal is of a sample as a whole.*E429"):
-        rehearse(TABLE, SETTINGS["norm"])
+        rehearse(TABLE, SETTINGS[name])
 
 
 def one_early(exact: Any, windows: Any, times: Any) -> Any:
