@@ -107,8 +107,13 @@ def negative_words(name: Any) -> str:
     )
 
 
-def time_words(name: str, *, unused: bool) -> str:
+def time_words(name: str, *, unread: bool, unused: bool) -> str:
     """Return what is said of times that cannot be read, or of a table without a row in any window."""
+    if unread and unused:
+        return (
+            f"time={name!r}: no row of the table is in a declared window, so all were dropped; some have no time that "
+            "can be read: write 2024-01-31 or 2024-01-31T08:00:00; or look at start and end"
+        )
     if unused:
         return f"time={name!r}: no row of the table is in a declared window, so all were dropped; look at start and end"
     return f"time={name!r}: some rows have no time that can be read, so they are in no window, and were dropped"

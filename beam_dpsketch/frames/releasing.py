@@ -141,7 +141,7 @@ class TableRelease:
         unused = [unused_words(declared, self._opened, argument) for argument in sorted(self._unused.arguments)]
         unused += [negative_words(declared.weight)] * self._sums.drops_negative
         if declared.time is not None and (windows.unread or windows.unused):
-            unused.append(time_words(declared.time.field, unused=windows.unused))
+            unused.append(time_words(declared.time.field, unread=windows.unread, unused=windows.unused))
         return [*self._warned, *unused]
 
 

@@ -72,7 +72,10 @@ class Readable(NamedTuple):
         kind = unwrap_type(kind)
         if self.is_whole and (pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
             return self.rounding
-        return f'cast it, as with pc.cast(column, "{next(filter(self.reads, _CASTS), pa.binary())}")'
+        wanted = next(filter(self.reads, _CASTS), pa.binary())
+        if pa.types.is_timestamp(wanted) and is_whole_type(kind):
+            return 'make times of it, as with pandas.to_datetime(column, unit="s") of seconds, or unit="ms"'
+        return f'cast it, as with pc.cast(column, "{wanted}")'
 
 
 def is_hashable(kind: pa.DataType) -> bool:

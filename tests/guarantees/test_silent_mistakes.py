@@ -265,7 +265,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
         "milliseconds as times",
         lambda: of_frame(TABLE, quantiles(TimestampDomain(DAY, YEAR.end), item="n")),
         TypeError,
-        'got int64; cast it, as with pc.cast(column, "timestamp[ms]")',
+        'got int64; make times of it, as with pandas.to_datetime(column, unit="s") of seconds, or unit="ms"',
     ),
 ]
 

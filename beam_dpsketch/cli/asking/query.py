@@ -185,7 +185,10 @@ def answer(ask: Ask, released: Released, title: str, item_type: ItemType | None,
     """
     if not ask.is_answered_by(released):
         raise AnswerError(ask.refusal(released, lambda kind: f"--{KINDS[kind].option}"))
-    ask = _with_values(ask, released, item_type, quiet)
+    try:
+        ask = _with_values(ask, released, item_type, quiet)
+    except UsageError as error:
+        raise UsageError.of(error, lambda each: f"{title}: {each.message}") from None
     try:
         answered = ask.answer(released)
     except (ValueError, TypeError) as error:
