@@ -91,7 +91,7 @@ RECORDS = Block("Records", {
         "how many records of one id count for one key, as 10",
         option=Option(
             "max_per_key", "N", "how many records of an id count, for each key, in place of --max-norm")),
-    "max_keys": Entry(WHOLE, "in how many keys an id counts", option=_KEYS_OF_ID),
+    "max_keys": Entry(WHOLE, "in how many keys an id counts; 1 if not given", option=_KEYS_OF_ID),
     **RECORD.entries,
 })
 AUTO = Block("Auto", {
