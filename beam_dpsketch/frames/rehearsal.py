@@ -64,29 +64,30 @@ def rehearse(
     ready, whole = TableRelease(opened, warned, declared), Sample.of(declared, opened.parts)
     contributed = ready.contributed()
     contributed = contributed._replace(parts=[*contributed.parts])
-    kept, released = kept_weights(declared, contributed.parts), ready.release(contributed)
+    released = ready.release(contributed)
     for words in ready.warned():
         warnings.warn(words, ElementsWarning, stacklevel=2)
     by_key = released if declared.is_keyed else {None: released}
     order = sorted((key for key in whole.by_key if key in by_key), key=lambda key: -whole.by_key[key].weights.sum())
-    rows, outside = defaultdict(list), 0
+    rows, weights, weight, outside = defaultdict(list), defaultdict[Any, float](float), 0.0, 0
     for name, (count, item) in metrics.items():
         alone = dataclasses.replace(declared, count=count, item=item)
         exact = Sample.of(alone, opened.parts) if name else whole
-        of_name = kept_weights(alone, of_metric(declared, contributed.parts, name)) if name else kept
-        outside += exact.outside
+        kept = kept_weights(alone, of_metric(declared, contributed.parts, name) if name else contributed.parts)
+        weight, outside = weight + exact.weight, outside + exact.outside
+        for key, each in kept.items():
+            weights[key] += each.weights.sum()
         for key in order:
-            both = exact.by_key.get(key, NOTHING), of_name.get(key, NOTHING)
+            both = exact.by_key.get(key, NOTHING), kept.get(key, NOTHING)
             for row in asked[name].rows(alone.spec.domain, exact, *both, by_key[key].parts[name]):
                 rows[key].append(Rehearsed(key, *row)._replace(metric=name or None))
-    weights = {key: float(each.weights.sum()) for key, each in kept.items()}
     total, released_weight = sum(weights.values()), sum(weights.get(key, 0.0) for key in order)
     return Rehearsal(
         tuple(row for key in order for row in rows[key]),
         whole.records,
         whole.unused,
         outside,
-        None if declared.unit.bounds.signed else 1 - _share(total, whole.weight),
+        None if declared.unit.bounds.signed else 1 - _share(total, weight),
         next((said for key in order if (said := _said(key, by_key[key].privacy)) is not None), None),
         RehearsedKeys(len(whole.by_key), len(order), _share(released_weight, total)) if declared.is_keyed else None,
     )

@@ -59,7 +59,8 @@ class Rehearsal:
       records: how many the sample has.
       unused: how many of them cannot be counted, as a value is missing, of another type or not listed.
       outside: how many values lie outside of a domain with an order, and count at its ends.
-      taken: the share of the weight of the others that the bounds took, exactly; `None` where records may delete.
+      taken: the share of the weight of the others that the bounds took, exactly, over all metrics; `None` where records
+        may delete.
       said: what a release says of that share, of all keys or of the first; `None` where it does not tell it.
       keys: which part of the keys is released; `None` without keys.
     """
