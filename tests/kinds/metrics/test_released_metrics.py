@@ -44,8 +44,8 @@ from beam_dpsketch import (
 from beam_dpsketch.kinds.metrics.sketches import MAX_METRICS, MAX_NAME
 from beam_dpsketch.kinds.statistics.kind import Statistics
 from beam_dpsketch.transforms import PrivateMetrics
+from tests.helpers.metric_visits import TABLE
 from tests.helpers.pipelines import FN_API, run, seen_by_sink
-from tests.kinds.metrics.test_same_records import TABLE
 
 MINUTES = IntegerDomain(0, 60)
 TWO = {

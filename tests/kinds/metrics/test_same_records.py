@@ -7,13 +7,11 @@ counters of the others must be those of exactly these records, alone.
 from __future__ import annotations
 
 import itertools
-import random
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from beam_dpsketch import (
@@ -47,37 +45,9 @@ from beam_dpsketch.kinds.statistics.kind import Statistics
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.transforms import PrivateMetrics
 from tests.helpers import laws
+from tests.helpers.metric_visits import TABLE, VISITS
 from tests.helpers.pipelines import ExactCounters, seen_by_sink
 
-
-class Visit(NamedTuple):
-    person: int | None
-    country: str | None
-    number: int
-    page: str | None
-    minutes: int | None
-    amount: int | None
-
-
-def visits(size: int = 240) -> list[Visit]:
-    """Visits of heavy people and others; some have no page, no minutes, no country, no weight or no person."""
-    rng = random.Random(11)
-    pages, minutes = [None, "", "a", "ä", "/index", *map(str, range(9))], [None, -40, 0, 3, 59, 60, 9000]
-    return [
-        Visit(
-            rng.choice([None, *[int(rng.expovariate(0.2))] * 15]),
-            rng.choice([None, "NO", "NO", "IT", "unlisted"]),
-            number,
-            rng.choice(pages),
-            rng.choice(minutes),
-            rng.choice([None, 0, -2, *range(1, 6)]),
-        )
-        for number in range(size)
-    ]
-
-
-VISITS = visits()
-TABLE = pa.Table.from_pylist([visit._asdict() for visit in VISITS])
 SKETCH, PREFIXES = SketchSpec(depth=3, width=16, seed=3), PrefixSpec(domain=TextDomain(3), depth=2, width=8, seed=4)
 WHICH = {"which": Metric(ItemFrequencies(ListedItems(range(len(VISITS)))), "number")}
 OF_MINUTES = {
