@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import decimal
 import difflib
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -67,15 +69,16 @@ def check_columns(declared: ReleaseSpec, table: TableParts) -> None:
 
 
 def check_fractions(declared: ReleaseSpec, table: Any) -> list[str]:
-    """Refuse floats of pandas with many fractions where whole numbers are read; return warnings of some.
+    """Refuse numbers of pandas with many fractions where whole numbers are read; return warnings of some.
 
-    Their type does not tell: pandas makes integers floats where one is missing. Here the caller holds the table.
+    Their type does not tell: pandas makes integers floats where one is missing, and decimals are objects. Here the
+    caller holds the table.
     """
     warned = []
     for argument, name in columns_of(declared).items():
         readable, column = readable_of(argument, declared.sketch_input.readables), table[name]
-        if readable.is_whole and is_numpy_float(column.dtype):
-            numbers = column.to_numpy(dtype=float)
+        if readable.is_whole and (is_numpy_float(column.dtype) or column.dtype == object):
+            numbers = np.array([*map(_number, column)]) if column.dtype == object else column.to_numpy(dtype=float)
             present = numbers[np.isfinite(numbers)]
             fractions = np.count_nonzero(np.floor(present) != present)
             if fractions > MOST_FRACTIONS * len(present):
@@ -83,6 +86,11 @@ def check_fractions(declared: ReleaseSpec, table: Any) -> list[str]:
                 raise ArgumentTypeError(f"{argument}={name!r}", words, "E608")
             warned += [f"{argument}={name!r} {SOME_FRACTIONS}; {readable.rounding}"] * bool(fractions)
     return warned
+
+
+def _number(value: Any) -> float:
+    """Return a float or a decimal as a float, and anything else as no number."""
+    return float(value) if isinstance(value, (float, decimal.Decimal)) else math.nan
 
 
 def unused_words(declared: ReleaseSpec, table: TableParts, argument: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import io
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from pyarrow import csv
 
 from beam_dpsketch import (
+    ArgumentTypeError,
     AutoNorm,
     BudgetExceededError,
     ConfigError,
@@ -266,3 +268,19 @@ def test_an_argument_that_drops_all_rows_is_named(changes: dict[str, Any], words
         assert all(message.startswith(f"{words}: no row of the table") for message in messages)
         assert PLANTED not in "".join(messages)
         assert all(each.filename == __file__ for each in caught if each.category is ElementsWarning)
+
+
+def test_decimals_of_pandas_with_fractions_are_refused_where_whole_numbers_are_read() -> None:
+    """They are objects, and would be dropped one by one."""
+    settings = {
+        "kind": "statistics",
+        "item": "price",
+        "domain": {"type": "integer", "low": 0, "high": 9},
+        "unit": "record",
+        "privacy": {"rho": 1},
+    }
+    halves = pd.DataFrame({"price": [decimal.Decimal("1.5"), decimal.Decimal(2)] * 50})
+    with pytest.raises(ArgumentTypeError, match="many of its values have a fraction"):
+        release_frame(halves, settings)
+    with pytest.warns(ElementsWarning, match="some values with a fraction"):
+        release_frame(pd.DataFrame({"price": [decimal.Decimal("1.5")] + [decimal.Decimal(2)] * 999}), settings)
