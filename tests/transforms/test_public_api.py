@@ -58,9 +58,7 @@ def faults(function: Callable[..., Any]) -> list[str]:
     for parameter in given:
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             found.append(f"**{parameter.name}")
-        elif re.search(
-            r"\b(?:dict|\w*Mapping|TypedDict)\b", str(parameter.annotation), re.IGNORECASE
-        ):
+        elif re.search(r"\b(?:dict|\w*Mapping|TypedDict)\b", str(parameter.annotation), re.IGNORECASE):
             found.append(f"{parameter.name} is a dict")
     return found
 
