@@ -62,7 +62,7 @@ def rehearse(
     opened, warned = open_checked(sample, declared)
     opened = opened._replace(parts=[*opened.parts])
     ready, whole = TableRelease(opened, warned, declared), Sample.of(declared, opened.parts)
-    contributed = ready.contributed(in_full=True)
+    contributed = ready.contributed()
     contributed = contributed._replace(parts=[*contributed.parts])
     released = ready.release(contributed)
     for words in ready.warned():

@@ -110,9 +110,9 @@ class TableRelease:
         self._run = Run(secret)
         self._sums = ExactSums(self._resolved, plan, self._windows, parts, self._unused, secret)
 
-    def contributed(self, *, in_full: bool = False) -> Contributed:
-        """Read and bound all records, once; see `ExactSums`."""
-        return self._sums.contributed(in_full=in_full)
+    def contributed(self) -> Contributed:
+        """Read and bound all records, once."""
+        return self._sums.contributed()
 
     def release(self, contributed: Contributed) -> Any:
         """Return the release of what the records add up to, or those of each window and key."""

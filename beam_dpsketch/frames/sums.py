@@ -7,7 +7,6 @@ id are in one shard, so bounds that hold in each shard hold for each id.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -111,9 +110,8 @@ class ExactSums:
             counts[window][pair] = wrap_around(counts[window][pair] + count)
         return counts, contributed.max_norm
 
-    def contributed(self, *, in_full: bool = False) -> Contributed:
-        """Read and bound all records, once; with `in_full`, so that their weights add up to what the bounds keep."""
-        self.sketch_input = dataclasses.replace(self.sketch_input, in_full=in_full)
+    def contributed(self) -> Contributed:
+        """Read and bound all records, once."""
         if self._declared.privacy_id is None:
             return Contributed(self._read(lambda columns, _: read_units(self._reader, columns, self.sketch_input)))
         shards, counter = self._bounded(), self.sketch_input.lost

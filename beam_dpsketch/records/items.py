@@ -49,7 +49,7 @@ class SketchInput:
     """What a sketch is made of: its spec, and the bounds on a record's weight; and what is counted aside.
 
     `lost` counts the weight that bounding takes. `over_time` says which rows the sketches of windows go into; `None` if
-    each is released as it is. With `in_full`, the items of a record stay together, which takes longer.
+    each is released as it is.
     """
 
     spec: Any
@@ -58,7 +58,6 @@ class SketchInput:
     selection: SelectionRule | None = None
     over_time: WindowRows | None = None
     lost: LostCounter | None = None
-    in_full: bool = False
 
     @functools.cached_property
     def kind(self) -> type[RawSketch]:
@@ -98,9 +97,7 @@ class SketchInput:
 
     def bounded(self, keys: np.ndarray, weights: np.ndarray) -> WeightedItems:
         """Return the keys and weights of bounded records, fewer where that is found fast."""
-        return (
-            WeightedItems(keys, weights) if self.in_full else WeightedItems(*self.kind.fewer(self.spec, keys, weights))
-        )
+        return WeightedItems(*self.kind.fewer(self.spec, keys, weights))
 
     @property
     def scale_bits(self) -> int:
@@ -136,12 +133,7 @@ class SketchInput:
 
     def _counted(self, items: list[Any] | pa.Array) -> WeightedItems:
         """Count records of weight 1 that repeat."""
-        if self.in_full:
-            keys, usable = self.keys(items)
-            keys, total = keys[usable], int(usable.sum())
-            counts = np.ones(total, dtype=np.int64)
-        else:
-            keys, counts, total = self.kind.counted(self.spec, items)
+        keys, counts, total = self.kind.counted(self.spec, items)
         if total < len(items):
             _check_values(item=items)
         return WeightedItems(keys, counts, self._side(total, total))
