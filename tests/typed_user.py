@@ -19,11 +19,13 @@ from beam_dpsketch import (
     KeySelection,
     ListedHistogram,
     ListedItems,
+    Metric,
     PrefixSpec,
     PrefixTree,
     PrivacyId,
     PrivacySpec,
     PublicKeys,
+    Quantiles,
     Record,
     RecordBounds,
     Released,
@@ -32,12 +34,14 @@ from beam_dpsketch import (
     ReleasedDyadicCountSketch,
     ReleasedFrequencies,
     ReleasedListedItems,
+    ReleasedMetrics,
     ReleasedPrefixTree,
     ReleasedSketch,
     ReleasedStatistics,
     ReleaseTerms,
     SketchSpec,
     SketchTimeline,
+    Statistics,
     TextDomain,
     TimelineRow,
     TimeRange,
@@ -52,6 +56,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.transforms import (
     PrivateFrequencies,
+    PrivateMetrics,
     PrivateQuantiles,
     PrivateStatistics,
     PrivateTopK,
@@ -98,7 +103,20 @@ def others() -> list[object]:
     means: PrivateStatistics[tuple[Any, ReleasedStatistics]]
     means = PrivateStatistics(IntegerDomain(0, 9), PRIVACY, unit=in_hours, keys=oslo, item="minutes")
     mean_rows: PrivateStatistics[TimelineRow] = PrivateStatistics(number, PRIVACY, unit=Record(), windows=DAY)
-    return [one, rows, by_key, tree, trees, tree_rows, top, tops, mean, means, mean_rows]
+    several = {"hours": Metric(Quantiles(number), "hour", share=0.5), "sums": Metric(Statistics(number), "n", 0.5)}
+    metrics: PrivateMetrics[ReleasedMetrics] = PrivateMetrics(several, PRIVACY, unit=Record())
+    of_keys: PrivateMetrics[tuple[Any, ReleasedMetrics]] = PrivateMetrics(several, PRIVACY, unit=in_hours, keys=oslo)
+    metric_rows: PrivateMetrics[TimelineRow] = PrivateMetrics(several, PRIVACY, unit=Record(), windows=DAY)
+    others = [metrics, of_keys, metric_rows]
+    return [one, rows, by_key, tree, trees, tree_rows, top, tops, mean, means, mean_rows, *others]
+
+
+def of_metrics(released: ReleasedMetrics) -> list[Released]:
+    """Ask for the releases in one: their kind is known to the caller alone."""
+    sums = released["sums"]
+    assert isinstance(sums, ReleasedStatistics)
+    known: float = sums.total().estimate
+    return [*released.values(), *released.combine(released).values()] if known else []
 
 
 def mistakes() -> list[object]:
