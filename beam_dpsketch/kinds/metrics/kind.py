@@ -100,6 +100,10 @@ class Metrics(Count):
         return {part.name: items._replace(keys=keys[has], weights=items.weights[has]) for part, keys, has in found}
 
     def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
+        if unit.bounds.as_dict().get("max_per_item") is not None:
+            raise ArgumentError(
+                "max_per_item", "must be left out for metrics: an item would be all their fields together", "E320"
+            )
         for metric in self.metrics.values():
             metric.count.check(keys, unit, windows)
 

@@ -10,11 +10,13 @@ import pytest
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
+    ArgumentError,
     IntegerDomain,
     ItemFrequencies,
     ListedItems,
     Metric,
     Metrics,
+    NormBound,
     PrivacyId,
     PrivacySpec,
     Quantiles,
@@ -145,3 +147,10 @@ def test_what_are_no_metrics_is_refused_in_words(metrics: Any, words: str) -> No
 def test_an_item_that_is_no_selector_is_refused_at_once(item: Any) -> None:
     with pytest.raises(TypeError, match="item must be a field name, a callable or None"):
         Metric(NUMBERS, item)
+
+
+def test_a_limit_for_one_item_is_refused_because_an_item_has_all_fields() -> None:
+    metrics = {"pages": Metric(ItemFrequencies(ListedItems(["a"])), "page")}
+    unit = PrivacyId("person", NormBound(3, max_per_item=1))
+    with pytest.raises(ArgumentError, match="max_per_item must be left out for metrics"):
+        ReleaseSpec(Metrics(metrics), PrivacySpec(rho=1), unit)
