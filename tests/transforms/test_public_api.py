@@ -51,10 +51,6 @@ def callables(module: ModuleType) -> dict[str, Callable[..., Any]]:
     return {name: value for name, value in found.items() if name not in MADE_BY_THE_PACKAGE}
 
 
-NAMED = {"metrics"}
-"""Mappings from the caller's own names to value objects, which are no options."""
-
-
 def faults(function: Callable[..., Any]) -> list[str]:
     """Return what makes a call hard to read, in words."""
     given = parameters(function)
@@ -62,9 +58,7 @@ def faults(function: Callable[..., Any]) -> list[str]:
     for parameter in given:
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             found.append(f"**{parameter.name}")
-        elif parameter.name not in NAMED and re.search(
-            r"\b(?:dict|\w*Mapping|TypedDict)\b", str(parameter.annotation), re.IGNORECASE
-        ):
+        elif re.search(r"\b(?:dict|\w*Mapping|TypedDict)\b", str(parameter.annotation), re.IGNORECASE):
             found.append(f"{parameter.name} is a dict")
     return found
 
