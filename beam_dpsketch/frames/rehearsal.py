@@ -103,7 +103,7 @@ def _said(key: Any, statement: PrivacyStatement) -> str | None:
 
 def _share(part: float, whole: float) -> float:
     """Return a part of a whole; all of nothing."""
-    return part / whole if whole else 1.0
+    return float(part / whole) if whole else 1.0
 
 
 def _asked(count: Count, k: int | None, shares: _Shares) -> _Sums | _Shares | _Largest:
