@@ -154,9 +154,9 @@ def each_key_alone(exact: Any, groups: np.ndarray, units: np.ndarray, *others: A
     return largest
 
 
-def one_row_for_all(exact: Any, groups: np.ndarray, units: np.ndarray, weights: np.ndarray, tables: Any) -> np.ndarray:
-    rows = list(tables)
-    return exact(groups, units, weights, [rows[0] for _ in rows])
+def one_row_for_all(exact: Any, groups: np.ndarray, units: np.ndarray, rows: Any) -> np.ndarray:
+    rows = list(rows)
+    return exact(groups, units, [rows[0] for _ in rows])
 
 
 def nodes_in_place_of_cells(spec: TreeSpec, keys: np.ndarray) -> Any:
