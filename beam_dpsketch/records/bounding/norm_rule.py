@@ -7,6 +7,7 @@ and a table has the column `window`, it is within that of `privacy.over_time.len
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -215,10 +216,11 @@ class NormRule:
         items = (np.cumsum(used) - 1)[rows.codes["item"]]
         keys = self._sketch_input.column_keys(pa.chunked_array([rows.values["item"].filter(pa.array(used))]))
         kind, spec = self._sketch_input.kind, self._sketch_input.spec
-        for table, places in kind.cells_of(spec, keys):
+        for table, of_table in itertools.groupby(kind.cells_of(spec, keys), key=lambda cell: cell[0]):
             amounts = kind.amounts_of(spec, keys, table)
             sizes = magnitudes << np.int64(kind.amount_bits) if amounts is None else magnitudes * amounts[items]
-            yield Row(self._table_weights.numerators[table], places[items], sizes)
+            for _, places in of_table:
+                yield Row(self._table_weights.numerators[table], places[items], sizes)
 
 
 def _lowest_hashes(netted: NetRecords, limit: int) -> np.ndarray:
