@@ -39,6 +39,18 @@ class Table(NamedTuple):
     amount: int = 1
 
 
+class Part(NamedTuple):
+    """Counters that a norm scales by a factor of their own: those of one metric; with their part of rho."""
+
+    kind: type[RawSketch]
+    spec: Any
+    share: Fraction = Fraction(1)
+
+    @property
+    def tables(self) -> int:
+        return len(self.kind.tables(self.spec))
+
+
 KINDS: dict[str, type[RawSketch]] = {}
 """Classes by the name of their kind; a class that is defined enters itself."""
 
@@ -142,9 +154,27 @@ class RawSketch(ABC):
         """Return the tables of a sketch with this spec."""
 
     @classmethod
-    @abstractmethod
+    def parts(cls, spec: Any) -> tuple[Part, ...]:
+        """Return the parts that a norm scales each for itself; their tables follow each other in those of the whole."""
+        return (Part(cls, spec),)
+
+    @classmethod
+    def own(cls, spec: Any, place: int, keys: np.ndarray) -> np.ndarray:
+        """Return the keys that a part counts, given those of the whole."""
+        return keys
+
+    @classmethod
+    def alone(cls, spec: Any, place: int, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return keys of the whole that add the same to one part and nothing to others, and which keys add to it."""
+        return keys, np.ones(len(keys), dtype=bool)
+
+    @classmethod
     def cells_of(cls, spec: Any, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield, for each row of each table, the number of the table and the cell of each key, int64."""
+        """Yield, for each row of each table, the number of the table and the cell of each key, int64.
+
+        The rows of a table follow each other. A sketch of several parts leaves this to them.
+        """
+        raise NotImplementedError
 
     @classmethod
     def amounts_of(cls, spec: Any, keys: np.ndarray, table: int) -> np.ndarray | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule
+from beam_dpsketch.records.bounding.unit_lengths import PartRecords
 from beam_dpsketch.records.codec import concat_tables, from_bytes
 from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.sketches.trees import DyadicCountSketch
@@ -121,20 +123,21 @@ def test_two_heavy_people_are_twice_the_norm_apart_at_most() -> None:
     assert limit * Fraction(9999, 10_000) < distance <= limit
 
 
-def signed_lengths(self: NormRule, netted: Any, magnitudes: np.ndarray) -> np.ndarray:
+def signed_lengths(self: NormRule, parts: Sequence[PartRecords]) -> np.ndarray:
     """Take the length of the counters themselves, where signs cancel."""
-    given, units = self._sketch_input, netted.codes["unit"]
+    ((_, netted, sizes),), given = parts, self._sketch_input
+    units, limit = netted.codes["unit"], Fraction(self.bounds.max_norm) ** 2
     keys = given.column_keys(pa.chunked_array([netted.values["item"].take(pa.array(netted.codes["item"]))]))
-    factors = np.zeros(len(units), dtype=np.int64)
+    factors = np.full((1, len(netted.values["unit"])), 1 << 32)
     for unit in set(units.tolist()):
         change = {}
         for key in set(netted.codes["key"].tolist()):
             at = (units == unit) & (netted.codes["key"] == key)
-            signed = np.sign(netted.weights[at]) * magnitudes[at]
+            signed = np.sign(netted.weights[at]) * sizes[at]
             change[key] = given.kind(given.spec).accumulate_keys(keys[at], signed).to_vector()
         squared = squared_length(given.spec, change)
-        limit = Fraction(self.bounds.max_norm) ** 2
-        factors[units == unit] = 1 << 32 if squared <= limit else math.isqrt(int(limit / squared * 4**32))
+        if squared > limit:
+            factors[0, unit] = math.isqrt(int(limit / squared * 4**32))
     return factors
 
 

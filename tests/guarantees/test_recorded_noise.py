@@ -45,6 +45,7 @@ from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.records.bounding import selection, side_sums
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.unit_lengths import UnitLengths
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches.trees import DyadicCountSketch
 from tests.helpers import laws
@@ -335,9 +336,10 @@ def without_shares(_: Any, spec: Any) -> tuple[Any, ...]:
     return tuple(table for part in spec.parts for table in part.kind.tables(part.spec))
 
 
-def amounts_of_the_first(exact: Any, spec: Any, keys: np.ndarray, table: int) -> np.ndarray:
+def squares_of_the_first(exact: Any, *terms: Any) -> np.ndarray:
     """The other metrics are not in the norm."""
-    return exact(spec, keys, table) * (table < spec.parts[0].tables)
+    found = exact(*terms)
+    return found * (np.arange(len(found)) == 0)[:, np.newaxis]
 
 
 METRICS = PLAIN._replace(kind="metrics")
@@ -351,9 +353,7 @@ METRICS_FAULTS = {
     "shares left out, bytes": NO_SHARES.found(TOO_MUCH, METRICS._replace(kind="metrics, bytes")),
     "a part's amounts left out": NO_AMOUNTS.found(TOO_MUCH, METRICS),
     "a part's amounts left out, laplace": NO_AMOUNTS.found(TOO_MUCH, METRICS_LAPLACE),
-    "metrics that are not in the norm": laws.around(
-        JoinedSketches, "amounts_of", amounts_of_the_first, TOO_MUCH, IN_A_NORM
-    ),
+    "metrics that are not in the norm": laws.around(UnitLengths, "squares", squares_of_the_first, TOO_MUCH, IN_A_NORM),
     "the noise of parts swapped": laws.around(
         calibration, "table_parameters", lambda exact, *terms: exact(*terms)[::-1], TOO_MUCH, METRICS
     ),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from beam_dpsketch.privacy.norm.choice import bin_count
-from beam_dpsketch.records.bounding.netting import NetRecords
-from beam_dpsketch.records.bounding.norm_rule import NormRule
+from beam_dpsketch.records.bounding.unit_lengths import PartRecords, UnitLengths
 from tests.helpers import laws, norms
 from tests.helpers.norms import Case, Place
 
@@ -36,9 +36,8 @@ def histogram(case: Case) -> list[int]:
     return counts
 
 
-def _of_each_record(exact: Any, rule: NormRule, rows: NetRecords, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    norms_of_units, numbers = exact(rule, rows, sizes)
-    return norms_of_units[numbers], numbers
+def _of_each_record(exact: Any, lengths: UnitLengths, parts: Sequence[PartRecords]) -> np.ndarray:
+    return exact(lengths, parts)[:, parts[0].rows.codes["unit"]]
 
 
-RECORDS_IN_PLACE_OF_UNITS = laws.around(NormRule, "_squared_norms", _of_each_record)
+RECORDS_IN_PLACE_OF_UNITS = laws.around(UnitLengths, "squares", _of_each_record)

@@ -376,9 +376,60 @@ def check(case: Case) -> None:
             assert len(by_unit.get(unit, {})) <= case.bounds.resource_limit
 
 
+def check_kept_in_parts(sketch_input: SketchInput, net: dict[Place, int], found: dict[Place, int]) -> None:
+    """Raise unless each metric keeps of its items what its own factor leaves of them, up to rounding."""
+    spec, wanted, kept, slack = sketch_input.spec, Counter[Any](), Counter[Any](), Counter[Any]()
+    factors = factors_of_parts(sketch_input, net)
+    for place, weight in net.items():
+        for number, item in own_items(spec, place.item):
+            at = place.key, place.window, number, item
+            wanted[at] += weight * UNIT * factors[number]
+            slack[at] += 1 + abs(weight) * UNIT * 2.0**-21
+    for place, weight in found.items():
+        for number, item in own_items(spec, place.item):
+            kept[place.key, place.window, number, item] += weight
+    for at in {*wanted, *kept}:
+        assert abs(kept[at] - wanted[at]) <= slack[at], "an item lost more than its part"
+
+
+def own_items(spec: MetricsSpec, item: Any) -> list[tuple[int, Any]]:
+    """Return the metrics that a record has items for, by number, and these items."""
+    found = spec.split(np.array([item], dtype=raw_type(spec).key_type(spec)))
+    return [(number, own[0]) for number, (_, own, has) in enumerate(found) if has[0]]
+
+
+def factors_of_parts(sketch_input: SketchInput, net: dict[Place, int]) -> list[float]:
+    """Return the factor of each metric for one unit, from the cells that each item changes alone."""
+    spec, limit = sketch_input.spec, sketch_input.bounds.squared_length
+    squares, tables = [], list(enumerate(tables_of(spec)))
+    for part in spec.parts:
+        count, square = len(tables_of(part.spec)), Fraction(0)
+        for table, (rows, share) in tables[:count]:
+            sums: Counter[Any] = Counter()
+            for place, weight in net.items():
+                for cell, change in changed_cells(spec, place.item)[table].items():
+                    sums[place.key, place.window, cell] += abs(change * weight)
+            square += share / rows * sum(each**2 for each in sums.values())
+        squares.append(square)
+        del tables[:count]
+    if sum(squares) <= limit:
+        return [1.0] * len(squares)
+    rest, left = set(range(len(squares))), limit
+    while True:
+        level = left / sum(spec.parts[number].share for number in rest)
+        fitting = {number for number in rest if squares[number] <= spec.parts[number].share * level}
+        if not fitting:
+            of_rest = {number: math.sqrt(spec.parts[number].share * level / squares[number]) for number in rest}
+            return [of_rest.get(number, 1.0) for number in range(len(squares))]
+        rest, left = rest - fitting, left - sum(squares[number] for number in fitting)
+
+
 def check_kept(sketch_input: SketchInput, net: dict[Place, int], found: dict[Place, int]) -> None:
     """Raise unless each item keeps the part max_norm / total of its weight, up to rounding; all of it if that is 1."""
     assert isinstance(sketch_input.bounds, NormBound)
+    if isinstance(sketch_input.spec, MetricsSpec):
+        check_kept_in_parts(sketch_input, net, found)
+        return
     max_norm, total = Fraction(sketch_input.bounds.max_norm), sum(map(abs, net.values()))
     denominators = [(share / rows).denominator for rows, share in tables_of(sketch_input.spec)]
     rounding = Fraction(1, 1 << 23 if math.lcm(*denominators) <= 1 << 20 else 1 << 16)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import ListedItems, NormBound, SketchSpec
 from beam_dpsketch.records.bounding.norm_rule import NormRule
+from beam_dpsketch.records.bounding.unit_lengths import UnitLengths
 from beam_dpsketch.records.items import SketchInput
 from tests.helpers import laws, lengths, norms
 from tests.helpers.norms import Case, Place, Records
@@ -106,7 +107,7 @@ FAULTS = {
         NormRule, "length_histogram", a_length_for_each_key, MORE_THAN_ONCE, check_changes
     ),
     "lengths before the cap": laws.put(
-        NormRule, "_magnitudes", lambda rule, netted: np.abs(netted.weights), "wrong bins", check
+        UnitLengths, "sizes", lambda lengths, rows: np.abs(rows.weights), "wrong bins", check
     ),
 }
 test_planted_faults_are_refused = pytest.mark.one_fast_case(laws.mutants(FAULTS, check_all, intact=True))

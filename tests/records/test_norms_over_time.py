@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -24,6 +24,7 @@ from beam_dpsketch.privacy.over_time import mechanism as base
 from beam_dpsketch.privacy.over_time.horizon import WindowRows
 from beam_dpsketch.privacy.over_time.mechanism import PAIR_BITS, RowMechanism
 from beam_dpsketch.records.bounding.norm_rule import NormRule
+from beam_dpsketch.records.bounding.unit_lengths import PartRecords, UnitLengths
 from beam_dpsketch.records.items import SketchInput
 from tests.helpers import laws, norms, rows
 from tests.helpers.norms import Place, Records
@@ -311,9 +312,11 @@ def sixteen_bits_in_full(exact: Any, rule: NormRule, records: pa.Table) -> Any:
     return found
 
 
-def keys_that_add_up(exact: Any, rule: NormRule, rows: Any, sizes: np.ndarray) -> Any:
+def keys_that_add_up(exact: Any, lengths: UnitLengths, parts: Sequence[PartRecords]) -> np.ndarray:
     """The opposite: lengths of keys are not added up, but their weights are."""
-    return exact(rule, rows._replace(codes={**rows.codes, "key": np.zeros_like(rows.codes["unit"])}), sizes)
+    ((_, rows, _),) = parts
+    one_key = rows._replace(codes={**rows.codes, "key": np.zeros_like(rows.codes["unit"])})
+    return exact(lengths, [parts[0]._replace(rows=one_key)])
 
 
 FAULTS = {
@@ -332,6 +335,6 @@ FAULTS = {
         lambda exact, over_time, ends: over_time.mechanism.windows - 1 - exact(over_time, ends),
         f"lost|{TOO_LONG}",
     ),
-    "keys that add up": laws.around(NormRule, "_squared_norms", keys_that_add_up, "lost"),
+    "keys that add up": laws.around(UnitLengths, "squares", keys_that_add_up, "lost"),
 }
 test_a_planted_fault_is_found = laws.mutants(FAULTS, check_all)

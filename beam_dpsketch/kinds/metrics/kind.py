@@ -64,8 +64,8 @@ class Metrics(Count):
     """Several metrics of the same records, as one release.
 
     Records are bounded once, and keys chosen once, for all of them. One bound holds over all: under a `NormBound`, the
-    length of a unit is the root of the sum over metrics of their part of rho times its squared length there. A record
-    whose item is null for one metric counts for the others.
+    length of a unit is the root of the sum over metrics of their part of rho times its squared length there, and each
+    metric has a factor of its own. A record whose item is null for one metric counts for the others.
 
     Args:
       metrics: each after its name.

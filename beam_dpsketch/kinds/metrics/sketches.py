@@ -4,7 +4,8 @@ The item of a record is then a tuple, one item for each sketch, and its key hold
 whose item cannot be counted, because it is null, say, gets nothing of that record, and the others do.
 
 Guarantee: the counters of each sketch are those that it has alone, of the same records and weights. The tables of all
-of them are the tables of the whole, with the part of rho of their sketch; so one bound holds over all of them.
+of them are the tables of the whole, with the part of rho of their sketch; so one bound holds over all of them. Each
+sketch is a part that a norm of order 2 scales by a factor of its own.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pyarrow as pa
 
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.sketches import RawSketch, raw_type
-from beam_dpsketch.sketches.linear import Table
+from beam_dpsketch.sketches.linear import Part, Table
 from beam_dpsketch.sketches.spec import Spec
 
 MAX_METRICS, MAX_NAME = 64, 64
@@ -113,7 +114,7 @@ class MetricsSpec(Spec):
         columns: list[Any] = []
         for place, part in enumerate(self.parts):
             key_type = part.kind.key_type(part.spec)
-            columns += [(f"has {place}", "u1"), (f"key {place}", ">u8" if key_type == np.uint64 else key_type)]
+            columns += [(f"has {place}", "u1"), (f"key {place}", "<u8" if key_type == np.uint64 else key_type)]
         return np.dtype([*columns, ("end", "u1")])
 
     @property
@@ -134,28 +135,30 @@ class MetricsSpec(Spec):
         made["end"] = _END
         return made.view(self.key_type)
 
+    def alone(self, place: int, keys: np.ndarray) -> np.ndarray:
+        """Return the keys of records that have an item for one part alone, given those of that part."""
+        types = [part.kind.key_type(part.spec) for part in self.parts]
+        each = [keys if number == place else np.zeros(len(keys), own) for number, own in enumerate(types)]
+        return self.joined(each, [np.broadcast_to(number == place, len(keys)) for number in range(len(types))])
+
     def apart(self, keys: Sequence[np.ndarray], weights: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Return the keys and weights of records that have one item each: those of the first part, of the next..."""
-        found = []
-        for place, each in enumerate(keys):
-            others = [
-                each if number == place else np.zeros(len(each), other.dtype) for number, other in enumerate(keys)
-            ]
-            has = [np.broadcast_to(number == place, len(each)) for number in range(len(keys))]
-            found.append(self.joined(others, has))
-        return np.concatenate(found), np.concatenate(weights)
+        return np.concatenate([self.alone(place, each) for place, each in enumerate(keys)]), np.concatenate(weights)
 
     def split(self, keys: np.ndarray) -> Iterator[tuple[MetricPart, np.ndarray, np.ndarray]]:
         """Yield each part with its keys of the records, and where it has one."""
-        if self.places:
-            for part, (first, largest) in zip(self.parts, self.places, strict=True):
-                own = keys >> first & largest
-                yield part, np.maximum(own, np.uint64(1)) - np.uint64(1), own > 0
-            return
-        made = np.ascontiguousarray(keys.astype(self.key_type)).view(self.fields_of_bytes)
         for place, part in enumerate(self.parts):
-            own = made[f"key {place}"].astype(part.kind.key_type(part.spec))
-            yield part, own, made[f"has {place}"] == _PRESENT
+            yield part, *self.of_part(place, keys)
+
+    def of_part(self, place: int, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the keys of the records for one part, and where it has one."""
+        if self.places:
+            first, largest = self.places[place]
+            own = keys >> first & largest
+            return np.maximum(own, np.uint64(1)) - np.uint64(1), own > 0
+        part, made = self.parts[place], np.ascontiguousarray(keys.astype(self.key_type, copy=False))
+        fields = made.view(self.fields_of_bytes)
+        return fields[f"key {place}"].astype(part.kind.key_type(part.spec)), fields[f"has {place}"] == _PRESENT
 
 
 def argument_of(name: str) -> str:
@@ -168,7 +171,6 @@ class JoinedSketches(RawSketch):
 
     name = "metrics"
     spec_type = MetricsSpec
-    amount_bits = 12
 
     def __init__(self, spec: MetricsSpec) -> None:
         super().__init__(spec)
@@ -196,6 +198,8 @@ class JoinedSketches(RawSketch):
     @classmethod
     def fewer(cls, spec: MetricsSpec, keys: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the items of each metric in records of their own, if these are fewer records."""
+        if not len(weights) or weights.min() < weights.max():
+            return keys, weights
         alone = [part.kind.fewer(part.spec, own[has], weights[has]) for part, own, has in spec.split(keys)]
         if sum(len(own) for own, _ in alone) >= len(keys):
             return keys, weights
@@ -214,23 +218,17 @@ class JoinedSketches(RawSketch):
         )
 
     @classmethod
-    def cells_of(cls, spec: MetricsSpec, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        first = 0
-        for part, own, _ in spec.split(keys):
-            for table, cells in part.kind.cells_of(part.spec, own):
-                yield first + table, cells
-            first += part.tables
+    def parts(cls, spec: MetricsSpec) -> tuple[Part, ...]:
+        return tuple(Part(part.kind, part.spec, part.share) for part in spec.parts)
 
     @classmethod
-    def amounts_of(cls, spec: MetricsSpec, keys: np.ndarray, table: int) -> np.ndarray:
-        whole, first = np.int64(1 << cls.amount_bits), 0
-        for part, own, has in spec.split(keys):
-            if table < first + part.tables:
-                amounts = part.kind.amounts_of(part.spec, own, table - first)
-                finer = np.int64(cls.amount_bits - part.kind.amount_bits)
-                return np.where(has, whole if amounts is None else amounts << finer, np.int64(0))
-            first += part.tables
-        raise IndexError(table)
+    def own(cls, spec: MetricsSpec, place: int, keys: np.ndarray) -> np.ndarray:
+        return spec.of_part(place, keys)[0]
+
+    @classmethod
+    def alone(cls, spec: MetricsSpec, place: int, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        own, has = spec.of_part(place, keys)
+        return spec.alone(place, own), has
 
     def accumulate_keys(self, keys: np.ndarray, weights: np.ndarray | None) -> JoinedSketches:
         for sketch, (_, own, has) in zip(self._sketches, self._spec.split(keys), strict=True):

@@ -27,6 +27,11 @@ Order 1. In place of N stands W, the sum of |n(x)| over all items, keys and wind
 
 Where windows go into rows over time, `over_time.lengths` has the rule, and weights have ROW_SCALE_BITS.
 
+Parts. The tables of several metrics are in parts, one for each metric. Part p has the share s_p of rho, the length N_p
+alone, and a factor of its own: c_p = min(1, T / N_p), with the largest T for which the sum of s_p c_p^2 N_p^2 is at
+most max_norm^2. That sum takes the place of c^2 N^2 in the proof. The shares sum to 1, so T is at least max_norm: of no
+part does a unit lose more than in a release of that metric alone. Order 1 has one factor for all parts.
+
 Where an item adds less than the amount of a table to a cell, A_j has what it adds, over that amount and rounded up, in
 place of |n(x)|. So the unit adds at most c 2^SCALE_BITS A_j, as above, in units of the amount, and N <= W.
 
@@ -37,7 +42,7 @@ Counters wrap around at a weight of 2^47 in one cell, which is post-processing t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -118,6 +123,31 @@ def factors(norms: np.ndarray, max_norm: Fraction | int, denominator: int) -> np
     """Return c of each unit in units of 2^-32, int64, given what `squared_norms` returned."""
     shrunk = shrinkage(norms, denominator * Fraction(max_norm) ** 2)
     return np.floor(shrunk * NO_SCALING).astype(np.int64)
+
+
+def factors_of_parts(
+    squares: np.ndarray, shares: Sequence[Fraction], max_norm: Fraction | int, denominator: int
+) -> np.ndarray:
+    """Return c_p of each part and unit in units of 2^-32: int64 of shape (parts, units).
+
+    T^2 may be rounded: the sum of what is kept is measured, and shrunk to the limit if it is above.
+
+    Args:
+      squares: denominator * s_p N_p^2 of each part and unit, of shape (parts, units), as `squared_norms` returns it.
+      shares: s_p of each part.
+      max_norm: the largest length.
+      denominator: that of the squares.
+    """
+    limit, of_parts = denominator * Fraction(max_norm) ** 2, np.array(shares, dtype=np.float64)[:, np.newaxis]
+    order = np.argsort(squares / of_parts, axis=0)
+    ascending = np.take_along_axis(squares, order, axis=0)
+    rest = np.cumsum(of_parts[order[::-1], 0], axis=0)[::-1]
+    below = np.cumsum(np.vstack([np.zeros_like(ascending[:1]), ascending[:-1]]), axis=0)
+    level = ((float(limit) / _SUMMING_ERROR**2 - below) / rest).max(axis=0)
+    kept = np.minimum(1.0, np.sqrt(of_parts * level / np.maximum(squares, 1.0)))
+    shrunk = kept * shrinkage(np.sum(np.square(kept) * squares, axis=0) * _SUMMING_ERROR, limit)
+    untouched = shrinkage(squares.sum(axis=0), limit) == 1.0
+    return np.floor(np.where(untouched, 1.0, shrunk) * NO_SCALING).astype(np.int64)
 
 
 def shrinkage(squares: np.ndarray, limit: Fraction) -> np.ndarray:

@@ -12,10 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beam_dpsketch.records.bounding.lost_weight import sum_by_code
 from beam_dpsketch.records.bounding.selection import mark_starts
 from beam_dpsketch.records.groups import dictionary_codes, in_order_of_values
 
 _WORD = 64
+_FAR_FEWER = 4
 
 
 class NetRecords(NamedTuple):
@@ -66,23 +68,40 @@ def net(records: pa.Table, *, count: bool = False) -> NetRecords:
     """
     others = [name for name in records.column_names if name not in ("unit", "item", "weight", "records")]
     names = ["unit", *others, "item"]
-    values, codes = {}, []
+    values, codes = {}, {}
     for name in names:
         found, distinct = dictionary_codes(records[name])
         if name != "unit":
             found, distinct = in_order_of_values(found, distinct)
-        values[name] = distinct
-        codes.append(found.astype(np.int64))
+        values[name], codes[name] = distinct, found.astype(np.int64)
     numbers = [records["weight"].to_numpy()] + ([count_records(records)] if count else [])
-    bits = [max(0, len(values[name]) - 1).bit_length() for name in names]
-    if sum(bits) < _WORD:
-        codes, sums = _net_packed(codes, bits, numbers)
-    else:
-        order = np.lexsort(codes[::-1])
-        codes = [each[order] for each in codes]
-        starts = np.flatnonzero(mark_starts(*codes))
-        codes, sums = [each[starts] for each in codes], [np.add.reduceat(each[order], starts) for each in numbers]
-    return NetRecords(dict(zip(names, codes, strict=True)), values, *sums)
+    return _net_codes(codes, values, numbers)
+
+
+def net_again(rows: NetRecords, items: pa.Array, codes: np.ndarray, among: np.ndarray) -> NetRecords:
+    """Return some rows, net by other items in the place of theirs; those of weight 0 stay.
+
+    Within a unit, key and window the order of rows may depend on other units.
+    """
+    found = {name: each[among] for name, each in rows.codes.items()} | {"item": codes[among].astype(np.int64)}
+    return _net_codes(found, rows.values | {"item": items}, [rows.weights[among]])
+
+
+def add_up_ids(rows: NetRecords) -> pa.Table:
+    """Return rows as a table without ids, those of different ids added up if that leaves far fewer."""
+    codes = {name: each for name, each in rows.codes.items() if name != "unit"}
+    places, count = np.zeros(len(rows.weights), dtype=np.int64), 1
+    for name, each in codes.items():
+        places, count = places * np.int64(len(rows.values[name])) + each, count * len(rows.values[name])
+        if count * _FAR_FEWER > len(places):
+            return rows.to_table().drop_columns(["unit"])
+    sums = sum_by_code(places, rows.weights, count)
+    left = np.flatnonzero(np.bincount(places, minlength=count))
+    found, places = {}, left
+    for name in reversed(codes):
+        places, found[name] = np.divmod(places, len(rows.values[name]))
+    columns = {name: rows.values[name].take(pa.array(found[name])) for name in codes}
+    return pa.table({**columns, "weight": pa.array(sums[left])})
 
 
 def count_records(records: pa.Table) -> np.ndarray:
@@ -90,6 +109,18 @@ def count_records(records: pa.Table) -> np.ndarray:
     if "records" not in records.column_names:
         return np.ones(len(records), dtype=np.int64)
     return pc.fill_null(records["records"].combine_chunks(), 1).to_numpy()
+
+
+def _net_codes(codes: dict[str, np.ndarray], values: dict[str, pa.Array], numbers: list[np.ndarray]) -> NetRecords:
+    bits, columns = [max(0, len(values[name]) - 1).bit_length() for name in codes], [*codes.values()]
+    if sum(bits) < _WORD:
+        columns, sums = _net_packed(columns, bits, numbers)
+    else:
+        order = np.lexsort(columns[::-1])
+        columns = [each[order] for each in columns]
+        starts = np.flatnonzero(mark_starts(*columns))
+        columns, sums = [each[starts] for each in columns], [np.add.reduceat(each[order], starts) for each in numbers]
+    return NetRecords(dict(zip(codes, columns, strict=True)), values, *sums)
 
 
 def _net_packed(

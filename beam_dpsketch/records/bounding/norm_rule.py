@@ -2,13 +2,13 @@
 
 Guarantee: what comes out of a privacy id is a function of its own records alone, in any order and any split, without
 any randomness; and it is within the bound that `privacy.norm.scaling` proves. Where windows go into rows over time,
-and a table has the column `window`, it is within that of `privacy.over_time.lengths`: one factor for all windows.
+and a table has the column `window`, it is within that of `privacy.over_time.lengths`: one factor for all windows. Each
+of several metrics has a factor of its own; what is counted aside takes the smallest.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,22 +19,15 @@ from beam_dpsketch.privacy.aside.lost_histogram import LostCounter, histogram
 from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.norm import choice, scaling
 from beam_dpsketch.privacy.norm.bounds import NormBound
-from beam_dpsketch.privacy.norm.scaling import Row, TableWeights
-from beam_dpsketch.privacy.over_time import lengths
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.lost_weight import MOST_LOST, UnitWeights, carry, sum_by_code, without_lost
-from beam_dpsketch.records.bounding.netting import NetRecords, net
+from beam_dpsketch.records.bounding.netting import NetRecords, add_up_ids, net
 from beam_dpsketch.records.bounding.record_rule import max_multiplicity_at_most
 from beam_dpsketch.records.bounding.selection import count_since_mark, mark_starts
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
-from beam_dpsketch.records.bounding.side_sums import (
-    RowGroups,
-    add_up_units,
-    sums_in_full,
-    sums_of_scaled,
-    window_numbers,
-)
+from beam_dpsketch.records.bounding.side_sums import add_up_units, sums_in_full, sums_of_scaled
+from beam_dpsketch.records.bounding.unit_lengths import PartRecords, UnitLengths
 from beam_dpsketch.records.codec import LOST
 from beam_dpsketch.records.groups import dictionary_codes
 from beam_dpsketch.records.items import SketchInput
@@ -68,8 +61,8 @@ class NormRule:
     ) -> None:
         self.bounds, self._sketch_input, self._counters, self._selection = bounds, sketch_input, counters, selection
         self._counts_records = bool(counters) and bounds.has_weights  # else a net weight is a number of records
-        tables = sketch_input.kind.tables(sketch_input.spec)
-        self._table_weights = TableWeights.of((table.cells_per_item, table.share) for table in tables)
+        self._lengths = UnitLengths(sketch_input, bounds)
+        self._to_table = NetRecords.to_table if len(self._lengths.shares) == 1 else add_up_ids
         self._over_time, self._bits, self._lost = sketch_input.over_time, sketch_input.scale_bits, sketch_input.lost
 
     def keeps_all(self, unit_hashes: np.ndarray) -> bool:
@@ -85,7 +78,7 @@ class NormRule:
         return self.select_and_count(records)[0]
 
     def bound(self, records: pa.Table) -> Bounded:
-        kept, sums, units = self._scale(without_lost(records))
+        kept, sums, units = self._scale(without_lost(records), self._to_table)
         lost = None if self._lost is None else self._told(records, units, self._lost)
         return Bounded(kept, None if sums is None else add_up_units(sums), lost)
 
@@ -105,9 +98,11 @@ class NormRule:
 
     def select_and_count(self, records: pa.Table) -> tuple[pa.Table, pa.Table | None]:
         """Do as `select`, with a row of side counters for each unit; `None` if nothing is counted aside."""
-        return self._scale(records)[:2]
+        return self._scale(records, NetRecords.to_table)[:2]
 
-    def _scale(self, records: pa.Table) -> tuple[pa.Table, pa.Table | None, ScaledUnits]:
+    def _scale(
+        self, records: pa.Table, to_table: Callable[[NetRecords], pa.Table]
+    ) -> tuple[pa.Table, pa.Table | None, ScaledUnits]:
         """Do as `select_and_count`, and return what becomes of the weight of each unit."""
         counts_aside = bool(self._counters) or self._selection is not None
         if (found := self._units_in_full(records)) is not None:
@@ -129,20 +124,36 @@ class NormRule:
             )
             return in_full, sums, whole
         netted = self._net(records)
-        magnitudes = self._magnitudes(netted)
-        factors = self._factors(netted, magnitudes)
-        sizes = scaling.scaled(magnitudes, factors, self._bits)
-        scaled = np.sign(netted.weights) * sizes
-        kept = netted._replace(weights=scaled, records=None).take(scaled != 0).to_table()
+        magnitudes = self._lengths.sizes(netted)
+        parts, of_units = self._scaled_parts(netted, magnitudes)
+        kept = [to_table(part.scaled(factors, self._bits)) for part, factors in parts]
         codes, count = netted.codes["unit"], len(netted.values["unit"])
+        factors = of_units.min(axis=0)[codes]
+        sizes = scaling.scaled(magnitudes, factors, self._bits)
         amounts = (np.abs(netted.weights), (magnitudes << np.int64(self._bits)) - sizes, sizes)
         taken = ScaledUnits(netted.values["unit"], *(sum_by_code(codes, each, count) for each in amounts))
-        if not counts_aside:
-            return kept, None, taken
-        sums = sums_of_scaled(
-            self._counters, self._selection, netted, magnitudes, factors, bits=self._bits, over_time=self._over_time
-        )
-        return kept, sums, taken
+        sums = None
+        if counts_aside:
+            sums = sums_of_scaled(
+                self._counters, self._selection, netted, magnitudes, factors, bits=self._bits, over_time=self._over_time
+            )
+        return pa.concat_tables(kept), sums, taken
+
+    def _scaled_parts(
+        self, netted: NetRecords, sizes: np.ndarray
+    ) -> tuple[list[tuple[PartRecords, np.ndarray]], np.ndarray]:
+        """Return rows that together are all, with the factor of every unit there; and all factors by part and unit.
+
+        Only units that may be too long are taken apart.
+        """
+        units, whole = netted.codes["unit"], PartRecords(0, netted, sizes)
+        totals = sum_by_code(units, sizes, len(netted.values["unit"]))
+        heavy = ~scaling.fits_untouched(totals, self.bounds.max_norm)[units]
+        parts = self._lengths.in_parts(netted.take(heavy))
+        factors = self._factors(parts)
+        if len(parts) == 1:
+            return [(whole, factors[0])], factors
+        return [(whole.take(~heavy), factors[0]), *zip(parts, factors, strict=True)], factors
 
     def length_histogram(self, records: pa.Table) -> np.ndarray:
         """Return how many ids are in each bin of lengths, int64 of shape (bins,): one bin for each id, unscaled.
@@ -150,10 +161,9 @@ class NormRule:
         All records of an id must be in this table. It is not private: never publish it.
         """
         netted = self._net(records)
-        magnitudes = self._magnitudes(netted)
-        norms, _ = self._squared_norms(netted.take(magnitudes > 0), magnitudes[magnitudes > 0])
+        parts = self._lengths.in_parts(netted)
         bins = choice.bin_count(self.bounds.max_weight)
-        return choice.histogram(norms, self._denominator(netted), bins)
+        return choice.histogram(self._lengths.squares(parts).sum(axis=0), self._lengths.denominator(netted), bins)
 
     def _units_in_full(self, records: pa.Table) -> tuple[tuple[np.ndarray, pa.Array], np.ndarray] | None:
         """Return the ids, as `dictionary_codes`, and their weights, if all records count in full, netted or not.
@@ -175,52 +185,12 @@ class NormRule:
             return netted.take(_lowest_hashes(netted, self.bounds.resource_limit))
         return netted.without_zeros()
 
-    def _magnitudes(self, netted: NetRecords) -> np.ndarray:
-        cap = min(self.bounds.max_per_item or scaling.MAX_ITEM_WEIGHT, scaling.MAX_ITEM_WEIGHT)
-        return np.abs(np.clip(netted.weights, -cap, cap))  # clipped first: -2**63 is its own opposite
-
-    def _factors(self, netted: NetRecords, magnitudes: np.ndarray) -> np.ndarray:
-        units, max_norm = netted.codes["unit"], self.bounds.max_norm
-        heavy = ~scaling.fits_untouched(sum_by_code(units, magnitudes), max_norm)[units]
-        factors = np.full(len(units), scaling.NO_SCALING, dtype=np.int64)
-        if heavy.any():
-            norms, numbers = self._squared_norms(netted.take(heavy), magnitudes[heavy])
-            factors[heavy] = scaling.factors(norms, max_norm, self._denominator(netted))[numbers]
-        return factors
-
-    def _squared_norms(self, rows: NetRecords, magnitudes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return denominator * N^2 of each unit, and the number of each row's unit."""
-        new_unit = mark_starts(rows.codes["unit"])
-        numbers = np.cumsum(new_unit) - 1
-        if self.bounds.order == 1:
-            return scaling.squared_totals(numbers, magnitudes, self._denominator(rows)), numbers
-        added = self._added(rows, magnitudes)
-        windows = window_numbers(self._over_time, rows.codes, rows.values)
-        if self._over_time is not None and windows is not None:
-            keys = RowGroups({name: codes for name, codes in rows.codes.items() if name not in ("item", "window")})
-            mechanism = self._over_time.mechanism
-            return lengths.squared_norms(mechanism, keys.numbers, keys.units, windows, added), numbers
-        new_group = mark_starts(*(codes for name, codes in rows.codes.items() if name != "item"))
-        groups = np.cumsum(new_group) - 1
-        return scaling.squared_norms(groups, numbers[new_group], added), numbers
-
-    def _denominator(self, rows: NetRecords) -> int:
-        windows = window_numbers(self._over_time, rows.codes, rows.values)
-        denominator = self._table_weights.denominator << 2 * self._sketch_input.kind.amount_bits
-        return denominator * (1 if windows is None else lengths.ONE_PAIR)
-
-    def _added(self, rows: NetRecords, magnitudes: np.ndarray) -> Iterator[Row]:
-        """Yield what records of these sizes add to each row of each table."""
-        used = np.zeros(len(rows.values["item"]), dtype=bool)
-        used[rows.codes["item"]] = True
-        items = (np.cumsum(used) - 1)[rows.codes["item"]]
-        keys = self._sketch_input.column_keys(pa.chunked_array([rows.values["item"].filter(pa.array(used))]))
-        kind, spec = self._sketch_input.kind, self._sketch_input.spec
-        for table, of_table in itertools.groupby(kind.cells_of(spec, keys), key=lambda cell: cell[0]):
-            amounts = kind.amounts_of(spec, keys, table)
-            sizes = magnitudes << np.int64(kind.amount_bits) if amounts is None else magnitudes * amounts[items]
-            for _, places in of_table:
-                yield Row(self._table_weights.numerators[table], places[items], sizes)
+    def _factors(self, parts: Sequence[PartRecords]) -> np.ndarray:
+        """Return the factor of each id in each part, int64 of shape (parts, ids)."""
+        norms, denominator = self._lengths.squares(parts), self._lengths.denominator(parts[0].rows)
+        if len(parts) == 1:
+            return scaling.factors(norms, self.bounds.max_norm, denominator)
+        return scaling.factors_of_parts(norms, self._lengths.shares, self.bounds.max_norm, denominator)
 
 
 def _lowest_hashes(netted: NetRecords, limit: int) -> np.ndarray:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch.kinds.metrics.sketches import JoinedSketches, MetricsSpec
-from beam_dpsketch.sketches import raw_type
 from tests.helpers import laws, strategies
 from tests.helpers.metric_specs import IS_NUMBER, SPECS, items_of
 
@@ -138,25 +137,25 @@ def test_deletion_is_the_inverse_of_insertion(name: str, data: st.DataObject) ->
 
 @every_spec
 @given(data=st.data())
-def test_cells_and_amounts_are_those_that_counters_change_by(name: str, data: st.DataObject) -> None:
-    """The cells of a record, and what it adds to them without its sign, rounded up; nothing where it has no item."""
+def test_a_key_of_one_part_alone_adds_what_the_whole_adds_to_it(name: str, data: st.DataObject) -> None:
     spec = SPECS[name]
-    records = data.draw(records_of(spec, 1))
-    keys, usable = JoinedSketches.usable_keys(spec, [items for items, _ in records])
-    tables, unit = JoinedSketches.tables(spec), 1 << JoinedSketches.amount_bits
-    assert sum(table.share for table in tables) == 1
-    for place in np.flatnonzero(usable).tolist():
-        key = keys[place : place + 1]
-        changed = [table.ravel() for table in JoinedSketches(spec).accumulate_keys(key, None).counter_tables()]
-        said: list[dict[int, int]] = [{} for _ in tables]
-        for table, cells in JoinedSketches.cells_of(spec, key):
-            (amount,) = JoinedSketches.amounts_of(spec, key, table).tolist()
-            first = len(said[table]) * (changed[table].size // tables[table].cells_per_item)
-            said[table][first + int(cells[0])] = amount
-        for change, amounts, table in zip(changed, said, tables, strict=True):
-            assert len(amounts) == table.cells_per_item
-            for cell, size in enumerate(np.abs(change).tolist()):
-                assert amounts.get(cell, 0) == -(-size * unit // table.amount)
+    keys, usable = JoinedSketches.usable_keys(spec, [items for items, _ in data.draw(records_of(spec, 1))])
+    keys, parts = keys[usable], JoinedSketches.parts(spec)
+    assert sum(part.share for part in parts) == 1
+    assert sum(part.tables for part in parts) == len(JoinedSketches.tables(spec))
+    whole = JoinedSketches(spec).accumulate_keys(keys, None)
+    for place, part in enumerate(parts):
+        alone, has = JoinedSketches.alone(spec, place, keys)
+        own = part.kind(part.spec).accumulate_keys(JoinedSketches.own(spec, place, keys)[has], None).to_vector()
+        assert (
+            JoinedSketches.own(spec, place, alone)[has].tolist() == JoinedSketches.own(spec, place, keys)[has].tolist()
+        )
+        found = JoinedSketches(spec).accumulate_keys(alone[has], None).to_vector()
+        start = sum(each.spec.cells for each in parts[:place])
+        expected = np.zeros_like(found)
+        expected[start : start + part.spec.cells] = own
+        assert found.tolist() == expected.tolist()
+        assert whole.to_vector()[start : start + part.spec.cells].tolist() == own.tolist()
 
 
 @every_spec
@@ -177,10 +176,3 @@ def test_a_column_of_structs_counts_as_tuples_do(name: str) -> None:
         expected, also = JoinedSketches.usable_keys(spec, same)
         assert usable.tolist() == also.tolist()
         assert keys[usable].tolist() == expected[also].tolist()
-
-
-def test_there_is_no_table_after_the_last() -> None:
-    spec = SPECS["one number"]
-    keys, _ = JoinedSketches.usable_keys(spec, [("Oslo", 1, 2)])
-    with pytest.raises(IndexError):
-        JoinedSketches.amounts_of(spec, keys, len(raw_type(spec).tables(spec)))

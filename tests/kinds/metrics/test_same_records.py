@@ -42,6 +42,7 @@ from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.frames.windows import windows_of
 from beam_dpsketch.kinds.metrics.sketches import JoinedSketches, MetricsSpec
 from beam_dpsketch.kinds.statistics.kind import Statistics
+from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.transforms import PrivateMetrics
 from tests.helpers import laws
@@ -69,20 +70,22 @@ UNITS: dict[str, Any] = {
             "records": RecordBounds(2),
             "records, weights": RecordBounds(3, max_weight=3),
             "records, signed": RecordBounds(3, max_weight=3, signed=True),
-            "norm": NormBound(3),
-            "norm, signed": NormBound(4, max_weight=3, signed=True, resource_limit=9),
+            "norm": NormBound(1000),
+            "norm, signed": NormBound(1000, max_weight=3, signed=True, resource_limit=9),
             "total": NormBound(3, order=1),
-            "chosen norm": AutoNorm(),
         }.items()
     },
 }
+SCALED: dict[str, Any] = {
+    name: PrivacyId("person", bounds) for name, bounds in {"scaled": NormBound(3), "chosen norm": AutoNorm()}.items()
+}
+"""Each metric has a factor of its own there."""
 KEYS: dict[str, Any] = {
     "none": None,
     "listed": PublicKeys(["NO", "IT", "FR"], "country"),
     "open": AssumePublicKeys("country"),
 }
-CASES = [case for case in itertools.product(UNITS, KEYS) if case != ("chosen norm", "open")]
-"""A norm is chosen only where the number of keys is public."""
+CASES = [*itertools.product(UNITS, KEYS)]
 FORMS: dict[str, Callable[[], list[Any]]] = {
     "rows": lambda: [beam.Row(**visit._asdict()) for visit in VISITS],
     "dicts": lambda: [visit._asdict() for visit in VISITS],
@@ -95,9 +98,10 @@ FORMS: dict[str, Callable[[], list[Any]]] = {
 
 
 def declared(metrics: str, unit: str, keys: str = "none") -> ReleaseSpec:
-    weight = "amount" if UNITS[unit].bounds.says_max_weight else None
+    declared_unit = (UNITS | SCALED)[unit]
+    weight = "amount" if declared_unit.bounds.says_max_weight else None
     privacy = PrivacySpec(rho=1)
-    return ReleaseSpec(Metrics(METRICS[metrics]), privacy, UNITS[unit], weight=weight, keys=KEYS[keys])
+    return ReleaseSpec(Metrics(METRICS[metrics]), privacy, declared_unit, weight=weight, keys=KEYS[keys])
 
 
 def check_same_records(spec: MetricsSpec, vector: list[int]) -> int:
@@ -128,6 +132,17 @@ def test_metrics_of_a_table_count_the_same_records(metrics: str, unit: str, keys
     for table in (TABLE, TABLE.to_pandas(), TABLE.slice(0, 0)):
         counted = [check_same_records(release.spec, vector) for vector in counters_of_frame(release, table).values()]
         assert (sum(counted) > 20) == (len(table) > 0)
+
+
+def check_a_norm() -> None:
+    """Raise if a metric keeps less of a record under a norm than in a release of its own; the first one lists them."""
+    weights = {}
+    for name, metrics in (("alone", WHICH), ("together", METRICS["bytes"])):
+        release = ReleaseSpec(Metrics(metrics), PrivacySpec(rho=1), SCALED["scaled"])
+        ((_, vector),) = counters_of_frame(release, TABLE).items()
+        weights[name] = np.array(vector[: len(VISITS)])
+    alone, together = weights["alone"], weights["together"]
+    assert np.all(together >= alone - 1), "another record counts"
 
 
 def test_without_a_bound_that_matters_all_records_count_that_have_any_item() -> None:
@@ -170,7 +185,10 @@ def of_pipeline(cases: list[tuple[str, str, str, str]], *, reshuffled: bool) -> 
     return found
 
 
-FAST = {"one number": [("records", "none")], "bytes": [("norm, signed", "none"), ("record, weights", "listed")]}
+FAST = {
+    "one number": [("records", "none")],
+    "bytes": [("norm, signed", "none"), ("record, weights", "listed"), ("scaled", "none")],
+}
 
 
 def check_pipelines(metrics: str, some: list[tuple[str, str]]) -> None:
@@ -179,9 +197,10 @@ def check_pipelines(metrics: str, some: list[tuple[str, str]]) -> None:
         found = of_pipeline(cases, reshuffled=reshuffled)
         for form, of_metrics, unit, keys in cases:
             vectors = found[form, of_metrics, unit, keys]
-            counted = [check_same_records(declared(of_metrics, unit, keys).spec, vector) for vector in vectors]
-            assert sum(counted) > 20
-            if unit.startswith(("norm", "total", "record,")):  # nothing is drawn there
+            if unit not in SCALED:
+                counted = [check_same_records(declared(of_metrics, unit, keys).spec, vector) for vector in vectors]
+                assert sum(counted) > 20
+            if unit.startswith(("norm", "total", "record,", "scaled")):  # nothing is drawn there
                 wanted = counters_of_frame(declared(of_metrics, unit, keys), TABLE)
                 assert sorted(vectors) == sorted(wanted.values())
 
@@ -196,7 +215,7 @@ def test_metrics_of_a_pipeline_count_the_same_records(metrics: str) -> None:
 @pytest.mark.pipeline
 @pytest.mark.parametrize("metrics", METRICS)
 def test_metrics_of_all_pipelines_count_the_same_records(metrics: str) -> None:
-    check_pipelines(metrics, [case for case in CASES if case[1] != "listed"])
+    check_pipelines(metrics, [case for case in [*CASES, ("scaled", "open")] if case[1] != "listed"])
 
 
 def everything_counts(exact: Any, spec: MetricsSpec, keys: np.ndarray) -> Any:
@@ -221,6 +240,11 @@ def unweighted(exact: Any, self: JoinedSketches, keys: np.ndarray, weights: np.n
     return self
 
 
+def one_factor(exact: Any, rule: NormRule, *records: Any) -> np.ndarray:
+    factors = exact(rule, *records)
+    return np.broadcast_to(factors.min(axis=0), factors.shape)
+
+
 FAULTS = {
     "missing items counted": laws.around(MetricsSpec, "split", everything_counts),
     "items of another metric missing": laws.around(MetricsSpec, "split", of_another_part),
@@ -235,4 +259,7 @@ def check_a_table() -> None:
             check_same_records(release.spec, vector)
 
 
+test_no_metric_keeps_less_under_a_norm = laws.mutants(
+    {"one factor": laws.around(NormRule, "_factors", one_factor)}, check_a_norm, words="another", intact=True
+)
 test_a_planted_fault_is_found = laws.mutants(FAULTS, check_a_table, words="another record counts", intact=True)

@@ -92,6 +92,44 @@ def test_factors_keep_within_the_norm_and_are_as_large_as_they_can_be(
         assert (factor + 1) ** 2 * true * (1 + 3 * ONE_IN_16_MILLION) > limit * NO_SCALING**2
 
 
+def level_of(squares: list[Fraction], shares: list[Fraction], limit: Fraction) -> Fraction:
+    """T^2 by hand: parts are filled up one by one, from the shortest; 0 if all of them fit."""
+    left, rest = limit, list(zip(squares, shares, strict=True))
+    while rest:
+        square, share = min(rest, key=lambda part: part[0] / part[1])
+        level = left / sum(share for _, share in rest)
+        if square > share * level:
+            return level
+        rest.remove((square, share))
+        left -= square
+    return Fraction(0)
+
+
+@given(
+    max_norm=NORMS,
+    denominator=st.integers(1, 1 << 20),
+    parts=st.lists(
+        st.tuples(st.integers(0, 1 << 20) | st.integers(0, 1 << 60), st.integers(1, 50)), min_size=1, max_size=5
+    ),
+)
+def test_parts_share_the_norm_and_each_keeps_as_much_as_the_level_lets_it(
+    max_norm: Any, denominator: int, parts: list[tuple[int, int]]
+) -> None:
+    limit, total = denominator * Fraction(max_norm) ** 2, sum(share for _, share in parts)
+    shares = [Fraction(share, total) for _, share in parts]
+    squares = np.array([[float(square)] for square, _ in parts])
+    factors = scaling.factors_of_parts(squares, shares, max_norm, denominator)[:, 0].tolist()
+    true = [Fraction(square) for square, _ in parts]
+    assert sum(factor**2 * square for factor, square in zip(factors, true, strict=True)) <= limit * NO_SCALING**2
+    level = level_of(true, shares, limit)
+    if sum(true) <= limit:
+        assert set(factors) == {NO_SCALING}
+    for factor, square, share in zip(factors, true, shares, strict=True):
+        wanted = min(Fraction(1), share * level / square) if square and level else Fraction(1)
+        assert (factor + 1) ** 2 >= wanted * (1 - 8 * ONE_IN_16_MILLION) * NO_SCALING**2
+        assert wanted >= min(Fraction(1), share * limit / max(square, 1)), "less than a release of its own keeps"
+
+
 @given(magnitude=st.integers(0, scaling.MAX_ITEM_WEIGHT), factor=st.integers(0, NO_SCALING))
 def test_scaled_weights_are_rounded_down(magnitude: int, factor: int) -> None:
     (scaled,) = scaling.scaled(np.array([magnitude]), np.array([factor])).tolist()

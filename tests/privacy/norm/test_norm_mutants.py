@@ -6,7 +6,8 @@ The cases are the same in every run, so that a fault is found in each run or in 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 import pytest
 
 from beam_dpsketch import NormBound
+from beam_dpsketch.kinds.metrics.sketches import JoinedSketches, MetricsSpec
 from beam_dpsketch.kinds.statistics.sums import NumberSums
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.norm.scaling import Row, TableWeights
@@ -23,6 +25,7 @@ from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding import norm_rule
 from beam_dpsketch.records.bounding.netting import NetRecords, net
 from beam_dpsketch.records.bounding.norm_rule import NormRule
+from beam_dpsketch.records.bounding.unit_lengths import PartRecords, UnitLengths
 from beam_dpsketch.sketches.flat import LinearSketch
 from tests.helpers import laws, norms
 from tests.helpers.laws import Fault
@@ -39,24 +42,25 @@ def cases(*, resource_limit: bool = False) -> Iterator[Case]:
         yield norms.draw_cancelling_case(seed)
 
 
-def factors_of_signed_lengths(rule: NormRule, netted: NetRecords, magnitudes: np.ndarray) -> np.ndarray:
+def factors_of_signed_lengths(rule: NormRule, parts: Sequence[PartRecords]) -> np.ndarray:
     """The factors that suit the true length, in which signs cancel."""
-    spec, units = rule._sketch_input.spec, netted.codes["unit"]
-    columns = [netted.values[name].take(pa.array(codes)).to_pylist() for name, codes in netted.codes.items()]
-    names, weights = list(netted.codes), np.sign(netted.weights) * magnitudes
-    places = [Place(**dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
-    factors = np.empty(len(units), dtype=np.int64)
-    denominator = 1 << 10
-    for unit in set(units.tolist()):
-        rows = np.flatnonzero(units == unit)
-        added = norms.change(spec, [(places[row], int(weights[row])) for row in rows.tolist()])
-        norm = float(norms.squared_length(spec, added) * denominator)
-        factors[rows] = scaling.factors(np.array([norm]), rule.bounds.max_norm, denominator)
+    spec, denominator = rule._sketch_input.spec, 1 << 10
+    added: dict[int, list[tuple[Place, int]]] = defaultdict(list)
+    for _, rows, sizes in parts:
+        columns = [rows.values[name].take(pa.array(codes)).to_pylist() for name, codes in rows.codes.items()]
+        places = [Place(**dict(zip(rows.codes, row, strict=True))) for row in zip(*columns, strict=True)]
+        weights = (np.sign(rows.weights) * sizes).tolist()
+        for unit, place, weight in zip(rows.codes["unit"].tolist(), places, weights, strict=True):
+            added[unit].append((place, weight))
+    factors = np.full((len(parts), len(parts[0].rows.values["unit"])), scaling.NO_SCALING)
+    for unit, weights in added.items():
+        norm = float(norms.squared_length(spec, norms.change(spec, weights)) * denominator)
+        factors[:, unit] = scaling.factors(np.array([norm]), rule.bounds.max_norm, denominator)
     return factors
 
 
-def net_weights_with_their_signs(exact: Any, rule: NormRule, netted: NetRecords, magnitudes: np.ndarray) -> np.ndarray:
-    return exact(rule, netted, np.sign(netted.weights) * magnitudes)
+def net_weights_with_their_signs(exact: Any, rule: NormRule, parts: Sequence[PartRecords]) -> np.ndarray:
+    return exact(rule, [part._replace(sizes=np.sign(part.rows.weights) * part.sizes) for part in parts])
 
 
 def sum_by_place(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -101,11 +105,11 @@ def sizes_netted(exact: Any, records: pa.Table, **settings: Any) -> NetRecords:
     return exact(records.set_column(records.column_names.index("weight"), "weight", pa.array(sizes)), **settings)
 
 
-def one_row_for_all(exact: Any, rule: NormRule, *arguments: Any) -> Iterator[Row]:
+def one_row_for_all(exact: Any, lengths: UnitLengths, part: PartRecords) -> Iterator[Row]:
     """The first row of each table stands for the others."""
-    rows = list(exact(rule, *arguments))
+    rows, (kind, spec, _) = list(exact(lengths, part)), lengths._parts[part.place]
     first: list[np.ndarray] = []
-    tables = rule._sketch_input.kind.tables(rule._sketch_input.spec)
+    tables = kind.tables(spec)
     for table, table_kind in enumerate(tables):
         done = sum(each.cells_per_item for each in tables[:table])
         first += [rows[done].cells] * table_kind.cells_per_item
@@ -131,7 +135,7 @@ FAULTS = {
         scaling, "scaled", lambda size, factor, _: (size * factor + (1 << SHIFT - 1)) >> SHIFT, TOO_LONG
     ),
     "distinct nodes that never collide": laws.around(LinearSketch, "cells_of", never_colliding, TOO_LONG),
-    "one row for all": laws.around(NormRule, "_added", one_row_for_all, TOO_LONG),
+    "one row for all": laws.around(UnitLengths, "_added", one_row_for_all, TOO_LONG),
     "clamping after scaling": laws.put(
         reading,
         "total_weights",
@@ -158,6 +162,40 @@ FAULTS = {
     ).found(KEPT),
     "weights that do not cancel": laws.around(norm_rule, "net", sizes_netted, "grew or changed its sign"),
 }
+
+
+def check_metrics() -> None:
+    for layout in ("metrics", "metrics, bytes"):
+        for seed in range(CASES_OF_A_LAYOUT):
+            norms.check(norms.draw_case(layout, seed))
+
+
+def whole_norm(_: Any, squares: np.ndarray, shares: Any, max_norm: Any, denominator: int) -> np.ndarray:
+    """The share of each part counts twice."""
+    return np.stack([scaling.factors(each, max_norm, denominator) for each in squares])
+
+
+def of_the_next_part(exact: Any, spec: MetricsSpec, place: int, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return exact(spec, (place + 1) % len(spec.parts), keys)
+
+
+def the_first_factor(exact: Any, rule: NormRule, parts: Sequence[PartRecords]) -> np.ndarray:
+    return exact(rule, parts)[[0] * len(parts)]
+
+
+FAULTS_OF_METRICS = {
+    "a whole norm for each": laws.around(scaling, "factors_of_parts", whole_norm, TOO_LONG),
+    "one factor for all": laws.around(NormRule, "_factors", the_first_factor, TOO_LONG),
+    "parts swapped": laws.around(JoinedSketches, "alone", of_the_next_part, f"{TOO_LONG}|lost more"),
+    "records that lack an item": laws.around(
+        JoinedSketches, "alone", lambda exact, *terms: (exact(*terms)[0], np.ones(len(terms[-1]), bool)), "lost more"
+    ),
+    "records taken apart, and whole": laws.around(PartRecords, "take", lambda exact, part, among: part, TOO_LONG),
+    "shares of tables alone": laws.around(
+        UnitLengths, "squares", lambda exact, *terms: exact(*terms) / 4, f"{TOO_LONG}|lost more"
+    ),
+}
+test_a_planted_fault_of_metrics_is_refused = laws.mutants(FAULTS_OF_METRICS, check_metrics, intact=True)
 
 
 def check_all(
