@@ -30,7 +30,7 @@ from beam_dpsketch.planning.plan_text import (
 )
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms, RowTerms
-from beam_dpsketch.records.count import Count, Guess, check_size, refuse_guess
+from beam_dpsketch.records.count import Count, Guess, check_size, refuse_guess, refuse_item_limit
 from beam_dpsketch.records.items import WeightedItems
 from beam_dpsketch.records.public import Keys, TimeRange
 from beam_dpsketch.records.selectors import Items, Selector, check_selector
@@ -100,10 +100,7 @@ class Metrics(Count):
         return {part.name: items._replace(keys=keys[has], weights=items.weights[has]) for part, keys, has in found}
 
     def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
-        if unit.bounds.as_dict().get("max_per_item") is not None:
-            raise ArgumentError(
-                "max_per_item", "must be left out for metrics: an item would be all their fields together", "E320"
-            )
+        refuse_item_limit(unit, "metrics: an item would be all their fields together")
         for metric in self.metrics.values():
             metric.count.check(keys, unit, windows)
 

@@ -30,7 +30,7 @@ from beam_dpsketch.planning.plan_text import (
     windows_in_words,
 )
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms, RowTerms
-from beam_dpsketch.records.count import Count, Guess, check_size, refuse_guess
+from beam_dpsketch.records.count import Count, Guess, check_size, refuse_guess, refuse_item_limit
 from beam_dpsketch.records.public import Keys, TimeRange
 from beam_dpsketch.records.units import Unit
 
@@ -98,10 +98,7 @@ class Statistics(Count):
 
     def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
         super().check(keys, unit, windows)
-        if unit.bounds.as_dict().get("max_per_item") is not None:
-            raise ArgumentError(
-                "max_per_item", "must be left out for statistics: each value would be an item of its own", "E320"
-            )
+        refuse_item_limit(unit, "statistics: each value would be an item of its own")
 
 
 @shown_plainly
