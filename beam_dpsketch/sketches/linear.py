@@ -144,7 +144,7 @@ class RawSketch(ABC):
     @classmethod
     @abstractmethod
     def cells_of(cls, spec: Any, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield, for each row of each table, the number of the table and the cell of each key, int64."""
+        """Yield the table and the cell of each key, int64, for each row; the rows of a table come together."""
 
     @classmethod
     def amounts_of(cls, spec: Any, keys: np.ndarray, table: int) -> np.ndarray | None:
