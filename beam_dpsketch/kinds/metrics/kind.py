@@ -87,7 +87,7 @@ class Metrics(Count):
 
     def selected(self, item: Selector) -> Items:
         if item is not None:
-            raise ArgumentError("item", "must be left out next to metrics, each of which says its own", "E513")
+            raise ArgumentError("item", "must be left out with metrics: give each Metric an item of its own", "E513")
         return tuple((argument_of(name), each.item) for name, each in self.metrics.items())
 
     def alone(self, item: Selector) -> Mapping[str, tuple[Count, Selector]]:
