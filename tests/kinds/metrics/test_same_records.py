@@ -81,6 +81,8 @@ KEYS: dict[str, Any] = {
     "listed": PublicKeys(["NO", "IT", "FR"], "country"),
     "open": AssumePublicKeys("country"),
 }
+MANY = 10
+"""Fewer records than count anywhere. Where bounds draw them, 30 count with a deviation of 2: below 1e-20."""
 CASES = [case for case in itertools.product(UNITS, KEYS) if case != ("chosen norm", "open")]
 """A norm is chosen only where the number of keys is public."""
 FORMS: dict[str, Callable[[], list[Any]]] = {
@@ -127,7 +129,7 @@ def test_metrics_of_a_table_count_the_same_records(metrics: str, unit: str, keys
     release = declared(metrics, unit, keys)
     for table in (TABLE, TABLE.to_pandas(), TABLE.slice(0, 0)):
         counted = [check_same_records(release.spec, vector) for vector in counters_of_frame(release, table).values()]
-        assert (sum(counted) > 20) == (len(table) > 0)
+        assert (sum(counted) > MANY) == (len(table) > 0)
 
 
 def test_without_a_bound_that_matters_all_records_count_that_have_any_item() -> None:
@@ -180,7 +182,7 @@ def check_pipelines(metrics: str, some: list[tuple[str, str]]) -> None:
         for form, of_metrics, unit, keys in cases:
             vectors = found[form, of_metrics, unit, keys]
             counted = [check_same_records(declared(of_metrics, unit, keys).spec, vector) for vector in vectors]
-            assert sum(counted) > 20
+            assert sum(counted) > MANY
             if unit.startswith(("norm", "total", "record,")):  # nothing is drawn there
                 wanted = counters_of_frame(declared(of_metrics, unit, keys), TABLE)
                 assert sorted(vectors) == sorted(wanted.values())
