@@ -125,23 +125,6 @@ class Comparable(ABC):
                 "minus, distance and movers; second_moment() is the product of a release with itself"
             )
 
-    def _noise_variance(self, level: int = -1) -> float:
-        """Return the variance of what noise and rounding added to each counter of a level, in squared records."""
-        return self._drawn_variance(level) + self._rounding**2 / 3 / len(self.privacy.release_ids)
-
-    def _fourth_cumulant(self, level: int = -1) -> float:
-        """Return that of the noise of each counter of a level, in records^4; of sums, the most."""
-        return self.privacy.noise.fourth_cumulant(self._drawn_variance(level), self.privacy.weight_bits)
-
-    def _drawn_variance(self, level: int) -> float:
-        privacy = self.privacy
-        return privacy.noise.variance(privacy.sigma_squared_per_level[level], privacy.weight_bits)
-
-    @property
-    @abstractmethod
-    def _rounding(self) -> float:
-        """How far a counter was moved at most when bits that noise drowns were rounded off."""
-
     @property
     @abstractmethod
     def privacy(self) -> PrivacyStatement:

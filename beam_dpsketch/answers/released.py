@@ -88,9 +88,22 @@ class Released(SideAnswers):
 
     @property
     def _rounding(self) -> float:
+        """How far a counter was moved at most when bits that noise drowns were rounded off."""
         if self._privacy.noise is Noise.LAPLACE and self._scale_bits >= self._privacy.weight_bits:
             return 0.0  # the noise itself is on the grid of the counters
         return len(self._privacy.release_ids) / (2 << self._scale_bits)
+
+    def _noise_variance(self, level: int = -1) -> float:
+        """Return the variance of what noise and rounding added to each counter of a level, in squared records."""
+        return self._drawn_variance(level) + self._rounding**2 / 3 / len(self._privacy.release_ids)
+
+    def _fourth_cumulant(self, level: int = -1) -> float:
+        """Return that of the noise of each counter of a level, in records^4; of sums, the most."""
+        return self._privacy.noise.fourth_cumulant(self._drawn_variance(level), self._privacy.weight_bits)
+
+    def _drawn_variance(self, level: int) -> float:
+        privacy = self._privacy
+        return privacy.noise.variance(privacy.sigma_squared_per_level[level], privacy.weight_bits)
 
     @property
     def privacy(self) -> PrivacyStatement:

@@ -12,12 +12,11 @@ from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.planning.advice import ErrorAt, errors_at, of_bound, round_bounds
 from beam_dpsketch.planning.plan_text import (
     bound_in_words,
-    bounds_line,
     listed,
     noise_in_words,
     order_line,
     paid_in_words,
-    privacy_line,
+    privacy_lines,
     terms_fields,
     under_norm,
     windows_in_words,
@@ -80,9 +79,7 @@ class CountsPlan:
         declared, noise = self.counting.declared, noise_in_words(terms, (self.counting.sigma_squared,))
         under = under_norm(declared)
         yield f"Noise: {noise} on each count{under}; {paid_in_words(declared)} for it."
-        yield privacy_line(terms)
-        yield from (f"Warning: {words}." for words in terms.foolish())
-        yield bounds_line(declared)
+        yield from privacy_lines(declared, declared.foolish())
         yield f"Items{under}: {self.counting.note}."
         if terms.window_count > 1:
             yield f"Windows: {terms.privacy.currency} and delta cover {windows_in_words(terms)}."

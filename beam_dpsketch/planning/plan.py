@@ -14,18 +14,16 @@ from beam_dpsketch.planning.expected_error import Detection, Errors, QuantileErr
 from beam_dpsketch.planning.plan_text import (
     aside_lines,
     bound_in_words,
-    bounds_line,
     in_digits,
     listed,
     noise_in_words,
     order_line,
     over_time_lines,
-    privacy_line,
+    privacy_lines,
     terms_fields,
     under_norm,
-    windows_in_words,
 )
-from beam_dpsketch.privacy.terms import DeclaredTerms, RowTerms
+from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.count import Guess
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
@@ -156,16 +154,11 @@ def _lines(plan: Plan) -> Iterator[str]:
         yield f"  level {number}: {level}, sigma = {sigma:.4g}"
     rows = " of each row" if terms.unit.over_horizon else ""
     yield f"Noise: {noise_in_words(terms, plan.sigma_squared)} on each counter{rows}{under_norm(terms)}."
-    yield privacy_line(terms)
-    yield from (f"Warning: {words}." for words in plan.foolish)
-    yield bounds_line(terms)
+    yield from privacy_lines(terms, plan.foolish)
     yield from aside_lines(terms)
     if plan.key_note is not None:
         yield f"Keys: {plan.key_note}."
-    if isinstance(terms, RowTerms):
-        yield from over_time_lines(terms, sigmas, copies)
-    elif terms.window_count > 1:
-        yield f"Windows: {terms.privacy.currency} covers {windows_in_words(terms)}."
+    yield from over_time_lines(terms, sigmas, copies)
     yield from _expected(plan)
 
 

@@ -27,6 +27,13 @@ def privacy_line(terms: DeclaredTerms) -> str:
     return f"Privacy: {loss_in_words(terms)}; protected: {terms.unit.value}."
 
 
+def privacy_lines(terms: DeclaredTerms, warnings: Sequence[str]) -> Iterator[str]:
+    """Say the loss and whom it protects, what is foolish about it, and how much of a unit counts."""
+    yield privacy_line(terms)
+    yield from (f"Warning: {words}." for words in warnings)
+    yield f"Bounds enforced on each: {terms.bounds.words(terms.unit, terms.window_count, terms.period_micros)}."
+
+
 def loss_in_words(terms: DeclaredTerms) -> str:
     """Return rho, epsilon and the delta at which it is shown, rounded up, and the relation; of a pure loss, no rho."""
     epsilon = f"epsilon = {round_up(terms.epsilon, 4):g} at delta = {round_up(terms.shown[1], 6):g}"
@@ -65,11 +72,6 @@ def aside_lines(terms: DeclaredTerms) -> Iterator[str]:
         said.append(f"what the bounds took, where about {lost.hidden_units:,.0f} {who} or more lost some")
     if said:
         yield f"Told aside: {', '.join(said)}."
-
-
-def bounds_line(terms: DeclaredTerms) -> str:
-    """Return how much of a unit counts."""
-    return f"Bounds enforced on each: {terms.bounds.words(terms.unit, terms.window_count, terms.period_micros)}."
 
 
 def bound_in_words(terms: DeclaredTerms) -> str:
@@ -111,8 +113,12 @@ def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, Fraction) else value
 
 
-def over_time_lines(terms: RowTerms, sigmas: Sequence[float], copies: str) -> Iterator[str]:
-    """Say how many rows there are, and how much noise answers have."""
+def over_time_lines(terms: DeclaredTerms, sigmas: Sequence[float], copies: str) -> Iterator[str]:
+    """Say which windows rho covers; of rows, how many there are, and how much noise answers have."""
+    if not isinstance(terms, RowTerms):
+        if terms.window_count > 1:
+            yield f"Windows: {terms.privacy.currency} covers {windows_in_words(terms)}."
+        return
     mechanism = terms.mechanism
     yield f"Rows: {mechanism.row_count} over {mechanism.windows} windows{copies}, rho for all of them together."
     if (noise := noise_of_answers(mechanism)) is not None:

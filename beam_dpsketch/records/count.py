@@ -79,6 +79,12 @@ def check_size(n: int | None, terms: DeclaredTerms) -> None:
         _validate.whole(low=1, high=1 << min(50, 62 - terms.scale_bits), n=n)
 
 
+def refuse_item_limit(unit: Unit, words: str) -> None:
+    """Refuse a limit for one item where an item is not what is counted, as these words say."""
+    if unit.bounds.as_dict().get("max_per_item") is not None:
+        raise ArgumentError("max_per_item", f"must be left out for {words}", "E320")
+
+
 def check_types(privacy: Any, unit: Any, item: Any, weight: Any, keys: Any, windows: Any, time: Any = None) -> None:
     """Refuse arguments of a release that are of wrong types, all at once."""
     with AllAtOnce() as checks:

@@ -1,11 +1,16 @@
-"""Errors of metrics in one release, over those of releases of their own: ``python -m benchmarks.accuracy.metrics``.
+"""Compare errors of several metrics in one release with separate releases: ``python -m benchmarks.accuracy.metrics``.
 
-Flights of 2013 by aircraft: destinations in a CountSketch (half of rho), arrival delays as quantiles (a quarter) and as
-sums (a quarter). A release of its own has the same part of rho, and all keep the same bounds. One record of an aircraft
-goes into all metrics or none, where releases of their own draw records, or scale them, each for itself. No side
-counters. Errors are of the bounded release against all flights: means of |error| over the 30 most frequent
-destinations, as a share of all; of ranks at 19 quantiles; and of the mean, in minutes. Ratios are of the means over
-releases; their range is of four parts of the releases. Takes about 3 minutes.
+The data are the flights of 2013, and all flights of an aircraft are protected. The metrics are destinations in a
+CountSketch (half of rho), arrival delays as quantiles (a quarter), and the same delays as sums (a quarter). Each
+separate release spends the same part of rho under the same bounds. In one release, a record counts for all metrics or
+for none. Separate releases each draw or scale the records on their own. No side counters are kept.
+
+Errors compare the bounded release with all flights:
+  destinations  the mean error of the shares of the 30 most frequent destinations
+  delays        the mean error of ranks, at 19 quantiles
+  mean          the error of the mean, in minutes
+A ratio divides the mean error over all releases by that of the separate releases. Its range comes from splitting the
+releases into four parts. It takes about 3 minutes.
 """
 
 from __future__ import annotations

@@ -27,6 +27,8 @@ from tests.cli.consoles import run
 OPTIONS = shlex.split("--kind quantiles --item delay --domain '{type: integer, low: -5, high: 9}' --rho 5")
 OPTIONS += ["--privacy-id", "person", "--max-per-key", "2", "--output", "out.dpsketch"]
 SECRET = "Zanzibar"
+SURE = 60
+"""12 deviations of a side counter and more: sigma is at most 5. A false alarm has a probability below 1e-30."""
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +51,7 @@ def test_files_are_released_once_and_never_overwritten(ending: str) -> None:
     assert "protected: all records of one privacy id (in person)" in printed
     assert "spends again" in printed
     (released,) = read_releases("out.dpsketch", ReleasedSketch)
-    assert abs(released.records().estimate - 400) < 60  # sigma is at most 5
+    assert abs(released.records().estimate - 400) < SURE
     before = Path("out.dpsketch").read_bytes()
     code, printed = run("run", f"visits*.{ending}", *OPTIONS)
     assert code == 2
@@ -88,8 +90,8 @@ def test_keys_and_a_settings_file_give_pairs() -> None:
     code, printed = run("run", *line)
     assert (code, "wrote 2 release(s)" in printed) == (0, True)
     found = dict(read_releases("o.dpsketch", ReleasedSketch, keyed=True))
-    assert abs(found["Oslo"].records().estimate - 100) < 60
-    assert abs(found["Bern"].records().estimate) < 60
+    assert abs(found["Oslo"].records().estimate - 100) < SURE
+    assert abs(found["Bern"].records().estimate) < SURE
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_lines_with_more_or_fewer_fields_are_left_out_and_a_note_says_so(row: st
     assert (code, SECRET in printed) == (0, False)
     assert "visits.csv: lines with more or fewer fields than the first line were left out\n" in printed
     (released,) = read_releases("out.dpsketch", ReleasedSketch)
-    assert abs(released.privacy_units().estimate - 1) < 60  # sigma is at most 5
+    assert abs(released.privacy_units().estimate - 1) < SURE
     write("visits.csv")
     assert "left out" not in run("run", "visits.csv", *OPTIONS, "--replace")[1]
 
@@ -378,7 +380,7 @@ def write_days(name: str, **columns: Any) -> None:
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_each_day_has_a_file_that_query_reads_with_its_window(ending: str) -> None:
-    """A day without data has one too, and days outside have none. Sigma is at most 5."""
+    """A day without data has one too, and days outside have none."""
     write_days(f"visits.{ending}")
     code, printed = run("run", f"visits.{ending}", *OPTIONS, *DAYS)
     assert code == 0
@@ -392,7 +394,7 @@ def test_each_day_has_a_file_that_query_reads_with_its_window(ending: str) -> No
         f"2024-01-0{day}T00:00:00Z/2024-01-0{day + 1}T00:00:00Z" for day in (1, 2, 3)
     ]
     for each, truth in zip(found, (120, 0, 60), strict=True):
-        assert abs(each["estimate"] - truth) < 60
+        assert abs(each["estimate"] - truth) < SURE
     assert {file: len(read_releases(file, ReleasedSketch)) for file in FILES} == dict.fromkeys(FILES, 1)
 
 
@@ -443,10 +445,11 @@ def test_a_run_that_stops_between_two_days_says_that_the_first_has_cost_budget(m
 
 
 def test_rows_over_time_of_a_file_answer_about_its_days() -> None:
+    """With this rho, the deviation of the answer is below 8: 90 are 11 of these, below 1e-25."""
     write_days("visits.csv")
     settings = {"horizon": {"start": "2024-01-01", "window_size": "1d", "windows": 3}, "time": "day"}
     Path("rows.json").write_text(json.dumps(settings))
-    unit = ["--privacy-id", "person", "--max-norm", "2"]
+    unit = ["--privacy-id", "person", "--max-norm", "2", "--rho", "50"]
     quantiles = [each for each in OPTIONS if each not in ("--max-per-key", "2")]
     code, _ = run("run", "visits.csv", "--config", "rows.json", *quantiles, *unit, "--output", "days.dpsketch")
     assert code == 0

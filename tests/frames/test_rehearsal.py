@@ -79,7 +79,7 @@ def test_exact_numbers_are_those_of_all_records(form: str) -> None:
     assert found.taken == pytest.approx(1 - kept / 6000)
     assert found.keys is None
     assert all(0 <= row.bounded <= row.exact and row.key is None for row in found.rows)
-    for row in found.rows:  # sigma is below 2, so a correct release fails with a probability below 1e-20
+    for row in found.rows:  # 20 are 20 deviations of an estimate and more: a false alarm below 1e-80
         assert abs(row.private - row.bounded) < 20
 
 
@@ -107,7 +107,7 @@ def test_the_release_has_what_the_bounds_keep(bounds: Any) -> None:
     """One norm and one choice of records for both: with little noise they agree.
 
     Half of so large an epsilon leaves the choice of a norm without noise: any of its counts is off with a probability
-    below 1e-10. The noise of answers has a deviation below 2.
+    below 1e-10. The noise of answers has a deviation below 2. 60 are 30 of these: below 1e-190.
     """
     privacy = PrivacySpec(epsilon=200, delta=1e-6)
     found = rehearse(TABLE, of(LISTED, PrivacyId("person", bounds), privacy))
@@ -116,6 +116,7 @@ def test_the_release_has_what_the_bounds_keep(bounds: Any) -> None:
 
 
 def test_keys_stand_in_order_of_their_weight() -> None:
+    """345 people and more vote for each key that is chosen: it is left out with a probability below 1e-100."""
     found = rehearse(TABLE, of(SKETCH, keys=PublicKeys(["SE", "NO", "FI"], "country")), k=2)
     assert [row.key for row in found.rows] == ["NO", "NO", "SE", "SE"]
     assert found.keys == (2, 2, 1)
@@ -132,14 +133,16 @@ def test_keys_stand_in_order_of_their_weight() -> None:
 )
 def test_searches_are_asked_for_the_true_items(count: Any) -> None:
     unit = PrivacyId("person", NormBound(6, max_keys=9)) if count.by_item else PrivacyId("person", NormBound(6))
+    """A number has a deviation below 4: 60 are 15 of these, and a false alarm has a probability below 1e-40."""
     found = rehearse(TABLE, of(count, unit), k=3)
     assert [(row.asked, row.exact) for row in found.rows] == Counter(CITIES).most_common(3)
     assert all(abs(row.private - row.bounded) < 60 for row in found.rows)
 
 
 def test_items_that_groups_do_not_release_are_said_so() -> None:
+    """The item of one person is released with a probability of at most delta, 1e-10."""
     rare = pa.table({"person": list(range(1000)), "city": ["Oslo"] * 999 + ["rare"]})
-    found = rehearse(rare, of(GroupedCounts(TextDomain(7), 3, Groups(1e-7)), PrivacyId("person", RecordBounds(1))))
+    found = rehearse(rare, of(GroupedCounts(TextDomain(7), 3, Groups(1e-10)), PrivacyId("person", RecordBounds(1))))
     assert math.isnan(found.rows[1].private)
     assert str(found).splitlines()[2].endswith("-  not released")
     assert "List: the release finds 1 of these 2 items." in str(found)
@@ -188,7 +191,10 @@ UNITS: dict[str, Any] = {
 def test_exact_numbers_are_those_of_all_records_that_can_be_counted(
     kind: str, unit: str, form: str, keys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In parts of 1,000 rows, with values that are missing. 6,000 is over 10 deviations of any private number."""
+    """In parts of 1,000 rows, with values that are missing.
+
+    A private number has a deviation below 570: 6,000 are over 10 of these, and a false alarm is below 1e-20.
+    """
     monkeypatch.setattr(tables, "ROWS", 1000)
     count, more = KINDS[kind]
     declared = of(count, UNITS[unit](more), weight="paid", keys=keys)
@@ -266,7 +272,7 @@ def test_keys_that_are_not_released_are_said_so() -> None:
 
 
 def test_a_share_of_one_key_names_it() -> None:
-    """1,500 of NO lose two thirds; the noise of a count is about 1, so 60 to 70 % is said with certainty."""
+    """1,500 of NO lose two thirds. The 6 is another digit if noise of about 1 moves a count by 75: below 1e-100."""
     table = pa.table({"city": ["a"] * 2000, "country": ["NO"] * 1500 + ["SE"] * 500, "w": [9] * 1500 + [1] * 500})
     found = rehearse(table, of(SKETCH, Record(max_weight=3), weight="w", keys=PublicKeys(["NO", "SE"], "country")))
     assert found.said is not None
@@ -380,7 +386,7 @@ def test_numbers_are_rehearsed_by_key(variance: float | None) -> None:
 def test_metrics_are_rehearsed_by_name() -> None:
     """Exact numbers of each are those of all records; a record that counts for one metric counts.
 
-    rho = 50 leaves a sigma below 20 on each counter, so a correct release fails with a probability below 1e-20.
+    rho = 50 leaves a sigma below 26 on the count of a city: 300 are 11 of these, and a false alarm is below 1e-25.
     """
     missing = np.arange(6000) % 4 == 0
     table = TABLE.append_column("ms", pa.array(PAID, mask=missing))

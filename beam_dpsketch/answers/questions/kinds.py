@@ -7,7 +7,6 @@ To add a kind, add an entry to `KINDS`, and its name to `Kind`.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
@@ -122,11 +121,14 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, ipaddress.IPv4Address) else value
 
 
-_NUMBER_OR_NONE: Any = float | None
 _NUMBERS: dict[str, AnswerType] = {"estimate": float, "lower": float, "upper": float}
+_OR_NONE: Any = float | None
+_RATIOS: dict[str, AnswerType] = {**_NUMBERS, "estimate": _OR_NONE}
 
 
-def _whole(method: str, side_counter: str, counted: str, axis: str | None) -> QuestionKind:
+def _whole(
+    method: str, words: str, axis: str | None, columns: dict[str, AnswerType] = _NUMBERS, **more: Any
+) -> QuestionKind:
     def asked(released: Any, _: None, confidence: float, __: None) -> Answered:
         answer = getattr(released, method)(confidence)
         return Answered([answer._asdict()], answer)
@@ -135,21 +137,12 @@ def _whole(method: str, side_counter: str, counted: str, axis: str | None) -> Qu
         Takes.NOTHING,
         method,
         asked,
-        lambda _: _NUMBERS,
+        lambda _: columns,
         option=method.replace("_", "-"),
-        words=f"how {counted} the release holds",
+        words=words,
         drawing=Drawing("lines", axis=axis),
-        side_counter=side_counter,
+        **more,
     )
-
-
-def _of_numbers(method: str, words: str, axis: str, **more: Any) -> QuestionKind:
-    return dataclasses.replace(_whole(method, "", "", axis), words=words, side_counter=None, **more)
-
-
-def _of_ratios(method: str, words: str, axis: str, setting: str | None = None) -> QuestionKind:
-    unsure = {**_NUMBERS, "estimate": _NUMBER_OR_NONE}
-    return _of_numbers(method, words, axis, columns=lambda _: unsure, setting=setting)
 
 
 KINDS: Mapping[Kind, QuestionKind] = {
@@ -230,12 +223,17 @@ KINDS: Mapping[Kind, QuestionKind] = {
         limit=1 << 31,
         items_in="candidates",
     ),
-    "total_weight": _whole("total_weight", "weight", "much weight", None),
-    "records": _whole("records", "records", "many records", "records"),
-    "privacy_units": _whole("privacy_units", "units", "many privacy units, such as people,", "privacy units"),
-    "count": _of_numbers("count", "how many numbers count", "records"),
-    "total": _of_numbers("total", "the sum of the numbers", "sum"),
-    "mean": _of_ratios("mean", "the mean of the numbers", "value"),
-    "variance": _of_ratios("variance", "the variance of the numbers", "variance", "variance"),
-    "std": _of_ratios("std", "the standard deviation of the numbers", "value", "variance"),
+    "total_weight": _whole("total_weight", "how much weight the release holds", None, side_counter="weight"),
+    "records": _whole("records", "how many records the release holds", "records", side_counter="records"),
+    "privacy_units": _whole(
+        "privacy_units",
+        "how many privacy units, such as people, the release holds",
+        "privacy units",
+        side_counter="units",
+    ),
+    "count": _whole("count", "how many numbers count", "records"),
+    "total": _whole("total", "the sum of the numbers", "sum"),
+    "mean": _whole("mean", "the mean of the numbers", "value", _RATIOS),
+    "variance": _whole("variance", "the variance of the numbers", "variance", _RATIOS, setting="variance"),
+    "std": _whole("std", "the standard deviation of the numbers", "value", _RATIOS, setting="variance"),
 }

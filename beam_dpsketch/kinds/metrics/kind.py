@@ -18,19 +18,17 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec, argument_of
 from beam_dpsketch.kinds.sketched import calibrated
 from beam_dpsketch.planning.plan_text import (
-    bounds_line,
     in_digits,
     noise_in_words,
     over_time_lines,
     paid_in_words,
-    privacy_line,
+    privacy_lines,
     terms_fields,
     under_norm,
-    windows_in_words,
 )
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms, RowTerms
-from beam_dpsketch.records.count import Count, Guess, check_size, refuse_guess
+from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
+from beam_dpsketch.records.count import Count, Guess, check_size, refuse_guess, refuse_item_limit
 from beam_dpsketch.records.items import WeightedItems
 from beam_dpsketch.records.public import Keys, TimeRange
 from beam_dpsketch.records.selectors import Items, Selector, check_selector
@@ -89,7 +87,7 @@ class Metrics(Count):
 
     def selected(self, item: Selector) -> Items:
         if item is not None:
-            raise ArgumentError("item", "must be left out next to metrics, each of which says its own", "E513")
+            raise ArgumentError("item", "must be left out with metrics: give each Metric an item of its own", "E513")
         return tuple((argument_of(name), each.item) for name, each in self.metrics.items())
 
     def alone(self, item: Selector) -> Mapping[str, tuple[Count, Selector]]:
@@ -100,10 +98,7 @@ class Metrics(Count):
         return {part.name: items._replace(keys=keys[has], weights=items.weights[has]) for part, keys, has in found}
 
     def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
-        if unit.bounds.as_dict().get("max_per_item") is not None:
-            raise ArgumentError(
-                "max_per_item", "must be left out for metrics: an item would be all their fields together", "E320"
-            )
+        refuse_item_limit(unit, "metrics: an item would be all their fields together")
         for metric in self.metrics.values():
             metric.count.check(keys, unit, windows)
 
@@ -200,14 +195,10 @@ class MetricsPlan:
         yield f"metrics: {', '.join(part.name for part in spec.parts)}{copies}, of the same records."
         under, paid = under_norm(terms), paid_in_words(terms)
         yield f"Noise: {noise_in_words(terms.resolved(1), per_table)} on each counter{under}; {paid} for all."
-        yield privacy_line(terms)
-        yield from (f"Warning: {words}." for words in terms.foolish())
-        yield bounds_line(terms)
-        if isinstance(terms, RowTerms):
-            yield from over_time_lines(terms, [math.sqrt(each) for each in per_table], copies)
+        yield from privacy_lines(terms, terms.foolish())
+        yield from over_time_lines(terms, [math.sqrt(each) for each in per_table], copies)
+        if terms.unit.over_horizon:
             return
-        if terms.window_count > 1:
-            yield f"Windows: {terms.privacy.currency} covers {windows_in_words(terms)}."
         for part, (measure, error) in zip(spec.parts, self.errors.values(), strict=True):
             words = f"{measure} of about {in_digits(error)} from the noise alone{under}"
             yield f"{part.name}: {part.share} of that; {words}."

@@ -18,19 +18,17 @@ from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
 from beam_dpsketch.planning.advice import ErrorAt, errors_at, of_bound, round_bounds
 from beam_dpsketch.planning.plan_text import (
     bound_in_words,
-    bounds_line,
     in_digits,
     listed,
     noise_in_words,
     over_time_lines,
     paid_in_words,
-    privacy_line,
+    privacy_lines,
     terms_fields,
     under_norm,
-    windows_in_words,
 )
-from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms, RowTerms
-from beam_dpsketch.records.count import Count, Guess, check_size, refuse_guess
+from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
+from beam_dpsketch.records.count import Count, Guess, check_size, refuse_guess, refuse_item_limit
 from beam_dpsketch.records.public import Keys, TimeRange
 from beam_dpsketch.records.units import Unit
 
@@ -98,10 +96,7 @@ class Statistics(Count):
 
     def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
         super().check(keys, unit, windows)
-        if unit.bounds.as_dict().get("max_per_item") is not None:
-            raise ArgumentError(
-                "max_per_item", "must be left out for statistics: each value would be an item of its own", "E320"
-            )
+        refuse_item_limit(unit, "statistics: each value would be an item of its own")
 
 
 @shown_plainly
@@ -166,14 +161,10 @@ class StatisticsPlan:
         under, noise = under_norm(terms), noise_in_words(terms.resolved(1), self.calibrated.per_table)
         paid = paid_in_words(terms)
         yield f"Noise: {noise} on each sum{under}, over what one record adds to it at most; {paid} for it."
-        yield privacy_line(terms)
-        yield from (f"Warning: {words}." for words in terms.foolish())
-        yield bounds_line(terms)
-        if isinstance(terms, RowTerms):
-            yield from over_time_lines(terms, [math.sqrt(each) for each in self.calibrated.per_table], copies)
+        yield from privacy_lines(terms, terms.foolish())
+        yield from over_time_lines(terms, [math.sqrt(each) for each in self.calibrated.per_table], copies)
+        if terms.unit.over_horizon:
             return
-        if terms.window_count > 1:
-            yield f"Windows: {terms.privacy.currency} covers {windows_in_words(terms)}."
         yield f"Counts{under}: 95 % intervals of about +- {in_digits(self.count)} from the noise alone."
         if self.mean is not None:
             middle, end = map(in_digits, self.mean)

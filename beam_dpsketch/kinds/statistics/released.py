@@ -181,9 +181,7 @@ class ReleasedStatistics(Released):
 
     @property
     def _exceeds_noise(self) -> bool:
-        privacy = self._privacy
-        variance = privacy.noise.variance(privacy.sigma_squared_per_level[0], privacy.weight_bits)
-        fourth = privacy.noise.fourth_cumulant(variance, privacy.weight_bits)
+        variance, fourth = self._drawn_variance(0), self._fourth_cumulant(0)
         return exceeds_noise(self.counters[:1], variance, has_signs=False, fourth=fourth)
 
     def _own_notes(self) -> tuple[Note, ...]:

@@ -53,7 +53,10 @@ TWO = {
     "mean": Metric(Statistics(MINUTES), "minutes", 0.25),
 }
 HUGE = 500
-"""A rho with which each counter has a deviation below 1/4."""
+"""A rho with which each counter of single records has a deviation below 1/4.
+
+Where a number is compared, its limit is 20 deviations or more: a false alarm has a probability below 1e-80.
+"""
 EQUAL = {"numbers": Metric(Quantiles(MINUTES), "minutes"), "mean": Metric(Statistics(MINUTES), "minutes")}
 
 
@@ -206,7 +209,7 @@ def test_what_is_explained_and_displayed_names_each_metric() -> None:
 
 
 def test_keys_and_norms_are_chosen_once_for_all_metrics() -> None:
-    """Noise with a deviation below 1 decides nothing here."""
+    """Noise decides nothing that is checked here."""
     chosen = KeySelection(1e-8, field="country")
     unit = PrivacyId("person", RecordBounds(1000, max_keys=4))
     found = release(unit, rho=HUGE, keys=chosen)
@@ -238,7 +241,6 @@ def test_windows_are_released_with_data_or_without() -> None:
 
 @pytest.mark.pipeline
 def test_rows_over_time_answer_as_metrics() -> None:
-    """Noise has a deviation of less than 1 record here; all limits are ten of these and more."""
     horizon = Horizon(0, 60, 4)
     private = PrivateMetrics(TWO, PrivacySpec(rho=HUGE), unit=Record(), windows=horizon)
     rows = seen_by_sink(lambda pipeline: timed(pipeline) | private, runner=FN_API)

@@ -86,6 +86,8 @@ KEYS: dict[str, Any] = {
     "open": AssumePublicKeys("country"),
 }
 CASES = [*itertools.product(UNITS, KEYS)]
+MANY = 10
+"""Fewer records than count anywhere. Where bounds draw them, 30 count with a deviation of 2: below 1e-20."""
 FORMS: dict[str, Callable[[], list[Any]]] = {
     "rows": lambda: [beam.Row(**visit._asdict()) for visit in VISITS],
     "dicts": lambda: [visit._asdict() for visit in VISITS],
@@ -131,7 +133,7 @@ def test_metrics_of_a_table_count_the_same_records(metrics: str, unit: str, keys
     release = declared(metrics, unit, keys)
     for table in (TABLE, TABLE.to_pandas(), TABLE.slice(0, 0)):
         counted = [check_same_records(release.spec, vector) for vector in counters_of_frame(release, table).values()]
-        assert (sum(counted) > 20) == (len(table) > 0)
+        assert (sum(counted) > MANY) == (len(table) > 0)
 
 
 def check_a_norm() -> None:
@@ -199,7 +201,7 @@ def check_pipelines(metrics: str, some: list[tuple[str, str]]) -> None:
             vectors = found[form, of_metrics, unit, keys]
             if unit not in SCALED:
                 counted = [check_same_records(declared(of_metrics, unit, keys).spec, vector) for vector in vectors]
-                assert sum(counted) > 20
+                assert sum(counted) > MANY
             if unit.startswith(("norm", "total", "record,", "scaled")):  # nothing is drawn there
                 wanted = counters_of_frame(declared(of_metrics, unit, keys), TABLE)
                 assert sorted(vectors) == sorted(wanted.values())

@@ -231,6 +231,16 @@ def cells_of_parts(spec: Any, keys: np.ndarray) -> Iterator[tuple[int, np.ndarra
 
 
 @every_layout
+def test_the_rows_of_a_table_come_one_after_the_other(layout: str) -> None:
+    """`NormRule` groups them by their table, and works out what keys add once for each group."""
+    spec = spec_of(layout)
+    kind = raw_type(spec)
+    keys = np.array(norms.keys_of(spec), dtype=kind.key_type(spec))
+    order = [table for table, _ in cells_of_parts(spec, keys)]
+    assert order == [number for number, (count, _) in enumerate(norms.tables_of(spec)) for _ in range(count)]
+
+
+@every_layout
 def test_the_cells_of_an_item_are_those_that_it_changes(layout: str) -> None:
     for seed in range(5):
         spec = spec_of(layout, seed)
