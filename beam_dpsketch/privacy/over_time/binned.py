@@ -26,17 +26,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
+import itertools
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
 
 from beam_dpsketch import _validate
+from beam_dpsketch.privacy.factor.square_root import FRACTION_BITS, coefficients, gains_of
 from beam_dpsketch.privacy.over_time.mechanism import MAX_DENSE, Bin, RowMechanism
 
 RATIO, GAIN_BITS = 4, 8
-_FRACTION_BITS = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,10 +103,10 @@ def _bins(window: int, ratio: int) -> Iterator[tuple[int, int, int]]:
 @functools.lru_cache(maxsize=8)
 def _weights(mechanism: BinnedRoot) -> list[np.ndarray]:
     """Return, for each level, the weight of a bin of each age: the mean of c over its windows, rounded; int64."""
-    sums, weights = _sums_of_c(mechanism.windows), []
+    sums, weights = [0, *itertools.accumulate(coefficients(mechanism.windows))], []
     for level in range(mechanism.windows.bit_length()):
         size = 1 << level
-        shift = _FRACTION_BITS - mechanism.weight_bits + level
+        shift = FRACTION_BITS - mechanism.weight_bits + level
         ages = range(mechanism.windows - size + 1)
         oldest = min(len(ages), mechanism.ratio * 2 * size + size)  # by then it has joined a larger one
         means = [(sums[age + size] - sums[age] + (1 << (shift - 1))) >> shift for age in ages[:oldest]]
@@ -114,23 +114,11 @@ def _weights(mechanism: BinnedRoot) -> list[np.ndarray]:
     return weights
 
 
-def _sums_of_c(count: int) -> list[int]:
-    """Return c_0 + ... + c_(n-1) for n from 0 to count, in units of 2**-64, rounded down term by term."""
-    term, total, sums = 1 << _FRACTION_BITS, 0, [0]
-    for k in range(1, count + 1):
-        total += term
-        sums.append(total)
-        term = term * (2 * k - 1) // (2 * k)
-    return sums
-
-
 @functools.lru_cache(maxsize=8)
 def _gains_and_length(mechanism: BinnedRoot) -> tuple[tuple[int, ...], int]:
     """Return the gains, and the largest squared length of a column with its gain."""
-    lengths = _squared_columns(mechanism).tolist()
-    longest, bits = max(lengths), 2 * mechanism.gain_bits
-    gain_of = {length: math.isqrt((longest << bits) // length) for length in set(lengths)}
-    return tuple(gain_of[length] for length in lengths), max(gain**2 * length for length, gain in gain_of.items())
+    gains, length = gains_of(_squared_columns(mechanism), mechanism.gain_bits)
+    return tuple(gains.tolist()), length
 
 
 def _squared_columns(mechanism: BinnedRoot) -> np.ndarray:

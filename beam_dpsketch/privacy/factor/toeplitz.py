@@ -1,0 +1,124 @@
+"""The square-root factor over the values of a domain: integers in, integers out, exactly.
+
+A histogram h over n values is released as rows W h + noise, with W = L diag(g). L is the lower triangular Toeplitz
+matrix of c_k (`square_root`), rounded to 2**-10, or 2**-12 above 4,096 values, and g are the gains, in units of 2**-6.
+Both are whole numbers, so what is bounded here is what is computed, rounding included.
+
+Guarantee: let D^2 be `squared_length`, the squared length of the longest column of W. For a unit that adds a histogram
+f with weights of either sign that sum to K in size, |W f| <= K D, attained by one value. So rows with discrete Gaussian
+noise of parameter K^2 D^2 / (2 rho) are rho-zCDP where a unit is added or removed (Canonne, Kamath and Steinke 2020,
+Theorem 4). If it is replaced, the squared change is at most 2 K^2 D^2 without negative weights, and 4 K^2 D^2 with them.
+
+Proof. W f is a sum of columns, each at most D long, times weights: at most K D by the triangle inequality. All entries
+of W are at least 0, so W f . W f' >= 0 for f and f' without negative entries, and |W f - W f'|^2 is at most
+|W f|^2 + |W f'|^2. With signs it is at most (|W f| + |W f'|)^2. Value i once with weight K and once with -K attains
+this in a longest column, so 2 would be too little there.
+
+A norm bounds the unit closer: `value_lengths` has N with |W f| <= N D, which is K only if all weight is on one value.
+
+Encoding is exact. Whole numbers x = g h are cut into limbs of 14 bits, and each is convolved with the coefficients by a
+Fourier transform in float64. For n = 2^20 the limb has a length of at most 2^24, the coefficients at most 2^12, so
+the rounding error of a product is below 2^-8 by the usual bound (Higham 2002, Theorem 24.2), and `rint` is exact.
+
+Rows wrap around at 2^63. `rows` refuses weights by which one could come near that, before anything wraps. The refusal
+depends on the exact data, and rho does not cover it: whoever sees it learns that they are that heavy, 2^27 records or
+more under a norm, and 2^35 without.
+
+Source of the scaled columns: the module `privacy.over_time.binned` has the same for windows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import numpy as np
+
+from beam_dpsketch import _validate
+from beam_dpsketch.privacy.factor.square_root import FRACTION_BITS, coefficients, gains_of
+
+MAX_SIZE = 1 << 20
+GAIN_BITS = 6
+MAX_ROW = 1 << 62
+_FEW, _FEW_BITS, _MANY_BITS = 4096, 10, 12
+_LIMB_BITS = 14
+_LIMB = (1 << _LIMB_BITS) - 1
+_ROUNDING = 1 + 2.0**-20
+
+
+@dataclasses.dataclass(frozen=True)
+class ToeplitzRoot:
+    """The factor over `size` values, 1 to 2**20."""
+
+    size: int
+
+    def __post_init__(self) -> None:
+        _validate.whole_fields(self, "size", low=1, high=MAX_SIZE)
+
+    @property
+    def coefficients(self) -> np.ndarray:
+        """The first column of L: int64 of shape (size,), read-only, not ascending."""
+        return _parts(self.size)[0]
+
+    @property
+    def gains(self) -> np.ndarray:
+        """g: int64 of shape (size,), read-only, not descending."""
+        return _parts(self.size)[1]
+
+    @property
+    def squared_length(self) -> int:
+        """D^2, what the longest column of W has."""
+        return _parts(self.size)[2]
+
+    def rows(self, counters: np.ndarray, grid_bits: int = 0) -> np.ndarray:
+        """Return W h, exactly: int64 of the shape of the counters, (size,).
+
+        Args:
+          counters: h, int64.
+          grid_bits: by how many bits rows will be shifted for their noise.
+
+        Raises `OverflowError` where a row may not fit.
+        """
+        most = max(int(counters.max(initial=0)), -int(counters.min(initial=0)))
+        if most * int(self.gains[-1]) >= MAX_ROW:
+            raise _too_heavy()
+        scaled, spectrum, size = counters * self.gains, _spectrum(self.size), _padded(self.size)
+        total, about = np.zeros(self.size, dtype=np.int64), np.zeros(self.size)
+        last = max(0, (most * int(self.gains[-1])).bit_length() // _LIMB_BITS)
+        for place in range(last + 1):
+            shift = np.int64(place * _LIMB_BITS)
+            limb = scaled >> shift if place == last else scaled >> shift & np.int64(_LIMB)
+            found = np.rint(np.fft.irfft(np.fft.rfft(limb.astype(np.float64), size) * spectrum, size)[: self.size])
+            total += found.astype(np.int64) << shift
+            about += found * 2.0 ** (place * _LIMB_BITS)
+        if np.abs(about).max(initial=0.0) * _ROUNDING >= MAX_ROW >> grid_bits:
+            raise _too_heavy()
+        return total
+
+
+@functools.lru_cache(maxsize=8)
+def _parts(size: int) -> tuple[np.ndarray, np.ndarray, int]:
+    shift = FRACTION_BITS - (_FEW_BITS if size <= _FEW else _MANY_BITS)
+    rounded = [(term + (1 << shift - 1)) >> shift for term in coefficients(size)]
+    column = np.array(rounded, dtype=np.int64)
+    gains, length = gains_of(np.cumsum(np.square(column))[::-1], GAIN_BITS)
+    for each in (column, gains):
+        each.flags.writeable = False
+    return column, gains, length
+
+
+@functools.lru_cache(maxsize=4)
+def _spectrum(size: int) -> np.ndarray:
+    return np.fft.rfft(_parts(size)[0].astype(np.float64), _padded(size))
+
+
+def _padded(size: int) -> int:
+    """Return the length of a transform in which nothing wraps around."""
+    return 1 << (2 * size - 1).bit_length()
+
+
+def _too_heavy() -> OverflowError:
+    return OverflowError(
+        "the weight in this release is too large for ranks by a square-root factor, whose rows have 64 bits: take a tree "
+        "in its place, Quantiles(TreeSpec.for_memory(domain)), or give weights in larger units"
+    )
