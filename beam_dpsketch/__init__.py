@@ -16,6 +16,7 @@ from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Frequency, Intervals
 from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.answers.tree.prefix import ReleasedPrefixTree
+from beam_dpsketch.answers.tree.ranked import ReleasedRanks
 from beam_dpsketch.domains import (
     BytesDomain,
     Domain,
@@ -44,6 +45,8 @@ from beam_dpsketch.frames.releasing import release_frame
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts, Groups
 from beam_dpsketch.kinds.metrics.kind import Metric, Metrics
 from beam_dpsketch.kinds.metrics.released import ReleasedMetrics
+from beam_dpsketch.kinds.ranks.histogram import FactorHistogram, FactorSpec
+from beam_dpsketch.kinds.ranks.released import ReleasedFactor
 from beam_dpsketch.kinds.sketched import ItemFrequencies, Quantiles, TopKSearch
 from beam_dpsketch.kinds.statistics.kind import Statistics
 from beam_dpsketch.kinds.statistics.released import ReleasedStatistics, Statistic
@@ -79,18 +82,18 @@ __version__ = "0.1.0"
 # fmt: off
 __all__ = [
     "ADD_OR_REMOVE_ONE", "ArgumentError", "ArgumentTypeError", "AssumePublicKeys", "AutoNorm", "BudgetExceededError",
-    "BytesDomain", "Change", "Changes", "ConfigError", "CountMin", "CountSketch", "Decoded", "Difference",
-    "Disclosure", "DistanceError", "Domain", "DyadicCountSketch", "ElementsWarning", "FloatDomain", "FormatError",
-    "Frequencies", "Frequency", "GroupedCounts", "Groups", "Horizon", "IPv4Domain", "IncompatibleSketchError",
-    "IntegerDomain", "Interval", "Intervals", "ItemFrequencies", "KeySelection", "Level", "ListedHistogram",
-    "ListedItems", "LogDomain", "Lost", "Metric", "Metrics", "NeighboringRelation", "NormBound", "Note", "Plan",
-    "PrefixSpec", "PrefixTree", "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit",
-    "PrivacyWarning", "PublicKeys", "Quantiles", "REPLACE_ONE", "Record", "RecordBounds", "Rehearsal", "ReleaseSpec",
-    "ReleaseTerms", "Released", "ReleasedCountMin", "ReleasedCountSketch", "ReleasedCounts",
-    "ReleasedDyadicCountSketch", "ReleasedFrequencies", "ReleasedListedItems", "ReleasedMetrics", "ReleasedPrefixTree",
-    "ReleasedSketch", "ReleasedStatistics", "SideCounters", "SketchSpec", "SketchTimeline", "Statistic", "Statistics",
-    "TextDomain", "TimeColumn", "TimeRange", "TimelineRow", "TimestampDomain", "TopKSearch", "TreeSpec",
-    "WindowingError", "__version__", "distance_error", "plan", "read_releases", "rehearse", "release", "release_frame",
-    "spec_for_distance",
+    "BytesDomain", "Change", "Changes", "ConfigError", "CountMin", "CountSketch", "Decoded", "Difference", "Disclosure",
+    "DistanceError", "Domain", "DyadicCountSketch", "ElementsWarning", "FactorHistogram", "FactorSpec", "FloatDomain",
+    "FormatError", "Frequencies", "Frequency", "GroupedCounts", "Groups", "Horizon", "IPv4Domain",
+    "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals", "ItemFrequencies", "KeySelection", "Level",
+    "ListedHistogram", "ListedItems", "LogDomain", "Lost", "Metric", "Metrics", "NeighboringRelation", "NormBound",
+    "Note", "Plan", "PrefixSpec", "PrefixTree", "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement",
+    "PrivacyUnit", "PrivacyWarning", "PublicKeys", "Quantiles", "REPLACE_ONE", "Record", "RecordBounds", "Rehearsal",
+    "ReleaseSpec", "ReleaseTerms", "Released", "ReleasedCountMin", "ReleasedCountSketch", "ReleasedCounts",
+    "ReleasedDyadicCountSketch", "ReleasedFactor", "ReleasedFrequencies", "ReleasedListedItems", "ReleasedMetrics",
+    "ReleasedPrefixTree", "ReleasedRanks", "ReleasedSketch", "ReleasedStatistics", "SideCounters", "SketchSpec",
+    "SketchTimeline", "Statistic", "Statistics", "TextDomain", "TimeColumn", "TimeRange", "TimelineRow",
+    "TimestampDomain", "TopKSearch", "TreeSpec", "WindowingError", "__version__", "distance_error", "plan",
+    "read_releases", "rehearse", "release", "release_frame", "spec_for_distance",
 ]
 # fmt: on

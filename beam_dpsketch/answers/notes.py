@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
 from beam_dpsketch._showing import round_up
 from beam_dpsketch.domains import Domain
-from beam_dpsketch.estimators.tree.levels import TreeLevel, deviations_for
+from beam_dpsketch.estimators.presence import deviations_for
 from beam_dpsketch.privacy.aside.side_counters import UNITS
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.statement.lost_notes import LOST_SHOWN
@@ -152,21 +152,31 @@ def of_loss(privacy: PrivacyStatement) -> tuple[Note, ...]:
     return tuple(found)
 
 
-def of_tree(domain: Domain, levels: Sequence[TreeLevel]) -> tuple[Note, ...]:
-    """Return notes of a tree of weights that are not signed: its noise, and what sits at the ends of the domain."""
-    total, variance = levels[0].total()
-    reach = deviations_for(0.95) * math.sqrt(variance)
-    return (*of_reach(reach, total + reach), *_of_ends(domain, levels, total, variance))
+def of_ranks(
+    domain: Domain, total: tuple[float, float], at_ends: np.ndarray, finest_variance: float
+) -> tuple[Note, ...]:
+    """Return notes of ranks of weights that are not signed: their noise, and what sits at the ends of the domain.
+
+    Args:
+      domain: the values.
+      total: the weight of all of them, and its variance.
+      at_ends: that of the first and the last value, read in one way or several, float64 of shape (readings, 2).
+      finest_variance: that of the last reading.
+    """
+    reach = deviations_for(0.95) * math.sqrt(total[1])
+    return (*of_reach(reach, total[0] + reach), *_of_ends(domain, total, at_ends, finest_variance))
 
 
-def _of_ends(domain: Domain, levels: Sequence[TreeLevel], total: float, variance: float) -> tuple[Note, ...]:
+def _of_ends(
+    domain: Domain, total: tuple[float, float], at_ends: np.ndarray, finest_variance: float
+) -> tuple[Note, ...]:
     """Return a note where nearly all weight is at one end; not of small domains, where this is natural."""
     if not domain.doubt or domain.size < _LEAST_VALUES:
         return ()
     ends = np.array([0, domain.size - 1], dtype=np.uint64)
-    nodes = [ends >> np.uint64(level.shift) if level.shift < 64 else np.zeros_like(ends) for level in levels]
-    taken = [level.estimates(each) - _TAKEN * total for level, each in zip(levels, nodes, strict=True)]
-    deviation = math.sqrt(levels[-1].variance() + _TAKEN**2 * variance)
+    weight, variance = total
+    taken = at_ends - _TAKEN * weight
+    deviation = math.sqrt(finest_variance + _TAKEN**2 * variance)
     found = (np.min(taken, axis=0) > 0) & (taken[-1] > _END_DEVIATIONS * deviation)
     return tuple(
         Note("at_an_end", f"over 90 % of the weight is at the {side} end of the domain, {short(value)}: {domain.doubt}")

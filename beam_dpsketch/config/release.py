@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from beam_dpsketch.config.blocks import Block, Reader, make, plain, read_block, read_list, refuse_others, take_one
@@ -16,6 +16,7 @@ from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.kinds import KINDS
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.kinds.metrics.kind import Metric
+from beam_dpsketch.kinds.ranks.histogram import FactorSpec
 from beam_dpsketch.kinds.sketched import ItemFrequencies
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.records.count import Count
@@ -23,7 +24,9 @@ from beam_dpsketch.records.public import AssumePublicKeys, Keys, KeySelection, P
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.units import Record, Unit
 from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.sketches.tree_spec import TreeSpec
 
+_LAYOUTS: Mapping[str, Callable[..., Any]] = {"factor": FactorSpec, "tree": TreeSpec.for_memory}
 _WHICH = (
     "give public, the list of keys to release; or select, as select: {delta: 1.0e-8}, for those that enough people "
     "are in; or assume_public: true, if the keys in the data may be published"
@@ -80,6 +83,8 @@ def _read_count(kind: str, given: dict[str, Any], path: str) -> Count:
     """Return what kind of release it is, with its usual layout where none is given."""
     if "tree" in given:
         given["domain"] = read_tree(given.pop("tree"), given["domain"], join(path, "tree"), search=kind == "top_k")
+    if (layout := given.pop("layout", None)) is not None:
+        given["domain"] = make(path, _LAYOUTS[layout], {"domain": given["domain"]})
     if kind == "frequencies":
         return ItemFrequencies(given.get("items") or given.get("spec", SketchSpec()))
     return make(path, GroupedCounts if "method" in given else KINDS[kind], given)

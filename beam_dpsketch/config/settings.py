@@ -214,6 +214,10 @@ _ONE: Mapping[str, Entry] = {
     "spec": Entry(SPEC, "the size of the sketch; without it the usual one", kinds=("frequencies",)),
     "items": Entry(
         ITEMS, "a public list of items that are counted exactly, in place of `spec`", kinds=("frequencies",)),
+    "layout": Entry(
+        one_of(("factor", "tree")),
+        "`factor`, rows of a histogram, which a domain of up to 2**17 values has without it; or `tree`, the usual one",
+        kinds=("quantiles",)),
     "tree": Entry(
         TREE, "the layout of the counters; without it the usual one", kinds=_OF_TREES,
         over_time="the layout of the counters of one window; without it the usual one"),
@@ -234,7 +238,8 @@ METRIC = Block("Metric", {
     "kind": Entry(one_of(_OF_ONE), f"what is released for it: {', '.join(f'`{kind}`' for kind in _OF_ONE)}",
                   f"one of {', '.join(_OF_ONE)}"),
     "item": Entry(TEXT, "the field that is counted for it", "the field that is counted for it, as item: city"),
-    **{name: _ONE[name]._replace(option=None) for name in ("domain", "k", "spec", "items", "tree", "variance")},
+    **{name: _ONE[name]._replace(option=None)
+       for name in ("domain", "k", "spec", "items", "layout", "tree", "variance")},
     "share": Entry(FRACTION, "its part of rho; all of them sum to 1, and without any they are equal"),
 }, (("spec", "items"),))
 RELEASE = Block("Release", {
@@ -242,7 +247,7 @@ RELEASE = Block("Release", {
     "metrics": Entry(
         ListOf(METRIC), "several metrics of the same records, a list of blocks, each with the settings of its kind",
         "the metrics, as metrics: [{name: pages, kind: frequencies, item: page}, ...]", _having("metrics")),
-}, (("windows", "horizon"), ("tree", "method"), ("spec", "items")))
+}, (("windows", "horizon"), ("layout", "tree"), ("tree", "method"), ("spec", "items")))
 
 IDEMPOTENT_NOISE = Block("IdempotentNoise", {
     "release_id": Entry(TEXT, "names the release", "names this release of this input, as visits 2026-11-21"),

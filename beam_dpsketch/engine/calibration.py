@@ -129,7 +129,7 @@ def table_parameters(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
         terms.privacy.spending.parameter(
             change(cells_per_item=table.cells_per_item, has_signs=table.has_signs),
             share=part * table.share,
-            squared_unit=terms.squared_unit * table.amount**2,
+            squared_unit=terms.squared_unit * table.squared_amount,
         )
         for table in raw_type(spec).tables(spec)
     )

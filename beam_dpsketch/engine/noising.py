@@ -246,14 +246,14 @@ def _draw(
     if lost is not None and not lost.of_run:
         counts = np.ascontiguousarray(side[:, len(notes) :])
         side[:, len(notes) :] = add_whole_noise(counts, lost.sigma_squared, noise=lost.noise, random_bytes=random_bytes)
-    tables = zip(*(part.raw.counter_tables() for part in parts), strict=True)
-    units = [terms.squared_unit * table.amount**2 for table in parts[0].raw.tables(parts[0].raw.spec)]
-    noisy = [
-        add_noise(np.stack(table), parameter * unit, bits, noise=terms.noise, random_bytes=random_bytes).reshape(
-            len(parts), -1
-        )
-        for table, parameter, unit in zip(tables, statement.sigma_squared_per_level, units, strict=True)
-    ]
+    tables = zip(*(part.raw.tables_to_release(bits) for part in parts), strict=True)
+    noisy = []
+    for fact, table, parameter in zip(
+        parts[0].raw.tables(parts[0].raw.spec), tables, statement.sigma_squared_per_level, strict=True
+    ):
+        variance = parameter * terms.squared_unit * fact.squared_amount
+        drawn = add_noise(np.stack(table), variance, bits, noise=terms.noise, random_bytes=random_bytes)
+        noisy.append(round_off(drawn, fact.dropped_bits).reshape(len(parts), -1))
     return ids, side, np.concatenate(noisy, axis=1)
 
 

@@ -41,9 +41,10 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.estimators.presence import deviations_for
 from beam_dpsketch.estimators.row_mean import RowReader
 from beam_dpsketch.estimators.tree.least_squares import children_of, fitted_tree, heaviest
-from beam_dpsketch.estimators.tree.levels import TreeLevel, deviations_for, median_variance
+from beam_dpsketch.estimators.tree.levels import TreeLevel, median_variance
 from beam_dpsketch.privacy.noise.laws import Noise
 
 Hashing: TypeAlias = Literal["exact", "signs", "columns"]
@@ -62,12 +63,14 @@ class NoisyTable:
       noise: its variance.
       hashing: where items are.
       fourth: the fourth cumulant of the noise, which is 0 of a Gaussian.
+      spread: how much more a sum of squared noises varies, because those of neighbours are correlated.
     """
 
     counters: np.ndarray
     noise: float
     hashing: Hashing
     fourth: float = 0.0
+    spread: float = 1.0
 
     @classmethod
     def of(cls, counters: np.ndarray, noise: float, hashing: Hashing, fourth: float = 0.0) -> NoisyTable:
@@ -107,10 +110,11 @@ class NoisyTable:
 
     def minus(self, other: NoisyTable) -> NoisyTable:
         noise, fourth = self.noise + other.noise, self.fourth + other.fourth
-        return NoisyTable(self.counters - other.counters, noise, self.hashing, fourth)
+        return NoisyTable(self.counters - other.counters, noise, self.hashing, fourth, self.spread)
 
     def over(self, length: float) -> NoisyTable:
-        return NoisyTable(self.counters / length, self.noise / length**2, self.hashing, self.fourth / length**4)
+        noise, fourth = self.noise / length**2, self.fourth / length**4
+        return NoisyTable(self.counters / length, noise, self.hashing, fourth, self.spread)
 
 
 _ROBUST_DEPTH = 3
@@ -167,7 +171,7 @@ def _form(first: NoisyTable, second: NoisyTable, form: np.ndarray) -> Estimate:
     of_tails = first.width * float(np.diag(form) ** 2 @ (first.fourth, second.fourth))  # squares of noise vary more
     if first.hashing == "exact":
         counted = np.einsum("rci,rcj->ij", pairs, pairs) - first.width * noise
-        normal, rare = _normal_variance(form, noise, counted, first.width) + of_tails, 0.0
+        normal, rare = _normal_variance(form, noise, counted, first.width * first.spread) + of_tails, 0.0
     else:
         normal, rare = _variances(pairs, cells, heavy, form)
         normal += median_variance(first.depth) * of_tails
@@ -202,7 +206,7 @@ def _variances(pairs: np.ndarray, cells: np.ndarray, heavy: np.ndarray, form: np
     return rows * (normal + min(1.0, np.count_nonzero(heavy) / width) * collisions), 0.0
 
 
-def _normal_variance(form: np.ndarray, errors: np.ndarray, counted: np.ndarray, width: int) -> float:
+def _normal_variance(form: np.ndarray, errors: np.ndarray, counted: np.ndarray, width: float) -> float:
     """Return the variance of the form where each cell has normal errors of this covariance (2, 2).
 
     `counted` is the sum of (f, g)^T (f, g) over cells.

@@ -1,4 +1,4 @@
-"""Whether noisy counters hold anything: their sum and the sum of their squares, against those of noise alone.
+"""How far noise reaches, and whether noisy counters hold anything: their sum and squares, against those of noise alone.
 
 Guarantee: post-processing. Of noise alone, `exceeds_noise` is true with a probability of about 1e-3. Source: Wilson and
 Hilferty 1931 for the cube root of a chi-square. The squares of other noise vary by its fourth moment, and sums of few
@@ -9,8 +9,11 @@ of its grid, and two of them are usual.
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 
 import numpy as np
+
+from beam_dpsketch import _validate
 
 _DEVIATIONS, _OF_ONE, _STEPS = 3.3, 1.6, 2
 
@@ -30,3 +33,9 @@ def exceeds_noise(counters: np.ndarray, variance: float, *, has_signs: bool, fou
     step = math.sqrt(max(fourth / variance - 3 * variance, 0.0) / variance)  # of the grid, in deviations
     total = 0.0 if has_signs else (abs(float(scaled.sum())) - _STEPS * step) / math.sqrt(size)
     return max(energy, total) > _DEVIATIONS + (_OF_ONE / math.sqrt(size) if fourth else 0)
+
+
+def deviations_for(confidence: float) -> float:
+    """Return how many standard deviations a normal interval of this confidence, in (0, 1), reaches to each side."""
+    _validate.open_unit_interval(confidence=confidence)
+    return NormalDist().inv_cdf((1 + confidence) / 2)

@@ -14,7 +14,7 @@ from beam_dpsketch.engine.counting import Counting, note_of
 from beam_dpsketch.engine.norms import calibrate_choice
 from beam_dpsketch.engine.suiting import crossover, decided
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
-from beam_dpsketch.kinds.sketched import MAX_K, refuse_search_over_time
+from beam_dpsketch.kinds.sketched import MAX_K, search_over_time
 from beam_dpsketch.planning.counts_plan import CountsPlan
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.selection import GroupRule
@@ -134,8 +134,8 @@ class GroupedCounts(Count):
                 "E307",
             )
 
-    def check_over_time(self) -> None:
-        refuse_search_over_time()
+    def over_time(self) -> Count:
+        raise search_over_time()
 
     def select(self, keys: Keys | None, bounds: ContributionLimit) -> GroupRule:
         return self.method.rule(bounds.max_keys or 1)

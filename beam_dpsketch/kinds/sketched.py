@@ -13,6 +13,7 @@ from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.norms import calibrate_choice
 from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import AllAtOnce, ArgumentError
+from beam_dpsketch.kinds.ranks.histogram import USUAL_SIZE, FactorSpec
 from beam_dpsketch.planning.advice import measured
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan_calibrated
@@ -75,18 +76,27 @@ class Quantiles(AnySketch):
     """The distribution of ordered values.
 
     Args:
-      domain: which values there can be, or the layout of a tree over them; `TreeSpec.for_memory` makes the usual one.
+      domain: which values there can be; or a layout over them, a `FactorSpec` or what `TreeSpec.for_memory` makes.
     """
 
-    domain: Domain | TreeSpec
-    spec: TreeSpec = dataclasses.field(init=False, repr=False, compare=False)
+    domain: Domain | TreeSpec | FactorSpec
+    spec: TreeSpec | FactorSpec = dataclasses.field(init=False, repr=False, compare=False)
 
     name: ClassVar[str] = "quantiles"
     is_ranked: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        spec = self.domain if isinstance(self.domain, TreeSpec) else TreeSpec.for_memory(self.domain)
-        object.__setattr__(self, "spec", spec)
+        object.__setattr__(self, "spec", layout_of(self.domain))
+
+    def over_time(self) -> Quantiles:
+        if isinstance(self.domain, FactorSpec):
+            raise ArgumentError(
+                "domain",
+                "must be a domain, or a TreeSpec, where windows are a Horizon: rows over time of a FactorSpec would "
+                "count each record 2**42 times, and 64 bits have no room for that",
+                "E427",
+            )
+        return self if isinstance(self.domain, TreeSpec) else Quantiles(TreeSpec.for_memory(self.domain))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,8 +125,16 @@ class TopKSearch(AnySketch):
     def wanted(self) -> int:
         return self.k
 
-    def check_over_time(self) -> None:
-        refuse_search_over_time()
+    def over_time(self) -> Count:
+        raise search_over_time()
+
+
+def layout_of(domain: Domain | TreeSpec | FactorSpec) -> TreeSpec | FactorSpec:
+    """Return the usual layout of quantiles over a domain: a factor where its histogram has room; a layout as it is."""
+    if isinstance(domain, (TreeSpec, FactorSpec)):
+        return domain
+    _validate.instance(Domain, domain=domain)
+    return FactorSpec(domain) if domain.size <= USUAL_SIZE else TreeSpec.for_memory(domain)
 
 
 def calibrated(spec: Any, terms: DeclaredTerms) -> DeclaredCalibration:
@@ -127,9 +145,9 @@ def calibrated(spec: Any, terms: DeclaredTerms) -> DeclaredCalibration:
     return calibration
 
 
-def refuse_search_over_time() -> None:
-    """Refuse a search over a horizon."""
-    raise ArgumentError(
+def search_over_time() -> ArgumentError:
+    """Return the error of a search over a horizon."""
+    return ArgumentError(
         "windows",
         "must be a $TimeRange, or left out, where the most frequent values are searched: a Horizon makes "
         "rows over time of all else",

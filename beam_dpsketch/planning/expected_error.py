@@ -56,9 +56,14 @@ def noise_variances(spec: Any, sigma_squared: Sequence[Fraction]) -> list[float]
     return [float(each) * median_variance(depth) for depth, each in zip(odd, sigma_squared, strict=True)]
 
 
-def noise_rank_deviation(spec: TreeSpec, sigma_squared: Sequence[Fraction]) -> float:
-    """Return the root mean square rank error from noise alone, as if each node had noise of its own."""
-    return exact_tree_deviation(spec, noise_variances(spec, sigma_squared), known_total=False)
+def noise_rank_deviation(spec: Any, sigma_squared: Sequence[Fraction]) -> float:
+    """Return the root mean square rank error from noise alone; of a tree, as if each node had noise of its own."""
+    closed = spec.rank_deviation(sigma_squared, known_total=False)
+    return (
+        closed
+        if closed is not None
+        else exact_tree_deviation(spec, noise_variances(spec, sigma_squared), known_total=False)
+    )
 
 
 def exact_tree_deviation(spec: TreeSpec, sigma_squared: Sequence[Fraction | float], *, known_total: bool) -> float:
@@ -84,10 +89,15 @@ def simulated_deviation(spec: TreeSpec, terms: ReleaseTerms, weight: int, *, ref
     at = np.searchsorted(true_ranks, np.arange(1, _RANKS + 1) * (true_ranks[-1] / (_RANKS + 1)))
     squares = []
     for seed in range(runs):
-        released: Any = made_up_release(dataclasses.replace(spec, seed=seed), terms, positions, weights)
+        released: Any = made_up_release(with_seed(spec, seed), terms, positions, weights)
         ranks = released.rank(spec.domain.values(positions[at]))
         squares.append(np.mean((ranks - true_ranks[at]) ** 2))
     return math.sqrt(float(np.mean(squares)))
+
+
+def with_seed(spec: Any, seed: int) -> Any:
+    """Return the spec with another seed, if it has one."""
+    return dataclasses.replace(spec, seed=seed) if hasattr(spec, "seed") else spec
 
 
 def made_up_release(spec: Any, terms: ReleaseTerms, keys: np.ndarray, weights: np.ndarray) -> Released:
@@ -145,7 +155,7 @@ def has_numbers(spec: Any) -> bool:
     return spec.domain is not None and spec.domain.plain_type in (int, float)
 
 
-def value_errors(spec: TreeSpec, terms: ReleaseTerms, weight: int, guess: Guess) -> tuple[QuantileError, ...]:
+def value_errors(spec: Any, terms: ReleaseTerms, weight: int, guess: Guess) -> tuple[QuantileError, ...]:
     """Return how wrong quantiles are in values: of releases of made-up data of the shape that is guessed.
 
     Errors of ranks do not say it: where a domain is empty, its noise alone decides how far up a quantile lies.
@@ -162,7 +172,7 @@ def value_errors(spec: TreeSpec, terms: ReleaseTerms, weight: int, guess: Guess)
     true = np.array(domain.values(positions[at]), dtype=float)
     squares = []
     for seed in range(_RELEASES):
-        released: Any = made_up_release(dataclasses.replace(spec, seed=seed), terms, positions, weights)
+        released: Any = made_up_release(with_seed(spec, seed), terms, positions, weights)
         squares.append((np.array(released.quantile(guess.quantiles), dtype=float) - true) ** 2)
     deviations = np.sqrt(np.mean(squares, axis=0))
     return tuple(map(QuantileError, guess.quantiles, true.tolist(), deviations.tolist()))

@@ -115,6 +115,9 @@ def _expected_answers(
 
 
 def _expected_ranks(spec: TreeSpec, terms: ReleaseTerms, n: int, sigma_squared: tuple[Fraction, ...]) -> dict[str, Any]:
+    if (closed := spec.rank_deviation(sigma_squared, known_total=False)) is not None:
+        known = spec.rank_deviation(sigma_squared, known_total=True)
+        return {"rank_deviation": {"any": closed}, "rank_deviation_known_total": known}
     if any(level.sketch != "exact" for level in spec.levels):
         return {"rank_deviation": {name: simulated_deviation(spec, terms, n, reference=name) for name in REFERENCES}}
     return {

@@ -177,8 +177,9 @@ class Count(abc.ABC):
         """Refuse keys and bounds that do not suit."""
         check_keys(keys, unit, windows)
 
-    def check_over_time(self) -> None:  # noqa: B027  # most kinds can be
-        """Refuse a kind that cannot be released over time."""
+    def over_time(self) -> Count:
+        """Return the kind whose rows there are over a horizon; refuse one that has none."""
+        return self
 
     def select(self, keys: Keys | None, bounds: ContributionLimit) -> SelectionRule | GroupRule | None:
         """Make the rule that chooses the keys, or the items; `None` if the data do not."""

@@ -8,9 +8,9 @@ no estimate and no published bytes: those belong to what `beam_dpsketch.engine` 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, IncompatibleS
 from beam_dpsketch.hashing.repeats import count_duplicate_numbers, count_duplicates
 
 Self = TypeVar("Self", bound="RawSketch")
+SquaredNorms: TypeAlias = Callable[[np.ndarray, np.ndarray, Iterable[Any]], np.ndarray]
 
 
 class Table(NamedTuple):
@@ -30,16 +31,19 @@ class Table(NamedTuple):
       cells_per_item: how many counters of the table one item changes.
       has_signs: whether an item may count negatively in a counter.
       share: the part of rho for this table; the shares of a sketch sum to 1.
-      amount: the most that an item of weight 1 adds to a counter; noise is in units of it.
+      squared_amount: the square of the most that an item of weight 1 adds to a counter, or in length to all that are
+        released; noise is in units of its root.
+      dropped_bits: how many low bits are rounded off after the noise, which drowns them; a release leaves them out.
     """
 
     cells_per_item: int
     has_signs: bool
     share: Fraction
-    amount: int = 1
+    squared_amount: int = 1
+    dropped_bits: int = 0
 
 
-class Part(NamedTuple):
+class NormPart(NamedTuple):
     """Counters that a norm scales by a factor of their own: those of one metric; with their part of rho."""
 
     kind: type[RawSketch]
@@ -61,7 +65,7 @@ class RawSketch(ABC):
     name: ClassVar[str]
     spec_type: ClassVar[type]
     amount_bits: ClassVar[int] = 0
-    """In units of how many bits of `Table.amount` an item says what it adds to a table."""
+    """In units of how many bits of what an item adds at most it says what it adds to a table."""
 
     def __init_subclass__(cls) -> None:
         if "name" in vars(cls):
@@ -154,9 +158,9 @@ class RawSketch(ABC):
         """Return the tables of a sketch with this spec."""
 
     @classmethod
-    def parts(cls, spec: Any) -> tuple[Part, ...]:
+    def parts(cls, spec: Any) -> tuple[NormPart, ...]:
         """Return the parts that a norm scales each for itself; their tables follow each other in those of the whole."""
-        return (Part(cls, spec),)
+        return (NormPart(cls, spec),)
 
     @classmethod
     def own(cls, spec: Any, place: int, keys: np.ndarray) -> np.ndarray:
@@ -178,9 +182,17 @@ class RawSketch(ABC):
 
     @classmethod
     def amounts_of(cls, spec: Any, keys: np.ndarray, table: int) -> np.ndarray | None:
-        """Return what each key adds to a table without its sign, int64, rounded up; `None` if all add its `amount`.
+        """Return what each key adds to a table without its sign, int64, rounded up; `None` if all add the most.
 
-        It is in units of 2**-amount_bits of the amount.
+        It is in units of 2**-amount_bits of the most that a key adds.
+        """
+        return None
+
+    @classmethod
+    def squared_norms(cls, spec: Any) -> SquaredNorms | None:
+        """Return the function of squared lengths where the cells of a table are released together; `None` elsewhere.
+
+        It does as `privacy.norm.scaling.squared_norms`, in units of 2**-PAIR_BITS (`privacy.factor.value_lengths`).
         """
         return None
 
@@ -225,6 +237,10 @@ class RawSketch(ABC):
     @abstractmethod
     def counter_tables(self) -> Sequence[np.ndarray]:
         """Return the counters of each table, as arrays that may be changed in place."""
+
+    def tables_to_release(self, grid_bits: int) -> Sequence[np.ndarray]:
+        """Return what gets noise, exactly: the counters, or what is made of them; it will be shifted by these bits."""
+        return self.counter_tables()
 
     @abstractmethod
     def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:

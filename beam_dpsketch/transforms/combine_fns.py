@@ -15,6 +15,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.noising import Part, release_parts
+from beam_dpsketch.kinds.ranks.histogram import FactorSpec
 from beam_dpsketch.kinds.sketched import AnySketch
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import PrivacyUnit
@@ -33,7 +34,8 @@ class PrivateSketchFn(RawSketchFn):
     """Turn elements into a release of the sketch that a spec describes, protecting each record.
 
     Args:
-      spec: a `SketchSpec`, `ListedItems`, a `TreeSpec` or a `PrefixSpec`; all levels of a tree are released together.
+      spec: a `SketchSpec`, `ListedItems`, a `FactorSpec`, a `TreeSpec` or a `PrefixSpec`; all levels of a tree are
+        released together.
       privacy: what each output spends.
       unit: the largest weight of a record; weights outside are clamped.
       item: what is counted: a field name, a callable, or `None` for the element itself.
@@ -42,7 +44,7 @@ class PrivateSketchFn(RawSketchFn):
 
     def __init__(
         self,
-        spec: SketchSpec | ListedItems | TreeSpec | PrefixSpec,
+        spec: SketchSpec | ListedItems | FactorSpec | TreeSpec | PrefixSpec,
         privacy: PrivacySpec,
         *,
         unit: Record = Record(),  # noqa: B008

@@ -1,7 +1,7 @@
 """`PrivateQuantiles`: quantiles, ranks, ranges and more of ordered values, from one release.
 
 Guarantee: each release is rho-zCDP for the unit and the neighbouring relation that its privacy statement names, over
-all levels of its tree together; a window is released once; noise is drawn once and is final before anything downstream.
+all of its counters together; a window is released once; noise is drawn once and is final before anything downstream.
 Under a `Horizon` all rows together are rho-zCDP, even if later data depend on earlier rows.
 """
 
@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any, overload
 
 from beam_dpsketch.answers.over_time.row import TimelineRow
-from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
+from beam_dpsketch.answers.tree.ranked import ReleasedRanks
 from beam_dpsketch.domains import Domain
+from beam_dpsketch.kinds.ranks.histogram import FactorSpec
 from beam_dpsketch.kinds.sketched import Quantiles
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.over_time.horizon import Horizon
@@ -23,16 +24,17 @@ from beam_dpsketch.transforms.steps.private_release import Output, PrivateReleas
 
 
 class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
-    """Turn elements into one `ReleasedDyadicCountSketch`, or into (key, that) for each key; one for each window.
+    """Turn elements into one `ReleasedRanks`, or into (key, that) for each key; one for each window.
 
     Which windows have a release, what keys may be, what becomes of late data, and which rows come out under a
     `Horizon`: see `PrivateFrequencies`.
 
     Args:
-      domain: the ordered universe, declared because taking it from the data would publish it, or a `TreeSpec` over it
-        (`TreeSpec.for_memory`), whose memory is that of one window. Values outside are clamped; nulls, NaN and values
-        of other types are dropped.
-      privacy: what each release spends, over all levels of the tree; under a `Horizon`, what all rows spend together.
+      domain: the ordered universe, declared because taking it from the data would publish it; or a layout over it, a
+        `FactorSpec` or a `TreeSpec`, whose memory is that of one window. Domains of up to 2**17 values have a
+        `FactorSpec` if none is given, and others a tree, as under a `Horizon`. Values outside are clamped; nulls, NaN
+        and values of other types are dropped.
+      privacy: what each release spends, over all counters; under a `Horizon`, what all rows spend together.
       unit: whom the release protects: `PrivacyId`, all records of one id, or `Record`, single records.
       item: the value: a field name, a callable, or `None` for the element itself.
       weight: how much it counts, a whole number, clamped to the bounds of the unit; `None` is 1.
@@ -43,8 +45,8 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
 
     @overload
     def __init__(
-        self: PrivateQuantiles[ReleasedDyadicCountSketch],
-        domain: Domain | TreeSpec,
+        self: PrivateQuantiles[ReleasedRanks],
+        domain: Domain | TreeSpec | FactorSpec,
         privacy: PrivacySpec,
         *,
         unit: Unit,
@@ -55,8 +57,8 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
     ) -> None: ...
     @overload
     def __init__(
-        self: PrivateQuantiles[tuple[Any, ReleasedDyadicCountSketch]],
-        domain: Domain | TreeSpec,
+        self: PrivateQuantiles[tuple[Any, ReleasedRanks]],
+        domain: Domain | TreeSpec | FactorSpec,
         privacy: PrivacySpec,
         *,
         unit: Unit,
@@ -68,7 +70,7 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
     @overload
     def __init__(
         self: PrivateQuantiles[TimelineRow],
-        domain: Domain | TreeSpec,
+        domain: Domain | TreeSpec | FactorSpec,
         privacy: PrivacySpec,
         *,
         unit: Unit,
@@ -80,7 +82,7 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
     @overload
     def __init__(
         self: PrivateQuantiles[tuple[Any, TimelineRow]],
-        domain: Domain | TreeSpec,
+        domain: Domain | TreeSpec | FactorSpec,
         privacy: PrivacySpec,
         *,
         unit: Unit,
@@ -91,7 +93,7 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
     ) -> None: ...
     def __init__(
         self,
-        domain: Domain | TreeSpec,
+        domain: Domain | TreeSpec | FactorSpec,
         privacy: PrivacySpec,
         *,
         unit: Unit,

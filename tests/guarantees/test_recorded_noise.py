@@ -311,8 +311,10 @@ def not_clipped(exact: Any, spec: StatisticsSpec, places: np.ndarray, table: int
 
 NUMBERS = PLAIN._replace(kind="variance")
 NUMBERS_LAPLACE = NUMBERS._replace(noise="laplace")
-NO_AMOUNT = with_tables(lambda _, table: table._replace(amount=1))
-SQUARES_HALVED = with_tables(lambda number, table: table._replace(amount=table.amount // (1 + (number == 2))))
+NO_AMOUNT = with_tables(lambda _, table: table._replace(squared_amount=1))
+SQUARES_HALVED = with_tables(
+    lambda number, table: table._replace(squared_amount=table.squared_amount // (1 + 3 * (number == 2)))
+)
 MORE_THAN_ALL = with_tables(lambda number, table: table._replace(share=table.share + Fraction(number == 0, 5)))
 NUMBERS_FAULTS = {
     "no amount in the noise": NO_AMOUNT.found(TOO_MUCH, NUMBERS),
@@ -346,7 +348,7 @@ METRICS = PLAIN._replace(kind="metrics")
 METRICS_LAPLACE = METRICS._replace(kind="metrics, no tree", noise="laplace")
 IN_A_NORM = METRICS._replace(bounds="norm, weights")
 NO_SHARES = laws.around(JoinedSketches, "tables", without_shares)
-NO_AMOUNTS = with_tables(lambda _, table: table._replace(amount=1), JoinedSketches)
+NO_AMOUNTS = with_tables(lambda _, table: table._replace(squared_amount=1), JoinedSketches)
 METRICS_FAULTS = {
     "shares left out": NO_SHARES.found(TOO_MUCH, METRICS),
     "shares left out, laplace": NO_SHARES.found(TOO_MUCH, METRICS_LAPLACE),

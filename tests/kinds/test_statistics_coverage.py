@@ -129,6 +129,6 @@ def test_the_noise_of_each_sum_is_that_of_its_amount() -> None:
 
 
 NO_AMOUNT = laws.around(
-    NumberSums, "tables", lambda exact, spec: tuple(each._replace(amount=1) for each in exact(spec)), "variance"
+    NumberSums, "tables", lambda exact, spec: tuple(each._replace(squared_amount=1) for each in exact(spec)), "variance"
 )
 test_noise_without_an_amount_is_found = laws.mutants({"no amount": NO_AMOUNT}, check_noise)

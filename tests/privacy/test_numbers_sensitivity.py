@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -41,7 +42,7 @@ def units(spec: StatisticsSpec, bounds: RecordBounds) -> np.ndarray:
         for place in range(len(places))
         for weight in range(bounds.min_weight, bounds.max_weight + 1)
     ]
-    amounts = [table.amount for table in NumberSums.tables(spec)]
+    amounts = [math.isqrt(table.squared_amount) for table in NumberSums.tables(spec)]
     assert amounts == norms.amounts_of(spec)
     held = {tuple(sum(some)) for some in itertools.combinations_with_replacement(one, bounds.max_per_key)}
     in_a_key = np.array(sorted(held)) / amounts

@@ -19,8 +19,9 @@ import numpy as np
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies
 from beam_dpsketch.estimators.comparing import Hashing, NoisyTable
+from beam_dpsketch.estimators.presence import deviations_for
 from beam_dpsketch.estimators.tree.least_squares import EXPANSION_DEVIATIONS
-from beam_dpsketch.estimators.tree.levels import TreeLevel, deviations_for
+from beam_dpsketch.estimators.tree.levels import TreeLevel
 
 FOUND = 0.95
 _HASHING: dict[str, Hashing] = {"exact": "exact", "count_sketch": "signs", "count_min": "columns"}

@@ -15,7 +15,8 @@ import numpy as np
 from beam_dpsketch.answers.rows import Frequencies, as_list
 from beam_dpsketch.answers.tree.heavy_hitters import ReleasedTree
 from beam_dpsketch.errors import ArgumentTypeError
-from beam_dpsketch.estimators.tree.levels import TreeLevel, deviations_for
+from beam_dpsketch.estimators.presence import deviations_for
+from beam_dpsketch.estimators.tree.levels import TreeLevel
 from beam_dpsketch.estimators.tree.prefix_search import EXPANSION_DEVIATIONS, Found, search
 from beam_dpsketch.sketches.trees import PrefixTree, hash_prefixes
 

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from statistics import NormalDist
 
 import numpy as np
 
-from beam_dpsketch import _validate
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.sketches.spec import SketchSpec, half_or_more
 from beam_dpsketch.sketches.tree_spec import TreeSpec
@@ -42,6 +40,10 @@ class TreeLevel:
     @property
     def is_exact(self) -> bool:
         return self.sketch == "exact"
+
+    def nodes_of(self, positions: np.ndarray) -> np.ndarray:
+        """Return the node that each position is in; both uint64."""
+        return positions >> np.uint64(self.shift) if self.shift < 64 else np.zeros_like(positions)
 
     def estimates(self, nodes: np.ndarray, *, mean: bool = False) -> np.ndarray:
         """Return the estimated weight of each node (uint64): the median over rows, or their mean.
@@ -113,12 +115,6 @@ def _median_square(values: np.ndarray, draws: int) -> float:
     ordered, below = np.sort(values), np.arange(len(values) + 1) / len(values)
     draws -= 1 - draws % 2
     return float(np.sum(ordered**2 * np.diff(half_or_more(draws, below))))
-
-
-def deviations_for(confidence: float) -> float:
-    """Return how many standard deviations a normal interval of this confidence, in (0, 1), reaches to each side."""
-    _validate.open_unit_interval(confidence=confidence)
-    return NormalDist().inv_cdf((1 + confidence) / 2)
 
 
 def tree_levels(spec: TreeSpec, counters: np.ndarray, sigma_squared: tuple[float, ...]) -> list[TreeLevel]:

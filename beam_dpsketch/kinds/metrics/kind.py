@@ -102,9 +102,9 @@ class Metrics(Count):
         for metric in self.metrics.values():
             metric.count.check(keys, unit, windows)
 
-    def check_over_time(self) -> None:
-        for metric in self.metrics.values():
-            metric.count.check_over_time()
+    def over_time(self) -> Metrics:
+        found = {name: each.count.over_time() for name, each in self.metrics.items()}
+        return Metrics({name: dataclasses.replace(each, count=found[name]) for name, each in self.metrics.items()})
 
     def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
         """Take Laplace noise where it suits each metric, with its part of what is spent."""

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.sketches import RawSketch, raw_type
-from beam_dpsketch.sketches.linear import Part, Table
+from beam_dpsketch.sketches.linear import NormPart, Table
 from beam_dpsketch.sketches.spec import Spec
 
 MAX_METRICS, MAX_NAME = 64, 64
@@ -218,8 +218,8 @@ class JoinedSketches(RawSketch):
         )
 
     @classmethod
-    def parts(cls, spec: MetricsSpec) -> tuple[Part, ...]:
-        return tuple(Part(part.kind, part.spec, part.share) for part in spec.parts)
+    def parts(cls, spec: MetricsSpec) -> tuple[NormPart, ...]:
+        return tuple(NormPart(part.kind, part.spec, part.share) for part in spec.parts)
 
     @classmethod
     def own(cls, spec: MetricsSpec, place: int, keys: np.ndarray) -> np.ndarray:
@@ -240,6 +240,9 @@ class JoinedSketches(RawSketch):
 
     def counter_tables(self) -> Sequence[np.ndarray]:
         return [table for sketch in self._sketches for table in sketch.counter_tables()]
+
+    def tables_to_release(self, grid_bits: int) -> Sequence[np.ndarray]:
+        return [table for sketch in self._sketches for table in sketch.tables_to_release(grid_bits)]
 
     def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
         return self.usable_keys(self._spec, items)

@@ -133,17 +133,15 @@ class ReleasedStatistics(Released):
 
     @functools.cached_property
     def _sums(self) -> Sums:
-        amounts = [table.amount for table in self.raw_type.tables(self._spec)]
-        values = [float(value) / amount for value, amount in zip(self.counters, amounts, strict=True)]
+        values = [float(value) / amount for value, amount in zip(self.counters, self._spec.amounts, strict=False)]
         noises = [float(each) for each in self._privacy.sigma_squared_per_level]
         nothing = [0.0] * (3 - len(values))
         return Sums(*values, *nothing, *noises, *nothing)
 
     def _is_full(self, table: int) -> bool:
         """Whether so much weight counts that a counter may have wrapped around."""
-        amount = self.raw_type.tables(self._spec)[table].amount
         bits = max(self._privacy.weight_bits, self._scale_bits + _DROWNED_BITS)
-        return abs(self._sums.number) * amount * 2**bits >= _ROOM
+        return abs(self._sums.number) * self._spec.amounts[table] * 2**bits >= _ROOM
 
     def _deviations(self, confidence: float) -> float:
         """Return how many roots of its parameter a sum of several noises is from 0 at most, with this confidence."""

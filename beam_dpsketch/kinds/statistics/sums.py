@@ -88,6 +88,11 @@ class StatisticsSpec(Spec):
         """What stands for 1 in 2 x^2 - 1."""
         return min(self.steps**2, MAX_SQUARE)
 
+    @property
+    def amounts(self) -> tuple[int, int, int]:
+        """The most that a number of weight 1 adds to the count, to the sum and to the squares."""
+        return 1, self.steps, self.square
+
     @functools.cached_property
     def ends(self) -> tuple[float, float]:
         """The clip bounds."""
@@ -163,8 +168,8 @@ class NumberSums(RawSketch):
 
     @classmethod
     def tables(cls, spec: StatisticsSpec) -> tuple[Table, ...]:
-        amounts = (1, spec.steps, spec.square)
-        return tuple(Table(1, number > 0, share, amounts[number]) for number, share in enumerate(spec.shares))
+        amounts = zip(spec.amounts, spec.shares, strict=False)
+        return tuple(Table(1, number > 0, share, amount**2) for number, (amount, share) in enumerate(amounts))
 
     @classmethod
     def cells_of(cls, spec: StatisticsSpec, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
@@ -173,7 +178,7 @@ class NumberSums(RawSketch):
 
     @classmethod
     def amounts_of(cls, spec: StatisticsSpec, keys: np.ndarray, table: int) -> np.ndarray:
-        amount = cls.tables(spec)[table].amount
+        amount = spec.amounts[table]
         return -(-(np.abs(spec.added(keys, table)) << np.int64(cls.amount_bits)) // np.int64(amount))
 
     def accumulate_keys(self, keys: np.ndarray, weights: np.ndarray | None) -> NumberSums:

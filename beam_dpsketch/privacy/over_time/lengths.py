@@ -30,16 +30,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from beam_dpsketch.privacy.factor.pairs import pair_up
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.norm.scaling import Row
 from beam_dpsketch.privacy.over_time.mechanism import PAIR_BITS, RowMechanism
 
 ONE_PAIR = 1 << PAIR_BITS
 _MAX_PLACE = 1 << 62
-_HALF_BITS = PAIR_BITS // 2
-_MAX_TOTAL = 1 << 21  # squared, times 2^_HALF_BITS, it is below 2^53
-_SPARSE = 16  # with a 16th of all windows, a matrix product is faster than single pairs
-_CHUNK = 512
 
 
 def squared_norms(
@@ -62,7 +59,7 @@ def squared_norms(
         width = int(row.cells.max()) + 1 if len(row.cells) else 1
         at = groups * np.int64(width) + row.cells
         places, in_windows, sums = _sum_by_window(at, windows, row.sizes, len(weights))
-        squares = _pair_up(places, in_windows, sums, weights)
+        squares = pair_up(places, in_windows, sums, weights)
         norms += row.numerator * np.bincount(units[places // width], squares, len(norms))
     return norms
 
@@ -90,7 +87,7 @@ class WindowPairs:
         squares, order = np.zeros(len(sizes)), self._order[needed[self._order]]
         groups, sizes = self._groups[order], sizes[order].astype(np.float64)
         if self._weights is not None:
-            squares[order] = _pair_up(groups, self._windows[order], sizes, self._weights)
+            squares[order] = pair_up(groups, self._windows[order], sizes, self._weights)
         else:
             starts = np.flatnonzero(np.diff(groups, prepend=-1))
             sums = np.add.reduceat(sizes, starts) if len(starts) else sizes
@@ -108,52 +105,3 @@ def _sum_by_window(
     distinct, numbers = np.unique(places, return_inverse=True)
     packed, sums = scaling.sum_by_place(numbers.astype(np.int64) * count + windows, magnitudes)
     return distinct[packed // count], packed % count, sums
-
-
-def _pair_up(places: np.ndarray, windows: np.ndarray, sizes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return numbers whose sum over a place is that of weight * size * size over its pairs: float64, one for each size.
-
-    Rows come place by place, each window of a place once. Which way is taken depends on the place alone.
-    """
-    sizes, squares = sizes.astype(np.float64), np.zeros(len(places))
-    starts = np.flatnonzero(np.diff(places, prepend=-1))
-    counts = np.diff(np.append(starts, len(places)))
-    totals = np.add.reduceat(sizes, starts) if len(starts) else sizes
-    filled = (counts * _SPARSE >= len(weights)) & (totals < _MAX_TOTAL)
-    squares[starts[filled]] = _squares_of_filled(starts[filled], counts[filled], windows, sizes, weights)
-    rest = np.flatnonzero(np.repeat(~filled, counts))
-    squares[rest] = _squares_by_lag(places[rest], windows[rest], sizes[rest], weights)
-    return squares
-
-
-def _squares_of_filled(
-    starts: np.ndarray, counts: np.ndarray, windows: np.ndarray, sizes: np.ndarray, weights: np.ndarray
-) -> np.ndarray:
-    """Return the sum over the pairs of each place, by matrix products.
-
-    Products with the high and the low half of the weights are exact in any order, because totals are small.
-    """
-    high, low = (half.astype(np.float64) for half in np.divmod(weights, 1 << _HALF_BITS))
-    squares = [np.zeros(0)]
-    for chunk in range(0, len(starts), _CHUNK):
-        lengths = counts[chunk : chunk + _CHUNK]
-        numbers = np.repeat(np.arange(len(lengths)), lengths)
-        rows = np.arange(len(numbers)) + (starts[chunk : chunk + _CHUNK] - np.cumsum(lengths) + lengths)[numbers]
-        block = np.zeros((len(lengths), len(weights)))
-        block[numbers, windows[rows]] = sizes[rows]
-        of_high, of_low = (np.einsum("ps,ps->p", block @ half, block) for half in (high, low))
-        squares.append(of_high * (1 << _HALF_BITS) + of_low)
-    return np.concatenate(squares)
-
-
-def _squares_by_lag(places: np.ndarray, windows: np.ndarray, sizes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return, for each size, weight * size^2 and twice weight * size * size for each later one of its place."""
-    squares = weights[windows, windows] * sizes * sizes
-    first, lag = np.arange(len(places)), 0
-    while len(first):
-        lag += 1
-        first = first[: np.searchsorted(first, len(places) - lag)]
-        first = first[places[first] == places[first + lag]]
-        second = first + lag
-        squares[first] += 2 * weights[windows[first], windows[second]] * sizes[first] * sizes[second]
-    return squares

@@ -39,7 +39,9 @@ from beam_dpsketch.statement.statement import PrivacyStatement
 FORMAT_VERSION = 1
 _DIGEST_BYTES = 16
 
-_KIND = Choice(("count_min", "count_sketch", "quantiles", "top_k", "listed_items", "groups", "statistics", "metrics"))
+_KIND = Choice(
+    ("count_min", "count_sketch", "quantiles", "top_k", "listed_items", "groups", "statistics", "metrics", "factor")
+)
 _START: dict[str, Field] = {"magic": fields.Constant(b"DPSK"), "format_version": U16, "kind": _KIND}
 
 _FLAT_SPEC: dict[str, Field] = {

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from beam_dpsketch import IntegerDomain, TreeSpec
+from beam_dpsketch.estimators.ranks import isotonic
 from beam_dpsketch.estimators.tree import least_squares
-from beam_dpsketch.estimators.tree.cumulative import CumulativeTree, TreeVariances, isotonic
+from beam_dpsketch.estimators.tree.cumulative import CumulativeTree, TreeVariances
 from beam_dpsketch.estimators.tree.least_squares import Nodes, fitted_tree
 from beam_dpsketch.estimators.tree.levels import TreeLevel, tree_levels
 from tests.helpers import trees

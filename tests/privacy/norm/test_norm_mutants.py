@@ -227,9 +227,7 @@ def amounts(change: Callable[[int, np.ndarray], np.ndarray]) -> Fault:
 
 
 def rounded_down(_: Any, spec: Any, keys: np.ndarray, table: int) -> np.ndarray:
-    return (np.abs(spec.added(keys, table)) << np.int64(NumberSums.amount_bits)) // NumberSums.tables(spec)[
-        table
-    ].amount
+    return (np.abs(spec.added(keys, table)) << np.int64(NumberSums.amount_bits)) // spec.amounts[table]
 
 
 def with_signs(exact: Any, spec: Any, keys: np.ndarray, table: int) -> np.ndarray:

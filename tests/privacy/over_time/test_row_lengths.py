@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beam_dpsketch.privacy.factor import pairs
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.norm.scaling import Row
 from beam_dpsketch.privacy.over_time import lengths
@@ -30,8 +31,8 @@ def pair_up(patch: pytest.MonkeyPatch, way: str) -> None:
     """Take one way to pair windows."""
     if way == "all as one":
         patch.setattr(base, "MAX_DENSE", 1)
-    patch.setattr(lengths, "_SPARSE", {"by lag": 0, "some by each": 3}.get(way, 16))
-    patch.setattr(lengths, "_CHUNK", 2)
+    patch.setattr(pairs, "_SPARSE", {"by lag": 0, "some by each": 3}.get(way, 16))
+    patch.setattr(pairs, "_CHUNK", 2)
 
 
 def paired(mechanism: RowMechanism, of_windows: dict[int, int]) -> int:
@@ -127,8 +128,8 @@ def test_a_length_is_at_least_that_of_all_rows_and_at_most_the_sum(made: str, da
     mechanism = rows.MECHANISMS[made](data.draw(st.integers(2, 9)))
     sizes = data.draw(st.lists(st.integers(0, 1000), min_size=mechanism.windows, max_size=mechanism.windows))
     windows = np.arange(mechanism.windows)
-    pairs = WindowPairs(mechanism, np.zeros_like(windows), windows)
-    squared = Fraction(sum(pairs.squares(np.array(sizes), windows >= 0).tolist())) / ONE_PAIR
+    of_windows = WindowPairs(mechanism, np.zeros_like(windows), windows)
+    squared = Fraction(sum(of_windows.squares(np.array(sizes), windows >= 0).tolist())) / ONE_PAIR
     true = Fraction(rows.squared_rows(mechanism, enumerate(sizes)), rows.longest(mechanism))
     assert true <= squared <= sum(sizes) ** 2
     assert squared <= true + sum(sizes) ** 2 * Fraction(1001, 1000 << base.PAIR_BITS)
@@ -136,14 +137,14 @@ def test_a_length_is_at_least_that_of_all_rows_and_at_most_the_sum(made: str, da
 
 def test_matrix_products_of_the_largest_totals_are_exact() -> None:
     """Just below the limit, spread over many windows and in one."""
-    mechanism, most = rows.MECHANISMS["binned"](200), lengths._MAX_TOTAL - 1
+    mechanism, most = rows.MECHANISMS["binned"](200), pairs._MAX_TOTAL - 1
     groups = np.repeat([0, 1], [200, 1])
     windows = np.append(np.arange(200), 7)
     sizes = np.array([most // 200] * 199 + [most - 199 * (most // 200), most])
     found = np.bincount(groups, WindowPairs(mechanism, groups, windows).squares(sizes, sizes >= 0)).tolist()
     true = [paired(mechanism, dict(enumerate(sizes[:200].tolist()))), paired(mechanism, {7: most})]
     assert found == [float(each) for each in true]  # rounded once
-    assert most**2 * (ONE_PAIR >> lengths._HALF_BITS) < 1 << 53
+    assert most**2 * (ONE_PAIR >> pairs._HALF_BITS) < 1 << 53
 
 
 def test_how_windows_are_paired_depends_on_their_place_alone() -> None:
@@ -162,6 +163,6 @@ def test_how_windows_are_paired_depends_on_their_place_alone() -> None:
 @every_mechanism
 def test_groups_that_are_not_asked_for_get_nothing(made: str) -> None:
     groups, windows = np.array([1, 0, 1, 0, 2]), np.array([3, 0, 0, 1, 2])
-    pairs, sizes = WindowPairs(rows.MECHANISMS[made](4), groups, windows), np.array([1, 2, 3, 4, 5])
-    expected = np.where(groups == 1, pairs.squares(sizes, sizes > 0), 0)
-    assert pairs.squares(sizes, groups == 1).tolist() == expected.tolist()
+    of_windows, sizes = WindowPairs(rows.MECHANISMS[made](4), groups, windows), np.array([1, 2, 3, 4, 5])
+    expected = np.where(groups == 1, of_windows.squares(sizes, sizes > 0), 0)
+    assert of_windows.squares(sizes, groups == 1).tolist() == expected.tolist()

@@ -1,0 +1,128 @@
+"""Histograms whose ranks are released: exact counts of the values of a domain, and the rows that are made of them.
+
+Guarantee: the counters are the exact histogram of the input in 64-bit integers, so they merge, and a deletion cancels
+an insertion. What is released are the rows of `privacy.factor.toeplitz`. A record adds to one counter here, and to as
+many rows as there are values after its own; `Table.squared_amount` is the square of its length over all of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch import _validate
+from beam_dpsketch.domains import Domain
+from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.estimators.factor import decoding
+from beam_dpsketch.privacy.factor import value_lengths
+from beam_dpsketch.privacy.factor.toeplitz import MAX_SIZE, ToeplitzRoot
+from beam_dpsketch.sketches.linear import RawSketch, SquaredNorms, Table, read_only
+from beam_dpsketch.sketches.spec import Purpose, Spec
+
+USUAL_SIZE = 1 << 17
+"""Up to here, quantiles over a domain have this layout if they are not given another one."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FactorSpec(Spec):
+    """The layout of quantiles over a domain that a histogram holds: ranks by a square-root factor.
+
+    Its ranks have a fifth to a third less error than those of a `TreeSpec` of exact levels, and a record adds to one
+    counter. There is no such layout for wider domains, or over a horizon.
+
+    Args:
+      domain: the ordered universe, of at most 2**20 values.
+    """
+
+    kind: ClassVar[str] = "factor"
+    takes_laplace: ClassVar[bool] = False
+    domain: Domain
+
+    def __post_init__(self) -> None:
+        _validate.instance(Domain, domain=self.domain)
+        if self.domain.size > MAX_SIZE:
+            raise ArgumentError(
+                "domain",
+                f"must have at most 2**20 values for a FactorSpec, got {self.domain.size}: take "
+                "TreeSpec.for_memory(domain), or a coarser domain",
+                "E514",
+            )
+
+    @property
+    def cells(self) -> int:
+        return self.domain.size
+
+    @property
+    def key_range(self) -> int:
+        return self.domain.size
+
+    @functools.cached_property
+    def factor(self) -> ToeplitzRoot:
+        """What makes rows of the histogram."""
+        return ToeplitzRoot(self.domain.size)
+
+    def purpose(self, *, search: bool) -> Purpose:
+        return "ranks"
+
+    def rank_deviation(self, sigma_squared: Sequence[Fraction], *, known_total: bool) -> float:
+        unit = float(sigma_squared[0]) * self.factor.squared_length
+        variances = decoding.FactorVariances(self.factor, unit, known_total=known_total)
+        return math.sqrt(float(np.mean(variances.rank_variance(np.arange(self.cells)))))
+
+
+class FactorHistogram(RawSketch):
+    """A raw histogram of the values of a domain.
+
+    >>> from beam_dpsketch import IntegerDomain
+    >>> FactorHistogram(FactorSpec(IntegerDomain(0, 4))).accumulate([1, 1, 3, 99]).counters.tolist()
+    [0, 2, 0, 1, 1]
+    """
+
+    name = "factor"
+    spec_type = FactorSpec
+
+    def __init__(self, spec: FactorSpec) -> None:
+        super().__init__(spec)
+        self._counters = np.zeros(spec.cells, dtype=np.int64)
+
+    @property
+    def counters(self) -> np.ndarray:
+        """The exact counters, int64 of shape (cells,), read-only. They are not private: never publish them."""
+        return read_only(self._counters)
+
+    @classmethod
+    def usable_keys(cls, spec: FactorSpec, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        return spec.domain.index(items)
+
+    @classmethod
+    def tables(cls, spec: FactorSpec) -> tuple[Table, ...]:
+        factor = spec.factor
+        return (Table(1, False, Fraction(1), factor.squared_length, factor.dropped_bits),)
+
+    @classmethod
+    def cells_of(cls, spec: FactorSpec, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        yield 0, keys.astype(np.int64)
+
+    @classmethod
+    def squared_norms(cls, spec: FactorSpec) -> SquaredNorms:
+        return functools.partial(value_lengths.squared_norms, spec.factor)
+
+    def accumulate_keys(self, keys: np.ndarray, weights: np.ndarray | None) -> FactorHistogram:
+        np.add.at(self._counters, keys.astype(np.int64), np.int64(1) if weights is None else weights)
+        return self
+
+    def counter_tables(self) -> Sequence[np.ndarray]:
+        return (self._counters,)
+
+    def tables_to_release(self, grid_bits: int) -> Sequence[np.ndarray]:
+        return (self._spec.factor.rows(self._counters, grid_bits),)
+
+    def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
+        return self.usable_keys(self._spec, items)

@@ -1,0 +1,99 @@
+"""Histograms whose ranks are released: a commutative monoid, and rows that their noise suits."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beam_dpsketch import (
+    ArgumentError,
+    FactorHistogram,
+    FactorSpec,
+    FloatDomain,
+    Horizon,
+    IntegerDomain,
+    IPv4Domain,
+    PrivacySpec,
+    Quantiles,
+    Record,
+    RecordBounds,
+    ReleaseSpec,
+    ReleaseTerms,
+    TreeSpec,
+    release,
+)
+from beam_dpsketch.sketches import raw_type
+from tests.helpers import laws
+
+SPECS = {"integers": FactorSpec(IntegerDomain(-3, 20)), "floats": FactorSpec(FloatDomain(0, 1, 0.125))}
+every_spec = pytest.mark.parametrize("name", SPECS)
+
+
+def sketch_of(name: str) -> Any:
+    def make(records: Any) -> FactorHistogram:
+        items, weights = [item for item, _ in records], [weight for _, weight in records]
+        return FactorHistogram(SPECS[name]).accumulate(items, weights)
+
+    return make
+
+
+def records_of(name: str) -> st.SearchStrategy[Any]:
+    return st.lists(
+        st.tuples(st.integers(-9, 30).map(float if name == "floats" else int), st.integers(-9, 9)), max_size=9
+    )
+
+
+@every_spec
+@given(data=st.data())
+def test_it_is_a_commutative_monoid(name: str, data: Any) -> None:
+    laws.check_commutative_monoid(sketch_of(name), *(data.draw(records_of(name)) for _ in range(3)))
+    laws.check_deletion_is_inverse(sketch_of(name), data.draw(records_of(name)))
+
+
+def test_it_is_the_usual_layout_up_to_131_072_values_and_over_a_horizon_a_tree_is() -> None:
+    assert Quantiles(IntegerDomain(0, (1 << 17) - 1)).spec == FactorSpec(IntegerDomain(0, (1 << 17) - 1))
+    assert isinstance(Quantiles(IntegerDomain(0, 1 << 17)).spec, TreeSpec)
+    assert isinstance(Quantiles(IPv4Domain()).spec, TreeSpec)
+    horizon, domain = Horizon(0, 8, 4), IntegerDomain(0, 9)
+    declared = ReleaseSpec(Quantiles(domain), PrivacySpec(rho=1), Record(), windows=horizon)
+    assert declared.spec == TreeSpec.for_memory(domain)
+    with pytest.raises(ArgumentError, match=r"E427"):
+        ReleaseSpec(Quantiles(FactorSpec(domain)), PrivacySpec(rho=1), Record(), windows=horizon)
+
+
+def test_a_domain_that_no_histogram_holds_is_refused() -> None:
+    FactorSpec(IntegerDomain(1, 1 << 20))
+    with pytest.raises(ArgumentError, match=r"E514.*TreeSpec|TreeSpec.*E514"):
+        FactorSpec(IntegerDomain(0, 1 << 20))
+
+
+def test_the_noise_of_rows_is_for_the_longest_column_and_is_drawn_once() -> None:
+    """Rows of an empty histogram: 4,000 of them, so their mean square has a deviation of 1 / sqrt(2,000)."""
+    spec, rho = FactorSpec(IntegerDomain(1, 4000)), Fraction(1, 10)
+    released = release(FactorHistogram(spec), ReleaseTerms(PrivacySpec(rho=rho, side_counters=None)))
+    (sigma_squared,) = released.privacy.sigma_squared_per_level
+    assert sigma_squared == 1 / (2 * rho)
+    unit = 4**spec.factor.dropped_bits / spec.factor.squared_length
+    found = float(np.mean(np.square(released.counters.astype(float)))) * unit / float(sigma_squared)
+    assert abs(found - 1) < 7 / np.sqrt(2000)  # 7 deviations: below 1e-11
+
+
+def test_rows_that_could_wrap_around_are_refused_before_any_noise() -> None:
+    spec = FactorSpec(IntegerDomain(0, 9))
+    heavy = FactorHistogram(spec).accumulate([3], [1 << 50])
+    terms = ReleaseTerms(PrivacySpec(rho=1, side_counters=None), RecordBounds(1, max_weight=1 << 31))
+    with pytest.raises(OverflowError, match="take a tree"):
+        release(heavy, terms)
+
+
+def test_raw_and_spec_know_each_other() -> None:
+    spec = SPECS["integers"]
+    assert raw_type(spec) is FactorHistogram
+    (table,) = FactorHistogram.tables(spec)
+    assert (table.cells_per_item, table.has_signs, table.share) == (1, False, 1)
+    assert table.squared_amount == spec.factor.squared_length
