@@ -59,14 +59,14 @@ test-steady: $(VENV)/.demo $(VENV)/.test
 	for run in $$(seq 12); do $(RUN) pytest -n 2 -m 'pipeline and not (slow or engine or prism or flink)' || exit 1; done
 
 test-slow: $(VENV)/.demo $(VENV)/.test
-	$(RUN) pytest -n 2 -m 'slow and not (engine or prism or flink)'
+	$(RUN) pytest -n 2 --plain-beam -m 'slow and not (engine or prism or flink)'
 	$(RUN) pytest -n 2 --hypothesis-profile=full -m 'hypothesis and not (pipeline or slow or engine or prism or flink)'
 
 engines: $(VENV)/.demo
 	$(RUN) tests.engines.fetch
 
 test-engines: $(VENV)/.demo $(VENV)/.test engines
-	$(RUN) pytest -n 2 -vv -rs -m 'engine or prism or flink'
+	$(RUN) pytest -n 2 --plain-beam -vv -rs -m 'engine or prism or flink'
 
 lint: $(VENV)/.test $(VENV)/.lint
 	$(BIN)/ruff check .
