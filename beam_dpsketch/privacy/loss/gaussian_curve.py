@@ -69,6 +69,12 @@ def epsilon(*, rho: Fraction | float, delta: float) -> float:
     """
     _validate.positive_finite(rho=rho)
     _validate.open_unit_interval(delta=delta)
+    return _epsilon(Fraction(rho), delta)
+
+
+@functools.lru_cache(maxsize=256)
+def _epsilon(rho: Fraction, delta: float) -> float:
+    """Return the same: each plan, warning and statement of a release asks for it."""
     if _confirmed(rho, 0.0, delta):
         return 0.0
     mu, high = _mu(rho), 1.0
