@@ -153,7 +153,10 @@ def tail_bound(sigma_squared: Fraction, start: int) -> Fraction:
     ratio = exponential_bounds((2 * start + 1) * denominator, numerator, _BITS)[1]
     ratio_step = exponential_bounds(2 * denominator, numerator, _BITS)[1]
     total = 0
-    for _ in range(_TERMS):
+    for left in range(_TERMS, 0, -1):
+        if term == 1 and 2 * ratio <= one:  # rounded up, all terms that follow are 1 too
+            total += left
+            break
         total += term
         term = ceiling_shift(term * ratio, _BITS)
         ratio = ceiling_shift(ratio * ratio_step, _BITS)
