@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
 import functools
 from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.internal import cloudpickle_pickler
 from apache_beam.options.pipeline_options import DebugOptions, GoogleCloudOptions, PipelineOptions, StandardOptions
-from apache_beam.transforms import core
+from apache_beam.transforms import core, userstate
 
 from tests.helpers import quick_beam
 
@@ -71,7 +73,39 @@ def test_signatures_are_those_of_beam(name: str) -> None:
         assert quick_beam.get_signature(FUNCTIONS[name]) == quick_beam.signature_anew(FUNCTIONS[name])
 
 
+class Timed(beam.DoFn):
+    TIMER = beam.transforms.userstate.TimerSpec("end", beam.TimeDomain.WATERMARK)
+
+    def process(self, element: Any, timer: Any = beam.DoFn.TimerParam(TIMER)) -> Any:  # noqa: B008
+        yield element
+
+    @beam.transforms.userstate.on_timer(TIMER)
+    def at_the_end(self, sums: Any = beam.DoFn.StateParam(Stateful.STATE)) -> Any:  # noqa: B008
+        yield sums
+
+
+DO_FNS = {
+    "stateful": Stateful(),
+    "timed": Timed(),
+    "none": beam.DoFn(),
+    "function": beam.Map(plain).fn,
+    "another function": beam.FlatMap(lambda element, at=beam.DoFn.TimestampParam: [at]).fn,
+    "bound": beam.FlatMap(Timed().at_the_end).fn,
+}
+
+
+@pytest.mark.parametrize("name", DO_FNS)
+def test_state_and_timers_are_those_of_beam(name: str) -> None:
+    for _ in range(2):
+        found = quick_beam.get_dofn_specs(DO_FNS[name])
+        assert found == quick_beam.specs_anew(DO_FNS[name])
+        for each in found:
+            each.clear()
+
+
 def test_the_fast_tests_use_them(pytestconfig: pytest.Config) -> None:
     remembered = not pytestconfig.getoption("plain_beam")
     assert (PipelineOptions.view_as is quick_beam.view_as) == remembered
     assert (core.get_signature is quick_beam.get_signature) == remembered
+    assert (userstate.get_dofn_specs is quick_beam.get_dofn_specs) == remembered
+    assert (cloudpickle_pickler.bz2 is not bz2) == remembered
