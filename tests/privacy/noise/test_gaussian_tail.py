@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from fractions import Fraction
 
@@ -70,6 +71,28 @@ def test_the_least_quantile_holds_and_one_less_does_not(sigma_squared: Fraction,
     assert tails[found] <= probability
     if found > 1:
         assert tails[found - 1] * (1 + excess(sigma_squared, found - 1)) > probability
+
+
+@pytest.mark.parametrize("near", [1, 2, 16, 17, 18, 1000, 10**6])
+@pytest.mark.parametrize("least", [1, 2, 17, 999])
+def test_a_search_ends_at_the_same_place_from_anywhere(near: int, least: int) -> None:
+    asked = []
+
+    def tail(start: int) -> Fraction:
+        asked.append(start)
+        return Fraction(1, 10 if start >= least else 2)
+
+    assert gaussian_bounds.least_start(tail, Fraction(1, 10), near) == least
+    assert min(asked) >= 1
+    if near == least:
+        assert len(asked) <= 2
+
+
+@pytest.mark.parametrize("sigma_squared", [Fraction(1, 100), *VARIANCES, *WIDE, Fraction(1 << 60)], ids=str)
+def test_a_quantile_is_that_of_a_search_from_1_on(sigma_squared: Fraction) -> None:
+    for probability in (Fraction(2, 3), Fraction(1, 2), *PROBABILITIES, Fraction(1, 10**90)):
+        expected = gaussian_bounds.least_start(functools.partial(tail_bound, sigma_squared), probability)
+        assert least_quantile.__wrapped__(sigma_squared, probability) == expected
 
 
 def test_a_bound_is_at_most_1() -> None:
