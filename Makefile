@@ -14,7 +14,7 @@ help:
 	@echo "make demo          run the example on real flights: answers, privacy statement, plots in out/"
 	@echo "make figures       the paper's figures beside ours, into benchmarks/paper (TRACE=file COLUMN=name: a trace too)"
 	@echo "make peers         the comparison with other libraries on that page"
-	@echo "make test          fast tests (about three minutes)"
+	@echo "make test          fast tests (less than three minutes)"
 	@echo "make test-fast     those of them that start no pipeline (about a minute)"
 	@echo "make test-steady   the fast tests again and again, until one fails (about 75 minutes)"
 	@echo "make test-slow     statistics at full size, fuzzing, whole runs"
@@ -59,14 +59,14 @@ test-steady: $(VENV)/.demo $(VENV)/.test
 	for run in $$(seq 12); do $(RUN) pytest -n 2 -m 'pipeline and not (slow or engine or prism or flink)' || exit 1; done
 
 test-slow: $(VENV)/.demo $(VENV)/.test
-	$(RUN) pytest -n 2 -m 'slow and not (engine or prism or flink)'
+	$(RUN) pytest -n 2 --plain-beam -m 'slow and not (engine or prism or flink)'
 	$(RUN) pytest -n 2 --hypothesis-profile=full -m 'hypothesis and not (pipeline or slow or engine or prism or flink)'
 
 engines: $(VENV)/.demo
 	$(RUN) tests.engines.fetch
 
 test-engines: $(VENV)/.demo $(VENV)/.test engines
-	$(RUN) pytest -n 2 -vv -rs -m 'engine or prism or flink'
+	$(RUN) pytest -n 2 --plain-beam -vv -rs -m 'engine or prism or flink'
 
 lint: $(VENV)/.test $(VENV)/.lint
 	$(BIN)/ruff check .

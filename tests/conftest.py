@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import apache_beam as beam
 import pytest
 from hypothesis import settings
+
+from tests.helpers import quick_beam
 
 # A busy machine is not a failure.
 for name, max_examples in (("fast", 10), ("project", 20), ("full", 200)):
@@ -14,6 +17,21 @@ for name, max_examples in (("fast", 10), ("project", 20), ("full", 200)):
 settings.load_profile("project")
 
 collect_ignore = ["typed_user.py"]  # for mypy: some of its lines are wrong on purpose
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--plain-beam", action="store_true", help="leave Beam as it is; see tests/helpers/quick_beam.py")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.getoption("plain_beam"):
+        quick_beam.remember()
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was imported and collected out of the garbage collections of all tests."""
+    gc.collect()
+    gc.freeze()
 
 
 _PIPELINES = (

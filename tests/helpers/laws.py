@@ -70,19 +70,24 @@ def mutants(
     """Return a test for each fault of the table: with the fault in place, `check(*given)` must fail.
 
     Pytest gives `check` its other arguments. With `intact`, it must accept what is given before the fault is planted.
-    The error must match the words of the fault, or if it has none, those of the table.
+    Faults that are given the same share this. The error must match the words of the fault, or if it has none, those of
+    the table.
     """
+    accepted = set()
 
-    def test(fault: Fault, monkeypatch: pytest.MonkeyPatch, **fixtures: Any) -> None:
-        if intact:
+    def test(fault: Fault, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, **fixtures: Any) -> None:
+        cases = {name: repr(value) for name, value in request.node.callspec.params.items() if name != "fault"}
+        known = (*map(id, fault.given), *sorted(cases.items()))
+        if intact and known not in accepted:
             check(*fault.given, **fixtures)
+            accepted.add(known)
         fault.plant(monkeypatch)
         with pytest.raises(error, match=fault.words or words or None):
             check(*fault.given, **fixtures)
 
     given = max(len(fault.given) for fault in table.values())
     asked = [each for each in inspect.signature(check).parameters.values() if each.default is each.empty][given:]
-    own = list(inspect.signature(test).parameters.values())[:2]
+    own = list(inspect.signature(test).parameters.values())[:3]
     test.__signature__ = inspect.Signature([*own, *asked])  # type: ignore[attr-defined]
     cases = [
         pytest.param(fault, id=name, marks=pytest.mark.slow if fault.is_slow else ()) for name, fault in table.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from fractions import Fraction
 from statistics import NormalDist
@@ -94,16 +95,22 @@ MIXTURES = [
 ]
 
 
+POINTS = np.arange(-1 << 15, (1 << 15) + 1) * 2.0**-9
+
+
+@functools.lru_cache(maxsize=2)
+def law_of_sum(mixture: tuple[tuple[Noise, float], ...]) -> np.ndarray:
+    mass = np.fft.rfft(np.fft.ifftshift(density(*mixture[0], POINTS)))
+    for each in mixture[1:]:
+        mass = mass * np.fft.rfft(np.fft.ifftshift(density(*each, POINTS)))
+    return np.fft.fftshift(np.fft.irfft(mass, len(POINTS)))
+
+
 def excess(mixture: list[tuple[Noise, float]], law: Noise, confidence: float) -> float:
     """By what factor the margin of a law fails more often than said, for a sum of these noises."""
-    points = np.arange(-1 << 15, (1 << 15) + 1) * 2.0**-9
-    mass = np.fft.rfft(np.fft.ifftshift(density(*mixture[0], points)))
-    for each in mixture[1:]:
-        mass = mass * np.fft.rfft(np.fft.ifftshift(density(*each, points)))
-    law_of_sum = np.fft.fftshift(np.fft.irfft(mass, len(points)))
     parameter = Fraction(sum(deviation**2 for _, deviation in mixture))
     margin = law.margin(parameter, confidence, 16)
-    return float(law_of_sum[np.abs(points) > margin].sum()) / (1 - confidence)
+    return float(law_of_sum(tuple(mixture))[np.abs(POINTS) > margin].sum()) / (1 - confidence)
 
 
 @pytest.mark.parametrize("mixture", MIXTURES, ids=str)

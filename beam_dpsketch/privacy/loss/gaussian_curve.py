@@ -69,6 +69,12 @@ def epsilon(*, rho: Fraction | float, delta: float) -> float:
     """
     _validate.positive_finite(rho=rho)
     _validate.open_unit_interval(delta=delta)
+    return _epsilon(Fraction(rho), delta)
+
+
+@functools.lru_cache(maxsize=256)
+def _epsilon(rho: Fraction, delta: float) -> float:
+    """Return the same: each plan, warning and statement of a release asks for it."""
     if _confirmed(rho, 0.0, delta):
         return 0.0
     mu, high = _mu(rho), 1.0
@@ -86,11 +92,17 @@ def rho(*, epsilon: float, delta: float) -> float:
     """
     _validate.positive_finite(epsilon=epsilon)
     _validate.open_unit_interval(delta=delta)
+    return checked_rho(_rho(epsilon, delta))
+
+
+@functools.lru_cache(maxsize=256)
+def _rho(epsilon: float, delta: float) -> float:
+    """Return the same, or 0 if there is none: plans ask for it at the same few epsilons."""
     high = 1.0
     while _rough(_mu(high), epsilon) <= delta:
         high *= 2
     _, most = turn(lambda value: _rough(_mu(value), epsilon) > delta, 0.0, high)
-    return checked_rho(_near(most, lambda value: value > 0 and not _confirmed(value, epsilon, delta))[0])
+    return _near(most, lambda value: value > 0 and not _confirmed(value, epsilon, delta))[0]
 
 
 def _near(start: float, holds: Callable[[float], bool]) -> tuple[float, float]:

@@ -24,6 +24,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 
 # Bits carried beyond the requested ones; they absorb the rounding of the series and of the squarings.
 _GUARD_BITS = 64
@@ -153,7 +154,10 @@ def tail_bound(sigma_squared: Fraction, start: int) -> Fraction:
     ratio = exponential_bounds((2 * start + 1) * denominator, numerator, _BITS)[1]
     ratio_step = exponential_bounds(2 * denominator, numerator, _BITS)[1]
     total = 0
-    for _ in range(_TERMS):
+    for left in range(_TERMS, 0, -1):
+        if term == 1 and 2 * ratio <= one:  # rounded up, all terms that follow are 1 too
+            total += left
+            break
         total += term
         term = ceiling_shift(term * ratio, _BITS)
         ratio = ceiling_shift(ratio * ratio_step, _BITS)
@@ -169,14 +173,40 @@ def least_quantile(sigma_squared: Fraction, probability: Fraction) -> int:
     >>> least_quantile(Fraction(1), Fraction(1, 100))
     3
     """
-    return least_start(functools.partial(tail_bound, sigma_squared), probability)
+    tail = functools.cache(functools.partial(tail_bound, sigma_squared))
+    return least_start(tail, probability, _rough_quantile(tail, sigma_squared, probability))
 
 
-def least_start(tail: Callable[[int], Fraction], probability: Fraction) -> int:
-    """Return the least t >= 1 whose tail, which does not grow with t, is at most this probability."""
-    low, high = 0, 1
+def _rough_quantile(tail: Callable[[int], Fraction], sigma_squared: Fraction, probability: Fraction) -> int:
+    """Return about the same: the quantile of a normal law, and two steps of Newton's method on the logarithm."""
+    sigma = math.isqrt(math.floor(sigma_squared))
+    start = max(1, _times(sigma, -NormalDist().inv_cdf(min(max(float(probability), 1e-300), 0.5))))
+    for _ in range(2):
+        too_much = _logarithm(tail(start)) - _logarithm(probability)
+        start = max(1, start + _times(math.floor(sigma_squared / max(start, sigma)), too_much))
+    return start
+
+
+def _times(whole: int, factor: float) -> int:
+    """Return about the product, of a number that may be too long for a float."""
+    return whole * round(factor * (1 << 32)) >> 32
+
+
+def _logarithm(number: Fraction) -> float:
+    return math.log(number.numerator) - math.log(number.denominator)
+
+
+def least_start(tail: Callable[[int], Fraction], probability: Fraction, near: int = 1) -> int:
+    """Return the least t >= 1 whose tail, which does not grow with t, is at most this probability.
+
+    The search begins at `near`, which changes only how long it takes.
+    """
+    low, high, step = 0, near, 1
     while tail(high) > probability:
-        low, high = high, 2 * high
+        low, high, step = high, high + step, 2 * step
+    while low == 0 and step < high and tail(high - step) <= probability:
+        high, step = high - step, 2 * step
+    low = max(low, high - step)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if tail(middle) <= probability else (middle, high)

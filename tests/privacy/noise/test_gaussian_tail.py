@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from fractions import Fraction
 
 import mpmath
 import pytest
 
 from beam_dpsketch.privacy.noise import gaussian_bounds
-from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile, tail_bound
+from beam_dpsketch.privacy.noise.gaussian_bounds import ceiling_shift, exponential_bounds, least_quantile, tail_bound
 from tests.helpers.tails import true_tails
 
 VARIANCES = [Fraction(1, 4), Fraction(1), Fraction(5, 2), Fraction(12_345, 67), Fraction(10_000)]
@@ -71,8 +73,53 @@ def test_the_least_quantile_holds_and_one_less_does_not(sigma_squared: Fraction,
         assert tails[found - 1] * (1 + excess(sigma_squared, found - 1)) > probability
 
 
+@pytest.mark.parametrize("near", [1, 2, 16, 17, 18, 1000, 10**6])
+@pytest.mark.parametrize("least", [1, 2, 17, 999])
+def test_a_search_ends_at_the_same_place_from_anywhere(near: int, least: int) -> None:
+    asked = []
+
+    def tail(start: int) -> Fraction:
+        asked.append(start)
+        return Fraction(1, 10 if start >= least else 2)
+
+    assert gaussian_bounds.least_start(tail, Fraction(1, 10), near) == least
+    assert min(asked) >= 1
+    if near == least:
+        assert len(asked) <= 2
+
+
+@pytest.mark.parametrize("sigma_squared", [Fraction(1, 100), *VARIANCES, *WIDE, Fraction(1 << 60)], ids=str)
+def test_a_quantile_is_that_of_a_search_from_1_on(sigma_squared: Fraction) -> None:
+    for probability in (Fraction(2, 3), Fraction(1, 2), *PROBABILITIES, Fraction(1, 10**90)):
+        expected = gaussian_bounds.least_start(functools.partial(tail_bound, sigma_squared), probability)
+        assert least_quantile.__wrapped__(sigma_squared, probability) == expected
+
+
 def test_a_bound_is_at_most_1() -> None:
     assert tail_bound(Fraction(1 << 90), 1) == 1
+
+
+def sum_of_all_terms(sigma_squared: Fraction, start: int) -> Fraction:
+    numerator, denominator, bits = 2 * sigma_squared.numerator, sigma_squared.denominator, gaussian_bounds._BITS
+    squares = start * start, 2 * start + 1, 2
+    term, ratio, step = (exponential_bounds(each * denominator, numerator, bits)[1] for each in squares)
+    total = 0
+    for _ in range(gaussian_bounds._TERMS):
+        total += term
+        term, ratio = ceiling_shift(term * ratio, bits), ceiling_shift(ratio * step, bits)
+    total += -((-term << bits) // ((1 << bits) - ratio))
+    whole = math.isqrt(math.floor(gaussian_bounds._TWO_PI * sigma_squared * (1 << 2 * bits)))
+    return min(Fraction(total, whole), Fraction(1))
+
+
+@pytest.mark.parametrize("bits", [40, 90, 512])
+def test_terms_that_are_not_worked_out_one_by_one_count_all_the_same(
+    bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gaussian_bounds, "_BITS", bits)
+    for sigma_squared in (Fraction(1, 100), Fraction(1), Fraction(37, 3), Fraction(900), Fraction(1600), *WIDE):
+        for start in (1, 2, 30, 1000, 10**5):
+            assert tail_bound(sigma_squared, start) == sum_of_all_terms(sigma_squared, start)
 
 
 @pytest.mark.parametrize("bits", [40, 90])
