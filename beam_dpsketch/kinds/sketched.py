@@ -94,7 +94,7 @@ class Quantiles(AnySketch):
                 "domain",
                 "must be a domain, or a TreeSpec, where windows are a Horizon: rows over time of a FactorSpec would "
                 "count each record 2**42 times, and 64 bits have no room for that",
-                "E427",
+                "E432",
             )
         return self if isinstance(self.domain, TreeSpec) else Quantiles(TreeSpec.for_memory(self.domain))
 

@@ -149,7 +149,7 @@ def _lines(plan: Plan) -> Iterator[str]:
     sigmas = [math.sqrt(value) for value in plan.sigma_squared]
     tables = f"{len(sigmas)} tables" if len(sigmas) > 1 else "1 table"
     copies = f" for each of {plan.keys} keys" if plan.keys else ""
-    yield f"{spec.kind}: {tables}, {spec.cells} counters, {spec.cells * 4} bytes at 4 a counter{copies}."
+    yield f"{spec.title}: {tables}, {spec.cells} counters, {spec.cells * 4} bytes at 4 a counter{copies}."
     for number, (level, sigma) in enumerate(zip(spec.describe_levels(), sigmas, strict=False)):
         yield f"  level {number}: {level}, sigma = {sigma:.4g}"
     rows = " of each row" if terms.unit.over_horizon else ""

@@ -54,6 +54,11 @@ class Spec:
         """Below which number all keys of its items are; `None` if they are bytes."""
         return 1 << 64
 
+    @property
+    def title(self) -> str:
+        """What a plan calls the layout."""
+        return str(self.kind)  # type: ignore[attr-defined]  # each spec has its own
+
     def describe(self) -> str:
         """Return in a few words what is counted, or the shape of a sketch that takes any items."""
         return self.domain.describe()

@@ -27,6 +27,7 @@ NOT_SETTINGS = {
     "Plan",
     "PrivacyStatement",
     "Quantiles",
+    "FactorSpec",
     "Rehearsal",
     "ReleaseSpec",
     "ReleaseTerms",

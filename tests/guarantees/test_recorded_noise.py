@@ -36,10 +36,14 @@ from beam_dpsketch import (
 from beam_dpsketch.engine import calibration, keys, noising
 from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.kinds.metrics.sketches import JoinedSketches
+from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
 from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
+from beam_dpsketch.privacy.factor import toeplitz, value_lengths
+from beam_dpsketch.privacy.factor.pairs import ONE_PAIR
+from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 from beam_dpsketch.privacy.noise import drawing
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.records.bounding import selection, side_sums
@@ -67,7 +71,7 @@ TOO_MUCH, A_REMOVAL = "a unit costs more than is said", "a removal costs more th
 SPOKEN, UNLIKE, SHAPES = "says more than its noisy numbers", "changes the noise", "changes how"
 ATTAINED = Fraction(7, 8)  # votes are rounded down, and two items of 2 records have 8/9 of a norm of 3
 ATTAINED_OF = {("statistics", REPLACE_ONE): ATTAINED * 3 / 5, ("variance", REPLACE_ONE): ATTAINED * 3 / 10}
-ATTAINED_OF |= {(kind, REPLACE_ONE): ATTAINED / 2 for kind in ("metrics", "metrics, bytes", "metrics, no tree")}
+ATTAINED_OF |= {(kind, REPLACE_ONE): ATTAINED / 2 for kind in COUNTS if kind.startswith("metrics")}
 """Of kinds where no replacement is the worst case of all tables: one number by another leaves the count as it is."""
 
 
@@ -344,6 +348,62 @@ def squares_of_the_first(exact: Any, *terms: Any) -> np.ndarray:
     return found * (np.arange(len(found)) == 0)[:, np.newaxis]
 
 
+RANKS = PLAIN._replace(kind="ranks")
+SIGNED_RANKS = RANKS._replace(bounds="records, signed", relation=REPLACE_ONE)
+
+
+def length_of(square: Any) -> laws.Fault:
+    """Plant another squared length of the longest column: a function of that of the first one, unscaled, and W."""
+    return laws.put(
+        ToeplitzRoot, "squared_length", property(lambda factor: square(int(np.sum(factor.coefficients**2)), factor))
+    )
+
+
+def rounded_once(_: Any, factor: ToeplitzRoot, counters: np.ndarray, grid_bits: int = 0) -> np.ndarray:
+    """Entries of W are rounded where they have their gains, and are not products of rounded numbers."""
+    exact = np.cumprod([1.0, *((2 * k - 1) / (2 * k) for k in range(1, factor.size))])
+    rows = np.zeros(factor.size, dtype=np.int64)
+    for value in np.flatnonzero(counters).tolist():
+        column = np.rint(exact[: factor.size - value] * 2**10 * factor.gains[value])
+        rows[value:] += counters[value] * column.astype(np.int64)
+    return rows
+
+
+def only_alone(_: Any, factor: ToeplitzRoot, *terms: Any) -> np.ndarray:
+    """Pairs of different values are not in the norm."""
+    return scaling.squared_norms(*terms) * ONE_PAIR
+
+
+def gains_to_nearest(_: Any, squared_columns: np.ndarray, bits: int) -> tuple[np.ndarray, int]:
+    """Gains are not rounded down, and the longest column is taken to be the first."""
+    longest = int(squared_columns.max())
+    return np.rint(2**bits * np.sqrt(longest / squared_columns)).astype(np.int64), longest << 2 * bits
+
+
+def with_other_gains(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(toeplitz, "_parts", toeplitz._parts.__wrapped__)
+    laws.around(toeplitz, "gains_of", gains_to_nearest).plant(patch)
+
+
+RANKS_FAULTS = {
+    "noise as for a histogram": with_tables(lambda _, table: table._replace(squared_amount=1), FactorHistogram).found(
+        TOO_MUCH, RANKS
+    ),
+    "the length without the units of gains": length_of(lambda first, factor: first).found(TOO_MUCH, RANKS),
+    "the length of the last column": length_of(
+        lambda first, factor: int(factor.coefficients[0] * factor.gains[-1]) ** 2
+    ).found(TOO_MUCH, RANKS),
+    "gains rounded to nearest": laws.Fault(with_other_gains, TOO_MUCH, (RANKS,)),
+    "entries rounded after scaling": laws.around(ToeplitzRoot, "rows", rounded_once, TOO_MUCH, RANKS),
+    "signs counted twice, not four times": laws.around(
+        mechanism, "change_factor", changes_count_once, TOO_MUCH, SIGNED_RANKS
+    ),
+    "cross terms left out": laws.around(
+        value_lengths, "squared_norms", only_alone, TOO_MUCH, RANKS._replace(bounds="norm")
+    ),
+}
+
+
 METRICS = PLAIN._replace(kind="metrics")
 METRICS_LAPLACE = METRICS._replace(kind="metrics, no tree", noise="laplace")
 IN_A_NORM = METRICS._replace(bounds="norm, weights")
@@ -356,9 +416,42 @@ METRICS_FAULTS = {
     "a part's amounts left out": NO_AMOUNTS.found(TOO_MUCH, METRICS),
     "a part's amounts left out, laplace": NO_AMOUNTS.found(TOO_MUCH, METRICS_LAPLACE),
     "metrics that are not in the norm": laws.around(UnitLengths, "squares", squares_of_the_first, TOO_MUCH, IN_A_NORM),
+    "cross terms left out, metrics": laws.around(
+        value_lengths, "squared_norms", only_alone, TOO_MUCH, IN_A_NORM._replace(kind="metrics, ranks")
+    ),
     "the noise of parts swapped": laws.around(
         calibration, "table_parameters", lambda exact, *terms: exact(*terms)[::-1], TOO_MUCH, METRICS
     ),
+}
+
+
+def in_another_order(exact: Any, sketch: JoinedSketches, grid_bits: int) -> list[np.ndarray]:
+    """Rows have the noise of the next metric."""
+    first, *others = exact(sketch, grid_bits)
+    return [*others, first]
+
+
+def of_the_wider_part(exact: Any, sketch: JoinedSketches, grid_bits: int) -> list[np.ndarray]:
+    """The rows of each histogram are made by the factor of the one with most values."""
+    tables, factors = exact(sketch, grid_bits), [part.spec for part in sketch.spec.parts if part.spec.kind == "factor"]
+    widest = max(factors, key=lambda spec: spec.cells).factor
+    for place, counters in enumerate(sketch.counter_tables()):
+        if len(counters) in {spec.cells for spec in factors} and counters.ndim == 1:
+            padded = np.concatenate([np.zeros(widest.size - len(counters), dtype=np.int64), counters])
+            tables[place] = widest.rows(padded, grid_bits)[-len(counters) :]
+    return tables
+
+
+RANKS_IN_METRICS = METRICS._replace(kind="metrics, ranks")
+METRICS_FAULTS |= {
+    "rows with the noise of another part": laws.around(
+        JoinedSketches, "tables_to_release", in_another_order, TOO_MUCH, RANKS_IN_METRICS
+    ),
+    "rows made by another part": laws.around(
+        JoinedSketches, "tables_to_release", of_the_wider_part, TOO_MUCH, RANKS_IN_METRICS
+    ),
+    "a part's amounts left out, ranks": NO_AMOUNTS.found(TOO_MUCH, RANKS_IN_METRICS),
+    "shares left out, ranks": NO_SHARES.found(TOO_MUCH, RANKS_IN_METRICS),
 }
 
 
@@ -369,4 +462,6 @@ def check(setting: Setting, recorder: Recorder) -> None:
         losses(recorder, case)
 
 
-test_a_planted_fault_is_found = laws.mutants(FAULTS | NUMBERS_FAULTS | METRICS_FAULTS, check, intact=True)
+test_a_planted_fault_is_found = laws.mutants(
+    FAULTS | NUMBERS_FAULTS | RANKS_FAULTS | METRICS_FAULTS, check, intact=True
+)

@@ -18,12 +18,12 @@ from tests.helpers.norms import Case, Place
 def squared_length(spec: Any, weights: dict[Place, int]) -> Fraction:
     """N^2 of one unit, from the cells that each item changes alone."""
     total = Fraction(0)
-    for number, (rows, share) in enumerate(norms.tables_of(spec)):
+    for number, of_table in enumerate(norms.weights_of_squares(spec)):
         sums: Counter[Any] = Counter()
         for place, weight in weights.items():
             for cell, change in norms.changed_cells(spec, place.item)[number].items():
                 sums[place.key, place.window, cell] += abs(change * weight)
-        total += share / rows * sum(each**2 for each in sums.values())
+        total += of_table * sum(each**2 for each in sums.values())
     return total
 
 

@@ -21,6 +21,7 @@ from beam_dpsketch import (
     REPLACE_ONE,
     AssumePublicKeys,
     AutoNorm,
+    FactorSpec,
     FloatDomain,
     GroupedCounts,
     Groups,
@@ -112,6 +113,11 @@ def _quantiles(rng: random.Random) -> Quantiles:
     return Quantiles(TreeSpec(domain=domain, levels=rng.choice(levels), seed=rng.randrange(99)))
 
 
+def _ranks(domain: IntegerDomain) -> Callable[[random.Random], Any]:
+    """Return quantiles by rows, which are never a histogram's counters."""
+    return lambda rng: Quantiles(FactorSpec(domain))
+
+
 def _top_k(rng: random.Random) -> TopKSearch:
     layout = {"depth": rng.randint(1, 2), "width": rng.randint(2, 3), "seed": rng.randrange(99)}
     return TopKSearch(PrefixSpec(domain=TextDomain(2), **layout), 3)
@@ -142,6 +148,7 @@ COUNTS: dict[str, Callable[[random.Random], Any]] = {
     "count_min": _flat("count_min"),
     "listed": lambda rng: ItemFrequencies(ListedItems(range(rng.randint(2, 12)))),
     "quantiles": _quantiles,
+    "ranks": _ranks(IntegerDomain(0, ITEMS - 1)),
     "top_k": _top_k,
     "groups": lambda rng: GroupedCounts(TextDomain(2), 3, Groups(DELTA)),
     "statistics": lambda rng: Statistics(_numbers(rng)),
@@ -149,6 +156,7 @@ COUNTS: dict[str, Callable[[random.Random], Any]] = {
     "metrics": _metrics(_quantiles),
     "metrics, bytes": _metrics(_flat("count_sketch"), _quantiles),
     "metrics, no tree": _metrics(),
+    "metrics, ranks": _metrics(_ranks(IntegerDomain(0, ITEMS - 1)), _ranks(IntegerDomain(0, ITEMS // 2 - 1))),
 }
 WITH_LAPLACE = ("count_sketch", "count_min", "listed", "groups", "statistics", "variance", "metrics, no tree")
 
@@ -253,8 +261,8 @@ def _items(declared: ReleaseSpec, rng: random.Random) -> list[Any]:
         return [-9 * ITEMS, 9 * ITEMS, *names[:10]]  # outside both clip bounds
     if declared.count.by_item:
         return names[:6]
-    if declared.count.name == "metrics":
-        return [0, ITEMS - 1, *(each for each in names[:10] if 0 < each < ITEMS - 1)]  # at both ends, in all metrics
+    if declared.count.name == "metrics" or spec.kind == "factor":
+        return [0, ITEMS - 1, *(each for each in names[:10] if 0 < each < ITEMS - 1)]  # at both ends, in all
 
     def distance(first: Any, second: Any) -> Fraction:
         total, signs, amounts = Fraction(0), norms.has_signs(spec), norms.amounts_of(spec)

@@ -1,6 +1,7 @@
 """What norm bounding may leave of a unit: brute force in whole numbers, from the cells that single items change.
 
 Nothing here uses the kernel or `cells_of`: the cells of an item are those that `accumulate_keys` changes for it alone.
+Where rows are released that are made of counters, they are the cells; their longest column is worked out by hand.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pyarrow as pa
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     BytesDomain,
+    FactorSpec,
     FloatDomain,
     IntegerDomain,
     Level,
@@ -37,7 +39,7 @@ from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
 from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.sketches import RawSketch, raw_type
 
 UNIT = 1 << 16
 """One record, in the units of scaled weights."""
@@ -97,6 +99,10 @@ def _statistics_rounded(rng: np.random.Generator) -> StatisticsSpec:
     return StatisticsSpec(domains[rng.integers(3)], Fraction(1, int(rng.integers(2, 9))))
 
 
+def _factor(rng: np.random.Generator) -> FactorSpec:
+    return FactorSpec(IntegerDomain(-2, int(rng.choice([ITEMS, 21, 40])) - 3))
+
+
 def _metrics(*layouts: Callable[[np.random.Generator], Any]) -> Callable[[np.random.Generator], MetricsSpec]:
     """Return metrics of such layouts, with shares that differ."""
     whole = len(layouts) * (len(layouts) + 1) // 2
@@ -133,8 +139,10 @@ LAYOUTS: dict[str, Callable[[np.random.Generator], Any]] = {
         _statistics,
     ),
     "metrics, bytes": _metrics(functools.partial(_flat, "count_sketch"), functools.partial(_flat, "count_min")),
+    "factor": _factor,
+    "metrics, factor": _metrics(_factor, functools.partial(_flat, "count_sketch")),
 }
-ROUNDED = ("fine shares", "statistics, rounded")
+ROUNDED = ("fine shares", "statistics, rounded", "factor", "metrics, factor")
 """Where lengths are rounded up a little."""
 
 
@@ -184,7 +192,7 @@ def draw_cancelling_case(seed: int) -> Case:
 def keys_of(spec: Any) -> list[Any]:
     """Return the keys of a few items, as Python values."""
     items: Any = spec.items if isinstance(spec, ListedItems) else np.arange(ITEMS)
-    if isinstance(spec, StatisticsSpec):
+    if isinstance(spec, (StatisticsSpec, FactorSpec)):
         items = spec.domain.values(np.linspace(0, spec.domain.size - 1, ITEMS).astype(np.uint64))
     if isinstance(spec, MetricsSpec):
         return _keys_of_metrics(spec)
@@ -249,14 +257,22 @@ def netted(records: Records, cap: int | None = None) -> dict[Place, int]:
 
 @functools.cache
 def changed_cells(spec: Any, item: Any) -> tuple[dict[int, int], ...]:
-    """Return the change of each cell of each table that one record of an item makes."""
-    kind = raw_type(spec)
-    raw = kind(spec).accumulate_keys(np.array([item], dtype=kind.key_type(spec)), np.ones(1, dtype=np.int64))
-    flat = [counters.ravel().tolist() for counters in raw.counter_tables()]
+    """Return the change of each cell of each table that one record of an item makes: what noise is added to."""
+    flat = [cells.ravel().tolist() for cells in _of_one_record(spec, item).tables_to_release(0)]
     return tuple(
-        {cell: in_amounts(change, amount) for cell, change in enumerate(counters) if change}
-        for counters, amount in zip(flat, amounts_of(spec), strict=True)
+        {cell: in_amounts(change, amount) for cell, change in enumerate(cells) if change}
+        for cells, amount in zip(flat, amounts_of(spec), strict=True)
     )
+
+
+def changed_counters(spec: Any, item: Any) -> list[set[int]]:
+    """Return the counters of each table that one record of an item changes."""
+    return [{*np.flatnonzero(table).tolist()} for table in _of_one_record(spec, item).counter_tables()]
+
+
+def _of_one_record(spec: Any, item: Any) -> RawSketch:
+    kind = raw_type(spec)
+    return kind(spec).accumulate_keys(np.array([item], dtype=kind.key_type(spec)), np.ones(1, dtype=np.int64))
 
 
 def in_amounts(change: int, amount: int) -> Any:
@@ -268,7 +284,7 @@ def tables_of(spec: Any) -> list[tuple[int, Fraction]]:
     """Return the rows of each table and its share of rho, as the spec says them."""
     if isinstance(spec, TreeSpec):
         return [(level.depth, level.share) for level in spec.levels]
-    if isinstance(spec, ListedItems):
+    if isinstance(spec, (ListedItems, FactorSpec)):
         return [(1, Fraction(1))]
     if isinstance(spec, StatisticsSpec):
         return [(1, share) for share in shares_of_sums(spec.variance)]
@@ -300,6 +316,38 @@ def amounts_of(spec: Any) -> list[int]:
     return [1, steps, min(steps**2, 1 << 18)][: 2 if spec.variance is None else 3]
 
 
+def squared_columns(spec: Any) -> list[int]:
+    """Return for each table the squared length of the rows that one record changes at most; 1 where they are cells."""
+    if isinstance(spec, MetricsSpec):
+        return [square for part in spec.parts for square in squared_columns(part.spec)]
+    if not isinstance(spec, FactorSpec):
+        return [1] * len(tables_of(spec))
+    return [max(sum(entry * entry for entry in column) for column in columns_of_factor(spec.domain.size))]
+
+
+@functools.cache
+def columns_of_factor(size: int) -> list[list[int]]:
+    """Return the columns of W for up to 2^17 values, in units of 2^-17, by its definition.
+
+    Column j begins in row j, with c_0, c_1 and so on to 10 bits, each times its gain to 7 bits: the largest one with
+    which the column is no longer than the first. Here c_k is binom(2k, k) / 4^k, exactly.
+    """
+    column = [math.floor(Fraction(math.comb(2 * k, k), 4**k) * 2**10 + Fraction(1, 2)) for k in range(size)]
+    longest = sum(entry * entry for entry in column)
+    found = []
+    for place in range(size):
+        own = column[: size - place]
+        gain = math.isqrt(longest * 2**14 // sum(entry * entry for entry in own))
+        found.append([gain * entry for entry in own])
+    return found
+
+
+def weights_of_squares(spec: Any) -> list[Fraction]:
+    """Return for each table what the squares of its changes count in the squared length of a unit."""
+    tables = zip(tables_of(spec), squared_columns(spec), strict=True)
+    return [share / rows / square for (rows, share), square in tables]
+
+
 def has_signs(spec: Any) -> list[bool]:
     """Return for each table whether an item may count negatively in a cell, as the spec says it."""
     if isinstance(spec, TreeSpec):
@@ -310,7 +358,7 @@ def has_signs(spec: Any) -> list[bool]:
         return [False, True, True][: spec.cells]
     if isinstance(spec, MetricsSpec):
         return [signs for part in spec.parts for signs in has_signs(part.spec)]
-    return [not isinstance(spec, ListedItems) and spec.kind == "count_sketch"]
+    return [not isinstance(spec, (ListedItems, FactorSpec)) and spec.kind == "count_sketch"]
 
 
 def change(spec: Any, weights: Iterable[tuple[Place, int]]) -> Change:
@@ -326,9 +374,8 @@ def change(spec: Any, weights: Iterable[tuple[Place, int]]) -> Change:
 def squared_length(spec: Any, added: Change) -> Fraction:
     """Return the square of the length, in the unit of the weights."""
     squares = [sum(value * value for value in table.values()) for table in added]
-    return sum(
-        (share / rows * square for (rows, share), square in zip(tables_of(spec), squares, strict=True)), Fraction(0)
-    )
+    weights = weights_of_squares(spec)
+    return sum((weight * square for weight, square in zip(weights, squares, strict=True)), Fraction(0))
 
 
 def distance(first: Change, second: Change) -> Change:
@@ -344,7 +391,8 @@ def loss(sketch_input: SketchInput, added: Change, relation: NeighboringRelation
     terms = ReleaseTerms(
         PrivacySpec(rho=rho, relation=relation, side_counters=None), sketch_input.bounds, unit=PrivacyUnit.PRIVACY_ID
     )
-    noise = calibrate(sketch_input.spec, terms)
+    spec = sketch_input.spec
+    noise = [sigma * square for sigma, square in zip(calibrate(spec, terms), squared_columns(spec), strict=True)]
     squares = [sum(value * value for value in table.values()) for table in added]
     terms_of_tables = (square / (2 * variance * UNIT**2) for square, variance in zip(squares, noise, strict=True))
     return sum(terms_of_tables, Fraction(0))
@@ -373,21 +421,34 @@ def check(case: Case) -> None:
         if case.bounds.resource_limit is None:
             check_kept(case.sketch_input, weights, by_unit.get(unit, {}))
         else:
-            assert len(by_unit.get(unit, {})) <= case.bounds.resource_limit
+            counted = Counter(part for place in by_unit.get(unit, {}) for part in parts_of(case.sketch_input.spec, place))
+            assert max(counted.values(), default=0) <= case.bounds.resource_limit, "a limit of memory is exceeded"
+
+
+def parts_of(spec: Any, place: Place) -> list[int]:
+    """Return the metrics that a record of this place is in, by number; the only one, if there are not several."""
+    return [number for number, _ in own_items(spec, place.item)] if isinstance(spec, MetricsSpec) else [0]
+
+
+def in_parts(spec: Any, weights: dict[Place, int]) -> Counter[Any]:
+    """Return the weight of each item of each metric, in each key and window."""
+    found = Counter[Any]()
+    for place, weight in weights.items():
+        for number, item in own_items(spec, place.item):
+            found[place.key, place.window, number, item] += weight
+    return found
 
 
 def check_kept_in_parts(sketch_input: SketchInput, net: dict[Place, int], found: dict[Place, int]) -> None:
     """Raise unless each metric keeps of its items what its own factor leaves of them, up to rounding."""
-    spec, wanted, kept, slack = sketch_input.spec, Counter[Any](), Counter[Any](), Counter[Any]()
+    spec, wanted, kept, slack = sketch_input.spec, Counter[Any](), in_parts(sketch_input.spec, found), Counter[Any]()
     factors = factors_of_parts(sketch_input, net)
+    rounding = 2.0**-21 if all(square == 1 for square in squared_columns(spec)) else 2.0**-16  # of pairs to 20 bits
     for place, weight in net.items():
         for number, item in own_items(spec, place.item):
             at = place.key, place.window, number, item
             wanted[at] += weight * UNIT * factors[number]
-            slack[at] += 1 + abs(weight) * UNIT * 2.0**-21
-    for place, weight in found.items():
-        for number, item in own_items(spec, place.item):
-            kept[place.key, place.window, number, item] += weight
+            slack[at] += 1 + abs(weight) * UNIT * rounding
     for at in {*wanted, *kept}:
         assert abs(kept[at] - wanted[at]) <= slack[at], "an item lost more than its part"
 
@@ -401,15 +462,15 @@ def own_items(spec: MetricsSpec, item: Any) -> list[tuple[int, Any]]:
 def factors_of_parts(sketch_input: SketchInput, net: dict[Place, int]) -> list[float]:
     """Return the factor of each metric for one unit, from the cells that each item changes alone."""
     spec, limit = sketch_input.spec, sketch_input.bounds.squared_length
-    squares, tables = [], list(enumerate(tables_of(spec)))
+    squares, tables = [], list(enumerate(weights_of_squares(spec)))
     for part in spec.parts:
         count, square = len(tables_of(part.spec)), Fraction(0)
-        for table, (rows, share) in tables[:count]:
+        for table, of_table in tables[:count]:
             sums: Counter[Any] = Counter()
             for place, weight in net.items():
                 for cell, change in changed_cells(spec, place.item)[table].items():
                     sums[place.key, place.window, cell] += abs(change * weight)
-            square += share / rows * sum(each**2 for each in sums.values())
+            square += of_table * sum(each**2 for each in sums.values())
         squares.append(square)
         del tables[:count]
     if sum(squares) <= limit:

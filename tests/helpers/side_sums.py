@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, NeighboringRelation, NormBound
+from beam_dpsketch.kinds.metrics.sketches import MetricsSpec
 from beam_dpsketch.privacy.aside.side_counters import SideCounter, SideCounters, side_counters
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.records.bounding.norm_rule import NormRule
@@ -60,12 +61,30 @@ def side_sums(sketch_input: SketchInput, counters: Sequence[SideCounter], *parts
     return found
 
 
-def true_amounts(sketch_input: SketchInput, own: Records) -> Added:
+def left_of(sketch_input: SketchInput, own: Records) -> tuple[dict[Place, int], int]:
+    """Return what counts aside of one unit, by place, and how far off it may be.
+
+    Of several metrics the one that loses most says it. Its factor is worked out here, so rounding may differ.
+    """
+    bounds, spec = sketch_input.bounds, sketch_input.spec
+    assert isinstance(bounds, NormBound)
+    kept, net = norms.bounded(sketch_input, own), norms.netted(own, bounds.max_per_item)
+    if not isinstance(spec, MetricsSpec):
+        return kept, 0
+    whole = {place: weight * UNIT for place, weight in net.items()}
+    if norms.in_parts(spec, kept) == norms.in_parts(spec, whole):
+        return whole, 0
+    factor = min(norms.factors_of_parts(sketch_input, net))
+    left = {place: math.trunc(weight * factor) for place, weight in whole.items()}
+    return left, len(left) + sum(map(abs, left.values())) // (1 << 16)
+
+
+def true_amounts(sketch_input: SketchInput, own: Records, kept: dict[Place, int]) -> Added:
     """Return v of one unit for each counter, in units of 1 / UNIT, in the cells where it has records."""
     bounds = sketch_input.bounds
     assert isinstance(bounds, NormBound)
     found: Added = {name: {(place.key, place.window): 0 for place, _ in own} for name in NAMES}
-    kept, net = norms.bounded(sketch_input, own), norms.netted(own, bounds.max_per_item)
+    net = norms.netted(own, bounds.max_per_item)
     for place, _ in own:
         found["records"][place.key, place.window] += UNIT
     is_scaled = any(abs(kept.get(place, 0)) < abs(weight) * UNIT for place, weight in net.items())
@@ -121,22 +140,24 @@ def check(case: Case, max_cells: int | None) -> None:
         own = [record for record in case.records if record[0].unit == unit]
         assert side_sums(case.sketch_input, counters, own) == {unit: added}, "other units matter"
         if bounds.resource_limit is None:
-            check_amounts(true_amounts(case.sketch_input, own), added, bounds, max_cells)
+            left, slack = left_of(case.sketch_input, own)
+            check_amounts(true_amounts(case.sketch_input, own, left), added, bounds, max_cells, slack)
 
 
-def check_amounts(true: Added, added: Added, bounds: NormBound, max_cells: int | None) -> None:
-    """Raise unless a unit adds what the definitions say, up to rounding down."""
+def check_amounts(true: Added, added: Added, bounds: NormBound, max_cells: int | None, weight_slack: int) -> None:
+    """Raise unless a unit adds what the definitions say, up to rounding down; of weights, up to more if that is given."""
     for name, amounts in true.items():
+        slack = weight_slack if name in ("weight", "clipped") else 0
         limit, length = squared_limit(name, bounds, max_cells), square(amounts.values())
         assert {cell for cell, amount in amounts.items() if amount} <= added[name].keys()
         for cell, amount in added[name].items():
-            assert amount * amounts[cell] >= 0, "the sign changed"
+            assert amount * amounts[cell] >= 0 or abs(amount) <= slack, "the sign changed"
             exact = abs(amounts[cell])
             if length > limit:
                 exact = math.isqrt(math.floor(amounts[cell] ** 2 * limit / length))
             least = exact - Fraction(exact, 1 << 22) - 1
-            assert least <= abs(amount) <= exact, f"{name} is not as said"
-            if length <= limit and length * UNIT**2 < 1 << 53:
+            assert least - slack <= abs(amount) <= exact + slack, f"{name} is not as said"
+            if not slack and length <= limit and length * UNIT**2 < 1 << 53:
                 assert abs(amount) == exact, f"{name} of a unit within the limit was changed"
 
 

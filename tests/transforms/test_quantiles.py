@@ -33,9 +33,11 @@ from beam_dpsketch import (
     TimestampDomain,
     TreeSpec,
 )
+from beam_dpsketch.kinds.sketched import layout_of
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.transforms import PrivateQuantiles, ReadReleases, WriteReleases
 from tests.helpers.pipelines import FN_API, run, seen_by_sink
 from tests.helpers.tree_pipelines import exact_vectors
@@ -56,7 +58,8 @@ VALUES = {"AA": [-60, 0, -5000, 0], "BB": [7, 5000], "CC": [1]}
 
 
 def vector_of(values: Any, domain: Any = DELAYS, weights: Any = None) -> np.ndarray:
-    return DyadicCountSketch(TreeSpec.for_memory(domain)).accumulate(values, weights).to_vector()
+    spec = layout_of(domain)
+    return raw_type(spec)(spec).accumulate(values, weights).to_vector()
 
 
 def expected_by_key(keys: Any) -> dict[Any, np.ndarray]:
@@ -220,8 +223,9 @@ def test_at_most_the_bounds_of_each_privacy_id_are_kept() -> None:
     rows = [{"user": "one", "value": value % 200} for value in range(1000)] + [{"user": "two", "value": 3}]
     bounds = RecordBounds(max_per_key=7)
     transform = PrivateQuantiles(DELAYS, PRIVACY, item="value", unit=PrivacyId("user", bounds))
-    spec = TreeSpec.for_memory(DELAYS)
-    levels = DyadicCountSketch.from_vector(spec, exact_vectors(rows, transform)).levels
+    assert exact_vectors(rows, transform).sum() == 8
+    tree = PrivateQuantiles(TreeSpec.for_memory(DELAYS), PRIVACY, item="value", unit=PrivacyId("user", bounds))
+    levels = DyadicCountSketch.from_vector(TreeSpec.for_memory(DELAYS), exact_vectors(rows, tree)).levels
     assert {int(level.counters.sum()) for level in levels} == {8}
 
 
@@ -229,7 +233,7 @@ DELETIONS = RecordBounds(max_per_key=4, max_weight=3, signed=True)
 
 
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize("domain", [DELAYS, IPv4Domain()], ids=["exact", "sketched"])
+@pytest.mark.parametrize("domain", [DELAYS, TreeSpec.for_memory(DELAYS), IPv4Domain()], ids=["factor", "exact", "wide"])
 def test_what_was_deleted_might_never_have_been_there(domain: Any) -> None:
     """Insert A and B and delete B: exact counters as of A alone, so the release has the distribution of A's."""
     kept = [{"user": f"kept {number}", "value": number, "weight": 1} for number in range(50)]
@@ -242,7 +246,7 @@ def test_what_was_deleted_might_never_have_been_there(domain: Any) -> None:
     expected = vector_of([row["value"] for row in kept], domain)
     np.testing.assert_array_equal(exact_vectors(kept + gone, transform), expected)
     np.testing.assert_array_equal(exact_vectors([pa.Table.from_pylist(gone[::-1] + kept)], transform), expected)
-    accumulator = SketchAccumulator(SketchInput(TreeSpec.for_memory(domain), DELETIONS))
+    accumulator = SketchAccumulator(SketchInput(layout_of(domain), DELETIONS))
     for row in gone + kept:
         accumulator.add_weighted(row["value"], row["weight"])
     np.testing.assert_array_equal(accumulator.to_sketch().to_vector(), expected)
@@ -255,9 +259,9 @@ def test_an_insert_and_its_delete_use_up_none_of_the_bounds() -> None:
     np.testing.assert_array_equal(exact_vectors(rows, transform), vector_of([150], weights=[2]))
 
 
-def test_accumulators_of_trees_survive_their_bytes() -> None:
+def test_accumulators_of_ranks_survive_their_bytes() -> None:
     for domain, count in ((DELAYS, 3), (DELAYS, 5000), (IPv4Domain(), 100), (IPv4Domain(), 90_000)):
-        recipe = SketchInput(TreeSpec.for_memory(domain), RecordBounds(1))
+        recipe = SketchInput(layout_of(domain), RecordBounds(1))
         accumulator = SketchAccumulator(recipe)
         for value in range(count):
             accumulator.add(value % 190)

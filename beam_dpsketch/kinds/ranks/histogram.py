@@ -63,6 +63,10 @@ class FactorSpec(Spec):
     def key_range(self) -> int:
         return self.domain.size
 
+    @property
+    def title(self) -> str:
+        return "quantiles, by a square-root factor"
+
     @functools.cached_property
     def factor(self) -> ToeplitzRoot:
         """What makes rows of the histogram."""

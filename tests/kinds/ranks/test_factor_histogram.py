@@ -62,7 +62,7 @@ def test_it_is_the_usual_layout_up_to_131_072_values_and_over_a_horizon_a_tree_i
     horizon, domain = Horizon(0, 8, 4), IntegerDomain(0, 9)
     declared = ReleaseSpec(Quantiles(domain), PrivacySpec(rho=1), Record(), windows=horizon)
     assert declared.spec == TreeSpec.for_memory(domain)
-    with pytest.raises(ArgumentError, match=r"E427"):
+    with pytest.raises(ArgumentError, match=r"E432"):
         ReleaseSpec(Quantiles(FactorSpec(domain)), PrivacySpec(rho=1), Record(), windows=horizon)
 
 

@@ -16,7 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, NeighboringRelation, NormBound, SketchSpec
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+    FactorSpec,
+    IntegerDomain,
+    NeighboringRelation,
+    NormBound,
+    SketchSpec,
+)
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches import raw_type
 from tests.helpers import norms
@@ -25,6 +33,7 @@ from tests.helpers.norms import UNIT, Place
 RHO = Fraction(1, 1000)
 STATISTICS = ("statistics", "statistics, rounded")
 WITH_NUMBERS = (*STATISTICS, "metrics")
+WITH_ROWS = ("factor", "metrics, factor")
 every_layout = pytest.mark.parametrize("layout", norms.LAYOUTS)
 every_relation = pytest.mark.parametrize("relation", NeighboringRelation, ids=lambda relation: relation.name)
 
@@ -92,7 +101,7 @@ def worst_pair(layout: str) -> tuple[Any, Any, Any]:
 
 
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize("layout", [layout for layout in norms.LAYOUTS if layout not in WITH_NUMBERS])
+@pytest.mark.parametrize("layout", [layout for layout in norms.LAYOUTS if layout not in WITH_NUMBERS + WITH_ROWS])
 @pytest.mark.parametrize("max_norm", [1, Fraction(5, 2), 20, 1000])
 def test_the_cost_is_attained_in_both_relations(layout: str, max_norm: Any) -> None:
     """By units of max_norm records exactly, and by heavier ones up to rounding."""
@@ -125,6 +134,36 @@ def test_the_cost_of_numbers_is_attained_at_the_ends(layout: str, max_norm: Any)
             assert least - Fraction(1, 10_000) <= min(removals) <= max(removals) <= 1
             assert share * (least - Fraction(1, 10_000)) <= replacement <= share
             assert weight != max_norm or (*removals, replacement) == (1, 1, share)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 64, 300])
+def test_the_rows_of_a_factor_are_those_of_its_definition(size: int) -> None:
+    """Each column, and the longest one: by whole numbers here, and what the package releases and says."""
+    spec = FactorSpec(IntegerDomain(1, size))
+    for item, column in zip(range(size), norms.columns_of_factor(size), strict=True):
+        assert norms.changed_cells(spec, item) == (dict(enumerate(column, item)),)
+    (table,), (longest,) = raw_type(spec).tables(spec), norms.squared_columns(spec)
+    assert table == (1, False, 1, longest, table.dropped_bits)
+
+
+@pytest.mark.parametrize("max_norm", [1, Fraction(5, 2), 50])
+@pytest.mark.parametrize("signed", [False, True])
+def test_the_cost_of_rows_is_attained_in_the_longest_column(max_norm: Any, signed: bool) -> None:
+    """A removal costs all; so does the opposite weight on one value. Without signs, the other end costs nearly all."""
+    spec = FactorSpec(IntegerDomain(0, 999))
+    sketch_input = SketchInput(spec, NormBound(max_norm, max_weight=1 << 20, signed=signed))
+    for weight in (math.floor(max_norm), 9999):
+        unit, opposite, far = (
+            added(sketch_input, of_one_unit((item, sign * weight))) for item, sign in ((0, 1), (0, -1), (999, 1))
+        )
+        removal = norms.loss(sketch_input, unit, ADD_OR_REMOVE_ONE, RHO) / RHO
+        other = opposite if signed else far
+        replacement = norms.loss(sketch_input, norms.distance(unit, other), REPLACE_ONE, RHO) / RHO
+        least = min(Fraction(weight) / max_norm, 1) ** 2
+        assert least - Fraction(1, 10_000) <= removal <= 1
+        assert least * (1 if signed else Fraction(95, 100)) - Fraction(1, 10_000) <= replacement <= 1
+        assert weight != max_norm or removal == 1
+        assert weight != max_norm or not signed or replacement == 1
 
 
 @pytest.mark.parametrize("max_norm", [1, 50])
@@ -166,7 +205,7 @@ def test_the_cost_is_attained_over_keys_and_windows(relation: NeighboringRelatio
 @every_layout
 @given(data=st.data())
 def test_a_unit_with_as_many_records_as_the_norm_loses_nothing(layout: str, data: Any) -> None:
-    """In any items, keys and windows; one record more of a single item is too many."""
+    """In any items, keys and windows; one record more of a single item is too many, in each metric that it is in."""
     spec = spec_of(layout, data.draw(st.integers(0, 99)))
     items, count = norms.keys_of(spec), data.draw(st.integers(1, 40))
     sketch_input = SketchInput(spec, NormBound(count, max_weight=1))
@@ -175,8 +214,9 @@ def test_a_unit_with_as_many_records_as_the_norm_loses_nothing(layout: str, data
     kept = {place: weight * UNIT for place, weight in norms.netted(records).items()}
     assert norms.bounded(sketch_input, records) == kept
     more = [(records[0][0]._replace(item=items[0]), 1)] * (count + 1)
-    (weight,) = norms.bounded(sketch_input, more).values()
-    assert count * UNIT * (1 - 1e-4) <= weight <= count * UNIT
+    weights = norms.bounded(sketch_input, more).values()
+    assert len(weights) == len(raw_type(spec).parts(spec))
+    assert all(count * UNIT * (1 - 1e-4) <= weight <= count * UNIT for weight in weights)
 
 
 @every_layout
@@ -256,5 +296,5 @@ def test_the_cells_of_an_item_are_those_that_it_changes(layout: str) -> None:
             rows[table] += 1
         assert rows == [count for count, _ in norms.tables_of(spec)]
         for item, *tables in zip(items, *named, strict=True):
-            changed = norms.changed_cells(spec, item)
-            assert all(set(found) in (cells, set()) for cells, found in zip(tables, changed, strict=True))
+            changed = norms.changed_counters(spec, item)
+            assert all(found in (cells, set()) for cells, found in zip(tables, changed, strict=True))
