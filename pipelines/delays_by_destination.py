@@ -15,13 +15,24 @@ from fractions import Fraction
 
 import pyarrow.compute as pc
 
-from beam_dpsketch import IntegerDomain, KeySelection, NormBound, PrivacyId, PrivacySpec, ReleasedDyadicCountSketch
+from beam_dpsketch import (
+    IntegerDomain,
+    KeySelection,
+    NormBound,
+    PrivacyId,
+    PrivacySpec,
+    ReleasedDyadicCountSketch,
+    TreeSpec,
+)
 from beam_dpsketch.transforms import PrivateQuantiles, WriteReleases
 from pipelines.delay_quantiles import LATE, later, minutes, percent
 from pipelines.flights import ReadFlights, read_table
 from pipelines.running import parsed, parser, read_selected_releases
 
 DOMAIN = IntegerDomain(-64, 191)  # minutes; what lies outside is clamped, which changes no median here
+LAYOUT = TreeSpec.for_memory(
+    DOMAIN
+)  # a dyadic tree, as the paper has; without it, ranks come from a factor, and closer
 
 # Known without the data: an aircraft has about a dozen regular destinations. Noise grows with the norm; each flight of
 # an aircraft that flies often counts less.
@@ -30,7 +41,7 @@ MAX_KEYS, MAX_NORM = 16, 10
 
 def measure_delays(privacy: PrivacySpec, keys: KeySelection, bounds: NormBound) -> PrivateQuantiles:
     """Flights to (destination, private tree of the delays of flights to it), for destinations that are chosen."""
-    return PrivateQuantiles(DOMAIN, privacy, item="arr_delay", unit=PrivacyId("tailnum", bounds), keys=keys)
+    return PrivateQuantiles(LAYOUT, privacy, item="arr_delay", unit=PrivacyId("tailnum", bounds), keys=keys)
 
 
 def print_delays(released: dict[str, ReleasedDyadicCountSketch]) -> None:

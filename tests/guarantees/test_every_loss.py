@@ -34,6 +34,7 @@ from beam_dpsketch import (
     ReleaseTerms,
 )
 from beam_dpsketch.engine import calibration
+from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from beam_dpsketch.privacy import mechanism as sensitivity
 from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
@@ -45,7 +46,7 @@ from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.statement import accounting
 from beam_dpsketch.statement import statement as statement_module
 from beam_dpsketch.statement.accounting import add_up
-from tests.helpers import laws
+from tests.helpers import laws, losses
 from tests.helpers.combinations import (
     Combination,
     Leaf,
@@ -174,7 +175,7 @@ def check_attained(run: Run, sides: str) -> bool:
     """Raise if a run without parts aside could have less noise, where one sketch has it all."""
     bounds, kind, removal = run.setting.unit.bounds, run.setting.kind, run.relation is ADD_OR_REMOVE_ONE
     flat = kind in ("count_min", "count_sketch", "listed") or (
-        kind in ("statistics", "variance", "metrics") and removal
+        kind in ("statistics", "variance", "ranks", "metrics", "metrics, ranks") and removal
     )
     attains = isinstance(bounds, RecordBounds) or (bounds.has_weights and removal)
     if sides != "none" or not flat or not attains or run.setting.layout.keys == "chosen":
@@ -356,6 +357,24 @@ def check_usual(setting: Setting) -> None:
     check(Run(setting, REPLACE_ONE, SIDES["usual"]), ONE_PART)
 
 
+RANKS = Setting("ranks", ID(RecordBounds(2, max_weight=3)), Layout())
+RANKS_IN_A_NORM = Setting("ranks", ID(NormBound(NORM, max_weight=9)), Layout())
+IN_METRICS = Setting("metrics, ranks", ID(NormBound(NORM, max_weight=9)), Layout())
+NOT_TOGETHER = laws.together(
+    laws.put(FactorHistogram, "squared_norms", classmethod(lambda cls, spec: None)),
+    laws.put(losses, "_added", losses._added.__wrapped__),  # not what was worked out without the fault
+)
+FAULTS |= {
+    "rows with signs, said to have none": laws.around(
+        sensitivity,
+        "change_factor",
+        lambda exact, relation, *, has_signs=False: exact(relation),
+        A_RUN,
+        RANKS._replace(unit=ID(RecordBounds(2, max_weight=3, signed=True))),
+    ),
+    "values count alone": NOT_TOGETHER.found(A_RUN, RANKS_IN_A_NORM),
+    "values count alone, metrics": NOT_TOGETHER.found(A_RUN, IN_METRICS),
+}
 test_a_planted_fault_is_found = pytest.mark.usefixtures(no_noise.__name__)(
     laws.mutants(FAULTS, check_usual, intact=True)
 )

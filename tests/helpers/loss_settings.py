@@ -16,6 +16,7 @@ from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     AssumePublicKeys,
     BytesDomain,
+    FactorSpec,
     FloatDomain,
     Groups,
     Horizon,
@@ -59,6 +60,7 @@ _TREE = TreeSpec(
     levels=(Level(2, "exact", 1, 4, Fraction(3, 4)), Level(2, "count_sketch", 1, 1, Fraction(1, 4))),
 )
 _NUMBERS = StatisticsSpec(IntegerDomain(0, 15))
+_RANKS = FactorSpec(IntegerDomain(0, 15))
 SPECS: dict[str, Any] = {
     "count_min": SketchSpec(kind="count_min", depth=2, width=2, seed=1),
     "count_sketch": SketchSpec(kind="count_sketch", depth=2, width=1, seed=1),
@@ -66,6 +68,7 @@ SPECS: dict[str, Any] = {
     "tree": _TREE,
     "groups": GroupedItems(BytesDomain(2)),
     "statistics": _NUMBERS,
+    "ranks": _RANKS,
     "variance": StatisticsSpec(FloatDomain(-1, 4, 0.001), Fraction(1, 10)),
     "metrics": MetricsSpec(
         (
@@ -74,14 +77,24 @@ SPECS: dict[str, Any] = {
             MetricPart("numbers", _NUMBERS, Fraction(1, 6)),
         )
     ),
+    "metrics, ranks": MetricsSpec(
+        (MetricPart("ranks", _RANKS, Fraction(2, 5)), MetricPart("listed", ListedItems(range(16)), Fraction(3, 5)))
+    ),
 }
+
+
+def _metrics(spec: MetricsSpec) -> Metrics:
+    return Metrics(
+        {part.name: Metric(COUNTS.get(part.spec.kind, AnySketch)(part.spec), "item", part.share) for part in spec.parts}
+    )
+
+
 COUNTS: dict[str, Callable[[Any], Any]] = {
     "groups": lambda spec: GroupedCounts(spec.domain, 1, Groups(DELTA)),
     "statistics": lambda spec: Statistics(spec.domain),
     "variance": lambda spec: Statistics(spec.domain, spec.variance),
-    "metrics": lambda spec: Metrics(
-        {part.name: Metric(COUNTS.get(part.spec.kind, AnySketch)(part.spec), "item", part.share) for part in spec.parts}
-    ),
+    "metrics": _metrics,
+    "metrics, ranks": _metrics,
 }
 SIDES: dict[str, SideCounters | None] = {
     "usual": SideCounters(),
@@ -119,7 +132,7 @@ class Setting(NamedTuple):
         }[self.layout.keys]
         weight = "n" if self.unit.bounds.says_max_weight else None
         windows = TimeRange(0, 240) if self.layout.declared else self.layout.horizon
-        count, item = COUNTS.get(self.kind, AnySketch)(SPECS[self.kind]), None if self.kind == "metrics" else "item"
+        count, item = COUNTS.get(self.kind, AnySketch)(SPECS[self.kind]), None if COUNTS.get(self.kind) is _metrics else "item"
         return ReleaseSpec(count, privacy, self.unit, item, weight, keys, windows)
 
     def plan(self, privacy: PrivacySpec) -> WindowPlan:

@@ -34,6 +34,7 @@ from beam_dpsketch.records.items import VOTES
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.notes import KeyNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES, PART_BYTES, RUN_BYTES
+from tests.helpers import norms
 from tests.helpers.combinations import Parts
 from tests.helpers.kept_units import CHOICE, KEPT, OF_RUN, kept_of, table_of
 from tests.helpers.loss_settings import NORM, RHO, SPECS, Setting
@@ -59,8 +60,9 @@ class Run:
             terms = terms.with_norm(NORM)
         self.relation, self.setting, self.statement = relation, setting, _statement(setting, terms)
         unit = terms.squared_unit
+        squares = norms.squared_columns(SPECS[setting.kind])
         for number, sigma_squared in enumerate(self.statement.sigma_squared_per_level):
-            noise[number] = sigma_squared * unit
+            noise[number] = sigma_squared * unit * squares[number]
         noise |= {note.names[0]: note.sigma_squared * unit for note in self.statement.side}
         if (lost := self.statement.lost) is not None:
             noise[LOST] = lost.sigma_squared

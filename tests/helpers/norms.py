@@ -40,6 +40,7 @@ from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches import RawSketch, raw_type
+from beam_dpsketch.sketches.grouped_items import GroupedItems
 
 UNIT = 1 << 16
 """One record, in the units of scaled weights."""
@@ -284,7 +285,7 @@ def tables_of(spec: Any) -> list[tuple[int, Fraction]]:
     """Return the rows of each table and its share of rho, as the spec says them."""
     if isinstance(spec, TreeSpec):
         return [(level.depth, level.share) for level in spec.levels]
-    if isinstance(spec, (ListedItems, FactorSpec)):
+    if isinstance(spec, (ListedItems, GroupedItems, FactorSpec)):
         return [(1, Fraction(1))]
     if isinstance(spec, StatisticsSpec):
         return [(1, share) for share in shares_of_sums(spec.variance)]

@@ -64,7 +64,7 @@ def side_sums(sketch_input: SketchInput, counters: Sequence[SideCounter], *parts
 def left_of(sketch_input: SketchInput, own: Records) -> tuple[dict[Place, int], int]:
     """Return what counts aside of one unit, by place, and how far off it may be.
 
-    Of several metrics the one that loses most says it. Its factor is worked out here, so rounding may differ.
+    Of several metrics the one that loses most says it. Its factor is worked out here, where it is not rounded.
     """
     bounds, spec = sketch_input.bounds, sketch_input.spec
     assert isinstance(bounds, NormBound)
@@ -76,7 +76,7 @@ def left_of(sketch_input: SketchInput, own: Records) -> tuple[dict[Place, int], 
         return whole, 0
     factor = min(norms.factors_of_parts(sketch_input, net))
     left = {place: math.trunc(weight * factor) for place, weight in whole.items()}
-    return left, len(left) + sum(map(abs, left.values())) // (1 << 16)
+    return left, len(left) + sum(map(abs, left.values())) // (1 << 16) + sum(map(abs, whole.values())) // (1 << 32)
 
 
 def true_amounts(sketch_input: SketchInput, own: Records, kept: dict[Place, int]) -> Added:
