@@ -43,6 +43,7 @@ from beam_dpsketch.frames.rehearsal import rehearse
 from beam_dpsketch.frames.rehearsed import Rehearsal
 from beam_dpsketch.frames.releasing import release_frame
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts, Groups
+from beam_dpsketch.kinds.layouts import plan
 from beam_dpsketch.kinds.metrics.kind import Metric, Metrics
 from beam_dpsketch.kinds.metrics.released import ReleasedMetrics
 from beam_dpsketch.kinds.ranks.histogram import FactorHistogram, FactorSpec
@@ -51,7 +52,7 @@ from beam_dpsketch.kinds.sketched import ItemFrequencies, Quantiles, TopKSearch
 from beam_dpsketch.kinds.statistics.kind import Statistics
 from beam_dpsketch.kinds.statistics.released import ReleasedStatistics, Statistic
 from beam_dpsketch.planning.plan import Plan
-from beam_dpsketch.planning.planner import DistanceError, distance_error, plan, spec_for_distance
+from beam_dpsketch.planning.planner import DistanceError, distance_error, spec_for_distance
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import (

@@ -214,6 +214,9 @@ _ONE: Mapping[str, Entry] = {
     "spec": Entry(SPEC, "the size of the sketch; without it the usual one", kinds=("frequencies",)),
     "items": Entry(
         ITEMS, "a public list of items that are counted exactly, in place of `spec`", kinds=("frequencies",)),
+    "optimize_for": Entry(
+        one_of(("ranks", "ranges", "values")), "what quantiles are asked most, which chooses their layout; ranks",
+        kinds=("quantiles",)),
     "layout": Entry(
         one_of(("factor", "tree")),
         "`factor`, rows of a histogram, which a domain of up to 2**17 values has without it; or `tree`, the usual one",
@@ -239,7 +242,7 @@ METRIC = Block("Metric", {
                   f"one of {', '.join(_OF_ONE)}"),
     "item": Entry(TEXT, "the field that is counted for it", "the field that is counted for it, as item: city"),
     **{name: _ONE[name]._replace(option=None)
-       for name in ("domain", "k", "spec", "items", "layout", "tree", "variance")},
+       for name in ("domain", "k", "spec", "items", "optimize_for", "layout", "tree", "variance")},
     "share": Entry(FRACTION, "its part of rho; all of them sum to 1, and without any they are equal"),
 }, (("spec", "items"),))
 RELEASE = Block("Release", {
@@ -247,7 +250,10 @@ RELEASE = Block("Release", {
     "metrics": Entry(
         ListOf(METRIC), "several metrics of the same records, a list of blocks, each with the settings of its kind",
         "the metrics, as metrics: [{name: pages, kind: frequencies, item: page}, ...]", _having("metrics")),
-}, (("windows", "horizon"), ("layout", "tree"), ("tree", "method"), ("spec", "items")))
+}, (
+    ("windows", "horizon"), ("layout", "tree"), ("layout", "optimize_for"), ("tree", "optimize_for"),
+    ("tree", "method"), ("spec", "items"),
+))
 
 IDEMPOTENT_NOISE = Block("IdempotentNoise", {
     "release_id": Entry(TEXT, "names the release", "names this release of this input, as visits 2026-11-21"),

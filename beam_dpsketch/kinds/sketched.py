@@ -13,7 +13,8 @@ from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.norms import calibrate_choice
 from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import AllAtOnce, ArgumentError
-from beam_dpsketch.kinds.ranks.histogram import USUAL_SIZE, FactorSpec
+from beam_dpsketch.kinds.layouts import Purpose, RankedLayout, layout_in_words, layout_of
+from beam_dpsketch.kinds.ranks.histogram import FactorSpec
 from beam_dpsketch.planning.advice import measured
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan_calibrated
@@ -77,16 +78,23 @@ class Quantiles(AnySketch):
 
     Args:
       domain: which values there can be; or a layout over them, a `FactorSpec` or what `TreeSpec.for_memory` makes.
+      optimize_for: "ranks", which quantiles are read from, "ranges", or single "values": a domain gets the layout whose
+        error is predicted to be the least, and the plan says so.
     """
 
-    domain: Domain | TreeSpec | FactorSpec
-    spec: TreeSpec | FactorSpec = dataclasses.field(init=False, repr=False, compare=False)
+    domain: Domain | RankedLayout
+    optimize_for: Purpose = "ranks"
+    spec: RankedLayout = dataclasses.field(init=False, repr=False, compare=False)
 
     name: ClassVar[str] = "quantiles"
     is_ranked: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "spec", layout_of(self.domain))
+        object.__setattr__(self, "spec", layout_of(self.domain, self.optimize_for))
+
+    def plan(self, calibrated: DeclaredCalibration, n: int | None, **others: Any) -> Plan:
+        words = "" if self.spec is self.domain else layout_in_words(self.spec, self.optimize_for)
+        return dataclasses.replace(super().plan(calibrated, n, **others), layout=words)
 
     def over_time(self) -> Quantiles:
         if isinstance(self.domain, FactorSpec):
@@ -96,7 +104,11 @@ class Quantiles(AnySketch):
                 "count each record 2**42 times, and 64 bits have no room for that",
                 "E432",
             )
-        return self if isinstance(self.domain, TreeSpec) else Quantiles(TreeSpec.for_memory(self.domain))
+        return (
+            self
+            if isinstance(self.domain, TreeSpec)
+            else Quantiles(TreeSpec.for_memory(self.domain), self.optimize_for)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,14 +139,6 @@ class TopKSearch(AnySketch):
 
     def over_time(self) -> Count:
         raise search_over_time()
-
-
-def layout_of(domain: Domain | TreeSpec | FactorSpec) -> TreeSpec | FactorSpec:
-    """Return the usual layout of quantiles over a domain: a factor where its histogram has room; a layout as it is."""
-    if isinstance(domain, (TreeSpec, FactorSpec)):
-        return domain
-    _validate.instance(Domain, domain=domain)
-    return FactorSpec(domain) if domain.size <= USUAL_SIZE else TreeSpec.for_memory(domain)
 
 
 def calibrated(spec: Any, terms: DeclaredTerms) -> DeclaredCalibration:

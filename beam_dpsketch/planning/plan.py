@@ -25,10 +25,7 @@ from beam_dpsketch.planning.plan_text import (
 )
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.count import Guess
-from beam_dpsketch.sketches.listed_items import ListedItems
-from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER, TreeSpec
-from beam_dpsketch.sketches.trees import PrefixSpec
+from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER
 from beam_dpsketch.statement.notes import KeyNote
 from beam_dpsketch.statement.showing import html_table, shown
 
@@ -72,9 +69,10 @@ class Plan:
       advice: what another bound or epsilon would give, and how many people a wanted error needs, from the noise alone;
         `None` for continual release.
       key_note: how keys are chosen; `None` if the data do not choose them.
+      layout: why the layout was chosen, in words; empty if it was given.
     """
 
-    spec: SketchSpec | ListedItems | TreeSpec | PrefixSpec
+    spec: Any
     terms: DeclaredTerms
     n: int | None
     keys: int | None
@@ -89,6 +87,7 @@ class Plan:
     value_errors: tuple[QuantileError, ...] = ()
     advice: Advice | None = None
     key_note: KeyNote | None = None
+    layout: str = ""
 
     @property
     def memory(self) -> int:
@@ -120,6 +119,7 @@ class Plan:
         return {
             "kind": self.spec.kind,
             "counters": self.spec.cells,
+            "layout": self.layout,
             "keys": self.keys,
             "bytes": self.memory,
             "sigma": [math.sqrt(each) for each in self.sigma_squared],
@@ -152,6 +152,8 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield f"{spec.title}: {tables}, {spec.cells} counters, {spec.cells * 4} bytes at 4 a counter{copies}."
     for number, (level, sigma) in enumerate(zip(spec.describe_levels(), sigmas, strict=False)):
         yield f"  level {number}: {level}, sigma = {sigma:.4g}"
+    if plan.layout:
+        yield f"Layout: {plan.layout}."
     rows = " of each row" if terms.unit.over_horizon else ""
     yield f"Noise: {noise_in_words(terms, plan.sigma_squared)} on each counter{rows}{under_norm(terms)}."
     yield from privacy_lines(terms, plan.foolish)

@@ -13,63 +13,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
-from beam_dpsketch.domains import BytesDomain, Domain
-from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration, calibrate
-from beam_dpsketch.engine.suiting import decided, item_width
+from beam_dpsketch.engine.calibration import DeclaredCalibration, calibrate
+from beam_dpsketch.engine.suiting import item_width
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.planning import expected_error
 from beam_dpsketch.planning.advice import advise
 from beam_dpsketch.planning.expected_error import REFERENCES, exact_tree_deviation, simulated_deviation
 from beam_dpsketch.planning.plan import Plan
-from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
-from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Guess, check_size, refuse_guess
-from beam_dpsketch.sketches.listed_items import ListedItems
+from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.records.count import Guess, check_size, refuse_guess
 from beam_dpsketch.sketches.spec import MAX_CELLS, MAX_WIDTH, SketchSpec
 from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER, DEFAULT_MEMORY, TreeSpec
-from beam_dpsketch.sketches.trees import PrefixSpec, spec_over
-
-
-def plan(
-    spec: SketchSpec | ListedItems | TreeSpec | PrefixSpec | Domain | BytesDomain,
-    terms: DeclaredTerms,
-    n: int | None = None,
-    *,
-    keys: int | None = None,
-    search: bool = False,
-    wanted_error: Fraction | float = USUAL_WANTED_ERROR,
-    typical: tuple[float, float] | None = None,
-    quantiles: Iterable[float] = USUAL_QUANTILES,
-) -> Plan:
-    """Return layout, bytes, noise and expected errors of a release, before any data is read.
-
-    Args:
-      spec: the sketch, or the domain of a tree of the usual layout.
-      terms: what the release spends, whom it protects, how much of each may count, and in how many windows.
-      n: about how many records (or what weight) count in one release; `None` leaves out what depends on it.
-      keys: how many output keys there are.
-      search: whether the release serves a list of the most frequent values.
-      wanted_error: an error as a share of the weight that counts in one release, between 0 and 1: the plan says how
-        many people it needs. For an item that holds a tenth of the weight, 0.005 is 5 % of the item.
-      typical: of quantiles of numbers, about the median and the 99 % point of the values; with n, the plan then tells
-        errors of values.
-      quantiles: whose errors are told, each between 0 and 1.
-
-    >>> from beam_dpsketch import IntegerDomain, PrivacySpec, REPLACE_ONE
-    >>> terms = ReleaseTerms(PrivacySpec(rho=1.0, relation=REPLACE_ONE, side_counters=None))
-    >>> round(plan(IntegerDomain(0, 65_535), terms, n=100_000).rank_deviation["any"], 2)
-    5.86
-    """
-    layout = spec_over(spec)
-    calibration = Calibration.of(layout, decided(layout, terms))
-    guess = Guess.of(typical, quantiles)
-    return plan_calibrated(calibration, n, keys=keys, search=search, wanted_error=wanted_error, guess=guess)
 
 
 def plan_calibrated(
@@ -81,7 +41,7 @@ def plan_calibrated(
     wanted_error: Fraction | float,
     guess: Guess | None = None,
 ) -> Plan:
-    """Plan a release whose noise is known; the other arguments are those of `plan`."""
+    """Plan a release whose noise is known; the other arguments are those of `kinds.layouts.plan`."""
     spec, terms, sigma_squared = calibration.spec, calibration.terms, calibration.per_table
     check_size(n, terms)
     if n is None or terms.unit.over_horizon or spec.purpose(search=search) != "ranks":

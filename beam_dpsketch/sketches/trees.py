@@ -21,7 +21,6 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.text import TRUNCATED, BytesDomain
-from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.fingerprints import HASH_VERSION
 from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
@@ -146,16 +145,6 @@ class PrefixSpec(Spec):
 
     def level_spec(self, number: int) -> SketchSpec:
         return SketchSpec(depth=self.depth, width=self.width, seed=cells.derive_seed(self.seed, number))
-
-
-def spec_over(counted: Any) -> Any:
-    """Return the usual tree over a domain; a spec as it is; refuse what is neither."""
-    if not hasattr(counted, "domain"):
-        known = "a SketchSpec, ListedItems, TreeSpec, PrefixSpec or a domain"
-        raise ArgumentTypeError("spec", f"must be {known}, got {type(counted).__name__}", "E503")
-    if counted.domain is not counted:
-        return counted
-    return TreeSpec.for_memory(counted) if counted.is_ordered else PrefixSpec.for_memory(counted)
 
 
 class PrefixTree(RawSketch):

@@ -12,6 +12,7 @@ from typing import Any, overload
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.tree.ranked import ReleasedRanks
 from beam_dpsketch.domains import Domain
+from beam_dpsketch.kinds.layouts import Purpose
 from beam_dpsketch.kinds.ranks.histogram import FactorSpec
 from beam_dpsketch.kinds.sketched import Quantiles
 from beam_dpsketch.privacy.budget import PrivacySpec
@@ -41,6 +42,7 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
       keys: which keys are released, as of `PrivateFrequencies`; `None` makes one release of all elements.
       windows: a `TimeRange`, whose windows are released with data or without; a `Horizon`; or `None` for the windows
         that have data.
+      optimize_for: what is asked most: "ranks" (and quantiles), "ranges" or single "values". It chooses the layout.
     """
 
     @overload
@@ -54,6 +56,7 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
         weight: Selector = ...,
         keys: None = ...,
         windows: TimeRange | None = ...,
+        optimize_for: Purpose = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -66,6 +69,7 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
         weight: Selector = ...,
         keys: Keys,
         windows: TimeRange | None = ...,
+        optimize_for: Purpose = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -78,6 +82,7 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
         weight: Selector = ...,
         keys: None = ...,
         windows: Horizon,
+        optimize_for: Purpose = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -90,6 +95,7 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
         weight: Selector = ...,
         keys: Keys,
         windows: Horizon,
+        optimize_for: Purpose = ...,
     ) -> None: ...
     def __init__(
         self,
@@ -101,6 +107,7 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
         weight: Selector = None,
         keys: Keys | None = None,
         windows: TimeRange | Horizon | None = None,
+        optimize_for: Purpose = "ranks",
     ) -> None:
         others = {"privacy": privacy, "unit": unit, "item": item, "weight": weight, "keys": keys, "windows": windows}
-        super().__init__(declare(lambda: Quantiles(domain), **others))
+        super().__init__(declare(lambda: Quantiles(domain, optimize_for), **others))

@@ -132,7 +132,10 @@ class Setting(NamedTuple):
         }[self.layout.keys]
         weight = "n" if self.unit.bounds.says_max_weight else None
         windows = TimeRange(0, 240) if self.layout.declared else self.layout.horizon
-        count, item = COUNTS.get(self.kind, AnySketch)(SPECS[self.kind]), None if COUNTS.get(self.kind) is _metrics else "item"
+        count, item = (
+            COUNTS.get(self.kind, AnySketch)(SPECS[self.kind]),
+            None if COUNTS.get(self.kind) is _metrics else "item",
+        )
         return ReleaseSpec(count, privacy, self.unit, item, weight, keys, windows)
 
     def plan(self, privacy: PrivacySpec) -> WindowPlan:

@@ -7,6 +7,7 @@ Where rows are released that are made of counters, they are the cells; their lon
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -323,24 +324,37 @@ def squared_columns(spec: Any) -> list[int]:
         return [square for part in spec.parts for square in squared_columns(part.spec)]
     if not isinstance(spec, FactorSpec):
         return [1] * len(tables_of(spec))
-    return [max(sum(entry * entry for entry in column) for column in columns_of_factor(spec.domain.size))]
+    return [factor_by_hand(spec.domain.size).squared_length]
+
+
+def columns_of_factor(size: int) -> list[list[int]]:
+    """Return the columns of W for up to 2^17 values, from their first entry above 0, in units of 2^-17."""
+    factor = factor_by_hand(size)
+    return [[gain * entry for entry in factor.column[: size - place]] for place, gain in enumerate(factor.gains)]
+
+
+class FactorByHand(NamedTuple):
+    """W of up to 2^17 values by its definition: c_0, c_1..., the gain of each column, and its longest one's square."""
+
+    column: list[int]
+    gains: list[int]
+    squared_length: int
 
 
 @functools.cache
-def columns_of_factor(size: int) -> list[list[int]]:
-    """Return the columns of W for up to 2^17 values, in units of 2^-17, by its definition.
+def factor_by_hand(size: int) -> FactorByHand:
+    """Return W, exactly.
 
-    Column j begins in row j, with c_0, c_1 and so on to 10 bits, each times its gain to 7 bits: the largest one with
-    which the column is no longer than the first. Here c_k is binom(2k, k) / 4^k, exactly.
+    Column j begins in row j, with c_0, c_1 and so on to 10 bits, where c_k is binom(2k, k) / 4^k. Its gain, to 7 bits,
+    is the largest one with which the column is no longer than the first.
     """
-    column = [math.floor(Fraction(math.comb(2 * k, k), 4**k) * 2**10 + Fraction(1, 2)) for k in range(size)]
-    longest = sum(entry * entry for entry in column)
-    found = []
-    for place in range(size):
-        own = column[: size - place]
-        gain = math.isqrt(longest * 2**14 // sum(entry * entry for entry in own))
-        found.append([gain * entry for entry in own])
-    return found
+    column, binomial = [], 1
+    for k in range(size):
+        column.append((binomial * 2**11 // 4**k + 1) // 2)
+        binomial = binomial * (4 * k + 2) // (k + 1)
+    squares = list(itertools.accumulate(entry * entry for entry in column))[::-1]
+    gains = [math.isqrt(squares[0] * 4**7 // square) for square in squares]
+    return FactorByHand(column, gains, max(gain**2 * square for gain, square in zip(gains, squares, strict=True)))
 
 
 def weights_of_squares(spec: Any) -> list[Fraction]:
@@ -422,7 +436,9 @@ def check(case: Case) -> None:
         if case.bounds.resource_limit is None:
             check_kept(case.sketch_input, weights, by_unit.get(unit, {}))
         else:
-            counted = Counter(part for place in by_unit.get(unit, {}) for part in parts_of(case.sketch_input.spec, place))
+            counted = Counter(
+                part for place in by_unit.get(unit, {}) for part in parts_of(case.sketch_input.spec, place)
+            )
             assert max(counted.values(), default=0) <= case.bounds.resource_limit, "a limit of memory is exceeded"
 
 

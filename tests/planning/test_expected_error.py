@@ -23,8 +23,8 @@ from beam_dpsketch.estimators.tree import least_squares
 from beam_dpsketch.estimators.tree.cumulative import CumulativeTree
 from beam_dpsketch.estimators.tree.least_squares import fitted_tree
 from beam_dpsketch.estimators.tree.levels import tree_levels
+from beam_dpsketch.kinds.layouts import plan
 from beam_dpsketch.planning import expected_error
-from beam_dpsketch.planning.planner import plan
 from beam_dpsketch.privacy.contributions import ONE_RECORD
 
 TERMS = ReleaseTerms(PrivacySpec(rho=1, relation=REPLACE_ONE, side_counters=None))

@@ -24,8 +24,8 @@ from beam_dpsketch import (
     TextDomain,
     TreeSpec,
 )
+from beam_dpsketch.kinds.layouts import plan
 from beam_dpsketch.planning.plan import Plan
-from beam_dpsketch.planning.planner import plan
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 

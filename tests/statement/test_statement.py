@@ -25,7 +25,7 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.errors import IncompatibleSketchError
-from beam_dpsketch.planning.planner import plan
+from beam_dpsketch.kinds.layouts import plan
 from beam_dpsketch.privacy.loss import gaussian_curve
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import Disclosure

@@ -33,7 +33,7 @@ from beam_dpsketch import (
     TimestampDomain,
     TreeSpec,
 )
-from beam_dpsketch.kinds.sketched import layout_of
+from beam_dpsketch.kinds.layouts import layout_of
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput

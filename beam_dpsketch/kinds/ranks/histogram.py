@@ -75,6 +75,11 @@ class FactorSpec(Spec):
     def purpose(self, *, search: bool) -> Purpose:
         return "ranks"
 
+    def value_deviation(self, sigma_squared: Sequence[Fraction]) -> float:
+        """Return the root mean square error of single values from noise of these parameters."""
+        unit = float(sigma_squared[0]) * self.factor.squared_length
+        return math.sqrt(float(np.mean(decoding.value_variances(self.factor))) * unit)
+
     def rank_deviation(self, sigma_squared: Sequence[Fraction], *, known_total: bool) -> float:
         unit = float(sigma_squared[0]) * self.factor.squared_length
         variances = decoding.FactorVariances(self.factor, unit, known_total=known_total)

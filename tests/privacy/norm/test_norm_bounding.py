@@ -142,7 +142,8 @@ def test_the_rows_of_a_factor_are_those_of_its_definition(size: int) -> None:
     spec = FactorSpec(IntegerDomain(1, size))
     for item, column in zip(range(size), norms.columns_of_factor(size), strict=True):
         assert norms.changed_cells(spec, item) == (dict(enumerate(column, item)),)
-    (table,), (longest,) = raw_type(spec).tables(spec), norms.squared_columns(spec)
+    (table,), longest = raw_type(spec).tables(spec), norms.factor_by_hand(size).squared_length
+    assert longest == max(sum(entry**2 for entry in column) for column in norms.columns_of_factor(size))
     assert table == (1, False, 1, longest, table.dropped_bits)
 
 
