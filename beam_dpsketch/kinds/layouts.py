@@ -65,7 +65,7 @@ def plan(
     >>> round(plan(IntegerDomain(0, 65_535), terms, n=100_000).rank_deviation["any"], 2)
     4.33
     """
-    layout = _usual(spec)
+    layout = _usual(spec, search=search)
     calibration = Calibration.of(layout, decided(layout, terms))
     guess = Guess.of(typical, quantiles)
     return plan_calibrated(calibration, n, keys=keys, search=search, wanted_error=wanted_error, guess=guess)
@@ -116,11 +116,13 @@ def _predicted(layout: RankedLayout, optimize_for: Purpose) -> float:
     return math.sqrt(spread)
 
 
-def _usual(counted: Any) -> Any:
+def _usual(counted: Any, *, search: bool) -> Any:
     """Return the usual layout over a domain; a spec as it is; refuse what is neither."""
     if not hasattr(counted, "domain"):
         known = "a SketchSpec, ListedItems, FactorSpec, TreeSpec, PrefixSpec or a domain"
         raise ArgumentTypeError("spec", f"must be {known}, got {type(counted).__name__}", "E503")
     if counted.domain is not counted:
         return counted
-    return layout_of(counted) if counted.is_ordered else PrefixSpec.for_memory(counted)
+    if not counted.is_ordered:
+        return PrefixSpec.for_memory(counted)
+    return TreeSpec.for_search(counted) if search else layout_of(counted)

@@ -38,6 +38,16 @@ class AnySketch(Count):
     def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
         return decided(self.spec, terms)
 
+    def over_time(self) -> Count:
+        if isinstance(self.spec, FactorSpec):
+            raise ArgumentError(
+                "domain",
+                "must be a domain, or a TreeSpec, where windows are a Horizon: rows over time of a FactorSpec would "
+                "count each record 2**42 times, and 64 bits have no room for that",
+                "E432",
+            )
+        return self
+
     def calibrate(self, terms: DeclaredTerms) -> DeclaredCalibration:
         return calibrated(self.spec, terms)
 
@@ -96,19 +106,8 @@ class Quantiles(AnySketch):
         words = "" if self.spec is self.domain else layout_in_words(self.spec, self.optimize_for)
         return dataclasses.replace(super().plan(calibrated, n, **others), layout=words)
 
-    def over_time(self) -> Quantiles:
-        if isinstance(self.domain, FactorSpec):
-            raise ArgumentError(
-                "domain",
-                "must be a domain, or a TreeSpec, where windows are a Horizon: rows over time of a FactorSpec would "
-                "count each record 2**42 times, and 64 bits have no room for that",
-                "E432",
-            )
-        return (
-            self
-            if isinstance(self.domain, TreeSpec)
-            else Quantiles(TreeSpec.for_memory(self.domain), self.optimize_for)
-        )
+    def over_time(self) -> Count:
+        return Quantiles(TreeSpec.for_memory(self.domain)) if isinstance(self.domain, Domain) else super().over_time()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -61,7 +61,7 @@ def noise_alarms() -> set[str]:
     spec, by_hand = FactorSpec(IntegerDomain(0, SIZE - 1)), norms.factor_by_hand(SIZE)
     privacy = PrivacySpec(rho=Fraction(4, 2 * SIGMA**2), relation=ADD_OR_REMOVE_ONE, side_counters=None)
     unit = PrivacyId("user", RecordBounds(2))
-    rows = [{"user": place, "key": key, "item": value} for key in KEYS for place, value in enumerate(VALUES)]
+    rows = [{"user": (key, place), "key": key, "item": value} for key in KEYS for place, value in enumerate(VALUES)]
     transform = PrivateQuantiles(spec, privacy, unit=unit, item="item", keys=PublicKeys(KEYS, "key"))
     released = dict(run(rows, transform, runner=FN_API))
     exact = np.zeros(SIZE, dtype=np.int64)
@@ -144,7 +144,10 @@ def advantage(pair: Pair, rho: Fraction) -> float:
     records = [
         (f"{name} {key}", key, value, weight)
         for key in range(2 * RELEASES)
-        for name, own in (*zip("abc", ([each] for each in OTHERS), strict=True), ("one", pair[2 + key % 2]))
+        for name, own in (
+            *zip("abc", ([each] for each in OTHERS), strict=True),
+            ("one", (pair.first, pair.second)[key % 2]),
+        )
         for value, weight in own
     ]
     table = pa.table([pa.array(column) for column in zip(*records, strict=True)], ["person", "key", "item", "n"])

@@ -13,8 +13,11 @@ from beam_dpsketch.answers.flat.sketches import ReleasedCountMin, ReleasedCountS
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.kinds.metrics.released import ReleasedMetrics
 from beam_dpsketch.kinds.metrics.sketches import JoinedSketches, MetricsSpec
+from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
+from beam_dpsketch.kinds.ranks.released import ReleasedFactor
 from beam_dpsketch.kinds.statistics.released import ReleasedStatistics
 from beam_dpsketch.kinds.statistics.sums import NumberSums
+from beam_dpsketch.privacy.noise.drawing import round_off
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.sketches import CountMin, CountSketch, LinearSketch
@@ -81,12 +84,21 @@ def numbers(
     return ReleasedStatistics(raw.spec, raw.counters, said, max(scale_bits, raw.scale_bits))
 
 
+def factor(raw: FactorHistogram, *, scale_bits: int = 0, **changes: Any) -> ReleasedFactor:
+    """Return the rows of a raw histogram as if they had been released, in units of 2**-scale_bits of a record."""
+    (rows,) = raw.tables_to_release(scale_bits)
+    rows = round_off(rows << np.int64(scale_bits), raw.spec.factor.dropped_bits)
+    return ReleasedFactor(raw.spec, rows, statement(**changes), scale_bits)
+
+
 def metrics(spec: MetricsSpec, records: Sequence[Any], *, scale_bits: int = 0, **changes: Any) -> ReleasedMetrics:
     """Return the exact counters of some records as if they had been released, with other noise on each table."""
     raw = JoinedSketches(spec).accumulate(records)
     noise = tuple(Fraction(number + 1, 3) for number in range(len(JoinedSketches.tables(spec))))
     said = statement(**{"sigma_squared_per_level": noise, **changes})
-    return ReleasedMetrics(spec, raw.to_vector(), said, scale_bits)
+    tables = zip(raw.tables_to_release(0), JoinedSketches.tables(spec), strict=True)
+    counters = [round_off(cells.ravel(), table.dropped_bits) for cells, table in tables]
+    return ReleasedMetrics(spec, np.concatenate(counters), said, scale_bits)
 
 
 SKETCH = released(CountSketch, SketchSpec(depth=1, width=3), [[5, 0, -1]])

@@ -19,6 +19,8 @@ from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     CountMin,
     CountSketch,
+    FactorHistogram,
+    FactorSpec,
     Level,
     ListedItems,
     NormBound,
@@ -134,6 +136,24 @@ def good() -> dict[str, Released]:
         **_trees(),
         **_statistics(),
         **_metrics(),
+        **_factors(),
+    }
+
+
+def _factors() -> dict[str, Released]:
+    """Rows of a histogram; in parts of records, with signs and other noise; two together; and in several metrics."""
+    whole = by_hand.factor(FactorHistogram(FactorSpec(IntegerDomain(-5, 10))).accumulate([0, 3, 3, 99]))
+    again = by_hand.factor(
+        FactorHistogram(whole.spec).accumulate([-5, -5]), release_ids=(bytes(48),), rho=Fraction(1, 3)
+    )
+    fine = FactorHistogram(FactorSpec(FloatDomain(-1.0, 2.75, 0.25))).accumulate([-1.5, 0.0, 2.0], [3, -2, 7])
+    people = {"bounds": NormBound(Fraction(5, 2), max_weight=9, signed=True), "scale_bits": 5}
+    several = metric_specs.joined(whole.spec, ListedItems(["Oslo", "Rome"]))
+    return {
+        "factor": whole,
+        "factor_norm_parts": by_hand.factor(fine, sigma_squared_per_level=(Fraction(22, 7),), **people),
+        "factor_combined": whole.combine(again),
+        "metrics_factor": by_hand.metrics(several, [(3, "Oslo"), (None, "Rome"), (10, None)]),
     }
 
 
@@ -349,6 +369,7 @@ def bad() -> dict[str, bytes]:
         **_bad_lost(),
         **_bad_keys(),
         **_bad_rows(),
+        **_bad_factors(),
         "bad_norm_zero": sealed(norm.replace(end, b"\x00\x00\x01\x00\x01" + end[6:])),
         "bad_norm_not_reduced": other_norm(2, b"\x0a\x01\x00\x04"),
         "bad_norm_fine": sealed(norm.replace(end, b"\x01\x00\x05\x03\x00\x01\x00\x02" + end[6:])),
@@ -544,6 +565,27 @@ def _bad_rows() -> dict[str, bytes]:
         "bad_row_ratio": other(ratio=b"\x00"),
         "bad_row_unit": sealed(body.replace(unit, b"\x00" + unit[1:])),
         "bad_row_windows": other(windows=(1).to_bytes(4, "little")),
+    }
+
+
+def _bad_factors() -> dict[str, bytes]:
+    """Rows of a factor over other domains than that of its 16 values, and with more than one noise."""
+    body = good()["factor"].to_bytes()[:-DIGEST_BYTES]
+    low, high = ((place % (1 << 128)).to_bytes(16, "little") for place in (-5, 10))
+    domain, noise = b"\x00" + low + high, b"\x01\x00" + b"\x01\x00\x09\x01\x00\x01"  # one of 9
+    assert body.count(domain) == body.count(noise) == 1
+
+    def other(number: int, start: int, end: int) -> bytes:
+        ends = ((place % (1 << 128)).to_bytes(16, "little") for place in (start, end))
+        return sealed(body.replace(domain, bytes([number]) + b"".join(ends)))
+
+    return {
+        "bad_factor_backwards": other(0, 10, -5),
+        "bad_factor_more_values": other(0, -5, 11),
+        "bad_factor_of_bytes": other(5, -5, 10),
+        "bad_factor_too_wide": other(0, -5, (1 << 20) - 5),
+        "bad_factor_no_noise": sealed(body.replace(noise, b"\x00\x00")),
+        "bad_factor_two_noises": sealed(body.replace(noise, b"\x02\x00" + noise[2:] * 2)),
     }
 
 

@@ -38,7 +38,7 @@ from beam_dpsketch.domains.base import short_keys
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.kinds.metrics.kind import Metric, Metrics
 from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec
-from beam_dpsketch.kinds.sketched import AnySketch
+from beam_dpsketch.kinds.sketched import AnySketch, Quantiles
 from beam_dpsketch.kinds.statistics.kind import Statistics
 from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
 from beam_dpsketch.records.release_spec import ReleaseSpec
@@ -93,6 +93,8 @@ COUNTS: dict[str, Callable[[Any], Any]] = {
     "groups": lambda spec: GroupedCounts(spec.domain, 1, Groups(DELTA)),
     "statistics": lambda spec: Statistics(spec.domain),
     "variance": lambda spec: Statistics(spec.domain, spec.variance),
+    "ranks": Quantiles,
+    "factor": Quantiles,
     "metrics": _metrics,
     "metrics, ranks": _metrics,
 }

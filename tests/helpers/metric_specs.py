@@ -8,6 +8,7 @@ from typing import Any
 
 from beam_dpsketch import (
     BytesDomain,
+    FactorSpec,
     FloatDomain,
     IntegerDomain,
     Level,
@@ -28,6 +29,8 @@ FINE = StatisticsSpec(FloatDomain(-1, 4, 1e-6))
 TREE = TreeSpec(
     domain=IntegerDomain(-5, 10), levels=(Level(2, "exact", 1, 4, HALF), Level(2, "count_sketch", 2, 3, HALF))
 )
+RANKS = FactorSpec(IntegerDomain(-5, 10))
+FINE_RANKS = FactorSpec(FloatDomain(-1, 4, 0.125))
 FLAT = SketchSpec(depth=3, width=8, seed=5)
 MIN = SketchSpec(kind="count_min", depth=2, width=8, seed=6)
 WORDS = PrefixSpec(domain=TextDomain(4), depth=2, width=8, seed=7)
@@ -45,8 +48,10 @@ SPECS: dict[str, MetricsSpec] = {
     "one number": joined(LISTED, TREE, NUMBERS),
     "one number, unequal shares": joined(NUMBERS, FINE, LISTED, shares=(HALF, Fraction(1, 3), Fraction(1, 6))),
     "one number, all of it": joined(NEARLY_WHOLE),
+    "one number, ranks": joined(RANKS, LISTED, FINE_RANKS, shares=(HALF, TENTH, Fraction(2, 5))),
     "bytes of a sketch": joined(FLAT, TREE, NUMBERS, shares=(HALF, QUARTER, QUARTER)),
     "bytes of two sketches": joined(FLAT, MIN),
+    "bytes of ranks": joined(RANKS, FLAT),
     "bytes of a whole domain": joined(WHOLE),
     "bytes of prefixes": joined(WORDS, FINE, LISTED),
     "bytes of bytes": joined(PrefixSpec(domain=BytesDomain(3), depth=1, width=4), MIN, TREE),

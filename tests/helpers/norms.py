@@ -142,7 +142,7 @@ LAYOUTS: dict[str, Callable[[np.random.Generator], Any]] = {
     ),
     "metrics, bytes": _metrics(functools.partial(_flat, "count_sketch"), functools.partial(_flat, "count_min")),
     "factor": _factor,
-    "metrics, factor": _metrics(_factor, functools.partial(_flat, "count_sketch")),
+    "metrics, factor": _metrics(_factor, functools.partial(_flat, "count_sketch"), _statistics),
 }
 ROUNDED = ("fine shares", "statistics, rounded", "factor", "metrics, factor")
 """Where lengths are rounded up a little."""

@@ -145,7 +145,7 @@ def check(case: Case, max_cells: int | None) -> None:
 
 
 def check_amounts(true: Added, added: Added, bounds: NormBound, max_cells: int | None, weight_slack: int) -> None:
-    """Raise unless a unit adds what the definitions say, up to rounding down; of weights, up to more if that is given."""
+    """Raise unless a unit adds what the definitions say, up to rounding down; weights may be further off if given."""
     for name, amounts in true.items():
         slack = weight_slack if name in ("weight", "clipped") else 0
         limit, length = squared_limit(name, bounds, max_cells), square(amounts.values())

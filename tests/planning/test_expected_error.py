@@ -74,10 +74,13 @@ def test_the_closed_form_is_within_15_percent_of_the_measured_error(total):
 
 def test_a_plan_says_the_layout_the_noise_and_the_error():
     text = str(plan(IntegerDomain(0, 65_535), TERMS.without_side_counters(), n=100_000))
-    assert "quantiles: 8 tables, 87380 counters, 349520 bytes" in text
-    assert "level 7: exact 65536, sigma = 2.828" in text
-    assert "at most about 5.86 of 100000" in text
-    assert "With a public total: 5.13" in text
+    assert "quantiles, by a square-root factor: 1 table, 65536 counters, 262144 bytes" in text
+    assert "at most about 4.32 of 100000" in text
+    tree = str(plan(TreeSpec.for_memory(IntegerDomain(0, 65_535)), TERMS.without_side_counters(), n=100_000))
+    assert "quantiles: 8 tables, 87380 counters, 349520 bytes" in tree
+    assert "level 7: exact 65536, sigma = 2.828" in tree
+    assert "at most about 5.86 of 100000" in tree
+    assert "With a public total: 5.13" in tree
 
 
 def test_a_plan_is_of_the_part_of_rho_that_side_counters_leave():
@@ -92,7 +95,8 @@ def test_a_plan_is_of_the_part_of_rho_that_side_counters_leave():
         {data: grown * deviation for data, deviation in both[1].rank_deviation.items()}, rel=1e-12
     )
     assert both[0].rank_deviation_known_total == pytest.approx(grown * both[1].rank_deviation_known_total, rel=1e-12)
-    assert f"level 7: exact 65536, sigma = {math.sqrt(2 * 8 / (2 * 0.98)):.4g}" in str(both[0])
+    tree = plan(TreeSpec.for_memory(domain), usual, n=100_000)
+    assert f"level 7: exact 65536, sigma = {math.sqrt(2 * 8 / (2 * 0.98)):.4g}" in str(tree)
 
 
 def test_a_plan_of_a_wide_domain_names_its_reference_distributions(monkeypatch):

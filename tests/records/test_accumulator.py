@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import CountSketch, NormBound, RecordBounds, SketchSpec
+from beam_dpsketch import CountSketch, FactorSpec, IntegerDomain, NormBound, RecordBounds, SketchSpec
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.items import SketchInput, WeightedItems
@@ -27,9 +27,12 @@ from tests.helpers.pipelines import REPOSITORY
 SMALL, LARGE = SketchSpec(depth=3, width=8), SketchSpec(depth=3, width=4096)
 BOUNDS = RecordBounds(1, max_weight=1000, signed=True)
 RECIPES = [
-    SketchInput(dataclasses.replace(spec, kind=kind), BOUNDS)
-    for kind in ("count_min", "count_sketch")
-    for spec in (SMALL, LARGE)
+    SketchInput(FactorSpec(IntegerDomain(-5, 5)), BOUNDS),
+    *(
+        SketchInput(dataclasses.replace(spec, kind=kind), BOUNDS)
+        for kind in ("count_min", "count_sketch")
+        for spec in (SMALL, LARGE)
+    ),
 ]
 ITEMS = st.one_of(st.integers(-5, 5), st.text(max_size=2), st.binary(max_size=2), st.tuples(st.integers(0, 2)))
 RECORDS = st.lists(st.tuples(ITEMS, st.integers(-9, 9)), max_size=40)

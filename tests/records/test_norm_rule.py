@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import BytesDomain, NormBound, PrefixSpec, SketchSpec
+from beam_dpsketch import BytesDomain, FactorSpec, IntegerDomain, NormBound, PrefixSpec, SketchSpec
 from beam_dpsketch.records.bounding import netting
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.netting import net
@@ -22,7 +22,11 @@ from tests.helpers import norms
 from tests.helpers.norms import UNIT, Place, Records
 
 FLAT = SketchSpec(depth=2, width=3, seed=5)
-SPECS = {"fingerprints": FLAT, "bytes": PrefixSpec(domain=BytesDomain(2), depth=2, width=3)}
+SPECS: dict[str, Any] = {
+    "fingerprints": FLAT,
+    "bytes": PrefixSpec(domain=BytesDomain(2), depth=2, width=3),
+    "values of rows": FactorSpec(IntegerDomain(0, 20)),
+}
 WIDE = 1 << 25  # so much that nothing is scaled
 every_spec = pytest.mark.parametrize("spec", SPECS)
 

@@ -144,7 +144,8 @@ def factors_of_parts(
     rest = np.cumsum(of_parts[order[::-1], 0], axis=0)[::-1]
     below = np.cumsum(np.vstack([np.zeros_like(ascending[:1]), ascending[:-1]]), axis=0)
     level = ((float(limit) / _SUMMING_ERROR**2 - below) / rest).max(axis=0)
-    kept = np.minimum(1.0, np.sqrt(of_parts * level / np.maximum(squares, 1.0)))
+    with np.errstate(divide="ignore"):
+        kept = np.minimum(1.0, np.sqrt(of_parts * level / squares))  # 1 where a unit has nothing
     shrunk = kept * shrinkage(np.sum(np.square(kept) * squares, axis=0) * _SUMMING_ERROR, limit)
     untouched = shrinkage(squares.sum(axis=0), limit) == 1.0
     return np.floor(np.where(untouched, 1.0, shrunk) * NO_SCALING).astype(np.int64)

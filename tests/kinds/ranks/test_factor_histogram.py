@@ -27,6 +27,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
+from beam_dpsketch.kinds.sketched import AnySketch
 from beam_dpsketch.sketches import raw_type
 from tests.helpers import laws
 
@@ -62,8 +63,9 @@ def test_it_is_the_usual_layout_up_to_131_072_values_and_over_a_horizon_a_tree_i
     horizon, domain = Horizon(0, 8, 4), IntegerDomain(0, 9)
     declared = ReleaseSpec(Quantiles(domain), PrivacySpec(rho=1), Record(), windows=horizon)
     assert declared.spec == TreeSpec.for_memory(domain)
-    with pytest.raises(ArgumentError, match=r"E432"):
-        ReleaseSpec(Quantiles(FactorSpec(domain)), PrivacySpec(rho=1), Record(), windows=horizon)
+    for count in (Quantiles(FactorSpec(domain)), AnySketch(FactorSpec(domain))):
+        with pytest.raises(ArgumentError, match=r"E432"):
+            ReleaseSpec(count, PrivacySpec(rho=1), Record(), windows=horizon)
 
 
 def test_a_domain_that_no_histogram_holds_is_refused() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_dpsketch import FormatError, IntegerDomain, Level, Released, TimelineRow, TreeSpec
+from beam_dpsketch import FactorSpec, FormatError, IntegerDomain, Level, Released, TimelineRow, TreeSpec
 from beam_dpsketch.cli.export import to_row
 from beam_dpsketch.cli.stored import Stored
 from beam_dpsketch.statement.accounting import add_up
@@ -172,6 +172,37 @@ def test_notes_without_limits_are_found(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_delta_that_no_float_holds_is_not_shown_as_0() -> None:
     shown = str(Released.from_bytes(FORGED["a delta that no float holds"]()).privacy)
     assert "4.94066e-324-approximate" in shown
+
+
+def factor_of(size: int, counter: int) -> bytes:
+    """A release of rows of so many values, all of them at this."""
+    spec = FactorSpec(IntegerDomain(1, size))
+    return release_format.pack("factor", spec, np.full(size, counter), by_hand.statement(), 0)
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+@pytest.mark.parametrize("counter", [(1 << 63) - 1, -(1 << 63)])
+def test_rows_at_their_limits_are_answered(size: int, counter: int) -> None:
+    found, read = faults([factor_of(size, counter)])
+    assert (found, read) == ([], 1)
+
+
+@pytest.mark.slow
+def test_rows_of_as_many_values_as_may_be_are_answered() -> None:
+    it = Released.from_bytes(factor_of(1 << 20, (1 << 63) - 1))
+    assert it.total_weight().estimate > 0
+    assert 1 <= it.quantile(0.5) <= 1 << 20
+    assert len(it.top_k(3)) <= 3
+    with pytest.raises(FormatError, match="2\\*\\*20"):
+        Released.from_bytes(golden.bad()["bad_factor_too_wide"])
+
+
+def test_a_row_over_time_of_a_factor_is_refused_or_shown() -> None:
+    """No horizon makes one, but who forges may."""
+    kind, spec, counters, *_ = release_format.unpack(CORPUS["factor"])
+    *_, privacy, bits = release_format.unpack(CORPUS["row_binned"])
+    found, _ = faults([release_format.pack(kind, spec, counters, privacy, bits)])
+    assert not found
 
 
 def tree_with(*levels: Level) -> TreeSpec:

@@ -21,6 +21,7 @@ import beam_dpsketch
 from beam_dpsketch import (
     CountMin,
     CountSketch,
+    FactorSpec,
     FloatDomain,
     FormatError,
     IntegerDomain,
@@ -240,6 +241,17 @@ def test_golden_releases_have_their_known_answers():
     assert several["b"].count().estimate == 9
     assert in_bytes["b"].count().estimate == 1 / 32
     assert in_bytes["c"].counters.tolist() == [1 / 32, 0, 0, 0]
+    whole, fine = it["factor"], it["factor_norm_parts"]
+    assert whole.spec == FactorSpec(IntegerDomain(-5, 10))
+    assert whole.counters.tolist()[:8] == [0] * 5 + [1056, 528, 396]  # 2^-7 of 132 * 1024, of half and 3/8 of it
+    np.testing.assert_allclose(whole.weights, [0] * 5 + [1, 0, 0, 2] + [0] * 6 + [1], atol=2e-3)
+    assert (whole.counters.dtype, fine.counters.dtype) == (np.int64, np.float64)
+    np.testing.assert_allclose(fine.weights, [3, 0, 0, 0, -2] + [0] * 7 + [7, 0, 0, 0], atol=2e-4)
+    both = it["factor_combined"]
+    np.testing.assert_allclose(both.weights, whole.weights + np.array([2] + [0] * 15), atol=2e-3)
+    assert both.privacy.sigma_squared == 18
+    assert it["metrics_factor"]["b"].counters.tolist() == [1, 1]
+    np.testing.assert_allclose(it["metrics_factor"]["a"].rank([2, 3, 10]), [0, 1, 2], atol=2e-3)
     assert (records.norm_spend, records.sketch_share) == (None, Fraction(49, 50))
     assert records.side == (
         by_hand.note(("units", "records", "weight"), Fraction(1, 50), Fraction(1), Fraction(50), -42),
