@@ -140,7 +140,7 @@ class SideAnswers(ABC):
             "",
             f"this release does not count {what}: make it in a pipeline, with "
             f"PrivacySpec(side_counters=SideCounters({field}=...)), the default; release() counts nothing, "
-            "and a combination counts what all its parts count alike",
+            "a combination counts what all its parts count alike, and of several metrics, ask the whole release",
             "E716",
         )
 

@@ -215,7 +215,9 @@ _ONE: Mapping[str, Entry] = {
     "items": Entry(
         ITEMS, "a public list of items that are counted exactly, in place of `spec`", kinds=("frequencies",)),
     "optimize_for": Entry(
-        one_of(("ranks", "ranges", "values")), "what quantiles are asked most, which chooses their layout; ranks",
+        one_of(("ranks", "ranges", "values")),
+        "what is asked most, which chooses the layout: `ranks`, which quantiles are read from (the default), `ranges`, or "
+        "`values`, for how often single values occur",
         kinds=("quantiles",)),
     "layout": Entry(
         one_of(("factor", "tree")),

@@ -69,14 +69,15 @@ def rehearse(
         warnings.warn(words, ElementsWarning, stacklevel=2)
     by_key = released if declared.is_keyed else {None: released}
     order = sorted((key for key in whole.by_key if key in by_key), key=lambda key: -whole.by_key[key].weights.sum())
-    rows, weights, weight, outside = defaultdict(list), defaultdict[Any, float](float), 0.0, 0
+    rows, weights, taken, outside = defaultdict(list), defaultdict[Any, float](float), 0.0, 0
     for name, (count, item) in metrics.items():
         alone = dataclasses.replace(declared, count=count, item=item)
         exact = Sample.of(alone, opened.parts) if name else whole
         kept = kept_weights(alone, of_metric(declared, contributed.parts, name) if name else contributed.parts)
-        weight, outside = weight + exact.weight, outside + exact.outside
+        outside += exact.outside
         for key, each in kept.items():
             weights[key] += each.weights.sum()
+        taken = max(taken, 1 - _share(sum(each.weights.sum() for each in kept.values()), exact.weight))
         for key in order:
             both = exact.by_key.get(key, NOTHING), kept.get(key, NOTHING)
             for row in asked[name].rows(alone.spec.domain, exact, *both, by_key[key].parts[name]):
@@ -87,7 +88,7 @@ def rehearse(
         whole.records,
         whole.unused,
         outside,
-        None if declared.unit.bounds.signed else 1 - _share(total, weight),
+        None if declared.unit.bounds.signed else taken,
         next((said for key in order if (said := _said(key, by_key[key].privacy)) is not None), None),
         RehearsedKeys(len(whole.by_key), len(order), _share(released_weight, total)) if declared.is_keyed else None,
     )

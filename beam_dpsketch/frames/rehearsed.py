@@ -59,8 +59,8 @@ class Rehearsal:
       records: how many the sample has.
       unused: how many of them cannot be counted, as a value is missing, of another type or not listed.
       outside: how many values lie outside of a domain with an order, and count at its ends.
-      taken: the share of the weight of the others that the bounds took, exactly, over all metrics; `None` where records
-        may delete.
+      taken: the share of the weight of the others that the bounds took, exactly; of several metrics, of the one that
+        lost most. `None` where records may delete.
       said: what a release says of that share, of all keys or of the first; `None` where it does not tell it.
       keys: which part of the keys is released; `None` without keys.
     """
@@ -105,7 +105,8 @@ class Rehearsal:
             yield f"Outside of the domain: {of_all}, which count at its ends."
         taken = "With deletions, what the bounds took is not told"
         if self.taken is not None:
-            taken = f"The bounds took {_percent(self.taken)} of the weight that can be counted"
+            most = ", for the metric that lost most" if any(row.metric for row in self.rows) else ""
+            taken = f"The bounds took {_percent(self.taken)} of the weight that can be counted{most}"
         yield f"{taken}; a release {'does not tell it' if self.said is None else f'says: {self.said}'}."
         yield PUBLIC_ALONE
 

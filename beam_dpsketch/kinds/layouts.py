@@ -12,6 +12,9 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias, get_args
 
+import numpy as np
+import pyarrow as pa
+
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.engine.calibration import Calibration
@@ -22,8 +25,12 @@ from beam_dpsketch.kinds.ranks.histogram import USUAL_SIZE, FactorSpec
 from beam_dpsketch.planning.expected_error import noise_rank_deviation
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan_calibrated
+from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.terms import DeclaredTerms
+from beam_dpsketch.records.bounding.netting import net
+from beam_dpsketch.records.bounding.unit_lengths import UnitLengths
 from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Guess
+from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
@@ -31,6 +38,7 @@ from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.sketches.trees import PrefixSpec
 
 RankedLayout: TypeAlias = "TreeSpec | FactorSpec"
+_MOST_EVEN = 1 << 12
 Purpose: TypeAlias = Literal["ranks", "ranges", "values"]
 """What quantiles are asked most; a range is the difference of two ranks, so the layout is that of ranks."""
 
@@ -88,7 +96,22 @@ def layout_in_words(layout: RankedLayout, optimize_for: Purpose) -> str:
             chosen = name
         else:
             others += f"; {name} has {_predicted(other, optimize_for) / own:.2f} times its error"
-    return f"{chosen}, for {optimize_for}{others}"
+    of_what = "weights of single values" if optimize_for == "values" else optimize_for
+    return f"{chosen}, for {of_what}{others} at equal bounds"
+
+
+def even_records(layout: RankedLayout, max_norm: Fraction) -> int:
+    """Return how many records of a person count in full under a norm, if their values are spread evenly."""
+    bounds = NormBound(1)
+    lengths, most = UnitLengths(SketchInput(layout, bounds), bounds), max_norm**2
+    low, high = 1, min(layout.domain.size, _MOST_EVEN) + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        values = np.linspace(0, layout.domain.size - 1, middle).astype(np.uint64)
+        rows = net(pa.table({"unit": np.zeros(middle, np.int64), "item": values, "weight": np.ones(middle, np.int64)}))
+        (square,) = lengths.squares(lengths.in_parts(rows)).sum(axis=0) / lengths.denominator(rows)
+        low, high = (middle, high) if square <= most else (low, middle)
+    return low
 
 
 def _layouts(domain: Domain, optimize_for: Purpose) -> dict[str, RankedLayout]:

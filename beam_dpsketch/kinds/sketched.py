@@ -13,11 +13,12 @@ from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.norms import calibrate_choice
 from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import AllAtOnce, ArgumentError
-from beam_dpsketch.kinds.layouts import Purpose, RankedLayout, layout_in_words, layout_of
+from beam_dpsketch.kinds.layouts import Purpose, RankedLayout, even_records, layout_in_words, layout_of
 from beam_dpsketch.kinds.ranks.histogram import FactorSpec
 from beam_dpsketch.planning.advice import measured
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan_calibrated
+from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.count import Count, Guess
 from beam_dpsketch.sketches.listed_items import ListedItems
@@ -88,8 +89,8 @@ class Quantiles(AnySketch):
 
     Args:
       domain: which values there can be; or a layout over them, a `FactorSpec` or what `TreeSpec.for_memory` makes.
-      optimize_for: "ranks", which quantiles are read from, "ranges", or single "values": a domain gets the layout whose
-        error is predicted to be the least, and the plan says so.
+      optimize_for: "ranks", which quantiles are read from, "ranges", or "values", for how often single values occur: a
+        domain gets the layout whose error is predicted to be the least for that, and the plan says so.
     """
 
     domain: Domain | RankedLayout
@@ -104,7 +105,10 @@ class Quantiles(AnySketch):
 
     def plan(self, calibrated: DeclaredCalibration, n: int | None, **others: Any) -> Plan:
         words = "" if self.spec is self.domain else layout_in_words(self.spec, self.optimize_for)
-        return dataclasses.replace(super().plan(calibrated, n, **others), layout=words)
+        bounds, even = calibrated.terms.bounds, None
+        if isinstance(bounds, NormBound) and bounds.order == 2:
+            even = even_records(self.spec, Fraction(bounds.max_norm))
+        return dataclasses.replace(super().plan(calibrated, n, **others), layout=words, even_records=even)
 
     def over_time(self) -> Count:
         return Quantiles(TreeSpec.for_memory(self.domain)) if isinstance(self.domain, Domain) else super().over_time()

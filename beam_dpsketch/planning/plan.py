@@ -70,6 +70,8 @@ class Plan:
         `None` for continual release.
       key_note: how keys are chosen; `None` if the data do not choose them.
       layout: why the layout was chosen, in words; empty if it was given.
+      even_records: of quantiles under a norm, how many records of a person count in full if their values are spread
+        evenly over the domain.
     """
 
     spec: Any
@@ -88,6 +90,7 @@ class Plan:
     advice: Advice | None = None
     key_note: KeyNote | None = None
     layout: str = ""
+    even_records: int | None = None
 
     @property
     def memory(self) -> int:
@@ -120,6 +123,7 @@ class Plan:
             "kind": self.spec.kind,
             "counters": self.spec.cells,
             "layout": self.layout,
+            "even_records": self.even_records,
             "keys": self.keys,
             "bytes": self.memory,
             "sigma": [math.sqrt(each) for each in self.sigma_squared],
@@ -157,6 +161,11 @@ def _lines(plan: Plan) -> Iterator[str]:
     rows = " of each row" if terms.unit.over_horizon else ""
     yield f"Noise: {noise_in_words(terms, plan.sigma_squared)} on each counter{rows}{under_norm(terms)}."
     yield from privacy_lines(terms, plan.foolish)
+    if plan.even_records is not None:
+        yield (
+            f"Length: if the values of a person are spread evenly over the domain, {plan.even_records:,} records count "
+            "in full; of more, each counts less. A rehearsal on public data tells what is lost."
+        )
     yield from aside_lines(terms)
     if plan.key_note is not None:
         yield f"Keys: {plan.key_note}."

@@ -42,7 +42,8 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
       keys: which keys are released, as of `PrivateFrequencies`; `None` makes one release of all elements.
       windows: a `TimeRange`, whose windows are released with data or without; a `Horizon`; or `None` for the windows
         that have data.
-      optimize_for: what is asked most: "ranks" (and quantiles), "ranges" or single "values". It chooses the layout.
+      optimize_for: what is asked most, which chooses the layout: "ranks", which quantiles are read from, "ranges", or
+        "values", for how often single values occur.
     """
 
     @overload

@@ -76,16 +76,27 @@ class Ask:
         Raises:
           ValueError, TypeError: the release does not answer such a question, or not about such values.
         """
-        if self.metric not in released.parts:
-            names = ", ".join(filter(None, released.parts)) or "none, and metric must be left out"
-            raise ArgumentError("metric", f"must be the name of a metric of the release: {names}", "E718")
-        released = released.parts[self.metric]
+        released = self._asked_of(released)
         if not self.is_answered_by(released):
             raise ArgumentError("", self.refusal(released), "E718")
         found = self.entry.asked(released, self.what, self.confidence, self.candidates)
         notes = (*released.notes, *getattr(found.answer, "notes", ()))
         intervals = interval_words(self.confidence, is_bounded=released.privacy.is_bounded)
         return found._replace(intervals=intervals, notes=tuple(dict.fromkeys(notes)))
+
+    @property
+    def is_of_the_whole(self) -> bool:
+        """Whether the whole of several metrics answers: what is counted aside is of all of them."""
+        return not self.metric and self.entry.side_counter is not None
+
+    def _asked_of(self, released: Released) -> Released:
+        """Return the metric that is asked, or the whole."""
+        if self.is_of_the_whole:
+            return released
+        if self.metric not in released.parts:
+            names = ", ".join(filter(None, released.parts)) or "none, and metric must be left out"
+            raise ArgumentError("metric", f"must be the name of a metric of the release: {names}", "E718")
+        return released.parts[self.metric]
 
 
 PRIVACY_COLUMNS: Mapping[str, type] = {

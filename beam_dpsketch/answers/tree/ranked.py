@@ -75,7 +75,7 @@ class ReleasedRanks(ReleasedSketch):
         if abs(total - own) > reach and not force:
             raise ArgumentError(
                 "total",
-                f"must be the weight that the bounds kept, which the release says is {shown(own)} (+-{shown(reach)}): "
+                f"must be the weight that the bounds kept, which is {shown(own)} (+-{shown(reach)}) with 99.9999 %: "
                 "leave it out, or give force=True",
                 "E721",
             )
@@ -148,7 +148,7 @@ class ReleasedRanks(ReleasedSketch):
     def quantile_interval(self, shares: Any, confidence: float = 0.95) -> Any:
         """Return quantiles with bounds between which the true ones lie, each with about the given confidence.
 
-        The true ones are those of the records that bounding kept. Bounding drops at random within each privacy id, so
+        The true ones are those of the records that bounding kept. Bounds take most from the ids with most records, so
         ids with few records weigh more than in the raw data.
         """
         wanted, single = shares_of(shares)

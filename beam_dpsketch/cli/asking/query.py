@@ -161,7 +161,9 @@ def parts_of(
     """Yield the metric of each release that is asked for, as `releases_of` does; else those that answer, or all."""
     is_there = metric is None
     for title, place, released in found:
-        parts = {"": released} if isinstance(released, AnswerError) else released.parts
+        parts: Mapping[str, Released | AnswerError] = {"": released}
+        if not (isinstance(released, AnswerError) or (metric is None and ask.is_of_the_whole)):
+            parts = released.parts
         answering = [name for name, each in parts.items() if isinstance(each, Released) and ask.is_answered_by(each)]
         for name in answering or parts if metric is None else parts.keys() & {metric}:
             is_there = True
