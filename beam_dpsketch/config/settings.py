@@ -216,12 +216,12 @@ _ONE: Mapping[str, Entry] = {
         ITEMS, "a public list of items that are counted exactly, in place of `spec`", kinds=("frequencies",)),
     "optimize_for": Entry(
         one_of(("ranks", "ranges", "values")),
-        "what is asked most, which chooses the layout: `ranks`, which quantiles are read from (the default), `ranges`, or "
-        "`values`, for how often single values occur",
+        "what is asked most, which chooses the layout: `ranks`, which quantiles are read from (the default), "
+        "`ranges`, or `values`, for how often single values occur",
         kinds=("quantiles",)),
     "layout": Entry(
         one_of(("factor", "tree")),
-        "`factor`, rows of a histogram, which a domain of up to 2**17 values has without it; or `tree`, the usual one",
+        "`factor`, rows of a histogram, or `tree`; without it, a factor for up to 2**17 values where there is no norm",
         kinds=("quantiles",)),
     "tree": Entry(
         TREE, "the layout of the counters; without it the usual one", kinds=_OF_TREES,

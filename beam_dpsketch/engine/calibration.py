@@ -139,7 +139,7 @@ def why_not_laplace(spec: Any, terms: ReleaseTerms[ContributionLimit]) -> Argume
     """Return why a release cannot have Laplace noise; `None` if it can."""
     needs = ""
     if not spec.takes_laplace:
-        needs = "a tree has many levels, which each unit is in"
+        needs = "ranks and searches read many counters at once"
     elif isinstance(terms, RowTerms):
         needs = "rows over time depend on each other"
     elif terms.key_selection is not None:

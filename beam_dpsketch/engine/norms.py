@@ -147,9 +147,10 @@ def scaled_units(
 def _largest_norm(spec: Any, terms: ReleaseTerms[AutoNorm]) -> Fraction:
     """Return the largest norm whose noise counters can hold; noise is proportional to it, or grows less."""
     of_one = terms.with_norm(1)
-    lost = empty_lost(of_one)
+    lost, tables = empty_lost(of_one), raw_type(spec).tables(spec)
+    amounts = (noise * table.squared_amount for noise, table in zip(calibrate(spec, of_one), tables, strict=True))
     aside = calibrate_side(of_one) + (() if lost is None or lost.kept is None else (lost.kept.sigma_squared,))
-    largest = max((*calibrate(spec, of_one), *aside)) * of_one.squared_unit
+    largest = max((*amounts, *aside)) * of_one.squared_unit
     return Fraction(math.isqrt(math.floor(MAX_SIGMA_SQUARED / largest * GRID**2)), GRID)
 
 

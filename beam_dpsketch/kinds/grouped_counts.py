@@ -134,8 +134,10 @@ class GroupedCounts(Count):
                 "E307",
             )
 
-    def over_time(self) -> Count:
-        raise search_over_time()
+    def suited(self, bounds: ContributionLimit, *, over_time: bool) -> Count:
+        if over_time:
+            raise search_over_time()
+        return self
 
     def select(self, keys: Keys | None, bounds: ContributionLimit) -> GroupRule:
         return self.method.rule(bounds.max_keys or 1)

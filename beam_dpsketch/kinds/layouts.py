@@ -25,6 +25,7 @@ from beam_dpsketch.kinds.ranks.histogram import USUAL_SIZE, FactorSpec
 from beam_dpsketch.planning.expected_error import noise_rank_deviation
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan_calibrated
+from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.bounding.netting import net
@@ -38,7 +39,7 @@ from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.sketches.trees import PrefixSpec
 
 RankedLayout: TypeAlias = "TreeSpec | FactorSpec"
-_MOST_EVEN = 1 << 12
+_MOST_EVEN, _MOST_WEIGHT = 1 << 12, 1000
 Purpose: TypeAlias = Literal["ranks", "ranges", "values"]
 """What quantiles are asked most; a range is the difference of two ranks, so the layout is that of ranks."""
 
@@ -73,31 +74,49 @@ def plan(
     >>> round(plan(IntegerDomain(0, 65_535), terms, n=100_000).rank_deviation["any"], 2)
     4.33
     """
-    layout = _usual(spec, search=search)
+    layout = _usual(spec, terms, search=search)
     calibration = Calibration.of(layout, decided(layout, terms))
     guess = Guess.of(typical, quantiles)
     return plan_calibrated(calibration, n, keys=keys, search=search, wanted_error=wanted_error, guess=guess)
 
 
-def layout_of(domain: Domain | RankedLayout, optimize_for: Purpose = "ranks") -> RankedLayout:
+def layout_of(
+    domain: Domain | RankedLayout, optimize_for: Purpose = "ranks", *, needs_tree: bool = False
+) -> RankedLayout:
     """Return the layout of quantiles over a domain with the least predicted error; a layout as it is."""
     _validate.one_of(get_args(Purpose), optimize_for=optimize_for)
     if isinstance(domain, (TreeSpec, FactorSpec)):
         return domain
     _validate.instance(Domain, domain=domain)
-    return min(_layouts(domain, optimize_for).values(), key=lambda layout: _predicted(layout, optimize_for))
+    found = [each for each in _layouts(domain, optimize_for).values() if not (needs_tree and _is_factor(each))]
+    return min(found, key=lambda layout: _predicted(layout, optimize_for))
 
 
-def layout_in_words(layout: RankedLayout, optimize_for: Purpose) -> str:
-    """Return which layout was chosen, and how much more error the others have, for a plan."""
+def why_tree(bounds: ContributionLimit, *, over_time: bool) -> str:
+    """Return why a domain has a tree where a factor would be closer at equal noise; empty if it need not."""
+    if over_time:
+        return "because rows over time have no room for a factor"
+    if bounds.has_norm and bounds.least.total_weight is None:
+        return "because a norm takes less there of people with many different values"
+    if bounds.least.squared_length > _MOST_WEIGHT**2:
+        return "because a factor has no room for such weights"
+    return ""
+
+
+def layout_in_words(layout: RankedLayout, optimize_for: Purpose, why: str = "") -> str:
+    """Return which layout was chosen, and why, and how much more noise the others have, for a plan."""
     own, chosen, others = _predicted(layout, optimize_for), "", ""
     for name, other in _layouts(layout.domain, optimize_for).items():
         if other == layout:
             chosen = name
         else:
-            others += f"; {name} has {_predicted(other, optimize_for) / own:.2f} times its error"
+            others += f"; {name} has {_predicted(other, optimize_for) / own:.2f} times its noise at equal bounds"
     of_what = "weights of single values" if optimize_for == "values" else optimize_for
-    return f"{chosen}, for {of_what}{others} at equal bounds"
+    return f"{chosen}, for {of_what}{f', {why}' if why else ''}{others}"
+
+
+def _is_factor(layout: RankedLayout) -> bool:
+    return isinstance(layout, FactorSpec)
 
 
 def even_records(layout: RankedLayout, max_norm: Fraction) -> int:
@@ -139,7 +158,7 @@ def _predicted(layout: RankedLayout, optimize_for: Purpose) -> float:
     return math.sqrt(spread)
 
 
-def _usual(counted: Any, *, search: bool) -> Any:
+def _usual(counted: Any, terms: DeclaredTerms, *, search: bool) -> Any:
     """Return the usual layout over a domain; a spec as it is; refuse what is neither."""
     if not hasattr(counted, "domain"):
         known = "a SketchSpec, ListedItems, FactorSpec, TreeSpec, PrefixSpec or a domain"
@@ -148,4 +167,6 @@ def _usual(counted: Any, *, search: bool) -> Any:
         return counted
     if not counted.is_ordered:
         return PrefixSpec.for_memory(counted)
-    return TreeSpec.for_search(counted) if search else layout_of(counted)
+    if search:
+        return TreeSpec.for_search(counted)
+    return layout_of(counted, needs_tree=bool(why_tree(terms.bounds, over_time=terms.unit.over_horizon)))

@@ -13,11 +13,12 @@ from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.norms import calibrate_choice
 from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import AllAtOnce, ArgumentError
-from beam_dpsketch.kinds.layouts import Purpose, RankedLayout, even_records, layout_in_words, layout_of
+from beam_dpsketch.kinds.layouts import Purpose, RankedLayout, even_records, layout_in_words, layout_of, why_tree
 from beam_dpsketch.kinds.ranks.histogram import FactorSpec
 from beam_dpsketch.planning.advice import measured
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan_calibrated
+from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.count import Count, Guess
@@ -39,8 +40,8 @@ class AnySketch(Count):
     def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
         return decided(self.spec, terms)
 
-    def over_time(self) -> Count:
-        if isinstance(self.spec, FactorSpec):
+    def suited(self, bounds: ContributionLimit, *, over_time: bool) -> Count:
+        if over_time and isinstance(self.spec, FactorSpec):
             raise ArgumentError(
                 "domain",
                 "must be a domain, or a TreeSpec, where windows are a Horizon: rows over time of a FactorSpec would "
@@ -91,27 +92,32 @@ class Quantiles(AnySketch):
       domain: which values there can be; or a layout over them, a `FactorSpec` or what `TreeSpec.for_memory` makes.
       optimize_for: "ranks", which quantiles are read from, "ranges", or "values", for how often single values occur: a
         domain gets the layout whose error is predicted to be the least for that, and the plan says so.
+      why_tree: why a domain must have a tree, in words, where bounds or rows over time need one.
     """
 
     domain: Domain | RankedLayout
     optimize_for: Purpose = "ranks"
+    why_tree: str = dataclasses.field(default="", repr=False)
     spec: RankedLayout = dataclasses.field(init=False, repr=False, compare=False)
 
     name: ClassVar[str] = "quantiles"
     is_ranked: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "spec", layout_of(self.domain, self.optimize_for))
+        object.__setattr__(self, "spec", layout_of(self.domain, self.optimize_for, needs_tree=bool(self.why_tree)))
+
+    def suited(self, bounds: ContributionLimit, *, over_time: bool) -> Count:
+        if not isinstance(self.domain, Domain):
+            return super().suited(bounds, over_time=over_time)
+        return dataclasses.replace(self, why_tree=why_tree(bounds, over_time=over_time))
 
     def plan(self, calibrated: DeclaredCalibration, n: int | None, **others: Any) -> Plan:
-        words = "" if self.spec is self.domain else layout_in_words(self.spec, self.optimize_for)
-        bounds, even = calibrated.terms.bounds, None
+        words, even, bounds = "", None, calibrated.terms.bounds
+        if self.spec is not self.domain:
+            words = layout_in_words(self.spec, self.optimize_for, self.why_tree)
         if isinstance(bounds, NormBound) and bounds.order == 2:
             even = even_records(self.spec, Fraction(bounds.max_norm))
         return dataclasses.replace(super().plan(calibrated, n, **others), layout=words, even_records=even)
-
-    def over_time(self) -> Count:
-        return Quantiles(TreeSpec.for_memory(self.domain)) if isinstance(self.domain, Domain) else super().over_time()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,8 +146,10 @@ class TopKSearch(AnySketch):
     def wanted(self) -> int:
         return self.k
 
-    def over_time(self) -> Count:
-        raise search_over_time()
+    def suited(self, bounds: ContributionLimit, *, over_time: bool) -> Count:
+        if over_time:
+            raise search_over_time()
+        return self
 
 
 def calibrated(spec: Any, terms: DeclaredTerms) -> DeclaredCalibration:

@@ -177,8 +177,8 @@ class Count(abc.ABC):
         """Refuse keys and bounds that do not suit."""
         check_keys(keys, unit, windows)
 
-    def over_time(self) -> Count:
-        """Return the kind whose rows there are over a horizon; refuse one that has none."""
+    def suited(self, bounds: ContributionLimit, *, over_time: bool) -> Count:
+        """Return the kind with the layout that suits these bounds, and rows over time; refuse one that has none."""
         return self
 
     def select(self, keys: Keys | None, bounds: ContributionLimit) -> SelectionRule | GroupRule | None:

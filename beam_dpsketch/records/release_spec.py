@@ -71,8 +71,9 @@ class ReleaseSpec:
             if self.weight is not None:
                 checks.do(check_max_weight, self.unit.bounds)
             if self.horizon is not None:
-                object.__setattr__(self, "count", checks.do(self.count.over_time) or self.count)
                 checks.do(check_over_time, self.unit, self.horizon.windows)
+        suited = self.count.suited(self.unit.bounds, over_time=self.horizon is not None)
+        object.__setattr__(self, "count", suited)
         if not self.is_keyed and not self.count.by_item and (self.unit.bounds.kept_keys or 1) > 1:
             raise ArgumentError("bounds.max_keys", "must be 1 without keys", "E217")
 

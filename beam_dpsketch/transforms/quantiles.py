@@ -32,9 +32,9 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
 
     Args:
       domain: the ordered universe, declared because taking it from the data would publish it; or a layout over it, a
-        `FactorSpec` or a `TreeSpec`, whose memory is that of one window. Domains of up to 2**17 values have a
-        `FactorSpec` if none is given, and others a tree, as under a `Horizon`. Values outside are clamped; nulls, NaN
-        and values of other types are dropped.
+        `FactorSpec` or a `TreeSpec`, whose memory is that of one window. If none is given, domains of up to 2**17
+        values have a `FactorSpec`; wider ones have a tree, and all of them under a norm, a `Horizon` or large weights.
+        Values outside are clamped; nulls, NaN and values of other types are dropped.
       privacy: what each release spends, over all counters; under a `Horizon`, what all rows spend together.
       unit: whom the release protects: `PrivacyId`, all records of one id, or `Record`, single records.
       item: the value: a field name, a callable, or `None` for the element itself.

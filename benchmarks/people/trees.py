@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, Domain, ReleasedRanks, ReleasedSketch
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, Domain, ReleasedRanks, ReleasedSketch, TreeSpec
 from beam_dpsketch.kinds.layouts import RankedLayout, layout_of
 from beam_dpsketch.planning.expected_error import with_seed
 from beam_dpsketch.privacy.contributions import Bounds
@@ -72,7 +72,13 @@ def measure(
 
     A new error that is larger meets its bar too if twice the noise of both means explains the difference.
     """
-    spec = layout_of(domain)
+    for spec in dict.fromkeys((TreeSpec.for_memory(domain), layout_of(domain))):
+        _measure(people, spec, rules, effort, largest if spec == layout_of(domain) else None)
+
+
+def _measure(
+    people: People, spec: RankedLayout, rules: Sequence[Sequence[Bounds]], effort: Effort, largest: float | None
+) -> None:
     found = compared(people, spec, rules, effort)
     title = f"{people}\n{spec.title}, {spec.cells:,} counters; {effort}"
     table = Table(title, ("", "RecordBounds", "NormBound", "new / old"), (20, 34, 34, 11), bar=26)

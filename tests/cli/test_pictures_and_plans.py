@@ -125,6 +125,18 @@ def test_a_record_in_the_first_line_is_not_shown() -> None:
     assert "sesame" not in printed
 
 
+def test_a_column_of_csv_that_holds_no_usable_value_is_refused_without_its_values() -> None:
+    """Its type is that of the settings, so only the values tell."""
+    Path("delays.csv").write_text("delay,person\nsesame,1\nopen,2\n")
+    Path("delays.yaml").write_text(
+        "{kind: quantiles, item: delay, domain: {type: integer, low: 0, high: 9}, privacy: {rho: 1}, unit: record}"
+    )
+    code, printed = run("check", "delays.yaml", "--against", "delays.csv")
+    assert code == 2
+    assert "item='delay': none of the first 2 rows has a value that can be used; it must hold whole numbers" in printed
+    assert "sesame" not in printed
+
+
 def test_broken_data_are_refused_without_their_bytes() -> None:
     for name in ("x.parquet", "x.csv"):
         Path(name).write_bytes(b"\xffsesame" if name == "x.csv" else b"sesame")

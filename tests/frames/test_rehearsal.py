@@ -330,6 +330,18 @@ def test_a_sample_is_bounded_once() -> None:
     assert len(calls) == 1
 
 
+def test_of_several_metrics_the_loss_is_that_of_the_one_that_lost_most() -> None:
+    """9 pages of one visit each have a length of 3: all count. 9 numbers at -1/3 add 9 to a count and 3 to a sum."""
+    table = pa.table({"person": [1] * 9, "page": list(range(9)), "minutes": [3] * 9})
+    metrics = {
+        "pages": Metric(ItemFrequencies(ListedItems(range(9))), "page"),
+        "mean": Metric(Statistics(IntegerDomain(0, 9)), "minutes"),
+    }
+    found = rehearse(table, ReleaseSpec(Metrics(metrics), MUCH, PrivacyId("person", NormBound(3))))
+    assert found.taken == pytest.approx(1 - 3 / (0.4 * 9**2 + 0.6 * 3**2) ** 0.5, abs=1e-3)
+    assert "for the metric that lost most" in str(found)
+
+
 def test_nothing_is_spent() -> None:
     part = PrivacyBudget(rho=1).spend(share=1)
     declared = of(SKETCH, privacy=part)

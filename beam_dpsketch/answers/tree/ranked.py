@@ -86,7 +86,7 @@ class ReleasedRanks(ReleasedSketch):
     def total_weight(self, confidence: float = 0.95) -> Interval:
         """Return the total weight that bounding kept, with bounds; those of an empty release reach down to 0.
 
-        It is of the fitted tree, like all ranks, or the known total. Units count in full, and it needs no side counter.
+        It is the last rank, or the known total. Units count in full, and it needs no side counter.
         """
         return Intervals(*self._ranks.total_bounds(confidence))[0]
 

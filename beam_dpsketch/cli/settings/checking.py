@@ -17,7 +17,8 @@ from beam_dpsketch.frames.plan import check_columns, columns_of, negative_words
 from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.hashing.encodings import is_unicode
 from beam_dpsketch.planning.plan_text import loss_in_words
-from beam_dpsketch.records.columns import any_negative
+from beam_dpsketch.records.columns import any_negative, readable_of
+from beam_dpsketch.records.reading import any_usable
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.showing import printable
 
@@ -114,7 +115,14 @@ def _check_first_rows(declared: ReleaseSpec, against: str, title: str) -> None:
         found.check()
     except ConfigError as error:
         raise UsageError.of(error, lambda each: f"{title}: {each.message}") from None
-    weights = declared.reader.read_batch(rows, declared.sketch_input).weights
+    columns = declared.reader.read_batch(rows, declared.sketch_input)
+    for argument, is_any in any_usable(columns, declared.reader, declared.sketch_input).items():
+        counted = declared.spec.fields.get(argument)
+        if counted is not None and not counted.is_listed and not is_any and len(rows):
+            name, readable = columns_of(declared)[argument], readable_of(argument, declared.sketch_input.readables)
+            words = f"none of the first {len(rows):,} rows has a value that can be used"
+            raise UsageError(f"{title}: {argument}={name!r}: {words}; it must hold {readable.description}")
+    weights = columns.weights
     if weights is not None and not declared.unit.bounds.signed and any_negative(weights):
         note(f"{title}: {negative_words(declared.weight)}")
 

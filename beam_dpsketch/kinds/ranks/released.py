@@ -1,8 +1,8 @@
 """Released rows of a square-root factor: every rank, quantile, range and value of an ordered domain, from one release.
 
 Guarantee: post-processing of noisy rows. Weights of values are decoded from all rows at once; ranks are their sums,
-made monotone. Intervals are around the unbiased sums, whose variances are known, so they hold on any data: at heavy
-values, and in empty tails.
+made monotone. Intervals are around the unbiased sums, whose variances are known. So they hold at heavy values and in
+empty tails, on any data whose net weights are not below 0.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ release_format.SPECS["factor"] = Object(FactorSpec, {"domain": release_format.DO
 class ReleasedFactor(ReleasedRanks):
     """A release of ranks by a square-root factor. `PrivateQuantiles` makes it.
 
-    Its `counters` are the noisy rows, without the bits that noise drowns. `weights` are those of the values.
+    Its `counters` are the noisy rows, without the bits that noise drowns: one record changes many of them. The sigma
+    that its statement tells is over the length by which one record changes all of them. `weights` are those of values.
     """
 
     name = "factor"

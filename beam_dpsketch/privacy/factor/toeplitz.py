@@ -22,7 +22,7 @@ the rounding error of a product is below 2^-6 by the usual bound (Higham 2002, T
 
 Rows wrap around at 2^63. `rows` refuses weights by which one could come near that, before anything wraps. The refusal
 depends on the exact data, and rho does not cover it: whoever sees it learns that they are that heavy, 2^27 records or
-more under a norm, and 2^35 without, on the usual grid of noise; of more than 2^17 values, a quarter of that.
+more under a norm, and 2^32 without, whose grid of noise is finer; of more than 2^17 values, a quarter of that.
 
 Source of the scaled columns: the module `privacy.over_time.binned` has the same for windows.
 """
@@ -35,6 +35,7 @@ import functools
 import numpy as np
 
 from beam_dpsketch import _validate
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.factor.square_root import FRACTION_BITS, coefficients, gains_of
 
 MAX_SIZE = 1 << 20
@@ -82,7 +83,7 @@ class ToeplitzRoot:
           counters: h, int64.
           grid_bits: by how many bits rows will be shifted for their noise.
 
-        Raises `OverflowError` where a row may not fit.
+        Raises `ArgumentError` where a row may not fit.
         """
         most = max(int(counters.max(initial=0)), -int(counters.min(initial=0)))
         if most * int(self.gains[-1]) >= MAX_ROW:
@@ -101,7 +102,7 @@ class ToeplitzRoot:
         return total
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=16)
 def _parts(size: int) -> tuple[np.ndarray, np.ndarray, int]:
     shift = FRACTION_BITS - (_FEW_BITS if size <= _FEW else _MANY_BITS)
     rounded = [(term + (1 << shift - 1)) >> shift for term in coefficients(size)]
@@ -112,7 +113,7 @@ def _parts(size: int) -> tuple[np.ndarray, np.ndarray, int]:
     return column, gains, length
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=16)
 def _spectrum(size: int) -> np.ndarray:
     return np.fft.rfft(_parts(size)[0].astype(np.float64), _padded(size))
 
@@ -122,8 +123,10 @@ def _padded(size: int) -> int:
     return 1 << (2 * size - 1).bit_length()
 
 
-def _too_heavy() -> OverflowError:
-    return OverflowError(
-        "the weight in this release is too large for ranks by a square-root factor, whose rows have 64 bits: take a "
-        "tree in its place, Quantiles(TreeSpec.for_memory(domain)), or give weights in larger units"
+def _too_heavy() -> ArgumentError:
+    return ArgumentError(
+        "layout",
+        "must be a tree, as TreeSpec.for_memory(domain) or layout: tree, for so much weight: rows of a FactorSpec have "
+        "64 bits. Or give weights in larger units",
+        "E515",
     )

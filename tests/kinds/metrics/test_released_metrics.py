@@ -41,6 +41,7 @@ from beam_dpsketch import (
     TimeRange,
     release_frame,
 )
+from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.kinds.metrics.sketches import MAX_METRICS, MAX_NAME
 from beam_dpsketch.kinds.statistics.kind import Statistics
 from beam_dpsketch.transforms import PrivateMetrics
@@ -203,6 +204,14 @@ def test_what_is_explained_and_displayed_names_each_metric() -> None:
     shown = private.display_data()
     assert shown["metrics.pages"] == "count_sketch, 3/4 of rho"
     assert shown["metrics.mean"] == "statistics, 1/4 of rho"
+
+
+def test_the_whole_answers_what_is_counted_aside_and_a_metric_says_to_ask_it() -> None:
+    released = release_frame(TABLE, ReleaseSpec(Metrics(TWO), PrivacySpec(rho=HUGE), Record()))
+    (row,) = Ask("records").answer(released).rows
+    assert row["estimate"] == released.records().estimate
+    with pytest.raises(ArgumentError, match="of several metrics, ask the whole release"):
+        Ask("records", metric="pages").answer(released)
 
 
 # Keys, norms and windows.

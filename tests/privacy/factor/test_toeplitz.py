@@ -86,7 +86,7 @@ def check_rows(counters: list[int]) -> None:
     """Exact, or refused where a row is large."""
     expected = exact_rows(counters)
     if max(map(abs, expected)) >= MAX_ROW:
-        with pytest.raises(OverflowError, match="too large for ranks"):
+        with pytest.raises(ArgumentError, match="E515"):
             ToeplitzRoot(len(counters)).rows(np.array(counters))
     else:
         found = ToeplitzRoot(len(counters)).rows(np.array(counters))
@@ -185,10 +185,10 @@ def test_rows_are_refused_before_they_wrap(size: int, sign: int) -> None:
     assert int(factor.rows(counters)[0]) == ONE_GAIN * ONE * int(counters[0])
     for weight in (most + 1, most + (most >> 3), most << 3, MAX_ROW, (1 << 63) - 1):
         counters[0] = sign * weight
-        with pytest.raises(OverflowError, match="too large for ranks"):
+        with pytest.raises(ArgumentError, match="E515"):
             factor.rows(counters)
     counters[0] = -(1 << 63)
-    with pytest.raises(OverflowError, match="too large for ranks"):
+    with pytest.raises(ArgumentError, match="E515"):
         factor.rows(counters)
 
 
@@ -196,7 +196,7 @@ def test_a_row_of_many_values_is_refused_although_each_of_them_fits() -> None:
     factor = ToeplitzRoot(300)
     least = MAX_ROW // sum(matrix(300)[-1]) + 1
     assert factor.rows(np.full(300, least - (least >> 18)))[-1] > 0
-    with pytest.raises(OverflowError, match="too large for ranks"):
+    with pytest.raises(ArgumentError, match="E515"):
         factor.rows(np.full(300, least))
 
 
@@ -206,7 +206,7 @@ def test_rows_that_will_be_shifted_are_refused_sooner() -> None:
     counters[0] = most - (most >> 19)
     assert int(factor.rows(counters, 4)[0]) == int(counters[0]) * first
     for row in (counters, -counters):
-        with pytest.raises(OverflowError, match="too large for ranks"):
+        with pytest.raises(ArgumentError, match="E515"):
             factor.rows(row, 5)
 
 
