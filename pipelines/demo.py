@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_dpsketch import AutoNorm, FactorSpec, Frequencies, NormBound, RecordBounds, ReleasedSketch
+from beam_dpsketch import AutoNorm, Frequencies, NormBound, RecordBounds, ReleasedSketch, TreeSpec
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.transforms import WriteReleases
 from pipelines import delay_quantiles
@@ -152,7 +152,7 @@ def main(argv: list[str] | None = None) -> None:
     released, chosen = releases["chosen"], trials["chosen"]
     norm = float(released.privacy.bounds.max_norm)
     delays = read_keyed_releases(f"{known.output}/delays", airports)
-    true_delays = exact_delays(table, FactorSpec(delay_quantiles.DOMAIN), max_norm)
+    true_delays = exact_delays(table, TreeSpec.for_memory(delay_quantiles.DOMAIN), max_norm)
 
     aircraft = pc.count_distinct(table["tailnum"]).as_py()
     print(f"{len(table):,} flights of {aircraft:,} aircraft, {table['tailnum'].null_count:,} without an aircraft")

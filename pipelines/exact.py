@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_dpsketch import FactorSpec, NormBound
+from beam_dpsketch import NormBound, TreeSpec
 from beam_dpsketch.privacy.contributions import Bounds
 
 
@@ -42,10 +42,7 @@ def exact_counts(flights: pa.Table, bounds: Bounds | None = None) -> ExactCounts
         factors = np.minimum(1.0, float(bounds.total_weight) / np.bincount(units)[units])
     else:
         assert isinstance(bounds, NormBound)
-        units, places = _codes(known["tailnum"]), _codes(known["dest"])
-        pairs, counts = np.unique(units * (int(places.max(initial=0)) + 1) + places, return_counts=True)
-        squares = np.bincount(pairs // (int(places.max(initial=0)) + 1), counts**2.0)
-        factors = _factors(squares, float(bounds.max_norm))[units]
+        factors = _factors(known["tailnum"], [(1.0, _codes(known["dest"]))], float(bounds.max_norm))
     sums = known.append_column("kept", pa.array(factors)).group_by("dest").aggregate([("kept", "sum")])
     return ExactCounts(
         {count["values"]: count["counts"] for count in per_dest},
@@ -97,14 +94,20 @@ class ExactDelays(NamedTuple):
     kept: Distribution
 
 
-def exact_delays(flights: pa.Table, spec: FactorSpec, max_norm: float) -> dict[str, ExactDelays]:
-    """The column `arr_delay` by `origin`; one norm bounds each `tailnum` in the releases of all origins together."""
+def exact_delays(flights: pa.Table, spec: TreeSpec, max_norm: float) -> dict[str, ExactDelays]:
+    """The column `arr_delay` by `origin`; one norm bounds each `tailnum` in the trees of all origins together."""
     arrived = flights.select(["origin", "tailnum", "arr_delay"]).filter(flights["arr_delay"].is_valid())
     known = arrived.drop_null()
+    origins = _codes(known["origin"])
     positions, _ = spec.domain.index(known["arr_delay"].combine_chunks())
-    squares = _squared_lengths(_codes(known["tailnum"]), _codes(known["origin"]), positions.astype(np.int64), spec)
-    factors = _factors(squares, max_norm)
-    known = known.append_column("kept", pa.array(factors[_codes(known["tailnum"])]))
+    levels = [
+        (
+            float(level.share),
+            origins * spec.nodes(number) + (positions >> np.uint64(spec.shift(number))).astype(np.int64),
+        )
+        for number, level in enumerate(spec.levels)
+    ]
+    known = known.append_column("kept", pa.array(_factors(known["tailnum"], levels, max_norm)))
     found = {}
     for origin in arrived["origin"].unique().to_pylist():
         all_of, kept = (each.filter(pc.equal(each["origin"], origin)) for each in (arrived, known))
@@ -115,20 +118,15 @@ def exact_delays(flights: pa.Table, spec: FactorSpec, max_norm: float) -> dict[s
     return found
 
 
-def _factors(squares: np.ndarray, max_norm: float) -> np.ndarray:
-    """The factor of each unit, min(1, max_norm / N), given N^2."""
-    return np.minimum(1.0, max_norm / np.sqrt(np.maximum(squares, 1.0)))
-
-
-def _squared_lengths(units: np.ndarray, keys: np.ndarray, positions: np.ndarray, spec: FactorSpec) -> np.ndarray:
-    """The square of the length of each unit: of the rows that its values make, for all keys, in records."""
+def _factors(aircraft: pa.ChunkedArray, tables: list[tuple[float, np.ndarray]], max_norm: float) -> np.ndarray:
+    """The factor of each record, min(1, max_norm / N), given the share and the cells of each table of counters."""
+    units = _codes(aircraft)
     squares = np.zeros(int(units.max(initial=0)) + 1)
-    groups, starts = np.unique(np.sort(units * (int(keys.max(initial=0)) + 1) + keys), return_index=True)
-    order = np.lexsort((keys, units))
-    for group, own in zip(groups.tolist(), np.split(positions[order], starts[1:]), strict=True):
-        rows = spec.factor.rows(np.bincount(own, minlength=spec.cells)).astype(np.float64)
-        squares[group // (int(keys.max()) + 1)] += rows @ rows / spec.factor.squared_length
-    return squares
+    for share, cells in tables:
+        width = int(cells.max(initial=0)) + 1
+        places, counts = np.unique(units * width + cells, return_counts=True)
+        squares += share * np.bincount(places // width, counts**2.0, len(squares))
+    return np.minimum(1.0, max_norm / np.sqrt(np.maximum(squares, 1.0)))[units]
 
 
 def _codes(column: pa.ChunkedArray) -> np.ndarray:

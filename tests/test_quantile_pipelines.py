@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beam_dpsketch import FactorSpec, Interval, ReleasedRanks
+from beam_dpsketch import Interval, ReleasedDyadicCountSketch, TreeSpec
 from beam_dpsketch.transforms import read_releases
 from pipelines import delay_quantiles, top_sources
 from pipelines.exact import Distribution, exact_delays
@@ -68,8 +68,8 @@ def counted_delays(arrivals: list[Arrival], origin: str) -> np.ndarray:
     return np.sort([row.arr_delay for row in rows])
 
 
-def close(released: ReleasedRanks, delays: np.ndarray) -> None:
-    """Ranks within 32 sigma of the truth: the noise of one has a deviation of 3.2 sigma."""
+def close(released: ReleasedDyadicCountSketch, delays: np.ndarray) -> None:
+    """Ranks within 8 sigma of the truth: of 6 levels, the noise of at most 3 nodes each is in one rank."""
     sigma = float(released.privacy.sigma_squared) ** 0.5
     assert sigma < 2
     values = np.arange(-120, 200, 5)
@@ -98,7 +98,7 @@ def test_delay_quantiles(
     check_answers(tmp_path, released)
 
 
-def check_answers(folder: Path, released: dict[str, ReleasedRanks]) -> None:
+def check_answers(folder: Path, released: dict[str, ReleasedDyadicCountSketch]) -> None:
     """The answers that the pipeline wrote are those of the releases it wrote."""
     lines = [line for path in folder.glob("delays-answers-*.txt") for line in path.read_text().splitlines()]
     assert len(lines) == 9
@@ -133,14 +133,13 @@ def test_exact_delays_weigh_flights_as_bounding_does() -> None:
             "arr_delay": pa.array([1, 2, 3, 4, None, 5], pa.int64()),
         }
     )
-    spec = FactorSpec(delay_quantiles.DOMAIN)
+    spec = TreeSpec.for_memory(delay_quantiles.DOMAIN)
     exact = exact_delays(flights, spec, 1)["JFK"]
-    # The delays 1 and 2 are in common rows; that from LGA is in another release.
-    counts = np.zeros((2, spec.cells), dtype=np.int64)
-    counts[0, [121, 122]] = counts[1, 125] = 1
-    rows = [sum(int(value) ** 2 for value in spec.factor.rows(each).tolist()) for each in counts]
-    factor = (sum(rows) / spec.factor.squared_length) ** -0.5
-    assert 3**-0.5 > factor > 5**-0.5
+    together = [121 >> spec.shift(number) == 122 >> spec.shift(number) for number in range(len(spec.levels))]
+    assert 0 < sum(together) < len(together)
+    # The delays 1 and 2 share a node on some levels; that from LGA is in another tree.
+    squared_norm = sum(level.share * (5 if same else 3) for level, same in zip(spec.levels, together, strict=True))
+    factor = float(squared_norm) ** -0.5
     assert exact.flights.values.tolist() == [1, 2, 3, 4]
     assert exact.flights.cumulated.tolist() == [1, 2, 3, 4]
     assert exact.kept.values.tolist() == [1, 2, 3]
@@ -221,7 +220,7 @@ def test_delays_of_the_real_flights(tmp_path: Path, capsys: pytest.CaptureFixtur
     delay_quantiles.main([f"--output={tmp_path / 'delays'}"])
     capsys.readouterr()
     flights = read_table(data_file("flights.csv.zip"))
-    exact_by_airport = exact_delays(flights, FactorSpec(delay_quantiles.DOMAIN), delay_quantiles.MAX_NORM)
+    exact_by_airport = exact_delays(flights, TreeSpec.for_memory(delay_quantiles.DOMAIN), delay_quantiles.MAX_NORM)
     released = read_keyed_releases(str(tmp_path / "delays"), delay_quantiles.AIRPORTS)
     for airport, each in released.items():
         exact = exact_by_airport[airport]

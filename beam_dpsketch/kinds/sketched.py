@@ -92,24 +92,27 @@ class Quantiles(AnySketch):
       domain: which values there can be; or a layout over them, a `FactorSpec` or what `TreeSpec.for_memory` makes.
       optimize_for: "ranks", which quantiles are read from, "ranges", or "values", for how often single values occur: a
         domain gets the layout whose error is predicted to be the least for that, and the plan says so.
-      why_tree: why a domain must have a tree, in words, where bounds or rows over time need one.
     """
 
     domain: Domain | RankedLayout
     optimize_for: Purpose = "ranks"
-    why_tree: str = dataclasses.field(default="", repr=False)
     spec: RankedLayout = dataclasses.field(init=False, repr=False, compare=False)
+    why_tree: str = dataclasses.field(default="", init=False, repr=False, compare=False)
+    """Why a domain must have a tree, in words, where bounds or rows over time need one."""
 
     name: ClassVar[str] = "quantiles"
     is_ranked: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "spec", layout_of(self.domain, self.optimize_for, needs_tree=bool(self.why_tree)))
+        object.__setattr__(self, "spec", layout_of(self.domain, self.optimize_for))
 
     def suited(self, bounds: ContributionLimit, *, over_time: bool) -> Count:
         if not isinstance(self.domain, Domain):
             return super().suited(bounds, over_time=over_time)
-        return dataclasses.replace(self, why_tree=why_tree(bounds, over_time=over_time))
+        found, why = Quantiles(self.domain, self.optimize_for), why_tree(bounds, over_time=over_time)
+        object.__setattr__(found, "why_tree", why)
+        object.__setattr__(found, "spec", layout_of(self.domain, self.optimize_for, needs_tree=bool(why)))
+        return found
 
     def plan(self, calibrated: DeclaredCalibration, n: int | None, **others: Any) -> Plan:
         words, even, bounds = "", None, calibrated.terms.bounds
