@@ -88,7 +88,8 @@ def layout_of(
     if isinstance(domain, (TreeSpec, FactorSpec)):
         return domain
     _validate.instance(Domain, domain=domain)
-    found = [each for each in _layouts(domain, optimize_for).values() if not (needs_tree and _is_factor(each))]
+    layouts = _layouts(domain, optimize_for).values()
+    found = [each for each in layouts if not (needs_tree and isinstance(each, FactorSpec))]
     return min(found, key=lambda layout: _predicted(layout, optimize_for))
 
 
@@ -113,10 +114,6 @@ def layout_in_words(layout: RankedLayout, optimize_for: Purpose, why: str = "") 
             others += f"; {name} has {_predicted(other, optimize_for) / own:.2f} times its noise at equal bounds"
     of_what = "weights of single values" if optimize_for == "values" else optimize_for
     return f"{chosen}, for {of_what}{f', {why}' if why else ''}{others}"
-
-
-def _is_factor(layout: RankedLayout) -> bool:
-    return isinstance(layout, FactorSpec)
 
 
 def even_records(layout: RankedLayout, max_norm: Fraction) -> int:

@@ -12,12 +12,17 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import (
     ArgumentError,
+    AutoNorm,
     FactorHistogram,
     FactorSpec,
     FloatDomain,
     Horizon,
     IntegerDomain,
     IPv4Domain,
+    Metric,
+    Metrics,
+    NormBound,
+    PrivacyId,
     PrivacySpec,
     Quantiles,
     Record,
@@ -66,6 +71,47 @@ def test_it_is_the_usual_layout_up_to_131_072_values_and_over_a_horizon_a_tree_i
     for count in (Quantiles(FactorSpec(domain)), AnySketch(FactorSpec(domain))):
         with pytest.raises(ArgumentError, match=r"E432"):
             ReleaseSpec(count, PrivacySpec(rho=1), Record(), windows=horizon)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "layout", "words"),
+    [
+        (RecordBounds(5), FactorSpec, "a square-root factor, for ranks; the usual tree has 1.33 times its noise"),
+        (RecordBounds(1, max_weight=10**6), TreeSpec, "because a factor has no room for such weights"),
+        (NormBound(5), TreeSpec, "because a norm takes less there of people with many different values"),
+        (AutoNorm(), TreeSpec, "because a norm takes less there"),
+        (NormBound(5, order=1), FactorSpec, "a square-root factor"),
+    ],
+)
+def test_the_layout_suits_the_bounds_and_a_plan_says_why(bounds: Any, layout: Any, words: str) -> None:
+    domain, unit = IntegerDomain(0, 999), PrivacyId("user", bounds)
+    declared = ReleaseSpec(Quantiles(domain), PrivacySpec(rho=1), unit, weight="n" if bounds.says_max_weight else None)
+    assert isinstance(declared.spec, layout)
+    assert f"Layout: {words}" in str(declared.plan()) or words in str(declared.plan())
+    assert ReleaseSpec(Quantiles(FactorSpec(domain)), PrivacySpec(rho=1), unit).spec == FactorSpec(domain)
+    together = ReleaseSpec(Metrics({"a": Metric(Quantiles(domain), "x")}), PrivacySpec(rho=1), unit)
+    assert [type(part.spec) for part in together.spec.parts] == [layout]
+
+
+def test_a_plan_says_how_many_records_with_different_values_a_norm_keeps_in_full() -> None:
+    """By hand: rows of values that are spread evenly have just this length."""
+    spec, unit = FactorSpec(IntegerDomain(0, 999)), PrivacyId("user", NormBound(20))
+    plan = ReleaseSpec(Quantiles(spec), PrivacySpec(rho=1), unit).plan()
+    lengths = []
+    for count in (plan.even_records, plan.even_records + 1):
+        counts = np.bincount(np.linspace(0, 999, count).astype(int), minlength=1000)
+        rows = spec.factor.rows(counts).astype(float)
+        lengths.append(float(rows @ rows) / spec.factor.squared_length)
+    assert lengths[0] <= 400 < lengths[1] * (1 + 1e-4)
+    assert f"evenly over the domain, {plan.even_records} records count in full" in str(plan)
+
+
+def test_values_are_asked_of_a_tree_that_has_half_of_rho_for_them() -> None:
+    domain = IntegerDomain(0, 999)
+    assert Quantiles(domain, "values").spec == TreeSpec.for_search(domain)
+    assert Quantiles(domain, "ranges").spec == FactorSpec(domain)
+    with pytest.raises(ArgumentError, match="optimize_for"):
+        Quantiles(domain, "medians")  # type: ignore[arg-type]
 
 
 def test_a_domain_that_no_histogram_holds_is_refused() -> None:
