@@ -36,6 +36,7 @@ from beam_dpsketch import (
     ReleasedListedItems,
     ReleasedMetrics,
     ReleasedPrefixTree,
+    ReleasedRanks,
     ReleasedSketch,
     ReleasedStatistics,
     ReleaseTerms,
@@ -91,9 +92,9 @@ def others() -> list[object]:
     rows: PrivateFrequencies[TimelineRow] = PrivateFrequencies(SketchSpec(), PRIVACY, windows=DAY, unit=Record())
     by_key: PrivateFrequencies[tuple[Any, TimelineRow]]
     by_key = PrivateFrequencies(SketchSpec(), PRIVACY, windows=by_tree, unit=in_hours, keys=oslo)
-    tree: PrivateQuantiles[ReleasedDyadicCountSketch]
+    tree: PrivateQuantiles[ReleasedRanks]
     tree = PrivateQuantiles(number, PRIVACY, unit=Record(), item="minutes")
-    trees: PrivateQuantiles[tuple[Any, ReleasedDyadicCountSketch]]
+    trees: PrivateQuantiles[tuple[Any, ReleasedRanks]]
     trees = PrivateQuantiles(number, PRIVACY, unit=Record(), keys=oslo)
     tree_rows: PrivateQuantiles[TimelineRow] = PrivateQuantiles(number, PRIVACY, unit=Record(), windows=DAY)
     top: PrivateTopK[TopK]
@@ -138,10 +139,10 @@ def made_by_hand() -> str:
     numbers, words = IntegerDomain(0, 99), PrefixSpec.for_memory(TextDomain(4))
     signed: ReleasedCountSketch = release(CountSketch(SketchSpec()).accumulate(["a"]), terms)
     lifted: ReleasedCountMin = release(CountMin(SketchSpec(kind="count_min")), terms)
-    tree: ReleasedDyadicCountSketch = release(DyadicCountSketch(TreeSpec.for_memory(numbers)), terms)
+    tree: ReleasedRanks = release(DyadicCountSketch(TreeSpec.for_memory(numbers)), terms)
     texts: ReleasedPrefixTree = release(PrefixTree(words), terms)
     listed: ReleasedListedItems = release(ListedHistogram(ListedItems(["a", "b"])).accumulate(["a"]), terms)
-    again: ReleasedDyadicCountSketch = ReleasedDyadicCountSketch.from_bytes(tree.to_bytes())
+    again: ReleasedRanks = ReleasedRanks.from_bytes(tree.to_bytes())
     centred: float = lifted.estimate("a", method="centred") + lifted.interval("a", method="centred").upper
     tops = [signed.top_k(1, ["a"]), lifted.top_k(1, ["a"], method="centred"), tree.top_k(1), texts.top_k(1)]
     tops.append(listed.top_k(1))
@@ -161,7 +162,7 @@ def of_numbers(released: ReleasedStatistics) -> float:
     return known + unsure + (0.0 if found is None else found)
 
 
-def compared(before: ReleasedDyadicCountSketch, after: ReleasedDyadicCountSketch) -> float:
+def compared(before: ReleasedRanks, after: ReleasedRanks) -> float:
     """Ask about two releases, and choose a spec for the question."""
     terms = ReleaseTerms(PRIVACY)
     answers: list[Interval] = [after.distance(before), after.inner_product(before), after.cosine(before)]
