@@ -109,7 +109,7 @@ def measure(table: pa.Table, releases: int) -> None:
 
 def main() -> None:
     command = Command(__file__, __doc__, "numpy")
-    command.number("--releases", 100, "releases of each line")
+    command.number("--releases", 400, "releases of each line")
     arguments = command.parse_args()
     columns = flights.read_table(flights.data_file("flights.csv.zip")).select(["dest", "tailnum", "arr_delay"])
     table = columns.filter(columns["arr_delay"].is_valid()).combine_chunks()
