@@ -159,7 +159,7 @@ def _lines(plan: Plan) -> Iterator[str]:
     if plan.layout:
         yield f"Layout: {plan.layout}."
     rows = " of each row" if terms.unit.over_horizon else ""
-    yield f"Noise: {noise_in_words(terms, plan.sigma_squared)} on each counter{rows}{under_norm(terms)}."
+    yield f"Noise: {noise_in_words(terms, plan.sigma_squared)} on {spec.noisy}{rows}{under_norm(terms)}."
     yield from privacy_lines(terms, plan.foolish)
     if plan.even_records is not None:
         yield (

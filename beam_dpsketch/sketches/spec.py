@@ -33,11 +33,13 @@ class Spec:
       domain: the values that it is over; `None` where it takes any items.
       is_listed: whether it counts listed items alone, so that nothing collides.
       takes_laplace: whether its answers know Laplace noise.
+      noisy: what gets noise, in words, and in which unit, if it is not what a record adds to it.
     """
 
     domain: Any
     is_listed: ClassVar[bool] = False
     takes_laplace: ClassVar[bool] = True
+    noisy: ClassVar[str] = "each counter"
 
     @property
     def fields(self) -> Mapping[str, Spec]:

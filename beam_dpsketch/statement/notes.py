@@ -141,8 +141,8 @@ class RowNote:
 
     def noise(self, sigma: str) -> str:
         return (
-            f"a discrete Gaussian with sigma = {sigma} records on each counter of each row, drawn once; this is {self}"
-            ". rho covers all rows together, for any number of questions, even if later data depend on them"
+            f"a discrete Gaussian on each counter of each row, with sigma = {sigma} times what one record changes, drawn "
+            f"once; this is {self}. rho covers all rows together, for any number of questions, even if later data depend on them"
         )
 
     def __str__(self) -> str:
@@ -163,8 +163,8 @@ class AnswerNote:
 
     def noise(self, sigma: str) -> str:
         return (
-            f"of sigma = {sigma} records on each counter, a sum of discrete Gaussians; answered from {self}. Answers "
-            "of one timeline share noise, so they do not combine"
+            f"on each counter, of sigma = {sigma} times what one record changes, a sum of discrete Gaussians; answered "
+            f"from {self}. Answers of one timeline share noise, so they do not combine"
         )
 
     def __str__(self) -> str:

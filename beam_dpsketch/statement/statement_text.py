@@ -76,7 +76,8 @@ def _noise(statement: Stated, width: str) -> str:
     if statement.over_time is not None:
         return statement.over_time.noise(width)
     count, noise = len(statement.release_ids), statement.noise
-    return f"{noise.value} with {noise.measure} = {width} records on each counter, drawn once in {count} release(s)"
+    width = f"{noise.measure} = {width} times what one record changes"
+    return f"{noise.value} on each counter, with {width}, drawn once in {count} release(s)"
 
 
 def _keys(statement: Stated) -> dict[str, str]:

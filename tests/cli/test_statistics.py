@@ -85,7 +85,7 @@ def test_it_is_shown_exported_and_added_up() -> None:
     assert code == 0
     assert "Oslo     statistics  whole numbers -60 to 240" in printed
     assert "about 60 numbers (+-" in printed
-    assert "records on each counter" in printed
+    assert "times what one record changes" in printed
     assert run("export", "x.dpsketch", "--output", "x.parquet")[0] == 0
     assert pq.read_table("x.parquet")["kind"].to_pylist() == ["statistics"] * 3
     assert "       3     1    1" in run("spent", "x.dpsketch")[1]

@@ -73,7 +73,7 @@ def test_a_mean_that_cannot_be_told_is_null() -> None:
     assert (mean["lower"], mean["upper"]) == (DELAY["low"], DELAY["high"])
     (row,) = [row for row in found["releases"].rows if row["key"] == "Oslo"]
     assert row["kind"] == "statistics"
-    assert "records on each counter" in row["statement"]
+    assert "times what one record changes" in row["statement"]
     assert isinstance(ReleasedStatistics.from_bytes(row["release"]), ReleasedStatistics)
 
 

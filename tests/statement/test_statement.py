@@ -51,7 +51,7 @@ def test_the_statement_in_words():
     assert lines[1].endswith("at delta = 1e-06.")
     assert "3 record(s) per key, 2 key(s) per window, weights -7 to 7, 4 window(s)" in lines[2]
     assert "about the records that these bounds kept. Intervals do not cover what the bounds dropped." in lines[3]
-    assert "sigma = 20 records on each counter, drawn once in 1 release(s)" in lines[4]
+    assert "sigma = 20 times what one record changes, drawn once in 1 release(s)" in lines[4]
     assert "which keys have data, which windows have data" in lines[5]
 
 
@@ -144,7 +144,7 @@ def test_a_combination_with_a_keyed_release_is_keyed():
 
 def test_several_levels_show_their_range():
     text = str(statement(sigma_squared_per_level=(Fraction(4), Fraction(9), Fraction(1))))
-    assert "sigma = 1 to 3 records on each counter" in text
+    assert "sigma = 1 to 3 times what one record changes" in text
 
 
 @given(it=strategies.statements())

@@ -44,6 +44,7 @@ class FactorSpec(Spec):
 
     kind: ClassVar[str] = "factor"
     takes_laplace: ClassVar[bool] = False
+    noisy: ClassVar[str] = "each row, in units of the length that one record adds to all rows"
     domain: Domain
 
     def __post_init__(self) -> None:
