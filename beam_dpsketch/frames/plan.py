@@ -6,6 +6,7 @@ import decimal
 import difflib
 import math
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from beam_dpsketch.config.release import read_release
 from beam_dpsketch.errors import AllAtOnce, ArgumentTypeError
 from beam_dpsketch.frames.tables import TableParts, open_table
 from beam_dpsketch.records.columns import TIMES, batch_column, is_numpy_float, readable_of
+from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR
 from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
 from beam_dpsketch.records.selectors import is_pandas_frame
 from beam_dpsketch.records.unused import effect
@@ -41,6 +43,19 @@ def resolve(declared: ReleaseSpec) -> tuple[ResolvedRelease, WindowPlan]:
     """Return the release of a table, and its windows."""
     plan = plan_of_table(declared)
     return declared.resolved.under(plan.terms), plan
+
+
+def plan_release(
+    declared: ReleaseSpec,
+    n: int | None = None,
+    *,
+    wanted_error: Fraction | float = USUAL_WANTED_ERROR,
+    typical: tuple[float, float] | None = None,
+    quantiles: Iterable[float] = USUAL_QUANTILES,
+) -> Any:
+    """Do as `ReleaseSpec.plan`; of a table with declared times, for all windows that one bound covers."""
+    resolved = declared.resolved if declared.time is None else resolve(declared)[0]
+    return resolved.plan(n, wanted_error=wanted_error, typical=typical, quantiles=quantiles)
 
 
 def read_declared(settings: Any) -> ReleaseSpec:

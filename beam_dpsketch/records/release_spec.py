@@ -221,14 +221,9 @@ class ReleaseSpec:
     ) -> Any:
         """Return what to expect of the release, in the words of `explain` of the transforms, before any data is read.
 
-        Args:
-          n: about how many records (or what weight) count in one release, and per key, in that of one key.
-          wanted_error: an error as a share of the weight that counts; the words say how many people it needs.
-          typical: of quantiles of numbers, about the median and the 99 % point; with n, errors of values are told.
-          quantiles: whose errors are told, each between 0 and 1.
+        The arguments are those of `beam_dpsketch.plan`; n is about what counts in one release, and per key, of one key.
         """
-        guess, keys = Guess.of(typical, quantiles), None if self.public_keys is None else len(self.public_keys)
-        return self.count.plan(self.resolved.calibrated, n, keys=keys, wanted_error=wanted_error, guess=guess)
+        return self.resolved.plan(n, wanted_error=wanted_error, typical=typical, quantiles=quantiles)
 
     def identify(self, terms: DeclaredTerms, windows: tuple[int, ...] = ()) -> bytes:
         """Return 32 bytes that say which transform it is, for randomness from a secret: a digest of all settings.
@@ -285,6 +280,11 @@ class ResolvedRelease:
         """Return what was worked out, which is of this kind."""
         assert isinstance(self.calibrated, kind)
         return self.calibrated
+
+    def plan(self, n: int | None, *, wanted_error: Any, typical: Any, quantiles: Iterable[float]) -> Any:
+        """Do as `ReleaseSpec.plan`, under these terms."""
+        keys, guess = len(self.declared.public_keys or ()) or None, Guess.of(typical, quantiles)
+        return self.declared.count.plan(self.calibrated, n, keys=keys, wanted_error=wanted_error, guess=guess)
 
     def under(self, terms: DeclaredTerms) -> ResolvedRelease:
         """Return the release under the terms that its windows lead to; refuse those that cannot work."""

@@ -141,8 +141,9 @@ class RowNote:
 
     def noise(self, sigma: str) -> str:
         return (
-            f"a discrete Gaussian on each counter of each row, with sigma = {sigma} times what one record changes, drawn "
-            f"once; this is {self}. rho covers all rows together, for any number of questions, even if later data depend on them"
+            f"a discrete Gaussian on each counter of each row, with sigma = {sigma} times what one record changes, "
+            f"drawn once; this is {self}. rho covers all rows together, for any number of questions, even if later "
+            "data depend on them"
         )
 
     def __str__(self) -> str:

@@ -17,6 +17,7 @@ import pytest
 from beam_dpsketch import ArgumentError, ConfigError, Disclosure, SketchTimeline, rehearse
 from beam_dpsketch.config import read_release
 from beam_dpsketch.frames import over_time, sums, tables
+from beam_dpsketch.frames.plan import plan_release, read_declared, resolve
 from beam_dpsketch.frames.releasing import release_table
 from beam_dpsketch.frames.windows import TimedWindows
 from beam_dpsketch.records.bounding.rules import rule_of
@@ -253,3 +254,19 @@ def check(name: str, exact: dict[str, Any]) -> None:
 
 
 test_planted_faults_are_found = laws.mutants(FAULTS, check, error=(AssertionError, KeyError))
+
+
+def test_a_plan_of_a_table_knows_all_windows_that_one_norm_covers() -> None:
+    """A unit counts in each of 7 windows, so the noise of that counter grows by the root of 7."""
+    settings = {
+        "kind": "frequencies",
+        "item": "city",
+        "privacy": {"rho": 0.1},
+        "unit": {"privacy_id": "user", "norm": {"max_norm": 20}},
+        "windows": {"start": "2024-03-01", "end": "2024-03-08"},
+    }
+    declared = read_declared({**settings, "time": {"field": "day", "every": "1d"}})
+    planned = plan_release(declared)
+    of_units = [resolve(declared)[0].calibrated.side[0], declared.resolved.calibrated.side[0]]
+    assert of_units[0] == 7 * of_units[1]
+    assert f"units +- {1.96 * float(of_units[0]) ** 0.5:.2g}" in str(planned)

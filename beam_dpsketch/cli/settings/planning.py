@@ -9,6 +9,7 @@ from beam_dpsketch.cli.asking.values import read_open_share, read_real, read_who
 from beam_dpsketch.cli.output import add_format, one_line
 from beam_dpsketch.cli.settings.options import add_settings_options, read_config
 from beam_dpsketch.cli.text import DONE, UsageError, write
+from beam_dpsketch.frames.plan import plan_release
 from beam_dpsketch.records.count import USUAL_QUANTILES
 
 _MAX_N = 1 << 50
@@ -52,8 +53,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what is known of the release."""
     declared = read_config(arguments)
     try:
-        planned = declared.plan(
-            arguments.n, wanted_error=arguments.wanted_error, typical=arguments.typical, quantiles=arguments.quantile
+        planned = plan_release(
+            declared,
+            arguments.n,
+            wanted_error=arguments.wanted_error,
+            typical=arguments.typical,
+            quantiles=arguments.quantile,
         )
     except (ValueError, ArithmeticError) as error:
         raise UsageError.of(error) from None
