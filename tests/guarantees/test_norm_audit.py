@@ -152,7 +152,7 @@ def capped_in_each_bundle(self: NormRule, records: pa.Table) -> pa.Table:
 
 
 def each_key_alone(exact: Any, groups: np.ndarray, units: np.ndarray, *others: Any) -> np.ndarray:
-    largest = np.zeros(int(units[-1]) + 1)
+    largest = np.zeros(units.max(initial=-1) + 1)
     np.maximum.at(largest, units, exact(groups, np.arange(len(units)), *others))
     return largest
 
