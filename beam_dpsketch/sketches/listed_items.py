@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -19,7 +19,8 @@ import pyarrow as pa
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.hashing.encodings import decode, encode, join_parts, split_parts
 from beam_dpsketch.hashing.lookup import NOT_AN_ITEM, ItemLookup
-from beam_dpsketch.sketches.linear import RawSketch, Table, read_only
+from beam_dpsketch.sketches.histogram import Histogram
+from beam_dpsketch.sketches.linear import Table
 from beam_dpsketch.sketches.spec import Spec
 
 MAX_ITEMS = 1 << 20
@@ -113,7 +114,7 @@ def from_encoded(encoded_items: bytes) -> ListedItems:
     return spec
 
 
-class ListedHistogram(RawSketch):
+class ListedHistogram(Histogram):
     """A raw histogram of listed items; items that are not listed are dropped.
 
     Raises `TypeError` or `ValueError` for items and weights it cannot count, without showing them.
@@ -125,15 +126,6 @@ class ListedHistogram(RawSketch):
     name = "listed_items"
     spec_type = ListedItems
 
-    def __init__(self, spec: ListedItems) -> None:
-        super().__init__(spec)
-        self._counters = np.zeros(spec.cells, dtype=np.int64)
-
-    @property
-    def counters(self) -> np.ndarray:
-        """The exact counters, int64 of shape (cells,), read-only. They are not private: never publish them."""
-        return read_only(self._counters)
-
     @classmethod
     def usable_keys(cls, spec: ListedItems, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         places = spec.lookup.find(items)
@@ -142,17 +134,6 @@ class ListedHistogram(RawSketch):
     @classmethod
     def tables(cls, spec: ListedItems) -> tuple[Table, ...]:
         return (Table(1, False, Fraction(1)),)
-
-    @classmethod
-    def cells_of(cls, spec: ListedItems, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        yield 0, keys.astype(np.int64)
-
-    def accumulate_keys(self, keys: np.ndarray, weights: np.ndarray | None) -> ListedHistogram:
-        np.add.at(self._counters, keys.astype(np.int64), np.int64(1) if weights is None else weights)
-        return self
-
-    def counter_tables(self) -> Sequence[np.ndarray]:
-        return (self._counters,)
 
     def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
         places = find_all(self._spec, items)

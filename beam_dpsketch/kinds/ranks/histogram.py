@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -23,7 +23,8 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.factor import decoding
 from beam_dpsketch.privacy.factor import value_lengths
 from beam_dpsketch.privacy.factor.toeplitz import MAX_SIZE, ToeplitzRoot
-from beam_dpsketch.sketches.linear import RawSketch, SquaredNorms, Table, read_only
+from beam_dpsketch.sketches.histogram import Histogram
+from beam_dpsketch.sketches.linear import SquaredNorms, Table
 from beam_dpsketch.sketches.spec import Purpose, Spec
 
 USUAL_SIZE = 1 << 17
@@ -88,7 +89,7 @@ class FactorSpec(Spec):
         return math.sqrt(float(np.mean(variances.rank_variance(np.arange(self.cells)))))
 
 
-class FactorHistogram(RawSketch):
+class FactorHistogram(Histogram):
     """A raw histogram of the values of a domain.
 
     >>> from beam_dpsketch import IntegerDomain
@@ -98,15 +99,6 @@ class FactorHistogram(RawSketch):
 
     name = "factor"
     spec_type = FactorSpec
-
-    def __init__(self, spec: FactorSpec) -> None:
-        super().__init__(spec)
-        self._counters = np.zeros(spec.cells, dtype=np.int64)
-
-    @property
-    def counters(self) -> np.ndarray:
-        """The exact counters, int64 of shape (cells,), read-only. They are not private: never publish them."""
-        return read_only(self._counters)
 
     @classmethod
     def usable_keys(cls, spec: FactorSpec, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -118,19 +110,8 @@ class FactorHistogram(RawSketch):
         return (Table(1, False, Fraction(1), factor.squared_length, factor.dropped_bits),)
 
     @classmethod
-    def cells_of(cls, spec: FactorSpec, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        yield 0, keys.astype(np.int64)
-
-    @classmethod
     def squared_norms(cls, spec: FactorSpec) -> SquaredNorms:
         return functools.partial(value_lengths.squared_norms, spec.factor)
-
-    def accumulate_keys(self, keys: np.ndarray, weights: np.ndarray | None) -> FactorHistogram:
-        np.add.at(self._counters, keys.astype(np.int64), np.int64(1) if weights is None else weights)
-        return self
-
-    def counter_tables(self) -> Sequence[np.ndarray]:
-        return (self._counters,)
 
     def tables_to_release(self, grid_bits: int) -> Sequence[np.ndarray]:
         return (self._spec.factor.rows(self._counters, grid_bits),)

@@ -48,11 +48,11 @@ class ReleasedFactor(ReleasedRanks):
     @functools.cached_property
     def weights(self) -> np.ndarray:
         """The weight of each value of the domain, unbiased, float64 of shape (size,), read-only; it may be below 0."""
-        weights = decoding.decode(self._spec.factor, self._rows)
+        weights = self._decoded
         if self._known_total is not None:
             with_total = decoding.total_covariances(self._spec.factor)
             missing = self._known_total - weights.sum()
-            weights += np.diff(with_total, prepend=0.0) / with_total[-1] * missing
+            weights = weights + np.diff(with_total, prepend=0.0) / with_total[-1] * missing
         weights.flags.writeable = False
         return weights
 
@@ -89,12 +89,16 @@ class ReleasedFactor(ReleasedRanks):
         return self._likely[positions]
 
     def _own_total(self) -> tuple[float, float]:
-        weights = decoding.decode(self._spec.factor, self._rows)
-        return float(weights.sum()), float(decoding.total_covariances(self._spec.factor)[-1]) * self._row_variance
+        return float(self._decoded.sum()), float(decoding.total_covariances(self._spec.factor)[-1]) * self._row_variance
 
     def _fitted_by(self, method: Method) -> Fitted:
         _validate.one_of(("chosen",), method=method)
         return self._ranks
+
+    @functools.cached_property
+    def _decoded(self) -> np.ndarray:
+        """The weight of each value as the rows alone say, without a known total."""
+        return decoding.decode(self._spec.factor, self._rows)
 
     @property
     def _row_variance(self) -> float:

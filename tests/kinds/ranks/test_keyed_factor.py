@@ -1,4 +1,4 @@
-"""Keyed releases of a factor: byte for byte the same for ever, and unlike wherever exact counters are."""
+"""Keyed releases of a factor: the same counters always give the same bytes, and other counters give other noise."""
 
 from __future__ import annotations
 

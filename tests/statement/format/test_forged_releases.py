@@ -175,7 +175,7 @@ def test_a_delta_that_no_float_holds_is_not_shown_as_0() -> None:
 
 
 def factor_of(size: int, counter: int) -> bytes:
-    """A release of rows of so many values, all of them at this."""
+    """Return the bytes of a release of `size` rows that all hold this counter."""
     spec = FactorSpec(IntegerDomain(1, size))
     return release_format.pack("factor", spec, np.full(size, counter), by_hand.statement(), 0)
 
