@@ -70,9 +70,10 @@ def plan(
       quantiles: whose errors are told, each between 0 and 1.
 
     >>> from beam_dpsketch import IntegerDomain, PrivacySpec, REPLACE_ONE
+    >>> from beam_dpsketch.privacy.terms import ReleaseTerms
     >>> terms = ReleaseTerms(PrivacySpec(rho=1.0, relation=REPLACE_ONE, side_counters=None))
     >>> round(plan(IntegerDomain(0, 65_535), terms, n=100_000).rank_deviation["any"], 2)
-    4.33
+    4.32
     """
     layout = _usual(spec, terms, search=search)
     calibration = Calibration.of(layout, decided(layout, terms))
