@@ -70,9 +70,10 @@ from beam_dpsketch.records.public import AssumePublicKeys, KeySelection, PublicK
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.units import PrivacyId, Record
 from beam_dpsketch.sketches import CountMin, CountSketch
+from beam_dpsketch.sketches.levels import Level
 from beam_dpsketch.sketches.listed_items import ListedHistogram, ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.sketches.tree_spec import Level, TreeSpec
+from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.sketches.trees import DyadicCountSketch, PrefixSpec, PrefixTree
 from beam_dpsketch.statement.lost_notes import Lost
 from beam_dpsketch.statement.side_notes import Interval

@@ -17,7 +17,8 @@ LAYERS = [
     {"errors"},
     {"_validate", "_columns", "_showing"},
     {"hashing", "domains"},
-    {"sketches", "privacy"},
+    {"privacy"},
+    {"sketches"},
     {"records", "statement"},
     {"estimators"},
     {"answers"},
@@ -199,7 +200,7 @@ def test_planted_circles_are_found(sources, found):
 @pytest.mark.parametrize(
     ("part", "source"),
     [
-        ("sketches", "from beam_dpsketch.privacy.budget import PrivacySpec"),
+        ("privacy", "from beam_dpsketch.sketches.spec import Spec"),
         ("privacy", "import beam_dpsketch.sketches"),
         ("hashing", "from beam_dpsketch.sketches import spec"),
         ("statement", "from beam_dpsketch.estimators import row_mean"),

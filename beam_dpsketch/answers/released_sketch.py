@@ -93,12 +93,11 @@ class ReleasedSketch(Released, ItemAnswers, Comparable):
         """How far a 95 % interval reaches to a side where a release holds nothing."""
 
     @property
-    def _coarsest(self) -> np.ndarray:
-        """The counters of the table that shows best whether there is anything."""
-        return self.counters
+    def _coarsest(self) -> tuple[np.ndarray, float]:
+        """The counters of the table that shows best whether there is anything, and the variance of their noise."""
+        return self.counters, self._noise_variance(0)
 
     @property
     def _exceeds_noise(self) -> bool:
         has_signs = self.raw_type.tables(self._spec)[0].has_signs
-        variance, fourth = self._noise_variance(0), self._fourth_cumulant(0)
-        return exceeds_noise(self._coarsest, variance, has_signs=has_signs, fourth=fourth)
+        return exceeds_noise(*self._coarsest, has_signs=has_signs, fourth=self._fourth_cumulant(0))

@@ -8,6 +8,7 @@ from beam_dpsketch.config.blocks import Block, Entry, Form, ListOf
 from beam_dpsketch.config.scalars import BYTES, DURATION, FLAG, FRACTION, ITEM, NUMBER, TEXT, TIME, WHOLE, one_of
 from beam_dpsketch.domains import DOMAINS
 from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
+from beam_dpsketch.sketches.levels import LEVEL_KINDS
 from beam_dpsketch.sketches.spec import KINDS as SKETCHES
 
 _SKETCH = one_of(SKETCHES)
@@ -53,7 +54,11 @@ SPEC = Block("Sketch", {
 }, (("depth", "relative_error"), ("width", "failure_probability")))
 LEVEL = Block("Level", {
     "bits": Entry(WHOLE, "of the position; at most 20 where the level is sketched", _OF_LEVEL),
-    "sketch": Entry(one_of(("exact", *SKETCHES)), "`exact`, `count_sketch` or `count_min`", _OF_LEVEL),
+    "sketch": Entry(
+            one_of(LEVEL_KINDS),
+            "`exact`, `count_sketch` or `count_min`; or `factor`, for the coarsest of several levels",
+            _OF_LEVEL,
+        ),
     "depth": Entry(WHOLE, "rows", _OF_LEVEL),
     "width": Entry(WHOLE, "columns", _OF_LEVEL),
     "share": Entry(FRACTION, "the part of rho for the level", _OF_LEVEL),

@@ -12,9 +12,10 @@ from beam_dpsketch.config.scalars import ITEMS, read_choice
 from beam_dpsketch.config.settings import GROUPS, METHOD
 from beam_dpsketch.domains import DOMAINS, BytesDomain, Domain
 from beam_dpsketch.kinds.grouped_counts import Groups
+from beam_dpsketch.sketches.levels import Level
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.sketches.tree_spec import Level, TreeSpec
+from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.sketches.trees import PrefixSpec
 
 _TYPES = read_choice({kind.type_name: kind for kind in DOMAINS})

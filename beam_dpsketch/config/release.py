@@ -15,8 +15,8 @@ from beam_dpsketch.domains import BytesDomain
 from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.kinds import KINDS
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
+from beam_dpsketch.kinds.layouts import with_factor
 from beam_dpsketch.kinds.metrics.kind import Metric
-from beam_dpsketch.kinds.ranks.histogram import FactorSpec
 from beam_dpsketch.kinds.sketched import ItemFrequencies
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.records.count import Count
@@ -26,7 +26,7 @@ from beam_dpsketch.records.units import Record, Unit
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
-_LAYOUTS: Mapping[str, Callable[..., Any]] = {"factor": FactorSpec, "tree": TreeSpec.for_memory}
+_LAYOUTS: Mapping[str, Callable[..., Any]] = {"factor": with_factor, "tree": TreeSpec.for_memory}
 _WHICH = (
     "give public, the list of keys to release; or select, as select: {delta: 1.0e-8}, for those that enough people "
     "are in; or assume_public: true, if the keys in the data may be published"

@@ -26,6 +26,7 @@ from beam_dpsketch.planning.expected_error import noise_rank_deviation
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan_calibrated
 from beam_dpsketch.privacy.contributions import ContributionLimit
+from beam_dpsketch.privacy.factor.toeplitz import MAX_SIZE
 from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.bounding.netting import net
@@ -39,6 +40,8 @@ from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.sketches.trees import PrefixSpec
 
 RankedLayout: TypeAlias = "TreeSpec | FactorSpec"
+_MOST_BELOW_FACTOR = 1 << 32
+"""In wider domains, values may all be in one block of the top, where a factor says nothing of them."""
 _MOST_EVEN, _MOST_WEIGHT = 1 << 12, 1000
 Purpose: TypeAlias = Literal["ranks", "ranges", "values"]
 """What quantiles are asked most; a range is the difference of two ranks, so the layout is that of ranks."""
@@ -90,8 +93,13 @@ def layout_of(
         return domain
     _validate.instance(Domain, domain=domain)
     layouts = _layouts(domain, optimize_for).values()
-    found = [each for each in layouts if not (needs_tree and isinstance(each, FactorSpec))]
+    found = [each for each in layouts if not (needs_tree and each.has_factor)]
     return min(found, key=lambda layout: _predicted(layout, optimize_for))
+
+
+def with_factor(domain: Domain) -> RankedLayout:
+    """Return the layout of ranks by a square-root factor: over all values if they are few enough, else above a tree."""
+    return FactorSpec(domain) if domain.size <= MAX_SIZE else TreeSpec.for_ranks(domain)
 
 
 def why_tree(bounds: ContributionLimit, *, over_time: bool) -> str:
@@ -136,6 +144,8 @@ def _layouts(domain: Domain, optimize_for: Purpose) -> dict[str, RankedLayout]:
     if domain.size <= USUAL_SIZE:
         found["a square-root factor"] = FactorSpec(domain)
     found["the usual tree"] = TreeSpec.for_memory(domain)
+    if USUAL_SIZE < domain.size <= _MOST_BELOW_FACTOR and optimize_for != "values":
+        found["a tree below a square-root factor"] = TreeSpec.for_ranks(domain)
     if optimize_for == "values":
         found["a tree for searches"] = TreeSpec.for_search(domain)
     return found

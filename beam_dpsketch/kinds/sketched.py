@@ -14,7 +14,6 @@ from beam_dpsketch.engine.norms import calibrate_choice
 from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import AllAtOnce, ArgumentError
 from beam_dpsketch.kinds.layouts import Purpose, RankedLayout, even_records, layout_in_words, layout_of, why_tree
-from beam_dpsketch.kinds.ranks.histogram import FactorSpec
 from beam_dpsketch.planning.advice import measured
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan_calibrated
@@ -41,11 +40,11 @@ class AnySketch(Count):
         return decided(self.spec, terms)
 
     def suited(self, bounds: ContributionLimit, *, over_time: bool) -> Count:
-        if over_time and isinstance(self.spec, FactorSpec):
+        if over_time and self.spec.has_factor:
             raise ArgumentError(
                 "domain",
-                "must be a domain, or a TreeSpec, where windows are a Horizon: rows over time of a FactorSpec would "
-                "count each record 2**42 times, and 64 bits have no room for that",
+                "must be a domain, or what TreeSpec.for_memory makes, where windows are a Horizon: rows over time of a "
+                "square-root factor would count each record 2**42 times, and 64 bits have no room for that",
                 "E432",
             )
         return self
@@ -89,7 +88,7 @@ class Quantiles(AnySketch):
     """The distribution of ordered values.
 
     Args:
-      domain: which values there can be; or a layout over them, a `FactorSpec` or what `TreeSpec.for_memory` makes.
+      domain: which values there can be; or a layout over them, a `FactorSpec` or a `TreeSpec`.
       optimize_for: "ranks", which quantiles are read from, "ranges", or "values", for how often single values occur: a
         domain gets the layout whose error is predicted to be the least for that, and the plan says so.
     """

@@ -30,6 +30,7 @@ from beam_dpsketch.answers.tree.heavy_hitters import FOUND, detection_limit
 from beam_dpsketch.engine.calibration import empty_lost
 from beam_dpsketch.engine.noising import release_part
 from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.estimators.factor import decoding
 from beam_dpsketch.estimators.tree import least_squares, prefix_search
 from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.hashing import cells
@@ -67,14 +68,18 @@ def noise_rank_deviation(spec: Any, sigma_squared: Sequence[Fraction]) -> float:
 
 
 def exact_tree_deviation(spec: TreeSpec, sigma_squared: Sequence[Fraction | float], *, known_total: bool) -> float:
-    """Return the root mean square rank error of a tree whose levels are all exact.
+    """Return the root mean square rank error of a tree whose levels are all exact, or below a factor.
 
     Each level adds the mean, over all positions, of the variance of the siblings left of the path and the counted part
     of the node on it, less that of their common share; where the total is not known, the coarsest level keeps its
-    common share.
+    common share. A factor adds the mean variance of its ranks.
     """
     total = 0.0
     for number, variance in enumerate(_upward_variances(spec, sigma_squared)):
+        if number == 0 and spec.has_factor:
+            of_rows = float(sigma_squared[0]) * spec.factor.squared_length
+            total += decoding.rank_deviation(spec.factor, of_rows, known_total=known_total) ** 2
+            continue
         children = spec.nodes(0) if number == 0 else 1 << spec.levels[number].bits
         counted, counted_squared = _mean_coefficients(children, 1 << spec.shift(number))
         keeps_share = number == 0 and not known_total

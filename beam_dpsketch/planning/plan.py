@@ -25,7 +25,7 @@ from beam_dpsketch.planning.plan_text import (
 )
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.count import Guess
-from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER
+from beam_dpsketch.sketches.levels import BYTES_PER_COUNTER
 from beam_dpsketch.statement.notes import KeyNote
 from beam_dpsketch.statement.showing import html_table, shown
 

@@ -28,8 +28,9 @@ from beam_dpsketch.planning.expected_error import REFERENCES, exact_tree_deviati
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.count import Guess, check_size, refuse_guess
+from beam_dpsketch.sketches.levels import BYTES_PER_COUNTER
 from beam_dpsketch.sketches.spec import MAX_CELLS, MAX_WIDTH, SketchSpec
-from beam_dpsketch.sketches.tree_spec import BYTES_PER_COUNTER, DEFAULT_MEMORY, TreeSpec
+from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
 
 
 def plan_calibrated(

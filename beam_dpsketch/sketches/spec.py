@@ -33,13 +33,11 @@ class Spec:
       domain: the values that it is over; `None` where it takes any items.
       is_listed: whether it counts listed items alone, so that nothing collides.
       takes_laplace: whether its answers know Laplace noise.
-      noisy: what gets noise, in words, and in which unit, if it is not what a record adds to it.
     """
 
     domain: Any
     is_listed: ClassVar[bool] = False
     takes_laplace: ClassVar[bool] = True
-    noisy: ClassVar[str] = "each counter"
 
     @property
     def fields(self) -> Mapping[str, Spec]:
@@ -55,6 +53,16 @@ class Spec:
     def key_range(self) -> int | None:
         """Below which number all keys of its items are; `None` if they are bytes."""
         return 1 << 64
+
+    @property
+    def has_factor(self) -> bool:
+        """Whether rows of a square-root factor are released, which there cannot be over time."""
+        return False
+
+    @property
+    def noisy(self) -> str:
+        """What gets noise, in words, and in which unit, if it is not what a record adds to it."""
+        return "each counter"
 
     @property
     def title(self) -> str:

@@ -1,58 +1,36 @@
 """Lay out a tree of sketches over an ordered domain: choose its levels, and an exact histogram or a sketch for each.
 
 A node of the tree stands for an aligned block of positions; each level splits the nodes of the one above into 2**bits
-children. Levels that fit are exact histograms, the others sketches. Source: Cormode and Muthukrishnan 2005 and Wang et
-al. 2013 for the dyadic decomposition; `benchmarks.accuracy.quantiles` compares this layout with the paper's.
+children. Levels that fit are exact histograms, the others sketches. The coarsest may be a square-root factor: an exact
+histogram too, but released as rows that tell its ranks more closely. Source: Cormode and Muthukrishnan 2005 and Wang
+et al. 2013 for the dyadic decomposition; `benchmarks.accuracy.quantiles` compares this layout with the paper's.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import ClassVar
 
 from beam_dpsketch import _validate
-from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.domains.base import Domain
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.fingerprints import HASH_VERSION
-from beam_dpsketch.sketches.spec import MAX_CELLS, MAX_WIDTH, Purpose, SketchSpec, Spec
+from beam_dpsketch.privacy.factor.toeplitz import MAX_SIZE, ToeplitzRoot
+from beam_dpsketch.sketches.levels import BYTES_PER_COUNTER, Level, filled, level_bits, level_nodes, split_rho
+from beam_dpsketch.sketches.spec import Purpose, SketchSpec, Spec
 
-BYTES_PER_COUNTER = 4
 DEFAULT_MEMORY = 490_000
 MAX_LEVELS = 65
 MAX_SKETCHED_BITS = 20  # answers look at all children of a node
 _EXACT_ARITIES = (4, 8, 16)
-_MIN_COLUMNS = 16
-
-
-@shown_plainly
-@dataclasses.dataclass(frozen=True)
-class Level:
-    """One level of a tree.
-
-    Args:
-      bits: log2 of the number of children of a node of the level above.
-      sketch: "exact", "count_sketch" or "count_min".
-      depth: rows; 1 if exact.
-      width: columns; the number of nodes if exact.
-      share: the part of rho that the level gets.
-    """
-
-    bits: int
-    sketch: str
-    depth: int
-    width: int
-    share: Fraction
-
-    def __post_init__(self) -> None:
-        _validate.whole_fields(self, "bits", low=0, high=64)
-        _validate.whole_fields(self, "depth", "width", low=0, high=MAX_WIDTH)
-        _validate.one_of(("exact", "count_sketch", "count_min"), sketch=self.sketch)
-        if not 0 < self.share <= 1:
-            raise ArgumentError("share", "must be above 0 and at most 1", "E507")
+_TOP_PART = Fraction(1, 7)  # a factor above sketched levels has at most this fraction of all counters
+_LEAST_TOP = 16
+_BELOW = 0.8  # what a level below adds to the error of ranks in `benchmarks.accuracy.factors`, over the noise of a node
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,12 +62,16 @@ class TreeSpec(Spec):
             )
         if sum(level.share for level in self.levels) != 1:
             raise ArgumentError("", "the shares of the levels must sum to 1", "E507")
+        if any(level.sketch == "factor" for level in (self.levels if len(self.levels) == 1 else self.levels[1:])):
+            raise ArgumentError(
+                "", "only the coarsest of several levels may be a factor; a FactorSpec has no other levels", "E507"
+            )
         for number, level in enumerate(self.levels):
-            if level.sketch == "exact" and (level.depth, level.width) != (1, self.nodes(number)):
+            if level.counts_all and (level.depth, level.width) != (1, self.nodes(number)):
                 raise ArgumentError(
-                    "", f"an exact level {number} must have depth 1 and width {self.nodes(number)}", "E507"
+                    "", f"{level.sketch} level {number} must have depth 1 and width {self.nodes(number)}", "E507"
                 )
-            if level.sketch != "exact" and level.bits > MAX_SKETCHED_BITS:
+            if not level.counts_all and level.bits > MAX_SKETCHED_BITS:
                 raise ArgumentError(
                     "",
                     f"bits of level {number} must be at most {MAX_SKETCHED_BITS}: answers look at all children of a "
@@ -131,21 +113,15 @@ class TreeSpec(Spec):
         _validate.whole(low=1, high=64, depth=depth)
         counters = memory // BYTES_PER_COUNTER
         if arity is None:
-            fitting = (each for each in _EXACT_ARITIES if sum(_level_nodes(domain, each)) <= counters)
+            fitting = (each for each in _EXACT_ARITIES if sum(level_nodes(domain, each)) <= counters)
             arity = next(fitting, _EXACT_ARITIES[0]) if exact_levels else 2
         if not isinstance(arity, int) or arity < 2 or arity & (arity - 1):
             raise ArgumentError("arity", f"must be a power of two and at least 2, got {arity}", "E508")
-        nodes = _level_nodes(domain, arity)
-        sizes = _water_fill(nodes, counters) if exact_levels else [counters // len(nodes)] * len(nodes)
-        shares = _split_rho(len(nodes), leaf_share)
-        levels = []
-        for bits, size, level_nodes, share in zip(_level_bits(domain, arity), sizes, nodes, shares, strict=True):
-            if exact_levels and size >= level_nodes and level_nodes <= MAX_WIDTH:
-                levels.append(Level(bits, "exact", 1, level_nodes, share))
-            else:
-                check_memory(memory, levels=len(nodes), depth=depth, columns=size // depth)
-                levels.append(Level(bits, sketch, depth, min(size // depth, MAX_WIDTH, MAX_CELLS // depth), share))
-        return cls(domain=domain, levels=tuple(levels), seed=seed)
+        bits = level_bits(domain, arity)
+        shares = split_rho(len(bits), leaf_share)
+        top = "exact" if exact_levels else sketch
+        levels = filled(domain, bits, shares, memory, depth=depth, sketch=sketch, top=top)
+        return cls(domain=domain, levels=levels, seed=seed)
 
     @classmethod
     def for_search(cls, domain: Domain, memory: int = DEFAULT_MEMORY, *, seed: int = 0) -> TreeSpec:
@@ -153,13 +129,55 @@ class TreeSpec(Spec):
         return cls.for_memory(domain, memory, seed=seed, arity=16, leaf_share=Fraction(1, 2))
 
     @classmethod
+    def for_ranks(cls, domain: Domain, memory: int = DEFAULT_MEMORY, *, depth: int = 5, seed: int = 0) -> TreeSpec:
+        """Return the layout for ranks over a wide domain: a square-root factor on top, and levels of 4 children below.
+
+        The factor replaces all levels of a tree above it, and its ranks have less noise than theirs. Its part of rho is
+        about that for which both together have the least.
+
+        Args:
+          domain: the ordered universe, of 5 values or more.
+          memory: bytes, counted at 4 a counter.
+          depth: rows of the sketched levels.
+          seed: chooses the hash functions.
+        """
+        _validate.instance(Domain, domain=domain)
+        _validate.whole(low=1, high=1 << 40, memory=memory)
+        _validate.whole(low=1, high=64, depth=depth)
+        if domain.bits < 3:
+            raise ArgumentError("domain", f"must have at least 5 values for for_ranks, got {domain.size}", "E516")
+        most, below = min(max(_LEAST_TOP, memory // BYTES_PER_COUNTER * _TOP_PART), MAX_SIZE), 1
+        while domain.size >> 2 * below > most:
+            below += 1
+        bits = [domain.bits - 2 * below] + [2] * below
+        deviation = 1 + math.log(1 << bits[0]) / math.pi  # about that of ranks of a factor, in the same unit
+        top = Fraction(round(100 * deviation / (deviation + _BELOW * below)), 100)
+        shares = [top] + [(1 - top) / below] * below
+        levels = filled(domain, bits, shares, memory, depth=depth, sketch="count_sketch", top="factor")
+        return cls(domain=domain, levels=levels, seed=seed)
+
+    @classmethod
     def paper_layout(
         cls, domain: Domain, *, depth: int, width: int, sketch: str = "count_sketch", seed: int = 0
     ) -> TreeSpec:
         """Return the paper's layout: a binary tree, every level a depth x width sketch with the same share of rho."""
-        bits = _level_bits(domain, 2)
+        bits = level_bits(domain, 2)
         share = Fraction(1, len(bits))
         return cls(domain=domain, levels=tuple(Level(each, sketch, depth, width, share) for each in bits), seed=seed)
+
+    @property
+    def has_factor(self) -> bool:
+        return self.levels[0].sketch == "factor"
+
+    @functools.cached_property
+    def factor(self) -> ToeplitzRoot:
+        """What makes rows of the coarsest level, where `has_factor`."""
+        return ToeplitzRoot(self.nodes(0))
+
+    @property
+    def noisy(self) -> str:
+        of_rows = "; of the factor, each row, in units of the length that one record adds to all rows"
+        return f"each counter{of_rows if self.has_factor else ''}"
 
     @property
     def cells(self) -> int:
@@ -170,7 +188,7 @@ class TreeSpec(Spec):
         return self.domain.size
 
     def describe_levels(self) -> Sequence[str]:
-        shapes = (f"{each.width}" if each.sketch == "exact" else f"{each.depth} x {each.width}" for each in self.levels)
+        shapes = (f"{each.width}" if each.counts_all else f"{each.depth} x {each.width}" for each in self.levels)
         return [f"{level.sketch} {shape}" for level, shape in zip(self.levels, shapes, strict=True)]
 
     def purpose(self, *, search: bool) -> Purpose:
@@ -185,45 +203,7 @@ class TreeSpec(Spec):
 
     def level_spec(self, number: int) -> SketchSpec:
         level = self.levels[number]
-        if level.sketch == "exact":
+        if level.counts_all:
             return SketchSpec(depth=level.depth, width=level.width)
         seed = cells.derive_seed(self.seed, number)
         return SketchSpec(kind=level.sketch, depth=level.depth, width=level.width, seed=seed)
-
-
-def check_memory(memory: int, *, levels: int, depth: int, columns: int) -> None:
-    """Refuse a memory that leaves too few columns for a level."""
-    if columns < _MIN_COLUMNS:
-        needed = levels * depth * _MIN_COLUMNS * BYTES_PER_COUNTER
-        raise ArgumentError(
-            "memory", f"must be at least {needed} bytes for {levels} levels of {depth} rows, got {memory}", "E506"
-        )
-
-
-def _level_bits(domain: Domain, arity: int) -> list[int]:
-    per_level = arity.bit_length() - 1
-    count = max(1, -(-domain.bits // per_level))
-    return [domain.bits - per_level * (count - 1)] + [per_level] * (count - 1)
-
-
-def _level_nodes(domain: Domain, arity: int) -> list[int]:
-    bits = _level_bits(domain, arity)
-    return [-(-domain.size >> sum(bits[number + 1 :])) for number in range(len(bits))]
-
-
-def _water_fill(nodes: list[int], counters: int) -> list[int]:
-    """Return counters per level, min(nodes, fill), with the largest fill that sums to at most `counters`."""
-    left, fill = counters, 0
-    waiting = sorted(nodes)
-    while waiting:
-        fill = left // len(waiting)
-        if waiting[0] > fill:
-            break
-        left -= waiting.pop(0)
-    return [size if not waiting or size < waiting[0] else fill for size in nodes]
-
-
-def _split_rho(count: int, leaf_share: Fraction | None) -> list[Fraction]:
-    if leaf_share is None or count == 1:
-        return [Fraction(1, count)] * count
-    return [(1 - Fraction(leaf_share)) / (count - 1)] * (count - 1) + [Fraction(leaf_share)]

@@ -349,6 +349,7 @@ def squares_of_the_first(exact: Any, *terms: Any) -> np.ndarray:
 
 
 RANKS = PLAIN._replace(kind="ranks")
+WIDE_RANKS = PLAIN._replace(kind="ranks above a sketch")
 SIGNED_RANKS = RANKS._replace(bounds="records, signed", relation=REPLACE_ONE)
 
 
@@ -389,6 +390,9 @@ RANKS_FAULTS = {
     "noise as for a histogram": with_tables(lambda _, table: table._replace(squared_amount=1), FactorHistogram).found(
         TOO_MUCH, RANKS
     ),
+    "noise as for nodes": with_tables(lambda _, table: table._replace(squared_amount=1), DyadicCountSketch).found(
+        TOO_MUCH, WIDE_RANKS
+    ),
     "the length without the units of gains": length_of(lambda first, factor: first).found(TOO_MUCH, RANKS),
     "the length of the last column": length_of(
         lambda first, factor: int(factor.coefficients[0] * factor.gains[-1]) ** 2
@@ -400,6 +404,9 @@ RANKS_FAULTS = {
     ),
     "cross terms left out": laws.around(
         value_lengths, "squared_norms", only_alone, TOO_MUCH, RANKS._replace(bounds="norm")
+    ),
+    "cross terms of nodes left out": laws.around(
+        value_lengths, "squared_norms", only_alone, TOO_MUCH, WIDE_RANKS._replace(bounds="norm")
     ),
 }
 

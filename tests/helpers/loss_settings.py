@@ -61,6 +61,10 @@ _TREE = TreeSpec(
 )
 _NUMBERS = StatisticsSpec(IntegerDomain(0, 15))
 _RANKS = FactorSpec(IntegerDomain(0, 15))
+_WIDE_RANKS = TreeSpec(
+    domain=IntegerDomain(0, 15),
+    levels=(Level(3, "factor", 1, 8, Fraction(3, 4)), Level(1, "count_sketch", 1, 1, Fraction(1, 4))),
+)
 SPECS: dict[str, Any] = {
     "count_min": SketchSpec(kind="count_min", depth=2, width=2, seed=1),
     "count_sketch": SketchSpec(kind="count_sketch", depth=2, width=1, seed=1),
@@ -80,6 +84,7 @@ SPECS: dict[str, Any] = {
     "metrics, ranks": MetricsSpec(
         (MetricPart("ranks", _RANKS, Fraction(2, 5)), MetricPart("listed", ListedItems(range(16)), Fraction(3, 5)))
     ),
+    "ranks above a sketch": _WIDE_RANKS,
 }
 
 
@@ -94,6 +99,7 @@ COUNTS: dict[str, Callable[[Any], Any]] = {
     "statistics": lambda spec: Statistics(spec.domain),
     "variance": lambda spec: Statistics(spec.domain, spec.variance),
     "ranks": Quantiles,
+    "ranks above a sketch": Quantiles,
     "factor": Quantiles,
     "metrics": _metrics,
     "metrics, ranks": _metrics,
@@ -145,10 +151,11 @@ class Setting(NamedTuple):
         return plan_of(elements_of(self.layout), self.declared(privacy))
 
     def is_possible(self) -> bool:
-        """Return whether the transforms accept it."""
-        privacy = PrivacySpec(rho=RHO, relation=ADD_OR_REMOVE_ONE)
+        """Return whether the transforms accept it, with any shares of side counters."""
         try:
-            self.declared(privacy).count.calibrate(self.plan(privacy).terms)
+            for sides in SIDES.values():
+                privacy = PrivacySpec(rho=RHO, relation=ADD_OR_REMOVE_ONE, side_counters=sides)
+                self.declared(privacy).count.calibrate(self.plan(privacy).terms)
         except (ValueError, WindowingError, TypeError):
             return False
         return True

@@ -118,6 +118,11 @@ def _ranks(domain: IntegerDomain) -> Callable[[random.Random], Any]:
     return lambda rng: Quantiles(FactorSpec(domain))
 
 
+def _ranks_above_a_sketch(rng: random.Random) -> Quantiles:
+    levels = Level(4, "factor", 1, ITEMS >> 2, Fraction(3, 4)), Level(2, "count_sketch", 1, 2, Fraction(1, 4))
+    return Quantiles(TreeSpec(domain=IntegerDomain(0, ITEMS - 1), levels=levels, seed=rng.randrange(99)))
+
+
 def _top_k(rng: random.Random) -> TopKSearch:
     layout = {"depth": rng.randint(1, 2), "width": rng.randint(2, 3), "seed": rng.randrange(99)}
     return TopKSearch(PrefixSpec(domain=TextDomain(2), **layout), 3)
@@ -149,6 +154,7 @@ COUNTS: dict[str, Callable[[random.Random], Any]] = {
     "listed": lambda rng: ItemFrequencies(ListedItems(range(rng.randint(2, 12)))),
     "quantiles": _quantiles,
     "ranks": _ranks(IntegerDomain(0, ITEMS - 1)),
+    "ranks above a sketch": _ranks_above_a_sketch,
     "top_k": _top_k,
     "groups": lambda rng: GroupedCounts(TextDomain(2), 3, Groups(DELTA)),
     "statistics": lambda rng: Statistics(_numbers(rng)),
@@ -261,7 +267,7 @@ def _items(declared: ReleaseSpec, rng: random.Random) -> list[Any]:
         return [-9 * ITEMS, 9 * ITEMS, *names[:10]]  # outside both clip bounds
     if declared.count.by_item:
         return names[:6]
-    if declared.count.name == "metrics" or spec.kind == "factor":
+    if declared.count.name == "metrics" or spec.has_factor:
         return [0, ITEMS - 1, *(each for each in names[:10] if 0 < each < ITEMS - 1)]  # at both ends, in all
 
     def distance(first: Any, second: Any) -> Fraction:

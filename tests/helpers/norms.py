@@ -143,8 +143,10 @@ LAYOUTS: dict[str, Callable[[np.random.Generator], Any]] = {
     "metrics, bytes": _metrics(functools.partial(_flat, "count_sketch"), functools.partial(_flat, "count_min")),
     "factor": _factor,
     "metrics, factor": _metrics(_factor, functools.partial(_flat, "count_sketch"), _statistics),
+    "factor above a sketch": _tree((3, "factor", 1, 8, Fraction(3, 5)), (1, "count_sketch", 2, 3, Fraction(2, 5))),
 }
-ROUNDED = ("fine shares", "statistics, rounded", "factor", "metrics, factor")
+WITH_FACTOR = ("factor", "factor above a sketch", "metrics, factor")
+ROUNDED = ("fine shares", "statistics, rounded", *WITH_FACTOR)
 """Where lengths are rounded up a little."""
 
 
@@ -322,9 +324,10 @@ def squared_columns(spec: Any) -> list[int]:
     """Return for each table the squared length of the rows that one record changes at most; 1 where they are cells."""
     if isinstance(spec, MetricsSpec):
         return [square for part in spec.parts for square in squared_columns(part.spec)]
-    if not isinstance(spec, FactorSpec):
-        return [1] * len(tables_of(spec))
-    return [factor_by_hand(spec.domain.size).squared_length]
+    sizes = [spec.domain.size if isinstance(spec, FactorSpec) else 0] * len(tables_of(spec))
+    if isinstance(spec, TreeSpec):
+        sizes = [level.width if level.sketch == "factor" else 0 for level in spec.levels]
+    return [factor_by_hand(size).squared_length if size else 1 for size in sizes]
 
 
 def columns_of_factor(size: int) -> list[list[int]]:

@@ -56,13 +56,15 @@ domains = st.one_of(
 
 @st.composite
 def layouts(draw: st.DrawFn, sizes: st.SearchStrategy[Domain] = domains) -> TreeSpec:
-    """What `for_memory` makes of any of its arguments that it does not refuse, and the paper's layout."""
+    """What `for_memory` makes of any of its arguments that it does not refuse, `for_ranks`, and the paper's layout."""
     domain = draw(sizes)
     depth = draw(st.integers(1, 6))
     sketch = draw(st.sampled_from(["count_sketch", "count_min"]))
     seed = draw(st.integers(0, 3) | st.integers(0, (1 << 64) - 1))
     if draw(st.integers(0, 3)) == 0:
         return TreeSpec.paper_layout(domain, depth=depth, width=draw(st.integers(1, 40)), sketch=sketch, seed=seed)
+    if domain.bits > 2 and draw(st.integers(0, 3)) == 0:
+        return TreeSpec.for_ranks(domain, 64 * depth * 64 + draw(st.integers(0, 1 << 14)), depth=depth, seed=seed)
     return TreeSpec.for_memory(
         domain,
         64 * depth * 64 + draw(st.integers(0, 1 << 14)),  # enough for 64 levels
@@ -76,12 +78,13 @@ def layouts(draw: st.DrawFn, sizes: st.SearchStrategy[Domain] = domains) -> Tree
 
 
 def custom(domain: Domain, *levels: tuple[int, str, int, int]) -> TreeSpec:
-    """A tree of levels (bits, sketch, depth, width) with equal shares; the width of exact levels is filled in."""
+    """A tree of levels (bits, sketch, depth, width) with equal shares; exact levels and factors have a width."""
     bits = [level[0] for level in levels]
     made = []
     for number, (own_bits, sketch, depth, width) in enumerate(levels):
-        nodes = -(-domain.size >> sum(bits[number + 1 :]))
-        made.append(Level(own_bits, sketch, depth, nodes if sketch == "exact" else width, Fraction(1, len(levels))))
+        if sketch in ("exact", "factor"):
+            width = -(-domain.size >> sum(bits[number + 1 :]))
+        made.append(Level(own_bits, sketch, depth, width, Fraction(1, len(levels))))
     return TreeSpec(domain=domain, levels=tuple(made))
 
 

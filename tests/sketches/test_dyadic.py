@@ -39,7 +39,7 @@ def reference(spec: TreeSpec, drawn: Any) -> list[list[list[int]]]:
             position = min(max(value, spec.domain.low), spec.domain.high) - spec.domain.low
             node = position >> spec.shift(number)
             for row in range(level.depth):
-                if level.sketch == "exact":
+                if level.sketch in ("exact", "factor"):
                     counters[row, node] += weight
                     continue
                 seed = spec.level_spec(number).seed
@@ -65,7 +65,7 @@ def test_each_level_is_the_flat_sketch_of_the_ancestors(spec: TreeSpec, position
     tree = DyadicCountSketch(spec).accumulate_keys(np.array(inside, dtype=np.uint64), None)
     for number, level in enumerate(spec.levels):
         ancestors = [position >> spec.shift(number) for position in inside]
-        if level.sketch == "exact":
+        if level.sketch in ("exact", "factor"):
             expected = np.bincount(np.array(ancestors, dtype=np.int64), minlength=level.width)[None, :]
         else:
             flat = {"count_sketch": CountSketch, "count_min": CountMin}[level.sketch]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import IntegerDomain, IPv4Domain, Level, TextDomain, TreeSpec
-from beam_dpsketch.sketches.tree_spec import _water_fill
+from beam_dpsketch.sketches.levels import water_fill
 from tests.helpers import trees
 
 CAPACITY = 4
@@ -79,20 +79,20 @@ def test_too_little_memory_is_refused_with_the_number() -> None:
 
 
 @given(nodes=st.lists(st.integers(1, 60), min_size=1, max_size=5), counters=st.integers(0, 150))
-def test_water_filling_is_the_best_of_all_equal_fills(nodes: list[int], counters: int) -> None:
+def testwater_filling_is_the_best_of_all_equal_fills(nodes: list[int], counters: int) -> None:
     """By brute force over the fill: the largest whose sum fits, and one more does not."""
 
     def filled(fill: int) -> list[int]:
         return [min(size, fill) for size in nodes]
 
     best = max(fill for fill in range(max(nodes) + 1) if sum(filled(fill)) <= counters)
-    assert _water_fill(nodes, counters) == filled(best)
+    assert water_fill(nodes, counters) == filled(best)
 
 
 @given(nodes=st.lists(st.integers(1, 12), min_size=1, max_size=3), counters=st.integers(0, 30))
-def test_water_filling_maximises_the_smallest_unfilled_level(nodes: list[int], counters: int) -> None:
+def testwater_filling_maximises_the_smallest_unfilled_level(nodes: list[int], counters: int) -> None:
     """By brute force over all divisions: no other gives the level that is worst off more counters."""
-    found = _water_fill(nodes, counters)
+    found = water_fill(nodes, counters)
     assert sum(found) <= counters
 
     def worst(sizes: Any) -> int:
@@ -164,7 +164,7 @@ def test_very_much_memory_makes_levels_as_large_as_a_sketch_may_be(memory: int) 
         ({"memory": 1e6}, "memory must be a whole number, got float"),
         ({"depth": 0}, "depth must be between 1 and 64, got 0"),
         ({"depth": 65}, "depth must be between 1 and 64, got 65"),
-        ({"sketch": "bloom"}, "sketch must be one of 'exact', 'count_sketch', 'count_min', got 'bloom'"),
+        ({"sketch": "bloom"}, "sketch must be one of 'exact', 'count_sketch', 'count_min', 'factor', got 'bloom'"),
         ({"seed": -1}, "seed must be between 0 and"),
         ({"leaf_share": Fraction(1)}, "share must be above 0 and at most 1"),
         ({"leaf_share": Fraction(0)}, "share must be above 0 and at most 1"),

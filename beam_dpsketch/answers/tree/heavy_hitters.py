@@ -51,8 +51,8 @@ class ReleasedTree(ReleasedSketch):
     def _levels(self) -> list[TreeLevel]: ...
 
     @property
-    def _coarsest(self) -> np.ndarray:
-        return self._levels[0].counters
+    def _coarsest(self) -> tuple[np.ndarray, float]:
+        return self._levels[0].drawn(self._noise_variance(0))
 
     @property
     def _noise_reach(self) -> float:

@@ -18,6 +18,7 @@ Guarantee: post-processing of released rows. Variances of ranks are within 0.1 %
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy as np
 
@@ -47,6 +48,12 @@ def inverse(factor: ToeplitzRoot) -> np.ndarray:
     return found
 
 
+def with_total(factor: ToeplitzRoot, weights: np.ndarray, total: float) -> np.ndarray:
+    """Return the likeliest weights of all values, given decoded ones and what they sum to."""
+    of_ranks = total_covariances(factor)
+    return weights + np.diff(of_ranks, prepend=0.0) / of_ranks[-1] * (total - weights.sum())
+
+
 class FactorVariances:
     """Variances of ranks and of ranges, for `estimators.ranks`.
 
@@ -58,6 +65,11 @@ class FactorVariances:
 
     def __init__(self, factor: ToeplitzRoot, row_variance: float, *, known_total: bool) -> None:
         self._factor, self._row_variance, self._known_total = factor, row_variance, known_total
+
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        return self._factor.size
 
     def rank_variance(self, positions: np.ndarray, total_share: np.ndarray | float = 0.0) -> np.ndarray:
         """Return the variance of rank(position) - total_share * total."""
@@ -78,6 +90,12 @@ class FactorVariances:
             with_total = total_covariances(self._factor)
             found -= (with_total[ends] - with_total[starts]) ** 2 / with_total[-1]
         return found[which.reshape(-1)] * self._row_variance
+
+
+def rank_deviation(factor: ToeplitzRoot, row_variance: float, *, known_total: bool) -> float:
+    """Return the root mean square error of the ranks of all values."""
+    variances = FactorVariances(factor, row_variance, known_total=known_total)
+    return math.sqrt(float(np.mean(variances.rank_variance(np.arange(factor.size)))))
 
 
 @functools.lru_cache(maxsize=16)

@@ -4,7 +4,7 @@ Guarantee of variances: exact for independent node errors. A rank is a sum of no
 of the path to its position count fully, the node on the path in part. After the least-squares fit, how far siblings
 deviate from their common share is independent from level to level, so the variances of these deviations add up along
 the path. In a node that was not expanded, weight may sit anywhere; the variance if all of it sits in one place is
-added.
+added. Where the coarsest level is a factor, its node errors depend on each other: `PartialRanks` has their sums.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TreeVariances:
 
     def __init__(self, levels: Sequence[TreeLevel], tree: Sequence[Nodes], *, known_total: bool) -> None:
         self._levels = [_Siblings(level, nodes) for level, nodes in zip(levels, tree, strict=False)]
-        self._known_total = known_total
+        self._joint, self._known_total = levels[0].joint_variances(known_total=known_total), known_total
 
     def rank_variance(self, positions: np.ndarray, total_share: np.ndarray | float = 0.0) -> np.ndarray:
         """Return the variance of rank(position) - total_share * total."""
@@ -55,6 +55,8 @@ class TreeVariances:
             variance += path.climb(level, *path.sums(level))
         top = self._levels[0]
         variance += path.enter(top)
+        if self._joint is not None:
+            return variance + self._joint.rank_variance(path.node, path.part, total_share)
         return variance + self._top_variance(*path.sums(top), total_share)
 
     def range_variance(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -72,6 +74,8 @@ class TreeVariances:
             lower.part = np.where(together, 0.0, lower.part)
         top = self._levels[0]
         variance += _entered_between(top, lower, upper)
+        if self._joint is not None:
+            return variance + self._joint.range_variance(lower.node, lower.part, upper.node, upper.part)
         return variance + self._top_variance(*_sums_between(top, lower, upper), 0.0)
 
     def _top_variance(self, first: np.ndarray, second: np.ndarray, total_share: np.ndarray | float) -> np.ndarray:

@@ -24,7 +24,6 @@ from beam_dpsketch.estimators.tree.levels import TreeLevel
 
 EXPANSION_DEVIATIONS = 2.0
 MAX_NODES = 200_000
-_KNOWN_TOTAL_VARIANCE = 1e-9
 
 
 @dataclasses.dataclass
@@ -57,8 +56,10 @@ def fitted_tree(
     `means` are the levels whose rows are averaged instead of taking the median.
     """
     tree = _reached(levels, subtracted or {}, means)
-    _fit_upward(tree)
-    _fit_downward(tree, total)
+    _fit_upward(tree[1:] if levels[0].is_settled else tree)
+    top = tree[0]
+    top.fitted = top.upward.copy() if total is None else levels[0].given_total(top.upward, top.upward_variance, total)
+    _fit_downward(tree)
     return tree
 
 
@@ -123,13 +124,8 @@ def _fit_upward(tree: list[Nodes]) -> None:
         above.upward_variance[above.expanded] = 1 / (own + children)
 
 
-def _fit_downward(tree: list[Nodes], total: float | None) -> None:
+def _fit_downward(tree: list[Nodes]) -> None:
     """Distribute the difference between a node and its children among them, by variance."""
-    top = tree[0]
-    top.fitted = top.upward.copy()
-    if total is not None:
-        missing = total - top.upward.sum()
-        top.fitted += top.upward_variance / (top.upward_variance.sum() + _KNOWN_TOTAL_VARIANCE) * missing
     for above, below in itertools.pairwise(tree):
         size = len(above.ids)
         sums = np.bincount(below.parents, weights=below.upward, minlength=size)
@@ -144,14 +140,15 @@ class PaperTree:
 
     def __init__(self, levels: Sequence[TreeLevel], *, size: int, total: float | None) -> None:
         self._levels, self._size = levels, size
-        self._estimated = float(_estimates(levels[0], np.arange(levels[0].nodes, dtype=np.uint64)).sum())
-        self.total = self._estimated if total is None else total
+        weights = _estimates(levels[0], np.arange(levels[0].nodes, dtype=np.uint64))
+        self._cumulated = np.append(0.0, np.cumsum(weights))
+        self.total = float(self._cumulated[-1]) if total is None else total
 
     def rank(self, positions: np.ndarray) -> np.ndarray:
-        ranks = np.zeros(len(positions))
         at_end = positions == np.uint64(self._size - 1)
         ends = np.where(at_end, np.uint64(0), positions + np.uint64(1))
-        for level in self._levels:
+        ranks = self._cumulated[self._levels[0].nodes_of(ends).astype(np.int64)]
+        for level in self._levels[1:]:
             nodes = ends >> np.uint64(level.shift) if level.shift < 64 else np.zeros_like(ends)
             among = nodes & np.uint64((1 << level.bits) - 1)
             for sibling in range((1 << level.bits) - 1):
@@ -159,7 +156,7 @@ class PaperTree:
                 if len(right):
                     left_siblings = nodes[right] - among[right] + np.uint64(sibling)
                     ranks[right] += _estimates(level, left_siblings)
-        ranks[at_end] = self._estimated
+        ranks[at_end] = self._cumulated[-1]
         return ranks
 
     def position(self, ranks: np.ndarray) -> np.ndarray:

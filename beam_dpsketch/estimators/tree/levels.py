@@ -4,6 +4,9 @@ Guarantee: post-processing. The variance covers noise and collisions. A row's er
 the noise added to its counter, and hashing makes every counter equally likely. So the mean square of the median of d
 rows is that of d independent draws from the counters. Their order gives it exactly, for every distribution: a few heavy
 nodes count for as little as they move a median, and no scale is assumed.
+
+The coarsest level may be a square-root factor. Its nodes are read from all of its rows at once, and their errors depend
+on each other.
 """
 
 from __future__ import annotations
@@ -13,7 +16,10 @@ import math
 
 import numpy as np
 
+from beam_dpsketch.estimators.factor import decoding
+from beam_dpsketch.estimators.factor.partial_ranks import PartialRanks
 from beam_dpsketch.hashing import cells
+from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 from beam_dpsketch.sketches.spec import SketchSpec, half_or_more
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
@@ -41,6 +47,15 @@ class TreeLevel:
     def is_exact(self) -> bool:
         return self.sketch == "exact"
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the levels below have nothing to add to what this one says of its nodes."""
+        return False
+
+    def drawn(self, variance: float) -> tuple[np.ndarray, float]:
+        """Return released numbers with independent noise, and its variance, given that of a counter with rounding."""
+        return self.counters, variance
+
     def nodes_of(self, positions: np.ndarray) -> np.ndarray:
         """Return the node that each position is in; both uint64."""
         return positions >> np.uint64(self.shift) if self.shift < 64 else np.zeros_like(positions)
@@ -67,6 +82,14 @@ class TreeLevel:
         """Return the weight of all nodes, read on this level alone, and its variance."""
         weights = self.estimates(np.arange(self.nodes, dtype=np.uint64))
         return float(weights.sum()), self.nodes * self.variance()
+
+    def given_total(self, weights: np.ndarray, variances: np.ndarray, total: float) -> np.ndarray:
+        """Return the likeliest weights of all nodes, given estimates, their variances and what they sum to."""
+        return weights + variances / (variances.sum() + _MIN_VARIANCE) * (total - weights.sum())
+
+    def joint_variances(self, *, known_total: bool) -> PartialRanks | None:
+        """Return the variances of sums of nodes as the coarsest level, where their errors depend on each other."""
+        return None
 
     def variance(self, *, mean: bool = False) -> float:
         if self.is_exact:
@@ -102,6 +125,44 @@ class TreeLevel:
         return ((counters - counters.mean(axis=1, keepdims=True)) * (width / max(1, width - 1))).ravel()
 
 
+@dataclasses.dataclass(frozen=True)
+class FactorLevel(TreeLevel):
+    """The coarsest level, read from rows of a square-root factor: its counters are the weights of its nodes.
+
+    The levels below are noisier than ranks of a factor, so nodes keep the weights that they have here.
+    """
+
+    rows_drawn: np.ndarray = dataclasses.field(kw_only=True)
+    row_variance: float = dataclasses.field(kw_only=True)
+    factor: ToeplitzRoot = dataclasses.field(kw_only=True)
+
+    @classmethod
+    def of(cls, spec: TreeSpec, rows: np.ndarray, sigma_squared: float) -> FactorLevel:
+        """Return the level of a tree, given its released rows (nodes,) and the noise parameter over their length."""
+        factor, of_rows = spec.factor, sigma_squared * spec.factor.squared_length
+        drawn = rows * float(1 << factor.dropped_bits)
+        weights, variance = decoding.decode(factor, drawn), float(decoding.value_variances(factor).mean()) * of_rows
+        place = spec.levels[0].bits, spec.shift(0), spec.nodes(0)
+        own = "exact", spec.level_spec(0), weights[np.newaxis], variance
+        return cls(*own, *place, rows_drawn=drawn, row_variance=of_rows, factor=factor)
+
+    @property
+    def is_settled(self) -> bool:
+        return True
+
+    def drawn(self, variance: float) -> tuple[np.ndarray, float]:
+        return self.rows_drawn, self.row_variance
+
+    def total(self) -> tuple[float, float]:
+        return float(self.counters.sum()), float(decoding.total_covariances(self.factor)[-1]) * self.row_variance
+
+    def given_total(self, weights: np.ndarray, variances: np.ndarray, total: float) -> np.ndarray:
+        return decoding.with_total(self.factor, weights, total)
+
+    def joint_variances(self, *, known_total: bool) -> PartialRanks:
+        return PartialRanks(decoding.FactorVariances(self.factor, self.row_variance, known_total=known_total))
+
+
 def median_variance(depth: int) -> float:
     """Return the variance of the median of `depth` independent standard normal values."""
     return _MEDIAN_VARIANCE.get(depth, math.pi / (2 * depth))
@@ -120,8 +181,11 @@ def _median_square(values: np.ndarray, draws: int) -> float:
 def tree_levels(spec: TreeSpec, counters: np.ndarray, sigma_squared: tuple[float, ...]) -> list[TreeLevel]:
     """Return the levels of a tree, from the coarsest, given all counters (spec.cells,)."""
     tables = np.split(counters, np.cumsum([level.depth * level.width for level in spec.levels])[:-1])
-    levels = []
+    levels: list[TreeLevel] = []
     for number, (level, table, variance) in enumerate(zip(spec.levels, tables, sigma_squared, strict=True)):
+        if level.sketch == "factor":
+            levels.append(FactorLevel.of(spec, table, variance))
+            continue
         own, table = spec.level_spec(number), table.reshape(level.depth, level.width)
         levels.append(TreeLevel(level.sketch, own, table, variance, level.bits, spec.shift(number), spec.nodes(number)))
     return levels

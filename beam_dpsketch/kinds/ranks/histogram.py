@@ -45,7 +45,6 @@ class FactorSpec(Spec):
 
     kind: ClassVar[str] = "factor"
     takes_laplace: ClassVar[bool] = False
-    noisy: ClassVar[str] = "each row, in units of the length that one record adds to all rows"
     domain: Domain
 
     def __post_init__(self) -> None:
@@ -54,7 +53,7 @@ class FactorSpec(Spec):
             raise ArgumentError(
                 "domain",
                 f"must have at most 2**20 values for a FactorSpec, got {self.domain.size}: take "
-                "TreeSpec.for_memory(domain), or a coarser domain",
+                "TreeSpec.for_ranks(domain), or a coarser domain",
                 "E514",
             )
 
@@ -65,6 +64,14 @@ class FactorSpec(Spec):
     @property
     def key_range(self) -> int:
         return self.domain.size
+
+    @property
+    def has_factor(self) -> bool:
+        return True
+
+    @property
+    def noisy(self) -> str:
+        return "each row, in units of the length that one record adds to all rows"
 
     @property
     def title(self) -> str:
@@ -85,8 +92,7 @@ class FactorSpec(Spec):
 
     def rank_deviation(self, sigma_squared: Sequence[Fraction], *, known_total: bool) -> float:
         unit = float(sigma_squared[0]) * self.factor.squared_length
-        variances = decoding.FactorVariances(self.factor, unit, known_total=known_total)
-        return math.sqrt(float(np.mean(variances.rank_variance(np.arange(self.cells)))))
+        return decoding.rank_deviation(self.factor, unit, known_total=known_total)
 
 
 class FactorHistogram(Histogram):

@@ -50,9 +50,7 @@ class ReleasedFactor(ReleasedRanks):
         """The weight of each value of the domain, unbiased, float64 of shape (size,), read-only; it may be below 0."""
         weights = self._decoded
         if self._known_total is not None:
-            with_total = decoding.total_covariances(self._spec.factor)
-            missing = self._known_total - weights.sum()
-            weights = weights + np.diff(with_total, prepend=0.0) / with_total[-1] * missing
+            weights = decoding.with_total(self._spec.factor, weights, self._known_total)
         weights.flags.writeable = False
         return weights
 

@@ -24,9 +24,10 @@ from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.selection import METHODS
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.sketches.grouped_items import GroupedItems
+from beam_dpsketch.sketches.levels import LEVEL_KINDS, Level
 from beam_dpsketch.sketches.listed_items import MAX_BYTES, from_encoded
 from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.sketches.tree_spec import Level, TreeSpec
+from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.sketches.trees import PrefixSpec
 from beam_dpsketch.statement.format import fields
 from beam_dpsketch.statement.format.fields import I64, I128, U8, U16, U32, U64, Choice, Field, Object, Reader, Repeated
@@ -66,7 +67,7 @@ _DOMAINS = {
 }
 DOMAIN = fields.OneOf(tuple(each for kind, each in _DOMAINS.items() if kind.is_ordered))
 _BYTES = fields.OneOf(tuple(each for kind, each in _DOMAINS.items() if not kind.is_ordered))
-_SKETCH = Choice(("exact", "count_sketch", "count_min"))
+_SKETCH = Choice(LEVEL_KINDS)
 _LEVEL = Object(Level, {"bits": U8, "sketch": _SKETCH, "depth": U32, "width": U32, "share": fields.Exact})
 SPECS: dict[str, Object] = {
     "count_min": Object(functools.partial(SketchSpec, kind="count_min"), _FLAT_SPEC),

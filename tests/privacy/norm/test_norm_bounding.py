@@ -33,7 +33,7 @@ from tests.helpers.norms import UNIT, Place
 RHO = Fraction(1, 1000)
 STATISTICS = ("statistics", "statistics, rounded")
 WITH_NUMBERS = (*STATISTICS, "metrics")
-WITH_ROWS = ("factor", "metrics, factor")
+NOT_ATTAINED = WITH_NUMBERS + norms.WITH_FACTOR
 every_layout = pytest.mark.parametrize("layout", norms.LAYOUTS)
 every_relation = pytest.mark.parametrize("relation", NeighboringRelation, ids=lambda relation: relation.name)
 
@@ -101,7 +101,7 @@ def worst_pair(layout: str) -> tuple[Any, Any, Any]:
 
 
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize("layout", [layout for layout in norms.LAYOUTS if layout not in WITH_NUMBERS + WITH_ROWS])
+@pytest.mark.parametrize("layout", [layout for layout in norms.LAYOUTS if layout not in NOT_ATTAINED])
 @pytest.mark.parametrize("max_norm", [1, Fraction(5, 2), 20, 1000])
 def test_the_cost_is_attained_in_both_relations(layout: str, max_norm: Any) -> None:
     """By units of max_norm records exactly, and by heavier ones up to rounding."""

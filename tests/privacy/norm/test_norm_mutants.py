@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from beam_dpsketch import NormBound
+from beam_dpsketch import DyadicCountSketch, NormBound
 from beam_dpsketch.kinds.metrics.sketches import JoinedSketches, MetricsSpec
 from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from beam_dpsketch.kinds.statistics.sums import NumberSums
@@ -29,6 +29,7 @@ from beam_dpsketch.records.bounding import norm_rule
 from beam_dpsketch.records.bounding.netting import NetRecords, net
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.unit_lengths import PartRecords, UnitLengths
+from beam_dpsketch.sketches import trees
 from beam_dpsketch.sketches.flat import LinearSketch
 from tests.helpers import laws, norms
 from tests.helpers.laws import Fault
@@ -202,7 +203,7 @@ test_a_planted_fault_of_metrics_is_refused = laws.mutants(FAULTS_OF_METRICS, che
 
 
 def check_rows() -> None:
-    for layout in ("factor", "metrics, factor"):
+    for layout in norms.WITH_FACTOR:
         for seed in range(CASES_OF_A_LAYOUT):
             norms.check(norms.draw_case(layout, seed))
 
@@ -226,6 +227,10 @@ FAULTS_OF_ROWS = {
     "values in place of rows": laws.put(
         FactorHistogram, "squared_norms", classmethod(lambda cls, spec: None), TOO_LONG
     ),
+    "nodes in place of rows": laws.put(
+        DyadicCountSketch, "squared_norms", classmethod(lambda cls, spec: None), TOO_LONG
+    ),
+    "levels below in other units": laws.put(trees, "ONE_PAIR", 1, TOO_LONG),
     "other metrics in other units": laws.around(
         UnitLengths, "_apart", lambda exact, lengths, *terms: scaling.squared_norms(*terms), TOO_LONG
     ),
