@@ -8,13 +8,16 @@ truth. Ranks and quantiles are asked at all values, or at 4,096 of them, evenly 
   delays    arrival delays of 2013: ranks between -40 and 120 minutes at rho 0.01, and the largest error of all
   shapes    Zipf in order and shuffled, uniform, and log-normal: 100,000 records over 2**16 values
   latencies log-normal, 2,000 records: the p95 over 0 to 10,000 in steps of 0.1, over that of 0 to 2,000 in steps of 5
-Takes about 6 minutes.
+  wide      `TreeSpec.for_ranks` next to `TreeSpec.for_memory`, over 2**32 values, in the usual memory: made-up data,
+            and with --trace FILE --column NAME slices of 100,000 rows of IPv4 addresses. The root mean square error at
+            1,024 evenly spaced ranks, over that of the plain tree
+Takes about 7 minutes.
 """
 
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,11 +28,13 @@ from beam_dpsketch import (
     FactorSpec,
     FloatDomain,
     IntegerDomain,
+    IPv4Domain,
     PrivacySpec,
     ReleaseTerms,
     TreeSpec,
     release,
 )
+from benchmarks import ordered_data
 from benchmarks.command import Command
 from benchmarks.table import Bar, Table
 from pipelines import flights
@@ -37,6 +42,7 @@ from pipelines import flights
 RHOS = (0.01, 0.1, 1.0)
 DPBENCH_BAR, DELAY_BARS, P95_BAR = 3.1, (21.0, 63.0), 1.3
 SHAPES = {"zipf": 3.9, "zipf shuffled": 4.1, "uniform": 3.4, "lognormal": 2.9}
+WIDE_BAR = 0.93
 SIZE, RECORDS, ASKED, LENGTH = 1 << 16, 100_000, 4096, 16
 
 
@@ -167,10 +173,45 @@ def latencies(releases: int) -> None:
         printed.row(words, f"{errors[-1]:.2f}", f"  {ratio:.2f}", bars=bars)
 
 
+def wide(releases: int, trace: str | None, column: str) -> None:
+    """Print the errors of ranks over wide domains, the same number of data sets of each kind."""
+    kinds: dict[str, tuple[Any, Iterable[np.ndarray]]] = {
+        each.__name__: (ordered_data.domain(each), ordered_data.generated(each, releases, RECORDS))
+        for each in (ordered_data.clustered, ordered_data.spikes)
+    }
+    if trace:
+        kinds["trace"] = IPv4Domain(), ordered_data.trace_slices(trace, column, RECORDS, releases)
+    printed = Table(
+        f"2**32 values, {releases} data sets", ("", "rms", "of tree", "ratio", "ranks held"), (30, -8, -8, -8, -11)
+    )
+    for name, (domain, data) in kinds.items():
+        sets = list(data)
+        for rho in RHOS[1:]:
+            found = np.mean([wide_errors(domain, each, rho, seed) for seed, each in enumerate(sets)], axis=0)
+            ratio = float(found[0, 0] / found[1, 0])
+            cells = [f"{name}, rho {rho:g}", *(f"{error:.1f}" for error in found[:, 0]), f"{ratio:.2f}"]
+            bars = [Bar(ratio, "<=", WIDE_BAR)] if name == "trace" else []
+            printed.row(*cells, f"{found[0, 1]:.3f}", bars=bars)
+
+
+def wide_errors(domain: Any, positions: np.ndarray, rho: float, seed: int) -> list[tuple[float, float]]:
+    """Return the error of ranks and which share of intervals hold, of `for_ranks` and of `for_memory`."""
+    truth, found = ordered_data.truth(positions), []
+    for layout in (TreeSpec.for_ranks, TreeSpec.for_memory):
+        raw = DyadicCountSketch(layout(domain, seed=seed)).accumulate_keys(positions, None)
+        released = release(raw, terms(rho))
+        bounds = released.rank_interval(truth.items)
+        held = np.mean((bounds.lower <= truth.ranks) & (truth.ranks <= bounds.upper))
+        error = np.sqrt(np.mean((released.rank(truth.items) - truth.ranks) ** 2))
+        found.append((float(error), float(held)))
+    return found
+
+
 def main() -> None:
     command = Command(__file__, __doc__, "numpy")
     command.number("--releases", 10, "releases of each line")
     command.add_argument("--data", help="a folder of the histograms of DPBench")
+    command.trace()
     arguments = command.parse_args()
     with command.writing(arguments, "noise: operating system; data: fixed seeds."):
         if arguments.data:
@@ -178,6 +219,7 @@ def main() -> None:
         delays(10 * arguments.releases)
         print_both("shapes", shapes(), arguments.releases)
         latencies(20 * arguments.releases)
+        wide(3 * arguments.releases, arguments.trace, arguments.column)
 
 
 if __name__ == "__main__":

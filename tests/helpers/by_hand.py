@@ -20,7 +20,7 @@ from beam_dpsketch.kinds.statistics.sums import NumberSums
 from beam_dpsketch.privacy.noise.drawing import round_off
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
-from beam_dpsketch.sketches import CountMin, CountSketch, LinearSketch
+from beam_dpsketch.sketches import CountMin, CountSketch, LinearSketch, RawSketch
 from beam_dpsketch.statement.notes import RowNote
 from beam_dpsketch.statement.side_notes import SideNote
 from tests.helpers.raw import of_kind
@@ -96,9 +96,13 @@ def metrics(spec: MetricsSpec, records: Sequence[Any], *, scale_bits: int = 0, *
     raw = JoinedSketches(spec).accumulate(records)
     noise = tuple(Fraction(number + 1, 3) for number in range(len(JoinedSketches.tables(spec))))
     said = statement(**{"sigma_squared_per_level": noise, **changes})
-    tables = zip(raw.tables_to_release(0), JoinedSketches.tables(spec), strict=True)
-    counters = [round_off(cells.ravel(), table.dropped_bits) for cells, table in tables]
-    return ReleasedMetrics(spec, np.concatenate(counters), said, scale_bits)
+    return ReleasedMetrics(spec, counters_of(raw), said, scale_bits)
+
+
+def counters_of(raw: RawSketch) -> np.ndarray:
+    """Return all numbers of a release without noise."""
+    tables = zip(raw.tables_to_release(0), raw.tables(raw.spec), strict=True)
+    return np.concatenate([round_off(cells.ravel(), table.dropped_bits) for cells, table in tables])
 
 
 SKETCH = released(CountSketch, SketchSpec(depth=1, width=3), [[5, 0, -1]])

@@ -19,6 +19,7 @@ from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     CountMin,
     CountSketch,
+    DyadicCountSketch,
     FactorHistogram,
     FactorSpec,
     Level,
@@ -325,6 +326,10 @@ def _trees() -> dict[str, ReleasedSketch]:
         )
         spec = TreeSpec(domain=domain, levels=levels, seed=seed)
         trees[name] = _tree(ReleasedDyadicCountSketch, spec, levels=len(levels))
+    levels = Level(3, "factor", 1, 8, Fraction(3, 5)), Level(1, "count_sketch", 3, 5, Fraction(2, 5))
+    raw = DyadicCountSketch(TreeSpec(domain=IntegerDomain(-5, 10), levels=levels, seed=4)).accumulate([0, 3, 3, 99])
+    noise = by_hand.statement(sigma_squared_per_level=(Fraction(9), Fraction(4)))
+    trees["dyadic_below_factor"] = ReleasedDyadicCountSketch(raw.spec, by_hand.counters_of(raw), noise)
     for name, domain in {"prefix_text": TextDomain(3), "prefix_bytes": BytesDomain(2)}.items():
         spec = PrefixSpec(domain=domain, depth=2, width=4, seed=9)
         trees[name] = _tree(ReleasedPrefixTree, spec, levels=domain.max_bytes)

@@ -11,23 +11,9 @@ from beam_dpsketch.estimators.factor import decoding
 from beam_dpsketch.estimators.factor.likely import likely_weights
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 from tests.helpers import laws
+from tests.helpers.factors import covariances
 
 SIZES = [1, 2, 3, 7, 64, 300]
-
-
-def matrix(factor: ToeplitzRoot) -> np.ndarray:
-    """W, from its definition."""
-    places = np.arange(factor.size)
-    lags = places[:, np.newaxis] - places
-    return np.where(lags >= 0, factor.coefficients[np.abs(lags)] * factor.gains, 0).astype(np.float64)
-
-
-def covariances(factor: ToeplitzRoot, *, total: bool = False) -> np.ndarray:
-    """Those of all ranks, where rows have a variance of 1; given the total, if it is known."""
-    inverse = np.linalg.inv(matrix(factor))
-    prefixes = np.tril(np.ones((factor.size, factor.size)))
-    found = prefixes @ inverse @ inverse.T @ prefixes.T
-    return found - np.outer(found[:, -1], found[-1]) / found[-1, -1] if total else found
 
 
 def check_weights() -> None:
