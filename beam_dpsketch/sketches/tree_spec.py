@@ -28,7 +28,7 @@ DEFAULT_MEMORY = 490_000
 MAX_LEVELS = 65
 MAX_SKETCHED_BITS = 20  # answers look at all children of a node
 _EXACT_ARITIES = (4, 8, 16)
-_TOP_PART = Fraction(1, 7)  # a factor above sketched levels has at most this fraction of all counters
+_COUNTERS_PER_TOP_NODE = 7  # of a factor above sketched levels, at least
 _LEAST_TOP = 16
 _BELOW = 0.8  # what a level below adds to the error of ranks in `benchmarks.accuracy.factors`, over the noise of a node
 
@@ -146,7 +146,7 @@ class TreeSpec(Spec):
         _validate.whole(low=1, high=64, depth=depth)
         if domain.bits < 3:
             raise ArgumentError("domain", f"must have at least 5 values for for_ranks, got {domain.size}", "E516")
-        most, below = min(max(_LEAST_TOP, memory // BYTES_PER_COUNTER * _TOP_PART), MAX_SIZE), 1
+        most, below = min(max(_LEAST_TOP, memory // (BYTES_PER_COUNTER * _COUNTERS_PER_TOP_NODE)), MAX_SIZE), 1
         while domain.size >> 2 * below > most:
             below += 1
         bits = [domain.bits - 2 * below] + [2] * below
