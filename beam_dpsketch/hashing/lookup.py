@@ -1,4 +1,4 @@
-"""Find items in a list, exactly and many at a time.
+"""Find items in a list, exactly and many at a time; and lists of items in few bytes, as they travel to workers.
 
 Guarantee: an item is found if and only if one of the list has the same canonical bytes, so 1, True, "1" and b"1" are
 never taken for each other. Nothing is decided by a hash alone.
@@ -14,13 +14,52 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import zstandard
 
 from beam_dpsketch._columns import plain_column
 from beam_dpsketch.errors import ArgumentTypeError
-from beam_dpsketch.hashing.encodings import Item, encode, encode_all, is_item
+from beam_dpsketch.hashing.encodings import Item, encode, encode_all, is_item, join_parts, split_parts
 
 NOT_LISTED, NOT_AN_ITEM = -1, -2
+_ITEMS_OF_A_PART = 1 << 14
 _MAX_INT = np.iinfo(np.int64).max
+
+
+def pack(encoded: Iterable[bytes]) -> bytes:
+    """Return the canonical bytes of items in one text of bytes, compressed."""
+    return zstandard.compress(join_parts(encoded), 1)
+
+
+def unpack(packed: bytes) -> list[bytes]:
+    """Return what `pack` was given."""
+    return split_parts(zstandard.decompress(packed))
+
+
+def in_parts(items: Iterable[Any]) -> list[bytes]:
+    """Return items in order, packed some thousand at a time."""
+    encoded = [*map(encode, items)]
+    return [pack(encoded[start : start + _ITEMS_OF_A_PART]) for start in range(0, len(encoded), _ITEMS_OF_A_PART)]
+
+
+class ItemSet:
+    """The canonical bytes of listed items; pickled it is packed, because many steps of a job hold one."""
+
+    def __init__(self, encoded: Iterable[bytes]) -> None:
+        self._encoded = frozenset(encoded)
+
+    def __contains__(self, encoded: bytes) -> bool:
+        return encoded in self._encoded
+
+    @functools.cached_property
+    def _packed(self) -> bytes:
+        return pack(sorted(self._encoded))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpacked, (self._packed,)
+
+
+def _unpacked(packed: bytes) -> ItemSet:
+    return ItemSet(unpack(packed))
 
 
 class ItemLookup:

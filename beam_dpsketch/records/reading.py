@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.hashing.encodings import WORD, decode, encode, encode_all, is_unicode
+from beam_dpsketch.hashing.lookup import ItemSet
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.records.codec import LOST
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, Readable, all_valid, batch_column, id_column, parse_weights
@@ -54,7 +54,7 @@ class RecordReader:
         self.is_batch_type = selectors.is_batch_type
         self._privacy_id = None if selectors.privacy_id is None else make_getter(selectors.privacy_id)
         self._key = None if selectors.key is None else make_getter(selectors.key)
-        self._allowed = None if public_keys is None else {encode(key) for key in public_keys}
+        self._allowed = None if public_keys is None else ItemSet(map(encode, public_keys))
 
     def split_pair(self, element: Any) -> tuple[Any, Any]:
         """Return key and value of an element; the key is `MISSING_KEY` if it has none."""
@@ -104,8 +104,9 @@ class RecordReader:
         encoded = encode_all(keys)
         if self._allowed is None:
             return encoded
-        allowed = pc.is_in(encoded, value_set=pa.array(sorted(self._allowed), pa.large_binary()))
-        return pc.if_else(allowed, encoded, pa.scalar(None, pa.large_binary()))
+        distinct = encoded.dictionary_encode()
+        known = [key if key in self._allowed else None for key in distinct.dictionary.to_pylist()]
+        return pa.array(known, pa.large_binary()).take(distinct.indices)
 
     def normalize_key(self, key: Any) -> Any:
         """Return the key as a plain Python value, or `MISSING_KEY` if it does not count."""

@@ -10,7 +10,7 @@ other windows are dropped before anything is counted or bounded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -229,13 +229,23 @@ def in_time_range(elements: beam.PCollection, starts: range | None) -> beam.PCol
     return elements | "InTimeRange" >> keep
 
 
-def create_always(like: beam.PCollection, starts: range | None, values: list[Any]) -> beam.PCollection:
+def create_always(
+    like: beam.PCollection, starts: range | None, parts: list[Any], expand: Callable[[Any], Iterable[Any]]
+) -> beam.PCollection:
     """Create the same values in each declared window of a collection, or if none is declared, in the global window.
 
     They are bounded input, whose watermark holds back no stream.
+
+    Args:
+      like: the collection.
+      starts: of the windows, in microseconds.
+      parts: what travels to the workers.
+      expand: returns the values of a part.
     """
+    values = beam.FlatMap(expand).with_output_types(Any)
     if starts is None:
-        return like.pipeline | "Always" >> beam.Create(values, reshuffle=False)
+        created = like.pipeline | "Always" >> beam.Create(parts, reshuffle=False).with_output_types(Any)
+        return created | "Values" >> values
     # A start is also in the earlier windows that overlap, so a few starts reach all windows, counted from the last.
     times = starts[:: -describe_windowing(like.windowing.windowfn).per_element]
     return (
@@ -244,7 +254,8 @@ def create_always(like: beam.PCollection, starts: range | None, values: list[Any
         | "Times" >> beam.FlatMap(_stamp, times)
         | "Window" >> beam.WindowInto(like.windowing)
         | "InEveryWindow" >> beam.FlatMap(filter_to_time_range, starts)
-        | "Values" >> beam.FlatMap(lambda _: values).with_output_types(Any)
+        | "Parts" >> beam.FlatMap(lambda _: parts).with_output_types(Any)
+        | "Values" >> values
     )
 
 

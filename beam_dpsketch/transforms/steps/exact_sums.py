@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
 
+from beam_dpsketch.hashing.encodings import decode
+from beam_dpsketch.hashing.lookup import in_parts, unpack
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.reading import MISSING_KEY, RecordReader, note_use, read_units
 from beam_dpsketch.records.release_spec import ReleaseSpec
@@ -67,11 +70,16 @@ class ExactSums(beam.PTransform):
         always = norm is not None and self._plan.is_global and not self._declared.is_keyed
         if keys is None and not always and (starts is None or self._declared.is_keyed):
             return values
-        every = [(key, empty) for key in keys or ()] if self._declared.is_keyed else [empty]
-        created = create_always(values, starts, every)
+        parts = in_parts(keys or ()) if self._declared.is_keyed else [None]
+        created = create_always(values, starts, parts, functools.partial(_empty_sums, empty))
         if norm is not None:
             created = created | "StampNorm" >> beam.Map(stamp, beam.pvalue.AsSingleton(norm))
         return (values, created) | "WithEmpty" >> beam.Flatten()
+
+
+def _empty_sums(empty: WeightedItems, packed_keys: bytes | None) -> list[Any]:
+    """Return an empty contribution for each key, or one, without keys."""
+    return [empty] if packed_keys is None else [(decode(key), empty) for key in unpack(packed_keys)]
 
 
 class KeyRecords(beam.DoFn):

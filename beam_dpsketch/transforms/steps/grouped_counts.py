@@ -17,7 +17,8 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.run import Place
-from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
+from beam_dpsketch.hashing.encodings import decode, is_unicode
+from beam_dpsketch.hashing.lookup import in_parts, pack, unpack
 from beam_dpsketch.records.groups import split_pair, sum_by_pair, wrap_around
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import Columns, RecordReader, read_counts
@@ -128,11 +129,15 @@ class ReleaseGroups(beam.PTransform):
     def _with_empty(self, rows: beam.PCollection) -> beam.PCollection:
         """Add a row without an item for every release that must exist regardless of the data."""
         starts, keys = self._plan.starts, self._declared.public_keys
-        every = [(encode(key), _NO_ITEM) for key in keys or ()] if self._declared.is_keyed else [(b"", _NO_ITEM)]
-        if not every or (starts is None and not self._plan.is_global):
+        parts = in_parts(keys or ()) if self._declared.is_keyed else [pack([b""])]
+        if not parts or (starts is None and not self._plan.is_global):
             return rows
-        created = create_always(rows, starts, every)
+        created = create_always(rows, starts, parts, _without_items)
         return (rows, created | "Typed" >> beam.Map(_as_it_is).with_output_types(_ROWS)) | "WithEmpty" >> beam.Flatten()
+
+
+def _without_items(packed_keys: bytes) -> list[tuple[bytes, Any]]:
+    return [(key, _NO_ITEM) for key in unpack(packed_keys)]
 
 
 class _OfCounting(DrawsNoise):

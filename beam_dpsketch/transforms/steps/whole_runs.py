@@ -92,6 +92,10 @@ class CountLengths(beam.DoFn):
         yield self._rule.length_histogram(gather_records(self._rule, element[1])).tolist()
 
 
+def _no_counts(bins: int) -> list[list[int]]:
+    return [[0] * bins]
+
+
 class AddUpForRun(beam.PTransform):
     """Add up exact counts of all windows to one element in the global window, also of empty input.
 
@@ -104,7 +108,7 @@ class AddUpForRun(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         counted = pcoll | "AllWindows" >> beam.WindowInto(GlobalWindows())
-        nothing = create_always(counted, None, [[0] * self._bins])
+        nothing = create_always(counted, None, [self._bins], _no_counts)
         return (
             (counted, nothing)
             | "WithNothing" >> beam.Flatten()
