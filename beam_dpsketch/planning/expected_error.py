@@ -31,6 +31,8 @@ from beam_dpsketch.engine.calibration import empty_lost
 from beam_dpsketch.engine.noising import release_part
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.factor import decoding
+from beam_dpsketch.estimators.factor.partial_ranks import PartialRanks
+from beam_dpsketch.estimators.factor.variances import FactorVariances
 from beam_dpsketch.estimators.tree import least_squares, prefix_search
 from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.hashing import cells
@@ -54,7 +56,10 @@ def noise_variances(spec: Any, sigma_squared: Sequence[Fraction]) -> list[float]
     """
     depths = [table.cells_per_item for table in raw_type(spec).tables(spec)]
     odd = [depth - 1 + depth % 2 for depth in depths]
-    return [float(each) * median_variance(depth) for depth, each in zip(odd, sigma_squared, strict=True)]
+    found = [float(each) * median_variance(depth) for depth, each in zip(odd, sigma_squared, strict=True)]
+    if spec.has_factor:
+        found[0] *= spec.factor.squared_length * float(np.mean(decoding.value_variances(spec.factor)))
+    return found
 
 
 def noise_rank_deviation(spec: Any, sigma_squared: Sequence[Fraction]) -> float:
@@ -67,18 +72,19 @@ def noise_rank_deviation(spec: Any, sigma_squared: Sequence[Fraction]) -> float:
     )
 
 
-def exact_tree_deviation(spec: TreeSpec, sigma_squared: Sequence[Fraction | float], *, known_total: bool) -> float:
+def exact_tree_deviation(spec: TreeSpec, variances: Sequence[Fraction | float], *, known_total: bool) -> float:
     """Return the root mean square rank error of a tree whose levels are all exact, or below a factor.
 
     Each level adds the mean, over all positions, of the variance of the siblings left of the path and the counted part
     of the node on it, less that of their common share; where the total is not known, the coarsest level keeps its
-    common share. A factor adds the mean variance of its ranks.
+    common share. A factor adds the mean variance of its ranks, also in the middle of a node.
     """
     total = 0.0
-    for number, variance in enumerate(_upward_variances(spec, sigma_squared)):
+    for number, variance in enumerate(_upward_variances(spec, variances)):
         if number == 0 and spec.has_factor:
-            of_rows = float(sigma_squared[0]) * spec.factor.squared_length
-            total += decoding.rank_deviation(spec.factor, of_rows, known_total=known_total) ** 2
+            of_nodes = decoding.value_variances(spec.factor).mean()
+            ranks = PartialRanks(FactorVariances(spec.factor, variance / of_nodes, known_total=known_total))
+            total += ranks.mean_variance(1 << spec.shift(0))
             continue
         children = spec.nodes(0) if number == 0 else 1 << spec.levels[number].bits
         counted, counted_squared = _mean_coefficients(children, 1 << spec.shift(number))
@@ -183,10 +189,10 @@ def value_errors(spec: Any, terms: ReleaseTerms, weight: int, guess: Guess) -> t
     return tuple(map(QuantileError, guess.quantiles, true.tolist(), deviations.tolist()))
 
 
-def _upward_variances(spec: TreeSpec, sigma_squared: Sequence[Fraction | float]) -> list[float]:
+def _upward_variances(spec: TreeSpec, of_levels: Sequence[Fraction | float]) -> list[float]:
     """Return the variance of a node's estimate from itself and all below it, for each level."""
-    variances = [float(sigma) for sigma in sigma_squared]
-    for number in reversed(range(len(variances) - 1)):
+    variances = [float(each) for each in of_levels]
+    for number in reversed(range(int(spec.has_factor), len(variances) - 1)):
         children = variances[number + 1] * (1 << spec.levels[number + 1].bits)
         variances[number] = 1 / (1 / variances[number] + 1 / children)
     return variances

@@ -79,11 +79,12 @@ def _expected_ranks(spec: TreeSpec, terms: ReleaseTerms, n: int, sigma_squared: 
     if (closed := spec.rank_deviation(sigma_squared, known_total=False)) is not None:
         known = spec.rank_deviation(sigma_squared, known_total=True)
         return {"rank_deviation": {"any": closed}, "rank_deviation_known_total": known}
-    if any(level.sketch != "exact" for level in spec.levels):
+    if not all(level.counts_all for level in spec.levels):
         return {"rank_deviation": {name: simulated_deviation(spec, terms, n, reference=name) for name in REFERENCES}}
+    noise = expected_error.noise_variances(spec, sigma_squared)
     return {
-        "rank_deviation": {"any": exact_tree_deviation(spec, sigma_squared, known_total=False)},
-        "rank_deviation_known_total": exact_tree_deviation(spec, sigma_squared, known_total=True),
+        "rank_deviation": {"any": exact_tree_deviation(spec, noise, known_total=False)},
+        "rank_deviation_known_total": exact_tree_deviation(spec, noise, known_total=True),
     }
 
 

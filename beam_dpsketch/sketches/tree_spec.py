@@ -66,6 +66,10 @@ class TreeSpec(Spec):
             raise ArgumentError(
                 "", "only the coarsest of several levels may be a factor; a FactorSpec has no other levels", "E507"
             )
+        if self.has_factor and self.levels[0].width > MAX_SIZE:
+            raise ArgumentError(
+                "levels", f"must have at most 2**20 nodes in a factor, got {self.levels[0].width}", "E507"
+            )
         for number, level in enumerate(self.levels):
             if level.counts_all and (level.depth, level.width) != (1, self.nodes(number)):
                 raise ArgumentError(
@@ -147,7 +151,7 @@ class TreeSpec(Spec):
         if domain.bits < 3:
             raise ArgumentError("domain", f"must have at least 5 values for for_ranks, got {domain.size}", "E516")
         most, below = min(max(_LEAST_TOP, memory // (BYTES_PER_COUNTER * _COUNTERS_PER_TOP_NODE)), MAX_SIZE), 1
-        while domain.size >> 2 * below > most:
+        while -(-domain.size >> 2 * below) > most:
             below += 1
         bits = [domain.bits - 2 * below] + [2] * below
         deviation = 1 + math.log(1 << bits[0]) / math.pi  # about that of ranks of a factor, in the same unit

@@ -18,15 +18,12 @@ Guarantee: post-processing of released rows. Variances of ranks are within 0.1 %
 from __future__ import annotations
 
 import functools
-import math
 
 import numpy as np
 
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 
 _PLACES = 32
-_PIECES = 12
-"""From here on, one transform is faster than a shifted sum for each piece."""
 
 
 def decode(factor: ToeplitzRoot, rows: np.ndarray) -> np.ndarray:
@@ -54,50 +51,6 @@ def with_total(factor: ToeplitzRoot, weights: np.ndarray, total: float) -> np.nd
     return weights + np.diff(of_ranks, prepend=0.0) / of_ranks[-1] * (total - weights.sum())
 
 
-class FactorVariances:
-    """Variances of ranks and of ranges, for `estimators.ranks`.
-
-    Args:
-      factor: what the rows were made with.
-      row_variance: of the noise in each row, in squared records as rows count them.
-      known_total: whether the total weight is known; then ranks are those that it leaves likeliest.
-    """
-
-    def __init__(self, factor: ToeplitzRoot, row_variance: float, *, known_total: bool) -> None:
-        self._factor, self._row_variance, self._known_total = factor, row_variance, known_total
-
-    @property
-    def size(self) -> int:
-        """How many values there are."""
-        return self._factor.size
-
-    def rank_variance(self, positions: np.ndarray, total_share: np.ndarray | float = 0.0) -> np.ndarray:
-        """Return the variance of rank(position) - total_share * total."""
-        of_ranks, with_total = rank_variances(self._factor), total_covariances(self._factor)
-        own, shared, total = of_ranks[positions], with_total[positions], with_total[-1]
-        if self._known_total:
-            return (own - shared**2 / total) * self._row_variance
-        return (own - 2 * total_share * shared + total_share**2 * total) * self._row_variance
-
-    def range_variance(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """Return the variance of rank(high) - rank(low), for low <= high."""
-        pairs, which = np.unique(np.stack([low, high]).astype(np.int64), axis=1, return_inverse=True)
-        starts, ends = pairs
-        found = np.where(ends == starts + 1, value_variances(self._factor)[ends], 0.0)
-        wide = np.flatnonzero(ends > starts + 1)
-        found[wide] = range_variances(self._factor, starts[wide] + 1, ends[wide])
-        if self._known_total:
-            with_total = total_covariances(self._factor)
-            found -= (with_total[ends] - with_total[starts]) ** 2 / with_total[-1]
-        return found[which.reshape(-1)] * self._row_variance
-
-
-def rank_deviation(factor: ToeplitzRoot, row_variance: float, *, known_total: bool) -> float:
-    """Return the root mean square error of the ranks of all values."""
-    variances = FactorVariances(factor, row_variance, known_total=known_total)
-    return math.sqrt(float(np.mean(variances.rank_variance(np.arange(factor.size)))))
-
-
 @functools.lru_cache(maxsize=16)
 def value_variances(factor: ToeplitzRoot) -> np.ndarray:
     """Return the variance of the weight of each value, where rows have a variance of 1."""
@@ -118,7 +71,7 @@ def spread(factor: ToeplitzRoot) -> float:
 @functools.lru_cache(maxsize=16)
 def total_covariances(factor: ToeplitzRoot) -> np.ndarray:
     """Return the covariance of each rank with the total, which is the last rank."""
-    weights = _row_weights(factor, np.zeros(1, dtype=np.int64), np.array([factor.size - 1]))[0]
+    weights = row_weights(factor, np.zeros(1, dtype=np.int64), np.array([factor.size - 1]))[0]
     return np.cumsum(_convolve(inverse(factor), weights) / factor.gains)
 
 
@@ -128,7 +81,7 @@ def rank_variances(factor: ToeplitzRoot) -> np.ndarray:
     sums = inverse_sums(factor)
     of_sums, found = np.cumsum(np.square(sums)), np.empty(factor.size)
     parts = 1 / factor.gains
-    ends = np.append(_steps(factor) - 1, factor.size - 1)
+    ends = np.append(steps(factor) - 1, factor.size - 1)
     before, start = np.zeros(0), 0  # how much each row counts in S
     for end in ends.tolist():
         places = np.unique(np.rint(np.geomspace(1, end - start + 1, _PLACES)).astype(np.int64)) - 1 + start
@@ -143,29 +96,6 @@ def rank_variances(factor: ToeplitzRoot) -> np.ndarray:
     return found
 
 
-def range_variances(factor: ToeplitzRoot, first: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """Return the variance of the weight from a first to a last value, both included, for each range."""
-    return np.array([_range_variance(factor, *ends) for ends in zip(first.tolist(), last.tolist(), strict=True)])
-
-
-def _range_variance(factor: ToeplitzRoot, first: int, last: int) -> float:
-    """Return that of one range: of a few pieces of equal gains, each a difference of shifted sums of L^-1, or of all.
-
-    In a piece from s to e with gain g, row j counts (p_(e-j) - p_(s-1-j)) / g, where p_k is 0 for k below 0.
-    """
-    places = _steps(factor)
-    starts = [first, *places[np.searchsorted(places, first, "right") : np.searchsorted(places, last, "right")].tolist()]
-    if len(starts) > _PIECES:
-        weights = _row_weights(factor, np.array([first]), np.array([last]))[0]
-        return float(weights @ weights)
-    sums, weights = inverse_sums(factor), np.zeros(last + 1)
-    for start, end in zip(starts, [*(each - 1 for each in starts[1:]), last], strict=True):
-        gain = factor.gains[start]
-        weights[: end + 1] += sums[end::-1] / gain
-        weights[:start] -= sums[start - 1 :: -1] / gain if start else 0.0
-    return float(weights @ weights)
-
-
 @functools.lru_cache(maxsize=16)
 def inverse_sums(factor: ToeplitzRoot) -> np.ndarray:
     """Return p: the sums of the first coefficients of L^-1."""
@@ -173,12 +103,12 @@ def inverse_sums(factor: ToeplitzRoot) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=16)
-def _steps(factor: ToeplitzRoot) -> np.ndarray:
+def steps(factor: ToeplitzRoot) -> np.ndarray:
     """Return the values whose gain is not that of the one before, ascending."""
     return np.flatnonzero(np.diff(factor.gains)) + 1
 
 
-def _row_weights(factor: ToeplitzRoot, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+def row_weights(factor: ToeplitzRoot, first: np.ndarray, last: np.ndarray) -> np.ndarray:
     """Return how much each row counts in the weight of each range: float64 of shape (ranges, size)."""
     values = np.arange(factor.size)
     asked = (values >= first[:, np.newaxis]) & (values <= last[:, np.newaxis])

@@ -16,7 +16,7 @@ import functools
 
 import numpy as np
 
-from beam_dpsketch.estimators.factor import decoding
+from beam_dpsketch.estimators.factor.range_variances import range_variances
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 
 _BITS = 2
@@ -58,5 +58,5 @@ def _variances(factor: ToeplitzRoot) -> list[tuple[int, float]]:
         count = -(-factor.size >> shift)
         starts = np.unique(np.linspace(0, count - 1, _BLOCKS).astype(np.int64)) << shift
         ends = np.minimum(starts + (1 << shift), factor.size) - 1
-        found.append((shift, float(np.mean(decoding.range_variances(factor, starts, ends)))))
+        found.append((shift, float(np.mean(range_variances(factor, starts, ends)))))
     return found[::-1]

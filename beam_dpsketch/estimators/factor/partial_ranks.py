@@ -14,7 +14,7 @@ import itertools
 
 import numpy as np
 
-from beam_dpsketch.estimators.factor.decoding import FactorVariances
+from beam_dpsketch.estimators.factor.variances import FactorVariances
 
 
 class PartialRanks:
@@ -31,6 +31,16 @@ class PartialRanks:
         before = np.where(first, share**2 * whole(last), whole(np.maximum(values - 1, 0), share))
         own = self._between(values - 1, values)
         return (1 - parts) * before + parts * whole(values, share) - parts * (1 - parts) * own
+
+    def mean_variance(self, places: int) -> float:
+        """Return the mean over all ranks, where the part of each value is a multiple of 1 / places."""
+        values = np.arange(self._variances.size)
+        of_ranks = self._variances.rank_variance(values)
+        part, spread = (places + 1) / (2 * places), (places**2 - 1) / (6 * places**2)  # means of p and p (1 - p)
+        parts = (
+            (1 - part) * of_ranks[:-1].sum() + part * of_ranks.sum() - spread * self._between(values - 1, values).sum()
+        )
+        return float(parts) / len(values)
 
     def range_variance(
         self, low: np.ndarray, low_parts: np.ndarray, high: np.ndarray, high_parts: np.ndarray

@@ -18,6 +18,7 @@ import numpy as np
 
 from beam_dpsketch.estimators.factor import decoding
 from beam_dpsketch.estimators.factor.partial_ranks import PartialRanks
+from beam_dpsketch.estimators.factor.variances import FactorVariances
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 from beam_dpsketch.sketches.spec import SketchSpec, half_or_more
@@ -160,7 +161,7 @@ class FactorLevel(TreeLevel):
         return decoding.with_total(self.factor, weights, total)
 
     def joint_variances(self, *, known_total: bool) -> PartialRanks:
-        return PartialRanks(decoding.FactorVariances(self.factor, self.row_variance, known_total=known_total))
+        return PartialRanks(FactorVariances(self.factor, self.row_variance, known_total=known_total))
 
 
 def median_variance(depth: int) -> float:

@@ -21,6 +21,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.factor import decoding
+from beam_dpsketch.estimators.factor.variances import rank_deviation
 from beam_dpsketch.privacy.factor import value_lengths
 from beam_dpsketch.privacy.factor.toeplitz import MAX_SIZE, ToeplitzRoot
 from beam_dpsketch.sketches.histogram import Histogram
@@ -92,7 +93,7 @@ class FactorSpec(Spec):
 
     def rank_deviation(self, sigma_squared: Sequence[Fraction], *, known_total: bool) -> float:
         unit = float(sigma_squared[0]) * self.factor.squared_length
-        return decoding.rank_deviation(self.factor, unit, known_total=known_total)
+        return rank_deviation(self.factor, unit, known_total=known_total)
 
 
 class FactorHistogram(Histogram):

@@ -23,6 +23,7 @@ from beam_dpsketch.answers.tree.ranked import Fitted, Method, ReleasedRanks
 from beam_dpsketch.estimators.comparing import NoisyTable
 from beam_dpsketch.estimators.factor import decoding
 from beam_dpsketch.estimators.factor.likely import likely_weights
+from beam_dpsketch.estimators.factor.variances import FactorVariances
 from beam_dpsketch.estimators.presence import deviations_for, exceeds_noise
 from beam_dpsketch.estimators.ranks import Ranks
 from beam_dpsketch.kinds.ranks.histogram import FactorHistogram, FactorSpec
@@ -73,7 +74,7 @@ class ReleasedFactor(ReleasedRanks):
     @functools.cached_property
     def _ranks(self) -> Ranks:
         size, known = self._spec.cells, self._known_total
-        variances = decoding.FactorVariances(self._spec.factor, self._row_variance, known_total=known is not None)
+        variances = FactorVariances(self._spec.factor, self._row_variance, known_total=known is not None)
         pieces = np.arange(size, dtype=np.uint64), np.ones(size), self.weights
         return Ranks(*pieces, size=size, total=known, variances=variances)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pickle
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from beam_dpsketch import (
     Horizon,
     IntegerDomain,
     IPv4Domain,
+    Level,
     NormBound,
     PrivacyId,
     PrivacySpec,
@@ -29,6 +31,8 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.config import read_release
+from beam_dpsketch.engine.calibration import calibrate
+from beam_dpsketch.planning.expected_error import noise_variances
 
 RECORDS = 50_000
 DOMAIN = IntegerDomain(0, (1 << 24) - 1)
@@ -172,3 +176,17 @@ def test_plans_say_which_layout_was_chosen() -> None:
 def test_a_domain_of_few_values_is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"domain must have at least 5 values.*E516"):
         TreeSpec.for_ranks(IntegerDomain(0, 3))
+
+
+def test_a_factor_has_at_most_a_million_nodes() -> None:
+    domain = IntegerDomain(0, 1 << 22)
+    assert TreeSpec.for_ranks(domain, 1 << 28).levels[0].width <= 1 << 20
+    levels = Level(21, "factor", 1, (1 << 20) + 1, Fraction(1, 2)), Level(2, "count_sketch", 1, 16, Fraction(1, 2))
+    with pytest.raises(ArgumentError, match=r"must have at most 2\*\*20 nodes in a factor.*E507"):
+        TreeSpec(domain=domain, levels=levels)
+
+
+def test_plans_know_the_noise_of_nodes() -> None:
+    """Of an empty release, levels tell it too; sketched ones from thousands of counters, so within 10 %."""
+    deviations = np.sqrt(noise_variances(SPEC, calibrate(SPEC, TERMS)))
+    np.testing.assert_allclose(deviations, released_of("nothing").level_deviations, rtol=0.1)
