@@ -20,11 +20,17 @@ import pyarrow as pa
 
 from beam_dpsketch._columns import plain_value
 from beam_dpsketch.errors import ArgumentTypeError
+from beam_dpsketch.hashing.byte_blocks import blocks
 from beam_dpsketch.hashing.encodings import BYTES, TEXT, WORD, encode, to_integer
+from beam_dpsketch.hashing.murmur import murmur3
+from beam_dpsketch.hashing.repeats import may_repeat
 
 HASH_VERSION = 1
 ITEM_HASHES = ("murmur3", "blake2b")
 KEY_BYTES = 16
+
+_TAGS = {pa.string(): TEXT, pa.large_string(): TEXT, pa.binary(): BYTES, pa.large_binary(): BYTES}
+_MAX_SHORT, _FEW = 64, 16
 
 _HashAll: TypeAlias = Callable[[Iterable[bytes]], np.ndarray]
 
@@ -95,12 +101,28 @@ def _hash_column(items: pa.Array | pa.ChunkedArray, hash_all: _HashAll, integers
         raise ArgumentTypeError(
             "items", f"must be text, bytes or 64-bit integers in a pyarrow column, got {items.type}", "E615"
         )
-    if not pa.types.is_dictionary(items.type):
-        items = items.dictionary_encode()
     if not len(items):
         return np.zeros(0, dtype=np.uint64)
-    distinct = _hash_objects(items.dictionary.to_pylist(), hash_all, integers_as_they_are)
+    if not pa.types.is_dictionary(items.type):
+        if not may_repeat(items):
+            return _hash_distinct(items, hash_all, integers_as_they_are)
+        items = items.dictionary_encode()
+    distinct = _hash_distinct(items.dictionary, hash_all, integers_as_they_are)
     return distinct[items.indices.to_numpy(zero_copy_only=False)]
+
+
+def _hash_distinct(items: pa.Array, hash_all: _HashAll, integers_as_they_are: bool) -> np.ndarray:
+    """Hash the values of a column: text and bytes by columns of equal lengths, unless they are few, or long."""
+    tag = _TAGS.get(items.type) if hash_all is _murmur3 and not items.null_count else None
+    if tag is None:
+        return _hash_objects(items.to_pylist(), hash_all, integers_as_they_are)
+    hashes = np.empty(len(items), dtype=np.uint64)
+    for places, data in blocks(items, most=_MAX_SHORT):
+        if data is None or len(places) < _FEW:
+            hashes[places] = _hash_objects(items.take(pa.array(places)).to_pylist(), hash_all, True)
+        else:
+            hashes[places] = murmur3(data, tag)
+    return hashes
 
 
 def _wrap_integers(items: np.ndarray) -> np.ndarray:

@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 _MAX_DISTINCT_SHARE = 0.9  # above it, counting costs more than hashing every item
+_SAMPLE, _FEW_REPEATS = 1024, 16
+_HALF_WORD = 1 << 32
 
 
 def count_duplicates(items: list[Any] | pa.Array) -> tuple[list[Any] | pa.Array, np.ndarray | None]:
@@ -41,6 +43,8 @@ def _count_duplicates_in_column(items: pa.Array) -> tuple[pa.Array, np.ndarray |
         return pa.array(values), counts
     if not any(word in str(items.type) for word in ("string", "binary")) or pa.types.is_nested(items.type):
         return items, None
+    if not pa.types.is_dictionary(items.type) and not may_repeat(items):
+        return items, None
     encoded = items if pa.types.is_dictionary(items.type) else items.dictionary_encode()
     counts = np.bincount(encoded.indices.to_numpy(zero_copy_only=False), minlength=len(encoded.dictionary))
     used = np.flatnonzero(counts)
@@ -50,8 +54,10 @@ def _count_duplicates_in_column(items: pa.Array) -> tuple[pa.Array, np.ndarray |
 
 
 def count_duplicate_numbers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the sorted distinct numbers and their counts, or all numbers, sorted, and `None` if few repeat."""
-    ordered = np.sort(values)
+    """Return the sorted distinct numbers and their counts, or all numbers and `None` if few repeat."""
+    if not may_repeat(values):
+        return values, None
+    ordered = in_order(values)
     new = _mark_first_of_equals(ordered)
     if np.count_nonzero(new) > _MAX_DISTINCT_SHARE * len(ordered):
         return ordered, None
@@ -59,11 +65,31 @@ def count_duplicate_numbers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray 
     return ordered[starts], np.diff(starts, append=len(ordered))
 
 
+def may_repeat(items: np.ndarray | pa.Array) -> bool:
+    """Return whether some of a thousand items, evenly spaced, repeat; all items are few then, or many repeat."""
+    step = len(items) // _SAMPLE
+    if step < 2:
+        return True
+    places = np.arange(_SAMPLE) * step
+    if isinstance(items, np.ndarray):
+        ordered = np.sort(items[places])
+        return bool(np.count_nonzero(ordered[1:] == ordered[:-1]) >= _FEW_REPEATS)
+    return len(items.take(pa.array(places)).unique()) <= _SAMPLE - _FEW_REPEATS
+
+
+def in_order(values: np.ndarray) -> np.ndarray:
+    """Sort whole numbers; those below 2^32 as 32 bits, which is faster."""
+    if values.dtype == np.uint64 and len(values) and values.max() < _HALF_WORD:
+        return np.sort(values.astype(np.uint32)).astype(np.uint64)
+    return np.sort(values)
+
+
 def sort_by_key(keys: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sort keys, and their weights with them."""
     if np.all(keys[1:] >= keys[:-1]):
         return keys, weights
-    order = np.argsort(keys)
+    narrow = keys.dtype == np.uint64 and len(keys) and keys.max() < _HALF_WORD
+    order = np.argsort(keys.astype(np.uint32) if narrow else keys)
     return keys[order], weights[order]
 
 

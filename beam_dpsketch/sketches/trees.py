@@ -25,7 +25,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.domains.text import TRUNCATED, BytesDomain
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.fingerprints import HASH_VERSION
-from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
+from beam_dpsketch.hashing.repeats import in_order, sort_by_key, sum_by_key
 from beam_dpsketch.privacy.factor import value_lengths
 from beam_dpsketch.privacy.factor.pairs import ONE_PAIR
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
@@ -96,7 +96,7 @@ class DyadicCountSketch(RawSketch):
 
     def accumulate_keys(self, keys: np.ndarray, weights: np.ndarray | None) -> DyadicCountSketch:
         if weights is None:
-            keys, weights = np.sort(keys), np.broadcast_to(np.int64(1), len(keys))
+            keys, weights = in_order(keys), np.broadcast_to(np.int64(1), len(keys))
         nodes, net = sum_by_key(*sort_by_key(keys, weights))
         for start in range(0, len(nodes), cells.CHUNK):
             self._accumulate_distinct(nodes[start : start + cells.CHUNK], net[start : start + cells.CHUNK])

@@ -6,12 +6,11 @@ canonical bytes. So all records of a privacy id meet. Equal hashes do not mean e
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.hashing import cells
+from beam_dpsketch.hashing.byte_blocks import blocks
 from beam_dpsketch.hashing.encodings import NEGATIVE, NON_NEGATIVE
 from beam_dpsketch.hashing.fingerprints import fingerprints
 
@@ -26,26 +25,13 @@ def shard_hash(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
     if not len(values):
         return np.zeros(0, dtype=np.uint64)
     if pa.types.is_integer(values.type):
-        return _hash_in_chunks(_hash_numbers, values.to_numpy())
+        numbers = values.to_numpy()
+        return np.concatenate([_hash_numbers(numbers[i : i + _CHUNK]) for i in range(0, len(numbers), _CHUNK)])
     values = values.cast(pa.large_binary())
-    _, ends, data = values.buffers()
-    offsets = np.frombuffer(ends, dtype=np.int64)[values.offset : values.offset + len(values) + 1]
-    data_bytes = np.frombuffer(data, dtype=np.uint8) if data is not None else np.zeros(0, dtype=np.uint8)
-    sizes = np.minimum(np.diff(offsets), _MAX_SHORT + 1)
     hashes = np.empty(len(values), dtype=np.uint64)
-    for size in np.flatnonzero(np.bincount(sizes)).tolist():
-        rows = np.flatnonzero(sizes == size)
-        if size > _MAX_SHORT:
-            hashes[rows] = fingerprints(values.take(pa.array(rows)).to_numpy(zero_copy_only=False))
-        elif len(rows) == len(values):
-            hashes = _hash_in_chunks(_hash_one_size, data_bytes[offsets[0] : offsets[-1]].reshape(len(values), size))
-        else:
-            hashes[rows] = _hash_one_size(data_bytes[offsets[rows][:, None] + np.arange(size)])
+    for places, data in blocks(values, most=_MAX_SHORT):
+        hashes[places] = fingerprints(values.take(pa.array(places))) if data is None else _hash_one_size(data)
     return hashes
-
-
-def _hash_in_chunks(hash_values: Callable[[np.ndarray], np.ndarray], values: np.ndarray) -> np.ndarray:
-    return np.concatenate([hash_values(values[start : start + _CHUNK]) for start in range(0, len(values), _CHUNK)])
 
 
 def _hash_numbers(numbers: np.ndarray) -> np.ndarray:
