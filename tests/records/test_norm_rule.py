@@ -201,12 +201,19 @@ def test_nothing_comes_of_nothing() -> None:
     assert len(rule.select(cancelled)) == 0
 
 
-def test_only_ids_with_several_records_are_netted_on_the_way() -> None:
+def test_ids_are_netted_on_the_way_where_many_of_their_records_repeat() -> None:
     sketch_input = inputs("fingerprints", max_norm=1)
     rule = choose_rule(sketch_input, None)
     assert isinstance(rule, NormRule)
-    assert rule.keeps_all(np.arange(5, dtype=np.uint64))
-    assert not rule.keeps_all(np.array([1, 2, 1], dtype=np.uint64))
+    repeated = norms.to_table(sketch_input, [(Place(place // 2, b"k", 0, 3), 1) for place in range(8)])
+    for table, of_keys in ((repeated, True), (repeated.drop_columns(["key", "window"]), True)):
+        ids = table["unit"].to_numpy().astype(np.uint64)
+        assert rule.pays_to_prune(table, ids) == of_keys
+        assert not rule.pays_to_prune(table.slice(0, 1), ids[:1])
+    different = norms.to_table(sketch_input, [(Place(1, b"k", 0, item), 1) for item in range(8)])
+    different = different.drop_columns(["key", "window"])
+    assert not rule.pays_to_prune(different, different["unit"].to_numpy().astype(np.uint64))
+    assert rule.pays_to_prune(pa.concat_tables([different] * 300), np.ones(2400, dtype=np.uint64))
     single = norms.to_table(sketch_input, [(Place(unit, b"k", 0, 3), 9) for unit in range(5)])
     assert rule.select(single)["weight"].to_pylist() == rule.select(rule.prune(single))["weight"].to_pylist()
     assert max(rule.select(single)["weight"].to_pylist()) <= 1 << 16  # weights of 9, scaled

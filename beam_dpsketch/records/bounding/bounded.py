@@ -86,8 +86,8 @@ class Rule(Protocol):
     def bounds(self) -> Bounds:
         """How much of each privacy id counts."""
 
-    def keeps_all(self, unit_hashes: np.ndarray) -> bool:
-        """Return whether `prune` changes nothing, given one hash per record, equal for equal ids."""
+    def pays_to_prune(self, records: pa.Table, unit_hashes: np.ndarray) -> bool:
+        """Return whether pruning saves more than it costs, given one hash per record, equal for equal ids."""
 
     def prune(self, records: pa.Table) -> pa.Table:
         """Shrink a part of the records without changing what `bound` makes of all of them."""

@@ -23,7 +23,7 @@ from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.lost_weight import MOST_LOST, UnitWeights, carry, sum_by_code, without_lost
 from beam_dpsketch.records.bounding.netting import NetRecords, add_up_ids, net
-from beam_dpsketch.records.bounding.record_rule import max_multiplicity_at_most
+from beam_dpsketch.records.bounding.record_rule import count_beyond, repeats_pay
 from beam_dpsketch.records.bounding.selection import count_since_mark, mark_starts
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.bounding.side_sums import add_up_units, sums_in_full, sums_of_scaled
@@ -65,9 +65,11 @@ class NormRule:
         self._to_table = NetRecords.to_table if len(self._lengths.shares) == 1 else add_up_ids
         self._over_time, self._bits, self._lost = sketch_input.over_time, sketch_input.scale_bits, sketch_input.lost
 
-    def keeps_all(self, unit_hashes: np.ndarray) -> bool:
-        """Return whether there is nothing to net: no id has two records. Netting ids of one record each costs much."""
-        return max_multiplicity_at_most(unit_hashes, 1)
+    def pays_to_prune(self, records: pa.Table, unit_hashes: np.ndarray) -> bool:
+        """Return whether netting may drop a good part of the records; if that is not known, whether an id has two."""
+        if self.bounds.resource_limit is not None or not {"key", "window"}.isdisjoint(records.column_names):
+            return count_beyond(unit_hashes, 1) > 0
+        return repeats_pay(records, unit_hashes)
 
     def prune(self, records: pa.Table) -> pa.Table:
         pruned = self._net(records).to_table()

@@ -26,6 +26,8 @@ from beam_dpsketch.records.groups import dictionary_codes, in_order_of_values
 from beam_dpsketch.records.reading import total_weights
 
 _NOTHING = np.zeros(0, dtype=np.int64)
+_LEAST_PRUNED = 4  # pruning costs about as much as the travel of a fourth of the records
+_MANY = 256  # more of one kind in one bundle could fill the memory of their shard
 
 
 class RecordRule:
@@ -47,6 +49,14 @@ class RecordRule:
         """Return whether no id can exceed the bounds, given one hash per record, equal for equal ids."""
         most = min(self.bounds.max_keys, self.bounds.max_per_key)
         return not self.bounds.signed and max_multiplicity_at_most(unit_hashes, most)
+
+    def pays_to_prune(self, records: pa.Table, unit_hashes: np.ndarray) -> bool:
+        """Return whether `prune` may drop a good part of the records; of several keys, whether it drops any."""
+        if self.bounds.signed or not {"key", "window"}.isdisjoint(records.column_names):
+            return not self.keeps_all(unit_hashes)
+        if not self._priorities.is_persistent:
+            return repeats_pay(records, unit_hashes)
+        return many_beyond(unit_hashes, self.bounds.max_per_key)
 
     def prune(self, records: pa.Table) -> pa.Table:
         if self._lost is None:
@@ -155,7 +165,28 @@ def _contents(records: pa.Table) -> list[np.ndarray]:
 
 def max_multiplicity_at_most(values: np.ndarray, limit: int) -> bool:
     """Return whether every value occurs at most `limit` times (`limit >= 1`)."""
+    return count_beyond(values, limit) == 0
+
+
+def count_beyond(values: np.ndarray, limit: int) -> int:
+    """Return how many values are more than `limit` of their kind (`limit >= 1`)."""
     if len(values) <= limit:
-        return True
+        return 0
     ordered = np.sort(values)
-    return not (ordered[limit:] == ordered[:-limit]).any()
+    return int(np.count_nonzero(ordered[limit:] == ordered[:-limit]))
+
+
+def repeats_pay(records: pa.Table, unit_hashes: np.ndarray) -> bool:
+    """Return whether a good part of the records repeat the item of an id; not known of items that are bytes."""
+    items = records["item"]
+    if not pa.types.is_integer(items.type):
+        return count_beyond(unit_hashes, 1) > 0
+    pairs = cells.mix(unit_hashes ^ items.to_numpy().view(np.uint64), seed=0, row=0) + unit_hashes
+    return many_beyond(pairs, 1)
+
+
+def many_beyond(values: np.ndarray, limit: int) -> bool:
+    """Return whether a good part of the values are more than `limit` of their kind, or one kind has very many."""
+    ordered = np.sort(values)
+    beyond = np.count_nonzero(ordered[limit:] == ordered[:-limit])
+    return bool(beyond * _LEAST_PRUNED >= len(values) or (ordered[limit + _MANY :] == ordered[: -limit - _MANY]).any())

@@ -147,7 +147,7 @@ class ShardRecords(beam.DoFn):
             ends = pa.array(np.full(len(records), time.micros // MILLISECOND, dtype=np.int64))
             records = records.append_column("window", ends)
         units = shard_hash(records["unit"])
-        if not self._rule.keeps_all(units):
+        if self._rule.pays_to_prune(records, units):
             records = self._rule.prune(records)
             units = shard_hash(records["unit"])
         shards = (units % np.uint64(SHARDS)).astype(np.uint8)

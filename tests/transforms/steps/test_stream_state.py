@@ -228,5 +228,5 @@ def test_state_of_a_million_elements(unit: str) -> None:
 @pytest.mark.parametrize("unit", benchmark.TRANSFORMS)
 def test_state_that_is_not_merged_would_be_found(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_state, "MIN_WAITING", 1 << 62)
-    few, many = benchmark.measured(unit, (10_000, 30_000), bundle=2_000)
+    few, many = benchmark.measured(unit, (10_000, 60_000), bundle=2_000)
     assert many.peak > (benchmark.BAR if unit == "record" else benchmark.GROWTH * few.peak)
