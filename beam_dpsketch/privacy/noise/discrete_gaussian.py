@@ -39,6 +39,7 @@ MAX_SIGMA_SQUARED = Fraction(2**100)
 # Multiples of the step are drawn from a table; sigma / step < 2**7 keeps that table in the L1 cache.
 _MAX_BASE_SIGMA_BITS = 7
 _TABLE_PRECISION = 128
+_GUIDE_BITS, _NOT_GUIDED = 11, -1
 
 
 def sample(size: int, sigma_squared: Fraction, *, random_bytes: RandomBytes = os.urandom) -> NDArray[np.int64]:
@@ -78,6 +79,7 @@ class _Sampler:
         # No prefix reaches a saturated upper[k]; entries after the first one are left to the refinement.
         entries = upper.index(1 << prefix_bits) + 1
         self._lower = np.array(lower[:entries], dtype=np.uint64)
+        self._guide, self._guide_shift = _guide_to(self._lower, prefix_bits)
         # The smallest prefix that proves "at least k thresholds are <= U"; for k = 0 there is nothing to prove.
         self._certain_from = np.array([0, *upper[:entries]], dtype=np.uint64)
 
@@ -99,7 +101,9 @@ class _Sampler:
 
     def _invert_prefixes(self, prefixes: NDArray[np.uint64], random_bytes: RandomBytes) -> NDArray[np.int64]:
         """Invert the cumulative distribution at uniforms with these prefixes."""
-        multiples = np.searchsorted(self._lower, prefixes, side="right").astype(np.int64, copy=False)
+        multiples = self._guide.take((prefixes >> self._guide_shift).view(np.int64)).astype(np.int64)
+        left = np.flatnonzero(multiples == _NOT_GUIDED)
+        multiples[left] = np.searchsorted(self._lower, prefixes[left], side="right")
         undecided = self._certain_from.take(multiples) > prefixes
         for index in np.flatnonzero(undecided):
             multiples[index] = self._refine_multiple(int(prefixes[index]), random_bytes)
@@ -133,6 +137,17 @@ class _Sampler:
         """Decide uniform < exp(-offset (offset + 2 base) / (2 sigma_squared)), with more bits if needed."""
         numerator = offset * (offset + 2 * base) * self._sigma_squared.denominator
         return is_below_exponential(numerator, 2 * self._sigma_squared.numerator, uniform, bits, random_bytes)
+
+
+def _guide_to(lower: NDArray[np.uint64], prefix_bits: int) -> tuple[NDArray[np.int16], np.uint64]:
+    """Return the place in a table that the first bits of a prefix decide, and how many bits follow them."""
+    shift = np.uint64(max(0, prefix_bits - _GUIDE_BITS))
+    starts = np.arange(1 << min(prefix_bits, _GUIDE_BITS), dtype=np.uint64) << shift
+    first, last = (
+        np.searchsorted(lower, prefixes, side="right")
+        for prefixes in (starts, starts + ((np.uint64(1) << shift) - np.uint64(1)))
+    )
+    return np.where(first == last, first, _NOT_GUIDED).astype(np.int16), shift
 
 
 @functools.lru_cache(maxsize=64)
