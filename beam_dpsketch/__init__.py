@@ -68,6 +68,7 @@ from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
 from beam_dpsketch.records.public import AssumePublicKeys, KeySelection, PublicKeys, TimeColumn, TimeRange
 from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.records.scale import Scale
 from beam_dpsketch.records.units import PrivacyId, Record
 from beam_dpsketch.sketches import CountMin, CountSketch
 from beam_dpsketch.sketches.levels import Level
@@ -93,8 +94,8 @@ __all__ = [
     "PrivacyUnit", "PrivacyWarning", "PublicKeys", "Quantiles", "REPLACE_ONE", "Record", "RecordBounds", "Rehearsal",
     "ReleaseSpec", "ReleaseTerms", "Released", "ReleasedCountMin", "ReleasedCountSketch", "ReleasedCounts",
     "ReleasedDyadicCountSketch", "ReleasedFactor", "ReleasedFrequencies", "ReleasedListedItems", "ReleasedMetrics",
-    "ReleasedPrefixTree", "ReleasedRanks", "ReleasedSketch", "ReleasedStatistics", "SideCounters", "SketchSpec",
-    "SketchTimeline", "Statistic", "Statistics", "TextDomain", "TimeColumn", "TimeRange", "TimelineRow",
+    "ReleasedPrefixTree", "ReleasedRanks", "ReleasedSketch", "ReleasedStatistics", "Scale", "SideCounters",
+    "SketchSpec", "SketchTimeline", "Statistic", "Statistics", "TextDomain", "TimeColumn", "TimeRange", "TimelineRow",
     "TimestampDomain", "TopKSearch", "TreeSpec", "WindowingError", "__version__", "distance_error", "plan",
     "read_releases", "rehearse", "release", "release_frame", "spec_for_distance",
 ]

@@ -15,6 +15,7 @@ from beam_dpsketch.privacy.over_time.horizon import Horizon, WindowRows
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.public import TimeRange
 from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.records.scale import Scale
 from beam_dpsketch.records.units import PrivacyId
 
 MAX_RELEASES = 1_000_000
@@ -72,6 +73,7 @@ class WindowPlan(NamedTuple):
       is_global: whether there is only the global window.
       max_windows: in how many windows of a period a privacy id counts.
       rows: how windows become rows over time; `None` if each is released for itself.
+      scale: about how large the input is; `None` if nobody said.
     """
 
     terms: DeclaredTerms
@@ -80,6 +82,7 @@ class WindowPlan(NamedTuple):
     is_global: bool
     max_windows: int = 1
     rows: WindowRows | None = None
+    scale: Scale | None = None
 
 
 def windowing_of_table(declared: ReleaseSpec) -> Windowing:

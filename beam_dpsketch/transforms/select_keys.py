@@ -31,7 +31,7 @@ from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.private_release import PrivateTransform
-from beam_dpsketch.transforms.windows import check_timestamps, fires_again_late, plan_of
+from beam_dpsketch.transforms.windows import check_timestamps, fires_again_late
 
 _NO_SKETCH = SketchSpec(depth=1, width=1)
 _OF_SKETCH = ("sketch", "counters", "depth", "width")
@@ -72,7 +72,7 @@ class SelectKeys(PrivateTransform):
         return {name: value for name, value in super().display_data().items() if name not in _OF_SKETCH}
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        window_plan = plan_of(pcoll, self._declared)
+        window_plan = self._plan(pcoll)
         self._check_elements(pcoll)
         resolved, noise = self._declared.resolved.under(window_plan.terms), self._noise(pcoll, window_plan.terms)
         sums = (pcoll | "ExactSums" >> ExactSums(self._declared, window_plan, noise))["sums"]

@@ -29,12 +29,14 @@ from beam_dpsketch.records.codec import concat_tables, from_bytes, parts_to_byte
 from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.reading import Columns, RecordReader, note_use, read_table
+from beam_dpsketch.records.scale import Scale
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
 from beam_dpsketch.transforms.windows import check_timestamps, fires_again_late, is_global, last_time
 
 SHARDS = 256
+"""Into how many parts privacy ids go, unless more rows are expected."""
 BUFFERED_RECORDS = 1 << 18
 _READ_ELEMENTS = 1 << 12  # of one window at a time
 _UNREAD_ELEMENTS = 1 << 16  # of all windows: elements may be many times as large as what is read of them
@@ -48,11 +50,16 @@ def choose_rule(sketch_input: SketchInput, idempotent_noise: IdempotentNoise | N
 
 
 def group_by_shard(
-    elements: beam.PCollection, reader: RecordReader, rule: Rule, sketch_input: SketchInput | None
+    elements: beam.PCollection,
+    reader: RecordReader,
+    rule: Rule,
+    sketch_input: SketchInput | None,
+    scale: Scale | None = None,
 ) -> beam.PCollection:
     """Return (shard, records as bytes), grouped; all records of a privacy id in a window are in one shard."""
     shard_records = ShardRecords if is_global(elements) else ShardWindowedRecords
-    shard = beam.ParDo(shard_records(reader, rule, sketch_input)).with_output_types(tuple[bytes, bytes])
+    shard = beam.ParDo(shard_records(reader, rule, sketch_input, shards=shards_for(scale)))
+    shard = shard.with_output_types(tuple[bytes, bytes])
     sharded = elements | "Shard" >> shard
     if keeps_state(elements):
         sharded = sharded | "BoundInState" >> MergedInState(MergeTables(rule))
@@ -63,6 +70,11 @@ def unpack(bounded: beam.PCollection, reader: RecordReader, sketch_input: Sketch
     """Convert what is kept to `WeightedItems`, to (key, `WeightedItems`) per key, or to (pair, count) by item."""
     made: Any = tuple[bytes, int] if reader.by_item else tuple[Any, WeightedItems] if reader.per_key else WeightedItems
     return bounded | "Unpack" >> beam.FlatMap(Bounded.contributions, reader, sketch_input).with_output_types(made)
+
+
+def shards_for(scale: Scale | None) -> int:
+    """Return into how many parts privacy ids go."""
+    return SHARDS if scale is None else max(SHARDS, scale.shards)
 
 
 class _WaitingUnit:
@@ -83,8 +95,15 @@ class ShardRecords(beam.DoFn):
     """
 
     def __init__(
-        self, reader: RecordReader, rule: Rule, sketch_input: SketchInput | None, window_column: bool = False
+        self,
+        reader: RecordReader,
+        rule: Rule,
+        sketch_input: SketchInput | None,
+        window_column: bool = False,
+        *,
+        shards: int | None = None,
     ) -> None:
+        self._shards = SHARDS if shards is None else shards
         self._reader, self._rule, self._sketch_input = reader, rule, sketch_input
         self._window_column = window_column
         self._unused = Unused(reader.selectors, sketch_input.readables if sketch_input else {})
@@ -150,11 +169,11 @@ class ShardRecords(beam.DoFn):
         if self._rule.pays_to_prune(records, units):
             records = self._rule.prune(records)
             units = shard_hash(records["unit"])
-        shards = (units % np.uint64(SHARDS)).astype(np.uint8)
-        order, rows = group_rows(shards, SHARDS)
+        shards = (units % np.uint64(self._shards)).astype(np.uint16)
+        order, rows = group_rows(shards, self._shards)
         for shard, part in enumerate(parts_to_bytes(records, order, rows)):
             if rows[shard].stop > rows[shard].start:
-                yield WindowedValue((bytes([shard]), part), time, (window,))
+                yield WindowedValue((shard.to_bytes(2, "big"), part), time, (window,))
 
 
 class ShardWindowedRecords(ShardRecords):

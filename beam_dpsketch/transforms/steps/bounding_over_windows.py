@@ -27,6 +27,7 @@ from beam_dpsketch.transforms.steps.bounding import (
     ShardRecords,
     ShardWindowedRecords,
     group_by_shard,
+    shards_for,
     unpack,
 )
 from beam_dpsketch.transforms.steps.first_windows import FirstWindows
@@ -72,9 +73,10 @@ def bound_over_windows(
     max_windows = None if periods is None else plan.max_windows
     rule = rule_over_windows(sketch_input, choose_priorities(idempotent_noise), max_windows)
     if periods is None:
-        grouped = group_by_shard(elements, reader, rule, sketch_input)
+        grouped = group_by_shard(elements, reader, rule, sketch_input, plan.scale)
     else:
-        grouped = _group_by_period(elements, ShardWindowedRecords(reader, rule, sketch_input, True), periods)
+        shard = ShardWindowedRecords(reader, rule, sketch_input, True, shards=shards_for(plan.scale))
+        grouped = _group_by_period(elements, shard, periods)
     if (choosing := plan.terms.choosing) is not None:
         norm = grouped | "ChooseNorm" >> ChooseNorm(sketch_input, choosing, idempotent_noise)
         bound: beam.PTransform = beam.ParDo(BoundByNorm(sketch_input, choosing), beam.pvalue.AsSingleton(norm))

@@ -53,10 +53,13 @@ class ExactSums(beam.PTransform):
             found = Contributions(elements | "Key" >> key_records)
         elements = self._with_empty(found.values, found.max_norm)
         elements, fn = sum_in_state(elements, sketch_input, selectors, per_key=per_key, in_state=not bounded)
+        fanout = self._plan.scale.fanout if self._plan.scale is not None and pcoll.is_bounded else 1
         if per_key:
-            sums = elements | "Combine" >> beam.CombinePerKey(fn)
+            of_keys = beam.CombinePerKey(fn)
+            sums = elements | "Combine" >> (of_keys.with_hot_key_fanout(fanout) if fanout > 1 else of_keys)
         else:
             combine = beam.CombineGlobally(fn)
+            combine = combine.with_fanout(fanout) if fanout > 1 else combine
             sums = elements | "Combine" >> (combine if self._plan.is_global else combine.without_defaults())
         others = {} if found.lost is None else {"lost": found.lost, "max_norm": found.max_norm}
         return {"sums": sums, **{name: each for name, each in others.items() if each is not None}}

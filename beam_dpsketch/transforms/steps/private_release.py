@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import warnings
 from collections.abc import Callable, Iterable
@@ -10,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import apache_beam as beam
 
+from beam_dpsketch import _validate
 from beam_dpsketch.answers.batch import Releases
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.released import KINDS
@@ -20,8 +22,10 @@ from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Count, check_types
 from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
+from beam_dpsketch.records.scale import Scale
 from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.outputs import TopK
+from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.checks.copy_guard import check_no_copies
 from beam_dpsketch.transforms.steps.checks.runner_guard import allow_one_run, check_runner
 from beam_dpsketch.transforms.steps.checks.sample_check import ReadsElements, levels_to_caller
@@ -34,6 +38,7 @@ from beam_dpsketch.transforms.steps.whole_runs import DrawLost
 from beam_dpsketch.transforms.windows import edges_of, plan_of, windows_of
 
 Self = TypeVar("Self", bound="PrivateRelease[Any]")
+AnyPrivate = TypeVar("AnyPrivate", bound="PrivateTransform")
 Output = TypeVar("Output")
 
 DOORS: dict[str, type[PrivateRelease[Any]]] = {}
@@ -52,11 +57,25 @@ def declare(count: Callable[[], Count], **others: Any) -> ReleaseSpec:
 class PrivateTransform(ReadsElements):
     """Holds what all private transforms share: the declaration, and the checks before they run."""
 
+    _scale: Scale | None = None
+
     def __init__(self, declared: ReleaseSpec) -> None:
         super().__init__(declared)
         declared.resolved  # noqa: B018  # refuses settings that cannot work
         for words in declared.terms.foolish():
             warnings.warn(words, PrivacyWarning, stacklevel=levels_to_caller())
+
+    def expecting(self: AnyPrivate, scale: Scale) -> AnyPrivate:
+        """Return a copy of the transform that parts its work for about so many rows; no result depends on it.
+
+        Give it for more than a billion rows, or where one worker ends up with most of the work: more rows mean more
+        parts of privacy ids, so that each fits the memory of a worker, and sums that are added up in two steps.
+        `explain` then says what travels, and what the busiest worker holds.
+        """
+        _validate.instance(Scale, scale=scale)
+        changed = copy.copy(self)
+        changed._scale = scale
+        return changed
 
     def explain(
         self,
@@ -88,11 +107,18 @@ class PrivateTransform(ReadsElements):
           quantiles: whose errors are told, each between 0 and 1.
         """
         planned = self._declared.plan(n, wanted_error=wanted_error, typical=typical, quantiles=quantiles)
-        return str(planned)
+        if self._scale is None:
+            return str(planned)
+        shards = None if self._declared.privacy_id is None else shards_for(self._scale)
+        return "\n".join([str(planned), *self._scale.lines(self._declared.spec.cells, shards)])
 
     def display_data(self) -> dict[str, Any]:
         """Return the public settings; neither the seed nor a key of the hash."""
         return {**self._declared.display_data(), **self.display_of_noise()}
+
+    def _plan(self, elements: beam.PCollection) -> WindowPlan:
+        """Return what the windows of elements mean; refuse those in which the privacy would not hold."""
+        return plan_of(elements, self._declared)._replace(scale=self._scale)
 
     def _noise(self, elements: beam.PCollection, terms: DeclaredTerms) -> IdempotentNoise | None:
         """Return the idempotent noise of the transform with these terms, if any."""
@@ -136,7 +162,7 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         return made
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        declared, plan = self._declared, plan_of(pcoll, self._declared)
+        declared, plan = self._declared, self._plan(pcoll)
         self._check_elements(pcoll)
         resolved, noise = declared.resolved.under(plan.terms), self._noise(pcoll, plan.terms)
         if declared.horizon is not None:

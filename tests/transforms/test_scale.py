@@ -1,0 +1,142 @@
+"""Work is parted by the expected size, and no release depends on it, to the last byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+import pytest
+
+from beam_dpsketch import (
+    AutoNorm,
+    Groups,
+    IntegerDomain,
+    KeySelection,
+    NormBound,
+    PrivacyId,
+    PrivacySpec,
+    PublicKeys,
+    Record,
+    RecordBounds,
+    Scale,
+    SketchSpec,
+    TextDomain,
+)
+from beam_dpsketch.records import scale as module
+from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies, PrivateQuantiles, PrivateTopK, SelectKeys
+from beam_dpsketch.transforms.steps import bounding
+from tests.helpers import laws
+from tests.helpers.pipelines import run
+
+PRIVACY, SPEC = PrivacySpec(rho=1), SketchSpec(depth=2, width=8)
+CHOSEN = KeySelection(1e-6, "city")
+CITIES = PublicKeys(["Oslo", "Rome", "absent"], "city")
+ROWS = [
+    {"person": n % 23, "city": ("Oslo", "Rome")[n % 2], "value": n * n % 40, "word": "ab"[n % 2]} for n in range(300)
+]
+FIVE = PrivacyId("person", RecordBounds(5))
+CASES: dict[str, Callable[[], Any]] = {
+    "records": lambda: PrivateFrequencies(SPEC, PRIVACY, unit=Record(), item="value"),
+    "bounds": lambda: PrivateFrequencies(SPEC, PRIVACY, unit=FIVE, item="value"),
+    "a norm": lambda: PrivateFrequencies(SPEC, PRIVACY, unit=PrivacyId("person", NormBound(2)), item="value"),
+    "a chosen norm": lambda: PrivateFrequencies(SPEC, PRIVACY, unit=PrivacyId("person", AutoNorm()), item="value"),
+    "listed keys": lambda: PrivateQuantiles(
+        IntegerDomain(0, 39), PRIVACY, unit=PrivacyId("person", RecordBounds(2, max_keys=2)), item="value", keys=CITIES
+    ),
+    "chosen keys": lambda: PrivateFrequencies(SPEC, PrivacySpec(rho=20), unit=FIVE, item="value", keys=CHOSEN),
+    "keys alone": lambda: SelectKeys(PrivacySpec(rho=20), unit=FIVE, keys=CHOSEN),
+    "grouped counts": lambda: PrivateTopK(
+        TextDomain(2), PrivacySpec(rho=20), unit=FIVE, item="word", k=2, method=Groups(1e-6)
+    ),
+}
+HUGE = Scale(rows=10**12)
+
+
+def outputs_of(transform: Any) -> list[Any]:
+    secret = EnvironmentSecret("DPSKETCH_TEST_SECRET")
+    found = run(ROWS, transform.with_idempotent_noise(release_id="one", secret=secret))
+    return sorted(map(repr, map(in_bytes, found)))
+
+
+def in_bytes(output: Any) -> Any:
+    if isinstance(output, tuple) and len(output) == 2:
+        return output[0], in_bytes(output[1])
+    released = getattr(output, "release", output)
+    return released.to_bytes() if hasattr(released, "to_bytes") else released
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize("case", CASES)
+def test_releases_are_the_same_in_any_parts(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPSKETCH_TEST_SECRET", "planted-secret-4711-4711-4711-4711-4711")
+    monkeypatch.setattr(module, "_MOST_SHARDS", 1024)
+    assert outputs_of(CASES[case]().expecting(HUGE)) == outputs_of(CASES[case]())
+
+
+def test_more_rows_have_more_parts_and_a_step_between() -> None:
+    small, large = Scale(rows=1000), Scale(rows=10**10)
+    assert (bounding.shards_for(None), bounding.shards_for(small)) == (256, 256)
+    assert bounding.shards_for(large) == 4096
+    assert bounding.shards_for(HUGE) == bounding.shards_for(Scale(rows=1 << 60)) == 1 << 14
+    assert (small.fanout, large.fanout, HUGE.fanout) == (1, 316, 3162)
+    assert Scale(rows=10**10, keys=1000).fanout == 1
+
+
+def steps_of(transform: Any) -> set[str]:
+    import apache_beam as beam
+
+    pipeline = beam.Pipeline(runner="FnApiRunner")
+    _ = pipeline | beam.Create(ROWS) | transform
+    found: set[str] = set()
+
+    class Visitor(beam.pipeline.PipelineVisitor):
+        def visit_transform(self, node: Any) -> None:
+            found.add(node.full_label)
+
+        def enter_composite_transform(self, node: Any) -> None:
+            found.add(node.full_label)
+
+    pipeline.visit(Visitor())
+    return found
+
+
+@pytest.mark.parametrize("case", ["records", "bounds", "listed keys"])
+def test_huge_sums_are_added_up_in_two_steps(case: str) -> None:
+    for made, in_two in ((CASES[case](), False), (CASES[case]().expecting(HUGE), True)):
+        assert any("PreCombineFn" in step for step in steps_of(made)) == in_two
+
+
+def test_the_words_tell_what_travels_and_who_holds_most() -> None:
+    words = CASES["a norm"]().expecting(HUGE).explain()
+    assert "Scale: 50 TB of records travel to 16,384 shards of privacy ids, about 3.05 GB to each" in words
+    assert "the last worker adds up about 3,163 sums of up to 128 bytes for each release. 3,162 workers add up" in words
+    assert "Scale" not in CASES["a norm"]().explain()
+    assert "shards" not in CASES["records"]().expecting(HUGE).explain()
+
+
+@pytest.mark.parametrize("rows", [0, 1.5, -1])
+def test_a_scale_that_is_none_is_refused(rows: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="rows"):
+        Scale(rows=rows)
+    with pytest.raises(TypeError, match="scale must be a Scale"):
+        CASES["records"]().expecting(10**9)
+
+
+def check_shards() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPSKETCH_TEST_SECRET", "planted-secret-4711-4711-4711-4711-4711")
+        assert outputs_of(CASES["bounds"]().expecting(HUGE)) == outputs_of(CASES["bounds"]()), "other records"
+
+
+def of_the_place(exact: Any, values: Any) -> Any:
+    """The shard depends on where a record is, so those of one id do not meet."""
+    hashes = exact(values)
+    hashes += (1 << 13) * (len(hashes) > 1)
+    hashes[::2] += 1 << 12
+    return hashes
+
+
+test_ids_that_do_not_meet_would_be_found = laws.mutants(
+    {"shards by place": laws.around(bounding, "shard_hash", of_the_place, "other records")}, check_shards, intact=True
+)
