@@ -35,7 +35,7 @@ CASES = {
     "narrow": (FloatDomain(0, 2000, 5), 60, 1200, 20_000),
     "wide": (FloatDomain(0, 10_000, 1), 60, 1200, 200_000),
     "whole": (IntegerDomain(0, 1000), 60, 400, 20_000),
-    "around 0": (FloatDomain(-500, 500, 1), 0, 150, 200_000),
+    "around 0": (FloatDomain(-500, 500, 1), 0, 150, 50_000),
 }
 
 

@@ -84,8 +84,6 @@ def test_more_rows_have_more_parts_and_a_step_between() -> None:
 
 
 def steps_of(transform: Any) -> set[str]:
-    import apache_beam as beam
-
     pipeline = beam.Pipeline(runner="FnApiRunner")
     _ = pipeline | beam.Create(ROWS) | transform
     found: set[str] = set()
