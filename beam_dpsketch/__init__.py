@@ -66,9 +66,9 @@ from beam_dpsketch.privacy.ledger import PrivacyBudget
 from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
+from beam_dpsketch.records.bounding.scale import Scale
 from beam_dpsketch.records.public import AssumePublicKeys, KeySelection, PublicKeys, TimeColumn, TimeRange
 from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.scale import Scale
 from beam_dpsketch.records.units import PrivacyId, Record
 from beam_dpsketch.sketches import CountMin, CountSketch
 from beam_dpsketch.sketches.levels import Level

@@ -332,6 +332,11 @@ def test_a_runner_in_memory_loses_a_timer_as_the_page_says():
     assert printed_by(fenced("There is no failure.", page)) == "3\n"
 
 
+def test_a_large_job_is_explained():
+    page = (ROOT / "docs" / "runners.md").read_text(encoding="utf-8")
+    assert "16,384 shards of privacy ids" in printed_by(fenced("From about a billion rows on", page))
+
+
 _BLOCK = re.compile(r"(<!-- executed by (\S+) -->\n)?^```(python|yaml|sh|console|go|java)\n", re.MULTILINE)
 _EXECUTED = {
     ("command.md", "console"): "cli/consoles.py",

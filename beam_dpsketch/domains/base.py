@@ -34,7 +34,7 @@ class Setting(NamedTuple):
     needed: str | None = None
 
 
-class Scale(NamedTuple):
+class AxisScale(NamedTuple):
     """Values on an axis of a picture, where they are neither numbers nor times; marks are at round powers of two.
 
     Attributes:
@@ -74,7 +74,7 @@ class Universe(ABC):
     written: ClassVar[str]
     column_type: ClassVar[pa.DataType] = pa.large_string()
     is_ordered: ClassVar[bool] = True
-    scale: ClassVar[Scale | None] = None
+    scale: ClassVar[AxisScale | None] = None
     is_logarithmic: ClassVar[bool] = False
 
     @property

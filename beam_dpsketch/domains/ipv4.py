@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from beam_dpsketch._columns import plain_column
 from beam_dpsketch.domains.base import (
+    AxisScale,
     Domain,
-    Scale,
     index_distinct,
     index_numbers,
     is_number_type,
@@ -49,7 +49,7 @@ class IPv4Domain(Domain):
     plain_type = str
     parsed = "IPv4 addresses"
     written = 'an IPv4 address, as "192.0.2.1"'
-    scale = Scale(_place, _words)
+    scale = AxisScale(_place, _words)
     value_types: ClassVar[tuple[type, ...]] = (int, np.integer, str, ipaddress.IPv4Address)
 
     @property

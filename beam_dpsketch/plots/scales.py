@@ -12,7 +12,7 @@ import numpy as np
 
 from beam_dpsketch.answers.rows import as_list
 from beam_dpsketch.domains import DOMAINS
-from beam_dpsketch.domains.base import Scale
+from beam_dpsketch.domains.base import AxisScale
 from beam_dpsketch.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _at_powers() -> Any:
     return Multiples()
 
 
-def _scale_of(value: Any) -> Scale | None:
+def _scale_of(value: Any) -> AxisScale | None:
     for kind in DOMAINS:
         with contextlib.suppress(TypeError, ValueError):
             if kind.scale is not None:

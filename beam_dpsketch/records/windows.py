@@ -13,9 +13,9 @@ from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.privacy.over_time.horizon import Horizon, WindowRows
 from beam_dpsketch.privacy.terms import DeclaredTerms
+from beam_dpsketch.records.bounding.scale import Scale
 from beam_dpsketch.records.public import TimeRange
 from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.scale import Scale
 from beam_dpsketch.records.units import PrivacyId
 
 MAX_RELEASES = 1_000_000

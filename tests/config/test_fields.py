@@ -31,6 +31,7 @@ NOT_SETTINGS = {
     "Rehearsal",
     "ReleaseSpec",
     "ReleaseTerms",
+    "Scale",
     "Statistics",
     "TimelineRow",
     "TopKSearch",

@@ -23,7 +23,7 @@ from beam_dpsketch import (
     SketchSpec,
     TextDomain,
 )
-from beam_dpsketch.records import scale as module
+from beam_dpsketch.records.bounding import scale as module
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies, PrivateQuantiles, PrivateTopK, SelectKeys
 from beam_dpsketch.transforms.steps import bounding
 from tests.helpers import laws

@@ -24,12 +24,12 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.records.bounding.bounded import Bounded, MergeTables, Rule
 from beam_dpsketch.records.bounding.rules import gather_tables, rule_of
+from beam_dpsketch.records.bounding.scale import Scale
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.codec import concat_tables, from_bytes, parts_to_bytes
 from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.reading import Columns, RecordReader, note_use, read_table
-from beam_dpsketch.records.scale import Scale
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state

@@ -20,9 +20,9 @@ from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.errors import AllAtOnce, PrivacyWarning
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.terms import DeclaredTerms
+from beam_dpsketch.records.bounding.scale import Scale
 from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Count, check_types
 from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
-from beam_dpsketch.records.scale import Scale
 from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.outputs import TopK
 from beam_dpsketch.transforms.steps.bounding import shards_for
@@ -66,7 +66,7 @@ class PrivateTransform(ReadsElements):
             warnings.warn(words, PrivacyWarning, stacklevel=levels_to_caller())
 
     def expecting(self: AnyPrivate, scale: Scale) -> AnyPrivate:
-        """Return a copy of the transform that parts its work for about so many rows; no result depends on it.
+        """Return a copy of the transform that parts its work for an input of this size; no result depends on it.
 
         Give it for more than a billion rows, or where one worker ends up with most of the work: more rows mean more
         parts of privacy ids, so that each fits the memory of a worker, and sums that are added up in two steps.

@@ -37,7 +37,7 @@ class Scale:
 
     @property
     def shards(self) -> int:
-        """Into how many parts privacy ids go, each of which is bounded at once."""
+        """Into how many parts privacy ids go; each is bounded at once."""
         return min(1 << (self.rows // _ROWS_OF_A_SHARD).bit_length(), _MOST_SHARDS)
 
     @property
