@@ -263,6 +263,10 @@ IDEMPOTENT_NOISE = Block("IdempotentNoise", {
     "environment": Entry(TEXT, "the variable of workers that holds the secret"),
     "file": Entry(TEXT, "the file of workers that holds the secret"),
 }, (("environment", "file"),))
+EXPECT = Block("Scale", {
+    "rows": Entry(WHOLE, "about how many records are read", "about how many records are read, as rows: 10000000000"),
+    "keys": Entry(WHOLE, "over about how many keys they spread; leave it out if most have one key"),
+})
 ROWS = Block("Rows", {
     "ask": Entry(ASK, "one kind of question, as `{items: [Oslo, Bern]}`; rows of answers come out"),
     "encoding": Entry(
@@ -270,6 +274,8 @@ ROWS = Block("Rows", {
         over_time="of the releases, `bytes` or `base64`"),
     "idempotent_noise": Entry(
         IDEMPOTENT_NOISE, "a name for the release and the place of a secret, for runners that repeat work"),
+    "expect": Entry(
+        EXPECT, "about how large the input is, as `{rows: 10000000000}`; it parts the work, and changes no result"),
     "label": Entry(TEXT, "a name for the steps, where two transforms have equal settings and another language gives "
                           "them one name"),
 })

@@ -18,13 +18,14 @@ from beam_dpsketch.answers.released import KINDS, Released
 from beam_dpsketch.answers.side_answers import SideAnswers
 from beam_dpsketch.config import read_release
 from beam_dpsketch.config.asking import read_ask
-from beam_dpsketch.config.blocks import Block, Entry, plain, read_block, take_one
+from beam_dpsketch.config.blocks import Block, Entry, make, plain, read_block, take_one
 from beam_dpsketch.config.paths import nearest, refusal, unknown
 from beam_dpsketch.config.release import places_of_arguments
 from beam_dpsketch.config.scalars import read_text
-from beam_dpsketch.config.settings import ENCODING, IDEMPOTENT_NOISE, RELEASE, ROWS
+from beam_dpsketch.config.settings import ENCODING, EXPECT, IDEMPOTENT_NOISE, RELEASE, ROWS
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.errors import AllAtOnce, ConfigError, RefusalError
+from beam_dpsketch.records.bounding.scale import Scale
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.rows.releases import WithPlace, answer_rows, to_release_row
 from beam_dpsketch.rows.schema import (
@@ -148,16 +149,19 @@ class PrivateRows(RowTransform):
             if over_time is not None and settings["horizon"] is None:
                 checks.refuse(refusal("horizon", f"is missing; {over_time.required['horizon']}", "E802"))
             given = {name: value for name, value in self._settings.items() if name != "label"}
-            ask, noise = given.pop("ask", None), given.pop("idempotent_noise", None)
+            ask, noise, size = (given.pop(name, None) for name in ("ask", "idempotent_noise", "expect"))
             self._is_text = bool(checks.do(read_encoding, given.pop("encoding", None)))
             declared = checks.do(read_release, {"kind": kind, **given})
             self._ask = None if declared is None else checks.do(self._read_ask, ask, declared)
             secret = None if noise is None else checks.do(read_noise, noise)
+            scale = None if size is None else checks.do(read_scale, size)
         assert declared is not None
         self._declared = declared
-        self._private: Replayable = private_transform(declared)
+        self._private = private_transform(declared)
         if secret is not None:
             self._private = self._private.with_idempotent_noise(**secret)
+        if scale is not None:
+            self._private = self._private.expecting(scale)
 
     @staticmethod
     def _read_ask(ask: Any, declared: ReleaseSpec) -> Ask | None:
@@ -259,6 +263,11 @@ def read_noise(settings: Any, path: str = "idempotent_noise") -> dict[str, Any]:
     place = take_one(given, path, IDEMPOTENT_NOISE.either[0], _NO_SECRET)
     secret: Secret = EnvironmentSecret(given[place]) if place == "environment" else FileSecret(given[place])
     return {"release_id": given["release_id"], "secret": secret}
+
+
+def read_scale(settings: Any, path: str = "expect") -> Scale:
+    """Return about how large the input is: `{rows, keys}`."""
+    return make(path, Scale, read_block(settings, path, EXPECT))
 
 
 def digest(settings: dict[str, Any]) -> str:

@@ -51,6 +51,8 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (TIMELINE, {**TOTAL, "over": [[0, 1800]]}, r"over\[0\]: start and end must be edges"),
     (TIMELINE, {**TOTAL, "over": [[3600, 10800]]}, r"over\[0\]: start and end must be edges"),
     (FREQUENCIES, {**COUNT, "idempotent_noise": {"environment": "S"}}, "idempotent_noise.release_id: is missing"),
+    (FREQUENCIES, {**COUNT, "expect": {"keys": 3}}, "expect.rows: is missing"),
+    (FREQUENCIES, {**COUNT, "expect": {"rows": 0}}, "expect.rows: must be between 1 and"),
     (FREQUENCIES, {**COUNT, "idempotent_noise": {"release_id": "r"}}, "idempotent_noise: say where workers find"),
 ]  # fmt: skip
 """A transform, its settings, and how the message begins."""
