@@ -137,7 +137,7 @@ def shards_scaled_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
     right = BoundByNorm.process
 
     def wrong(self: Any, element: Any, norm: int, pane: Any = beam.DoFn.PaneInfoParam) -> Any:
-        return right(self, element, norm + element[0][0] % 2, pane)
+        return right(self, element, norm + element[0][-1] % 2, pane)
 
     monkeypatch.setattr(BoundByNorm, "process", wrong)
 
