@@ -334,7 +334,7 @@ def test_a_runner_in_memory_loses_a_timer_as_the_page_says():
 
 def test_a_large_job_is_explained():
     page = (ROOT / "docs" / "runners.md").read_text(encoding="utf-8")
-    assert "16,384 shards of privacy ids" in printed_by(fenced("From about a billion rows on", page))
+    assert "16,384 shards of privacy ids" in printed_by(fenced("Above a billion rows", page))
 
 
 _BLOCK = re.compile(r"(<!-- executed by (\S+) -->\n)?^```(python|yaml|sh|console|go|java)\n", re.MULTILINE)

@@ -104,7 +104,7 @@ def _hash_column(items: pa.Array | pa.ChunkedArray, hash_all: _HashAll, integers
     if not len(items):
         return np.zeros(0, dtype=np.uint64)
     if not pa.types.is_dictionary(items.type):
-        if not may_repeat(items):
+        if items.type in _TAGS and not may_repeat(items):
             return _hash_distinct(items, hash_all, integers_as_they_are)
         items = items.dictionary_encode()
     distinct = _hash_distinct(items.dictionary, hash_all, integers_as_they_are)

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 _MAX_DISTINCT_SHARE = 0.9  # above it, counting costs more than hashing every item
-_SAMPLE, _FEW_REPEATS = 1024, 16
+_SAMPLE, _RUN, _FEW_REPEATS = 1024, 64, 16
+_LONG = 64  # bytes; longer items are not hashed by columns
 _HALF_WORD = 1 << 32
 
 
@@ -66,15 +67,20 @@ def count_duplicate_numbers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray 
 
 
 def may_repeat(items: np.ndarray | pa.Array) -> bool:
-    """Return whether some of a thousand items, evenly spaced, repeat; all items are few then, or many repeat."""
+    """Return whether some of a thousand items repeat, half of them neighbours; or whether items are long, or few.
+
+    So counting them pays. Where none of the sample repeats, hashing all items is faster, unless they are long.
+    """
     step = len(items) // _SAMPLE
-    if step < 2:
+    if step < 2 or (isinstance(items, pa.Array) and items.nbytes > _LONG * len(items)):
         return True
-    places = np.arange(_SAMPLE) * step
+    half = np.arange(_SAMPLE // 2)
+    runs = half // _RUN * (len(items) // (len(half) // _RUN)) + half % _RUN
+    places = np.union1d(half * 2 * step, runs)
     if isinstance(items, np.ndarray):
         ordered = np.sort(items[places])
         return bool(np.count_nonzero(ordered[1:] == ordered[:-1]) >= _FEW_REPEATS)
-    return len(items.take(pa.array(places)).unique()) <= _SAMPLE - _FEW_REPEATS
+    return len(items.take(pa.array(places)).unique()) <= len(places) - _FEW_REPEATS
 
 
 def in_order(values: np.ndarray) -> np.ndarray:

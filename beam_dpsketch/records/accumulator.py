@@ -24,7 +24,7 @@ from beam_dpsketch.sketches import RawSketch
 _DTYPES = tuple(map(np.dtype, ("<i1", "<i2", "<i4", "<i8")))
 _LIMITS = tuple((int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) for dtype in _DTYPES)
 _DENSE, _SPARSE = b"d", b"s"
-_CELLS_PER_KEY = 12  # with fewer, dense bytes are added up faster than keys, and are about as many
+_CELLS_PER_KEY = 12  # with fewer, dense bytes are added up faster, though under a norm they can be 3 times as many
 _SMALL = 256  # fewer bytes are not compressed, fewer records of one chunk not added up
 _FEW = 16  # fewer records are not added up
 _PLAIN, _COMPRESSED = b"p", b"z"

@@ -63,6 +63,11 @@ def test_long_columns_are_hashed_in_parts(repeats: int) -> None:
     assert found.tolist() == fingerprints(values).tolist()
 
 
+def test_columns_of_views_are_hashed_too() -> None:
+    values = [f"value {place}" for place in range(5000)]
+    assert fingerprints(pa.array(values, pa.string_view())).tolist() == fingerprints(values).tolist()
+
+
 def test_nulls_of_a_dictionary_are_refused() -> None:
     column: Any = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))
     with pytest.raises(TypeError):

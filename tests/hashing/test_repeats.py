@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from beam_dpsketch.hashing import fingerprints as hashing
 from beam_dpsketch.hashing.fingerprints import fingerprints
-from beam_dpsketch.hashing.repeats import count_duplicate_numbers, count_duplicates, sort_by_key, sum_by_key
+from beam_dpsketch.hashing.repeats import count_duplicate_numbers, count_duplicates, may_repeat, sort_by_key, sum_by_key
 from beam_dpsketch.privacy.contributions import ONE_RECORD
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches.spec import SketchSpec
@@ -103,3 +103,20 @@ def test_text_is_hashed_once_for_each_distinct_value(kind: str, monkeypatch: pyt
     assert sorted(hashed) == [b"sLima", b"sOslo", b"sRome"]
     assert contributions.weights.tolist() == [500] * 3
     assert sorted(contributions.keys) == sorted(fingerprints(["Oslo", "Rome", "Lima"]))
+
+
+@pytest.mark.parametrize(
+    ("items", "repeats"),
+    [
+        (np.arange(100_000), False),
+        (np.arange(100_000) % 5000, True),
+        (np.arange(100_000) // 500, True),  # in runs: no two of a thousand far apart are equal
+        (pa.array([f"{number // 500}" for number in range(100_000)]), True),
+        (pa.array([f"{number}" for number in range(100_000)]), False),
+        (pa.array([f"{number:080}" for number in range(10_000)]), True),  # long ones are not hashed by columns
+        (np.arange(2000), True),
+    ],
+    ids=["different", "shuffled", "runs", "runs of text", "different text", "long text", "few"],
+)
+def test_a_sample_tells_whether_counting_pays(items: Any, repeats: bool) -> None:
+    assert may_repeat(items) == repeats

@@ -47,7 +47,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "chosen keys": lambda: PrivateFrequencies(SPEC, PrivacySpec(rho=20), unit=FIVE, item="value", keys=CHOSEN),
     "keys alone": lambda: SelectKeys(PrivacySpec(rho=20), unit=FIVE, keys=CHOSEN),
     "grouped counts": lambda: PrivateTopK(
-        TextDomain(2), PrivacySpec(rho=20), unit=FIVE, item="word", k=2, method=Groups(1e-6)
+        TextDomain(2), PrivacySpec(rho=20), unit=FIVE, item="word", k=2, method=Groups(1e-7)
     ),
 }
 HUGE = Scale(rows=10**12)
@@ -79,8 +79,10 @@ def test_more_rows_have_more_parts_and_a_step_between() -> None:
     assert (bounding.shards_for(None), bounding.shards_for(small)) == (256, 256)
     assert bounding.shards_for(large) == 4096
     assert bounding.shards_for(HUGE) == bounding.shards_for(Scale(rows=1 << 60)) == 1 << 14
-    assert (small.fanout, large.fanout, HUGE.fanout) == (1, 316, 3162)
-    assert Scale(rows=10**10, keys=1000).fanout == 1
+    assert [each.fanout(None) for each in (small, large, HUGE)] == [1, 316, 3162]
+    assert [each.fanout(bounding.shards_for(each)) for each in (small, large, HUGE)] == [1, 64, 128]
+    assert Scale(rows=10**10, keys=1000).sums(None) == Scale(rows=10**10).sums(None) == 100_000
+    assert Scale(rows=10**10, keys=10**7).sums(None) == 1000
 
 
 def steps_of(transform: Any) -> set[str]:
@@ -107,8 +109,11 @@ def test_huge_sums_are_added_up_in_two_steps(case: str) -> None:
 
 def test_the_words_tell_what_travels_and_who_holds_most() -> None:
     words = CASES["a norm"]().expecting(HUGE).explain()
-    assert "Scale: 50 TB of records travel to 16,384 shards of privacy ids, about 3.05 GB to each" in words
-    assert "the last worker adds up about 3,163 sums of up to 128 bytes for each release. 3,162 workers add up" in words
+    assert "Scale: about 50 TB of records travel to 16,384 shards of privacy ids. One worker bounds the 61," in words
+    assert (
+        "Scale: 128 workers add up the sums of each release, and the last worker adds up about 128 sum(s) of" in words
+    )
+    assert "sum(s)" not in CASES["grouped counts"]().expecting(HUGE).explain()
     assert "Scale" not in CASES["a norm"]().explain()
     assert "shards" not in CASES["records"]().expecting(HUGE).explain()
 

@@ -4,7 +4,7 @@ One range takes a sum over all rows before its end. Where many are asked, a grid
 lengths and of those near the whole domain, at places near both ends of it, each at growing steps. The others are
 between four of them, and interpolated.
 
-Guarantee: exact for up to `FEW` ranges, within 6 % for more, which is 3 % of an interval.
+Guarantee: exact for up to `FEW` ranges, within 8 % for more, which is 4 % of an interval.
 """
 
 from __future__ import annotations

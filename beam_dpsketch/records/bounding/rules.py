@@ -18,6 +18,8 @@ from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.codec import concat_tables
 from beam_dpsketch.records.items import SketchInput
 
+_MANY_TABLES = 256  # a table takes kilobytes, however few records it has
+
 
 def rule_of(sketch_input: SketchInput, priorities: Priorities) -> Rule:
     """Make the rule of the bounds; before a norm is chosen, that of the least one, which nets all the same."""
@@ -49,13 +51,17 @@ class Gathered:
     def __init__(self, rule: Rule, most: int) -> None:
         self._rule, self._most, self._new, self._kept = rule, most, 0, 0
         self._tables: list[pa.Table] = []
+        self._small: list[pa.Table] = []
 
     def add(self, table: pa.Table) -> None:
-        self._tables.append(table)
+        self._small.append(table)
         self._new += len(table)
         if self._new > max(self._most, self._kept):
-            self._tables, self._new = [self._rule.prune(concat_tables(self._tables))], 0
+            self._tables, self._small, self._new = [self._rule.prune(self.table())], [], 0
             self._kept = len(self._tables[0])  # what must be kept anyway is not sorted again and again
+        elif len(self._small) >= _MANY_TABLES:
+            self._tables.append(concat_tables(self._small).combine_chunks())
+            self._small = []
 
     def table(self) -> pa.Table:
-        return concat_tables(self._tables)
+        return concat_tables([*self._tables, *self._small])

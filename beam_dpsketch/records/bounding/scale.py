@@ -14,9 +14,9 @@ from beam_dpsketch._showing import shown_plainly
 
 _ROWS_OF_A_SHARD, _MOST_SHARDS = 1 << 22, 1 << 14
 _ROWS_OF_A_BUNDLE, _FEW_SUMS = 100_000, 1000
-_BYTES_OF_A_ROW = 50  # with text of 36 characters as ids; numbers take a third of it
+_BYTES_OF_A_ROW, _BYTES_TO_BOUND = 50, 300  # with text of 36 characters as ids, under a norm
 _BYTES_OF_A_COUNTER = 8
-_UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
+_UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB", "ZB")
 
 
 @shown_plainly
@@ -25,8 +25,8 @@ class Scale:
     """About how large the input of a job is; `expecting` of the private transforms takes it.
 
     Args:
-      rows: how many records are read, 1 to 2**60.
-      keys: how many output keys they spread over; 1 without keys, or if most records have one key.
+      rows: how many records are read, 1 to 2**60; of a stream, in one window.
+      keys: over how many output keys they spread; 1 without keys, or if most records have one key.
     """
 
     rows: int
@@ -40,34 +40,38 @@ class Scale:
         """Into how many parts privacy ids go; each is bounded at once."""
         return min(1 << (self.rows // _ROWS_OF_A_SHARD).bit_length(), _MOST_SHARDS)
 
-    @property
-    def sums(self) -> int:
-        """About how many sums of bundles become one release."""
-        return math.ceil(self.rows / _ROWS_OF_A_BUNDLE / self.keys)
+    def sums(self, shards: int | None) -> int:
+        """Return about how many sums become one release: of bundles, or of shards of privacy ids, if there are some."""
+        of_bundles = math.ceil(min(self.rows / _ROWS_OF_A_BUNDLE, self.rows / self.keys))
+        return of_bundles if shards is None else min(of_bundles, shards)
 
-    @property
-    def fanout(self) -> int:
-        """How many workers add up sums of one release before the last one does; 1 if it does all."""
-        return 1 if self.sums <= _FEW_SUMS else math.isqrt(self.sums)
+    def fanout(self, shards: int | None) -> int:
+        """Return how many workers add up sums of one release before the last one does; 1 if it does all."""
+        sums = self.sums(shards)
+        return 1 if sums <= _FEW_SUMS else math.isqrt(sums)
 
     def lines(self, cells: int, shards: int | None) -> Iterator[str]:
         """Yield what travels and what waits where, in words.
 
         Args:
-          cells: how many counters a release has.
+          cells: how many counters a release has; 0 if items are counted one by one.
           shards: how many parts there are, if there are privacy ids.
         """
         if shards is not None:
-            of_all, of_one = (_size(rows * _BYTES_OF_A_ROW) for rows in (self.rows, self.rows / shards))
+            rows = self.rows / shards
             yield (
-                f"Scale: {of_all} of records travel to {shards:,} shards of privacy ids, about {of_one} to each, which "
-                "one worker holds in memory, and needs twice that to bound it."
+                f"Scale: about {_size(self.rows * _BYTES_OF_A_ROW)} of records travel to {shards:,} shards of privacy "
+                f"ids. One worker bounds the {math.ceil(rows):,} of a shard at once, in about "
+                f"{_size(rows * _BYTES_TO_BOUND)} of memory."
             )
-        size, last = _size(cells * _BYTES_OF_A_COUNTER), math.ceil(self.sums / self.fanout)
-        first = f" {self.fanout:,} workers add up the others before." if self.fanout > 1 else ""
-        yield f"Scale: the last worker adds up about {last:,} sums of up to {size} for each release.{first}"
+        if not cells:
+            return
+        first, sums = self.fanout(shards), self.sums(shards)
+        size, last = _size(cells * _BYTES_OF_A_COUNTER), math.ceil(sums / first)
+        before = f"{first:,} workers add up the sums of each release, and " if first > 1 else ""
+        yield f"Scale: {before}the last worker adds up about {last:,} sum(s) of up to {size} for each release."
 
 
 def _size(count: float) -> str:
     power = min(int(math.log(max(count, 1), 1000)), len(_UNITS) - 1)
-    return f"{count / 1000**power:,.3g} {_UNITS[power]}"
+    return f"{count / 1000**power:,.2g} {_UNITS[power]}"

@@ -16,6 +16,7 @@ from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import IDENTITY_SELECTORS, check_values
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.records.windows import WindowPlan
+from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions, bound_over_windows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.steps.summing import sum_in_state
@@ -53,7 +54,9 @@ class ExactSums(beam.PTransform):
             found = Contributions(elements | "Key" >> key_records)
         elements = self._with_empty(found.values, found.max_norm)
         elements, fn = sum_in_state(elements, sketch_input, selectors, per_key=per_key, in_state=not bounded)
-        fanout = self._plan.scale.fanout if self._plan.scale is not None and pcoll.is_bounded else 1
+        scale = self._plan.scale
+        shards = shards_for(scale) if bounded else None
+        fanout = scale.fanout(shards) if scale is not None and pcoll.is_bounded else 1
         if per_key:
             of_keys = beam.CombinePerKey(fn)
             sums = elements | "Combine" >> (of_keys.with_hot_key_fanout(fanout) if fanout > 1 else of_keys)

@@ -69,8 +69,8 @@ class PrivateTransform(ReadsElements):
         """Return a copy of the transform that parts its work for an input of this size; no result depends on it.
 
         Give it for more than a billion rows, or where one worker ends up with most of the work: more rows mean more
-        parts of privacy ids, so that each fits the memory of a worker, and sums that are added up in two steps.
-        `explain` then says what travels, and what the busiest worker holds.
+        parts of privacy ids, so that each fits the memory of a worker, and sums that are added up in two steps, where
+        the input is bounded. `explain` then says what travels, and what the busiest worker holds.
         """
         _validate.instance(Scale, scale=scale)
         changed = copy.copy(self)

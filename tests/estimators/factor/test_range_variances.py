@@ -23,13 +23,13 @@ def ranges_of(size: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check() -> None:
-    for size in (900, 5000):
+    for size in (180, 900, 5000):
         factor, (first, last) = ToeplitzRoot(size), ranges_of(size)
         assert len(first) > FEW
         some = np.random.default_rng(1).choice(len(first), 300, replace=False)
         exact = range_variances(factor, first[some], last[some])
         found = range_variances(factor, first, last)[some]
-        assert np.abs(found / exact - 1).max() < 0.06, "too far"
+        assert np.abs(found / exact - 1).max() < 0.08, "too far"
         assert np.abs(found / exact - 1).mean() < 0.005, "too far on average"
 
 
