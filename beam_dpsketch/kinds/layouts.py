@@ -143,7 +143,7 @@ def _layouts(domain: Domain, optimize_for: Purpose) -> dict[str, RankedLayout]:
     found: dict[str, RankedLayout] = {}
     if domain.size <= USUAL_SIZE:
         found["a square-root factor"] = FactorSpec(domain)
-    found["the usual tree"] = TreeSpec.for_memory(domain)
+    found["a plain tree"] = TreeSpec.for_memory(domain)
     if USUAL_SIZE < domain.size <= _MOST_BELOW_FACTOR and optimize_for != "values":
         found["a tree below a square-root factor"] = TreeSpec.for_ranks(domain)
     if optimize_for == "values":

@@ -76,7 +76,7 @@ def test_it_is_the_usual_layout_up_to_131_072_values_and_over_a_horizon_a_tree_i
 @pytest.mark.parametrize(
     ("bounds", "layout", "words"),
     [
-        (RecordBounds(5), FactorSpec, "a square-root factor, for ranks; the usual tree has 1.33 times its noise"),
+        (RecordBounds(5), FactorSpec, "a square-root factor, for ranks; a plain tree has 1.33 times its noise"),
         (RecordBounds(1, max_weight=10**6), TreeSpec, "because a factor has no room for such weights"),
         (NormBound(5), TreeSpec, "because a norm takes less there of people with many different values"),
         (AutoNorm(), TreeSpec, "because a norm takes less there"),
