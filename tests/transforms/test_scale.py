@@ -30,7 +30,7 @@ from tests.helpers import laws
 from tests.helpers.pipelines import run
 
 PRIVACY, SPEC = PrivacySpec(rho=1), SketchSpec(depth=2, width=8)
-CHOSEN = KeySelection(1e-6, "city")
+CHOSEN = KeySelection(1e-7, "city")
 CITIES = PublicKeys(["Oslo", "Rome", "absent"], "city")
 ROWS = [
     {"person": n % 23, "city": ("Oslo", "Rome")[n % 2], "value": n * n % 40, "word": "ab"[n % 2]} for n in range(300)

@@ -23,6 +23,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.records.bounding.bounded import Bounded, MergeTables, Rule
+from beam_dpsketch.records.bounding.record_rule import count_beyond
 from beam_dpsketch.records.bounding.rules import gather_tables, rule_of
 from beam_dpsketch.records.bounding.scale import Scale
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
@@ -58,10 +59,10 @@ def group_by_shard(
 ) -> beam.PCollection:
     """Return (shard, records as bytes), grouped; all records of a privacy id in a window are in one shard."""
     shard_records = ShardRecords if is_global(elements) else ShardWindowedRecords
-    shard = beam.ParDo(shard_records(reader, rule, sketch_input, shards=shards_for(scale)))
-    shard = shard.with_output_types(tuple[bytes, bytes])
-    sharded = elements | "Shard" >> shard
-    if keeps_state(elements):
+    in_state = keeps_state(elements)
+    shard = beam.ParDo(shard_records(reader, rule, sketch_input, shards=shards_for(scale), in_state=in_state))
+    sharded = elements | "Shard" >> shard.with_output_types(tuple[bytes, bytes])
+    if in_state:
         sharded = sharded | "BoundInState" >> MergedInState(MergeTables(rule))
     return sharded | "GroupByShard" >> beam.GroupByKey()
 
@@ -91,7 +92,8 @@ class _WaitingUnit:
 class ShardRecords(beam.DoFn):
     """Convert elements to (shard, records as bytes); a privacy id is always in the same shard.
 
-    With `window_column`, each record has the last millisecond of its window, and comes out at that time.
+    With `window_column`, each record has the last millisecond of its window, and comes out at that time. Where they
+    wait in state, records are pruned even if it hardly pays, because state must stay small.
     """
 
     def __init__(
@@ -102,8 +104,9 @@ class ShardRecords(beam.DoFn):
         window_column: bool = False,
         *,
         shards: int | None = None,
+        in_state: bool = False,
     ) -> None:
-        self._shards = SHARDS if shards is None else shards
+        self._shards, self._in_state = SHARDS if shards is None else shards, in_state
         self._reader, self._rule, self._sketch_input = reader, rule, sketch_input
         self._window_column = window_column
         self._unused = Unused(reader.selectors, sketch_input.readables if sketch_input else {})
@@ -166,7 +169,7 @@ class ShardRecords(beam.DoFn):
             ends = pa.array(np.full(len(records), time.micros // MILLISECOND, dtype=np.int64))
             records = records.append_column("window", ends)
         units = shard_hash(records["unit"])
-        if self._rule.pays_to_prune(records, units):
+        if count_beyond(units, 1) if self._in_state else self._rule.pays_to_prune(records, units):
             records = self._rule.prune(records)
             units = shard_hash(records["unit"])
         shards = (units % np.uint64(self._shards)).astype(np.uint16)
