@@ -55,10 +55,8 @@ SPEC = Block("Sketch", {
 LEVEL = Block("Level", {
     "bits": Entry(WHOLE, "of the position; at most 20 where the level is sketched", _OF_LEVEL),
     "sketch": Entry(
-            one_of(LEVEL_KINDS),
-            "`exact`, `count_sketch` or `count_min`; or `factor`, for the coarsest of several levels",
-            _OF_LEVEL,
-        ),
+        one_of(LEVEL_KINDS),
+        "`exact`, `count_sketch` or `count_min`; or `factor`, for the coarsest of several levels", _OF_LEVEL),
     "depth": Entry(WHOLE, "rows", _OF_LEVEL),
     "width": Entry(WHOLE, "columns", _OF_LEVEL),
     "share": Entry(FRACTION, "the part of rho for the level", _OF_LEVEL),

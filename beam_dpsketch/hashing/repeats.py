@@ -56,7 +56,7 @@ def _count_duplicates_in_column(items: pa.Array) -> tuple[pa.Array, np.ndarray |
 
 def count_duplicate_numbers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the sorted distinct numbers and their counts, or all numbers and `None` if few repeat."""
-    if not may_repeat(values):
+    if not may_repeat(pa.array(values)):
         return values, None
     ordered = in_order(values)
     new = _mark_first_of_equals(ordered)
@@ -66,37 +66,37 @@ def count_duplicate_numbers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray 
     return ordered[starts], np.diff(starts, append=len(ordered))
 
 
-def may_repeat(items: np.ndarray | pa.Array) -> bool:
+def may_repeat(items: pa.Array) -> bool:
     """Return whether some of a thousand items repeat, half of them neighbours; or whether items are long, or few.
 
     So counting them pays. Where none of the sample repeats, hashing all items is faster, unless they are long.
     """
     step = len(items) // _SAMPLE
-    if step < 2 or (isinstance(items, pa.Array) and items.nbytes > _LONG * len(items)):
+    if step < 2 or items.nbytes > _LONG * len(items):
         return True
     half = np.arange(_SAMPLE // 2)
     runs = half // _RUN * (len(items) // (len(half) // _RUN)) + half % _RUN
     places = np.union1d(half * 2 * step, runs)
-    if isinstance(items, np.ndarray):
-        ordered = np.sort(items[places])
-        return bool(np.count_nonzero(ordered[1:] == ordered[:-1]) >= _FEW_REPEATS)
     return len(items.take(pa.array(places)).unique()) <= len(places) - _FEW_REPEATS
 
 
 def in_order(values: np.ndarray) -> np.ndarray:
-    """Sort whole numbers; those below 2^32 as 32 bits, which is faster."""
-    if values.dtype == np.uint64 and len(values) and values.max() < _HALF_WORD:
-        return np.sort(values.astype(np.uint32)).astype(np.uint64)
-    return np.sort(values)
+    """Sort whole numbers."""
+    return np.sort(_narrow(values)).astype(values.dtype, copy=False)
 
 
 def sort_by_key(keys: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sort keys, and their weights with them."""
     if np.all(keys[1:] >= keys[:-1]):
         return keys, weights
-    narrow = keys.dtype == np.uint64 and len(keys) and keys.max() < _HALF_WORD
-    order = np.argsort(keys.astype(np.uint32) if narrow else keys)
+    order = np.argsort(_narrow(keys))
     return keys[order], weights[order]
+
+
+def _narrow(values: np.ndarray) -> np.ndarray:
+    """Return numbers in 32 bits if they fit, which are sorted faster; other values as they are."""
+    fits = values.dtype == np.uint64 and len(values) and values.max() < _HALF_WORD
+    return values.astype(np.uint32) if fits else values
 
 
 def sum_by_key(ordered: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

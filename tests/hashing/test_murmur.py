@@ -1,4 +1,4 @@
-"""MurmurHash3 by columns has the bits of `mmh3`, for every length, in whatever column."""
+"""Hashing a column gives the bits that `mmh3` gives its values, whatever their length and its type."""
 
 from __future__ import annotations
 

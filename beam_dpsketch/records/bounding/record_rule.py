@@ -170,10 +170,7 @@ def max_multiplicity_at_most(values: np.ndarray, limit: int) -> bool:
 
 def count_beyond(values: np.ndarray, limit: int) -> int:
     """Return how many values are more than `limit` of their kind (`limit >= 1`)."""
-    if len(values) <= limit:
-        return 0
-    ordered = np.sort(values)
-    return int(np.count_nonzero(ordered[limit:] == ordered[:-limit]))
+    return 0 if len(values) <= limit else _beyond(np.sort(values), limit)
 
 
 def repeats_pay(records: pa.Table, unit_hashes: np.ndarray) -> bool:
@@ -188,5 +185,8 @@ def repeats_pay(records: pa.Table, unit_hashes: np.ndarray) -> bool:
 def many_beyond(values: np.ndarray, limit: int) -> bool:
     """Return whether a good part of the values are more than `limit` of their kind, or one kind has very many."""
     ordered = np.sort(values)
-    beyond = np.count_nonzero(ordered[limit:] == ordered[:-limit])
-    return bool(beyond * _LEAST_PRUNED >= len(values) or (ordered[limit + _MANY :] == ordered[: -limit - _MANY]).any())
+    return _beyond(ordered, limit) * _LEAST_PRUNED >= len(values) or _beyond(ordered, limit + _MANY) > 0
+
+
+def _beyond(ordered: np.ndarray, limit: int) -> int:
+    return int(np.count_nonzero(ordered[limit:] == ordered[:-limit]))

@@ -88,13 +88,13 @@ def test_intervals_hold(shape: str) -> None:
 
 @pytest.mark.slow
 def test_ranks_are_closer_than_those_of_a_plain_tree() -> None:
-    """Over 60 releases each of even values: 0.66 to 0.9 of the error, with a deviation of 0.03."""
+    """Over 120 releases each of even values: 0.84 of the error, with a deviation of 0.025. 1 is 6.4 of them: 1e-10."""
     places = np.linspace(0, DOMAIN.high, 500).astype(np.int64)
     true, errors = true_ranks("even", places), []
-    for spec in (SPEC, TreeSpec.for_memory(DOMAIN, 100_000)):
-        runs = [released_of("even", spec).rank(places) - true for _ in range(60)]
+    for spec in (TreeSpec.for_ranks(DOMAIN), TreeSpec.for_memory(DOMAIN)):
+        runs = [released_of("even", spec).rank(places) - true for _ in range(120)]
         errors.append(np.sqrt(np.mean(np.square(runs))))
-    assert errors[0] < 1.2 * errors[1]
+    assert errors[0] < errors[1]
 
 
 def test_one_release_answers_all() -> None:
@@ -113,6 +113,7 @@ def test_one_release_answers_all() -> None:
 
 
 def test_a_known_total_is_taken_and_bytes_come_back() -> None:
+    """Before, the interval spans about 55 records; with a total a few, unless a node weighs 16 times what it does."""
     released = released_of("even")
     known = released.with_total(RECORDS)
     assert known.rank(DOMAIN.high) == known.total_weight().estimate == RECORDS
