@@ -86,7 +86,7 @@ class SchemaCopier:
             copy.atomic_type = kind.atomic_type
             return copy
         if which not in _INNER or (which == "logical_type" and kind.logical_type.urn not in self._logical):
-            got = f"a {kind.logical_type.urn}" if which == "logical_type" else "another type"
+            got = f"the logical type {kind.logical_type.urn!r}" if which == "logical_type" else "another type"
             others = ", times and decimals" if self._logical else ""
             raise ConfigError(
                 self._subject,
