@@ -2,7 +2,7 @@
 
 Guarantee: the counters are those of a pipeline on the same records, bit by bit, in any order and any split. Bounding
 that samples takes equally probable records, and with the secret of a pipeline the same ones. All records of a privacy
-id are in one shard, so bounds that hold in each shard hold for each id.
+id are in one part, so bounds that hold in each part hold for each id.
 """
 
 from __future__ import annotations
@@ -22,21 +22,16 @@ from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.bounding.bounded import Bounded, Rule
 from beam_dpsketch.records.bounding.norm_rule import NormRule
+from beam_dpsketch.records.bounding.parts import Parts
 from beam_dpsketch.records.bounding.priorities import KeyedPriorities, RandomPriorities
-from beam_dpsketch.records.bounding.rules import Gathered, rule_of_norm
-from beam_dpsketch.records.bounding.shard_hash import shard_hash
+from beam_dpsketch.records.bounding.rules import rule_of_norm
 from beam_dpsketch.records.bounding.window_rule import rule_over_windows
-from beam_dpsketch.records.codec import concat_tables
 from beam_dpsketch.records.columns import any_negative
-from beam_dpsketch.records.groups import group_rows, wrap_around
+from beam_dpsketch.records.groups import wrap_around
 from beam_dpsketch.records.reading import Columns, note_use, read_table, read_units
 from beam_dpsketch.records.release_spec import ResolvedRelease
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.records.windows import WindowPlan
-
-SHARDS = 64
-BLOCK = 1 << 20
-"""From how many records on there are shards, so that each is bounded alone, in less time and memory."""
 
 
 class ExactLost(NamedTuple):
@@ -50,7 +45,7 @@ class Contributed(NamedTuple):
     """What the records of a table add up to, before it is added up.
 
     Attributes:
-      parts: windows, and what `Bounded.contributions` yields of each, of all shards; to be read once.
+      parts: windows, and what `Bounded.contributions` yields of each; to be read once.
       max_norm: the norm, if the data chose it.
       lost: the exact histogram of what the run lost, if one tells it.
     """
@@ -114,24 +109,24 @@ class ExactSums:
         """Read and bound all records, once."""
         if self._declared.privacy_id is None:
             return Contributed(self._read(lambda columns, _: read_units(self._reader, columns, self.sketch_input)))
-        shards, counter = self._bounded(), self.sketch_input.lost
+        bounded, counter = self._bounded(), self.sketch_input.lost
         lost = None
         if counter is not None and counter.of_run:
-            lost = np.sum([each.lost for _, each in shards if each.lost is not None], axis=0)
-        return Contributed(self._unpacked(shards), shards[0][1].max_norm, lost)
+            lost = np.sum([each.lost for _, each in bounded if each.lost is not None], axis=0)
+        return Contributed(self._unpacked(bounded), bounded[0][1].max_norm, lost)
 
-    def _unpacked(self, shards: list[tuple[Place, Bounded]]) -> Iterator[tuple[Place, Any]]:
+    def _unpacked(self, bounded: list[tuple[Place, Bounded]]) -> Iterator[tuple[Place, Any]]:
         by_end = {self._windows.last_millisecond(window): window for window in self._windows.every}
-        for first, bounded in shards:
-            each_window: Iterable[tuple[Place, Bounded]] = [(first, bounded)]
+        for first, part in bounded:
+            each_window: Iterable[tuple[Place, Bounded]] = [(first, part)]
             if self._plan.periods is not None:
-                each_window = ((by_end[end], each) for end, each in bounded.by_window())
+                each_window = ((by_end[end], each) for end, each in part.by_window())
             for window, each in each_window:
                 for found in each.contributions(self._reader, self.sketch_input):
                     yield window, found
 
     def _bounded(self) -> list[tuple[Place, Bounded]]:
-        """Return what is kept of all records, in shards by period and privacy id, and scaled by a norm, if one is.
+        """Return what is kept of all records, in parts by period and privacy id, and scaled by a norm, if one is.
 
         With each comes the first window of its period.
         """
@@ -146,27 +141,25 @@ class ExactSums:
                 table = table.append_column("window", pa.array(ends))
             return len(table), [table]
 
-        shards = self._into_shards(rule, self._read(read))
+        gathered = self._gathered(rule, self._read(read))
         if (choosing := terms.choosing) is None:
-            return [(window, rule.bound(shard)) for window, shard in shards]
+            return [(window, rule.bound(part)) for window, parts in gathered for part in parts]
         assert isinstance(rule, NormRule)
-        lengths = np.sum([rule.length_histogram(shard) for _, shard in shards], axis=0)
+        lengths = np.sum([rule.length_histogram(part) for _, parts in gathered for part in parts], axis=0)
         norm = Run(secret).choose_norm(lengths, sketch_input.spec, choosing)
         scaling = rule_of_norm(sketch_input, choosing, norm)
-        return [(window, scaling.bound(shard)._replace(max_norm=norm)) for window, shard in shards]
+        bounded = ((window, scaling.bound(part)) for window, parts in gathered for part in parts)
+        return [(window, each._replace(max_norm=norm)) for window, each in bounded]
 
-    def _into_shards(self, rule: Rule, tables: Iterator[tuple[Place, pa.Table]]) -> list[tuple[Place, pa.Table]]:
-        """Return the records of each period in one or more tables, each with all records of its ids in the period."""
+    def _gathered(self, rule: Rule, tables: Iterator[tuple[Place, pa.Table]]) -> list[tuple[Place, Parts]]:
+        """Return the records of each period, with its first window."""
         firsts: dict[Any, Place] = {}
         for window in self._windows.every:
             firsts.setdefault(self._windows.period(window), window)
-        if len(firsts) == 1:
-            (first,) = firsts.values()
-            return [(first, shard) for shard in into_shards(rule, (table for _, table in tables))]
-        gathered: dict[Any, Gathered] = defaultdict(lambda: Gathered(rule, BLOCK // SHARDS))
+        gathered: dict[Any, Parts] = defaultdict(lambda: Parts(rule))
         for window, table in tables:
             gathered[self._windows.period(window)].add(table)
-        return [(firsts[period], each.table()) for period, each in gathered.items()]
+        return [(firsts[period], parts) for period, parts in gathered.items()]
 
     def _read(self, read: Callable[[Columns, Place], tuple[int, Iterable[Any]]]) -> Iterator[tuple[Place, Any]]:
         """Yield what is read of each window of all parts, given how to read one and count its records.
@@ -180,33 +173,3 @@ class ExactSums:
             if columns.weights is not None and not self.sketch_input.bounds.signed:
                 self.drops_negative |= any_negative(columns.weights)
             yield from ((window, each) for each in found)
-
-
-def into_shards(rule: Rule, tables: Iterable[pa.Table]) -> list[pa.Table]:
-    """Return one or more tables of records as one, or as shards if they are large, without what the rule drops."""
-    blocks = _blocks(tables)
-    first = next(blocks)
-    second = next(blocks, None)
-    if second is None:
-        return [first]
-    shards = [Gathered(rule, BLOCK // SHARDS) for _ in range(SHARDS)]
-    for block in itertools.chain((first, second), blocks):
-        codes = (shard_hash(block["unit"]) % np.uint64(SHARDS)).astype(np.uint8)
-        order, rows = group_rows(codes, SHARDS)
-        ordered = block.take(pa.array(order)).combine_chunks()
-        for shard, each in zip(shards, rows, strict=True):
-            shard.add(ordered.slice(each.start, each.stop - each.start))
-    return [shard.table() for shard in shards]
-
-
-def _blocks(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield tables of about `BLOCK` records, one at least."""
-    gathered, size, is_first = [], 0, True
-    for table in tables:
-        gathered.append(table)
-        size += len(table)
-        if size >= BLOCK:
-            yield concat_tables(gathered)
-            gathered, size, is_first = [], 0, False
-    if is_first or size:
-        yield concat_tables(gathered)

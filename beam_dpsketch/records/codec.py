@@ -9,6 +9,7 @@ then all its bytes.
 from __future__ import annotations
 
 import struct
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -48,15 +49,6 @@ class _Numbers(NamedTuple):
     def take(self, order: np.ndarray) -> _Numbers:
         return self._replace(offsets=self.offsets[order]) if self.width else self
 
-    @staticmethod
-    def unpack(width: int, base: int, rows: int, data: bytes, start: int) -> np.ndarray:
-        if not width:
-            return np.full(rows, base, dtype=np.uint64)
-        values = np.frombuffer(data, f"<u{width}", count=rows, offset=start).astype(np.uint64)
-        if base:
-            values += np.uint64(base)
-        return values
-
 
 def to_bytes(records: pa.Table) -> bytes:
     """Encode a table of records without nulls."""
@@ -95,40 +87,91 @@ def parts_to_bytes(records: pa.Table, order: np.ndarray | None, parts: Iterable[
         yield b"".join(pieces)
 
 
-def from_bytes(data: bytes) -> pa.Table:
+def from_bytes(payload: bytes) -> pa.Table:
     """Decode a table; raise `ValueError` unless these are exactly the bytes of one."""
-    try:
-        columns, size = _parse(data)
-    except (struct.error, IndexError, ValueError, pa.ArrowException):  # their messages speak of offsets and sizes
-        columns, size = {}, -1
-    if size != len(data):
-        raise ValueError("these bytes are not a whole table of records, written by this version of the package")
-    return pa.table(columns)
+    return from_payloads([payload])
 
 
-def _parse(data: bytes) -> tuple[dict[str, pa.Array], int]:
-    version, count, rows = _HEADER.unpack_from(data)
+def from_payloads(payloads: Iterable[bytes]) -> pa.Table:
+    """Decode and concatenate tables, in any order: many small ones take little more time than a large one.
+
+    Raises:
+      ValueError: a payload is not exactly the bytes of a table.
+    """
+    alike = defaultdict(list)
+    for payload in payloads:
+        try:
+            rows, columns, size = _parse(payload)
+        except (struct.error, IndexError, ValueError):  # their messages speak of offsets and sizes
+            rows, columns, size = 0, [], -1
+        if size != len(payload):
+            raise ValueError("these bytes are not a whole table of records, written by this version of the package")
+        alike[tuple([column[:2] for column in columns])].append((rows, columns))
+    return concat_tables(map(_table, alike.values()))
+
+
+class _Part(NamedTuple):
+    """A column in a payload: what its header says, its numbers, and what they are the sizes of."""
+
+    name: str
+    kind: int
+    width: int
+    base: int
+    numbers: memoryview
+    data: memoryview
+
+
+def _parse(payload: bytes) -> tuple[int, list[_Part], int]:
+    """Return how many rows a payload has, its columns, and where they end."""
+    version, count, rows = _HEADER.unpack_from(payload)
     if version != _VERSION:
         raise ValueError("another version")
-    headers, place = [], _HEADER.size
+    headers, place, view = [], _HEADER.size, memoryview(payload)
     for _ in range(count):
-        size, *header = _COLUMN.unpack_from(data, place)
+        size, *header = _COLUMN.unpack_from(payload, place)
         place += _COLUMN.size + size
-        headers.append((data[place - size : place].decode(), *header))
-    columns = {}
+        headers.append((payload[place - size : place].decode(), *header))
+    columns = []
     for name, kind, width, base in headers:
-        values = _Numbers.unpack(width, base, rows, data, place)
+        numbers = view[place : place + rows * width]
         place += rows * width
+        size = 0
         if _KINDS[kind] == _BINARY:
-            offsets = np.zeros(rows + 1, dtype=np.int64)
-            np.cumsum(values, out=offsets[1:].view(np.uint64))
-            buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data).slice(place, int(offsets[-1]))]
-            columns[name] = pa.Array.from_buffers(_BINARY, rows, buffers)
-            place += int(offsets[-1])
-        else:
-            columns[name] = pa.array(values.astype(np.uint32) if _KINDS[kind] == pa.uint32() else values)
-            columns[name] = columns[name].view(_KINDS[kind])
-    return columns, place
+            size = rows * base + (sum(numbers) if width <= 1 else int(_integers(numbers, width).sum()))
+        columns.append(_Part(name, kind, width, base, numbers, view[place : place + size]))
+        place += size
+    return rows, columns, place
+
+
+def _integers(numbers: memoryview, width: int) -> np.ndarray:
+    return np.frombuffer(numbers, f"<u{width}")
+
+
+def _table(payloads: list[tuple[int, list[_Part]]]) -> pa.Table:
+    """Return the table of payloads that have columns of the same names and types."""
+    rows = np.array([rows for rows, _ in payloads])
+    columns = zip(*(columns for _, columns in payloads), strict=True)
+    return pa.table({parts[0].name: _column(rows, parts) for parts in columns})
+
+
+def _column(rows: np.ndarray, parts: tuple[_Part, ...]) -> pa.Array:
+    """Return the values of a column in several payloads, given how many each has."""
+    kind, total = _KINDS[parts[0].kind], int(rows.sum())
+    widths = np.array([part.width for part in parts])
+    values = np.repeat(np.array([part.base for part in parts], dtype=np.uint64), rows)
+    for width in {*widths.tolist()} - {0}:
+        numbers = _integers(_joined([part.numbers for part in parts if part.width == width]), width)
+        values[... if (widths == width).all() else np.repeat(widths == width, rows)] += numbers
+    if kind != _BINARY:
+        return pa.array(values.astype(np.uint32) if kind == pa.uint32() else values).view(kind)
+    offsets = np.zeros(total + 1, dtype=np.int64)
+    np.cumsum(values, out=offsets[1:].view(np.uint64))
+    data = pa.py_buffer(_joined([part.data for part in parts]))
+    return pa.Array.from_buffers(_BINARY, total, [None, pa.py_buffer(offsets), data])
+
+
+def _joined(pieces: list[memoryview]) -> memoryview:
+    return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
 
 
 def concat_tables(tables: Iterable[pa.Table]) -> pa.Table:

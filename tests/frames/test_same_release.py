@@ -82,7 +82,7 @@ def test_every_form_of_a_table_gives_the_same_releases(form: str, names: list[st
 def test_order_and_parts_of_rows_do_not_matter(form: str, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     expected = {name: bytes_of_frame(name, TABLE) for name in names}
     monkeypatch.setattr(tables, "ROWS", 113)
-    monkeypatch.setattr(sums, "BLOCK", 200)
+    monkeypatch.setattr("beam_dpsketch.records.bounding.parts.BLOCK", 200)
     monkeypatch.setattr(engine_run, "COUNTERS", 100)
     shuffled = TABLE.take(pa.array(ORDER))
     for name in names:

@@ -115,7 +115,7 @@ def test_every_form_of_a_table_gives_the_same_releases(form: str, monkeypatch: p
         table = pytest.importorskip("polars").from_arrow(table)
     if form == "small parts":
         monkeypatch.setattr(tables, "ROWS", 113)
-        monkeypatch.setattr(sums, "BLOCK", 200)
+        monkeypatch.setattr("beam_dpsketch.records.bounding.parts.BLOCK", 200)
     for name in FAST:
         assert bytes_of_frame(name, table) == expected(name), name
 

@@ -102,8 +102,9 @@ def alarms(case: str) -> set[str]:
 @pytest.fixture
 def many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Writes and merges few records at a time, as many bundles would."""
-    for name, size in {"_READ_ELEMENTS": 5, "BUFFERED_RECORDS": 9, "_GATHERED_RECORDS": 30}.items():
+    for name, size in {"_READ_ELEMENTS": 5, "BUFFERED_RECORDS": 9}.items():
         monkeypatch.setattr(bounding, name, size)
+    monkeypatch.setattr("beam_dpsketch.records.bounding.parts.BLOCK", 30)
 
 
 @pytest.mark.one_fast_case

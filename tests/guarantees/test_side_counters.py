@@ -207,8 +207,9 @@ def test_neither_stages_nor_bundles_change_a_side_counter(
     name: str, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A replayed bundle may come out several times."""
-    for module, size in {"_READ_ELEMENTS": 5, "BUFFERED_RECORDS": 11, "_GATHERED_RECORDS": 30}.items():
+    for module, size in {"_READ_ELEMENTS": 5, "BUFFERED_RECORDS": 11}.items():
         monkeypatch.setattr(bounding, module, size)
+    monkeypatch.setattr("beam_dpsketch.records.bounding.parts.BLOCK", 30)
     (read, runner, options), case = SOURCES[source], CASES[name]
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:

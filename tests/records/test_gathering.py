@@ -1,7 +1,8 @@
-"""Records of many parts are pruned on the way, and not more often than new ones come in."""
+"""Records that gather are parted by privacy id where they are many, and pruned on the way."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,15 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch import NormBound
+from beam_dpsketch.records.bounding import parts
+from beam_dpsketch.records.bounding.parts import Gathered, Parts
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
-from beam_dpsketch.records.bounding.rules import gather_tables, rule_of
+from beam_dpsketch.records.bounding.rules import rule_of
+from beam_dpsketch.records.codec import to_bytes
 from beam_dpsketch.records.items import SketchInput
 from tests.helpers.pipelines import SPEC
 
-ROWS, PARTS = 100, 64
+ROWS, TABLES = 100, 64
 
 
 def part(units: np.ndarray) -> pa.Table:
@@ -22,9 +26,9 @@ def part(units: np.ndarray) -> pa.Table:
     return pa.table({"unit": units, "item": items, "weight": np.ones(len(units), dtype=np.int64)})
 
 
-@pytest.mark.parametrize(("kept_of_each", "most_sorted"), [(ROWS, 4 * PARTS), (1, 2 * PARTS)])
+@pytest.mark.parametrize(("kept_of_each", "most_sorted"), [(ROWS, 4 * TABLES), (1, 2 * TABLES)])
 def test_the_work_of_pruning_is_in_proportion_to_the_records(kept_of_each: int, most_sorted: int) -> None:
-    """Pruning at every part would sort 32 times as many where every record must be kept."""
+    """Pruning at every table would sort 32 times as many where every record must be kept."""
     rule = rule_of(SketchInput(SPEC, NormBound(1)), RandomPriorities())
     sizes, prune = [], rule.prune
 
@@ -33,9 +37,56 @@ def test_the_work_of_pruning_is_in_proportion_to_the_records(kept_of_each: int, 
         return prune(records)
 
     rule.prune = counted  # type: ignore[method-assign]
-    parts = (part(np.arange(ROWS) % kept_of_each + place * (kept_of_each > 1) * ROWS) for place in range(PARTS))
-    gathered = gather_tables(rule, parts, 3 * ROWS)
+    gathered = Gathered(rule, 3 * ROWS)
+    for place in range(TABLES):
+        units = np.arange(ROWS) % kept_of_each + place * (kept_of_each > 1) * ROWS
+        gathered.add(to_bytes(part(units)), ROWS)
+    found = gathered.table()
     assert sizes
     assert sum(sizes) <= most_sorted * ROWS
-    assert rule.bound(gathered).kept["unit"].to_numpy().max() < PARTS * ROWS
-    assert gathered["weight"].to_numpy().sum() == PARTS * ROWS
+    assert rule.bound(found).kept["unit"].to_numpy().max() < TABLES * ROWS
+    assert found["weight"].to_numpy().sum() == TABLES * ROWS
+
+
+class Whole:
+    """A rule that drops nothing."""
+
+    def prune(self, records: pa.Table) -> pa.Table:
+        return records
+
+
+def tables(random: np.random.Generator) -> Iterator[pa.Table]:
+    """Records of few ids, as numbers; in some tables with what was lost."""
+    for _ in range(40):
+        table = part(random.integers(0, 300, random.integers(0, 50)))
+        lost = pa.array(np.ones(len(table), dtype=np.int64))
+        yield table.append_column("lost", lost) if random.integers(2) else table
+
+
+@pytest.mark.parametrize("block", [1, 100, 1 << 20])
+def test_each_record_is_in_one_part_with_all_of_its_id(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a second reading finds the same."""
+    monkeypatch.setattr(parts, "BLOCK", block)
+    given = [*tables(np.random.default_rng(block))]
+    gathered: Any = Parts(Whole(), given)  # type: ignore[arg-type]
+    found, again = ([[*table["unit"].to_pylist()] for table in gathered] for _ in range(2))
+    assert found == again
+    assert sorted(unit for units in found for unit in units) == sorted(
+        unit for table in given for unit in table["unit"].to_pylist()
+    )
+    assert sum(len({*units}) for units in found) == len({unit for units in found for unit in units})
+    assert (len(found) > 40) == (block < 1 << 20)
+    assert len(found) <= parts.PARTS
+
+
+def test_what_never_counts_is_dropped_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "BLOCK", 640)
+
+    class Rule(Whole):
+        def prune(self, records: pa.Table) -> pa.Table:
+            return records.slice(0, 3)
+
+    same = [part(np.ones(100, dtype=np.int64))] * 20
+    (found,) = Parts(Rule(), same)  # type: ignore[arg-type]
+    assert 3 <= len(found) < 700  # of 2,000: pruned each time the part has grown
+    assert [len(each) for each in Parts(Rule(), same[:2])] == [200]  # type: ignore[arg-type]

@@ -17,16 +17,15 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch import NormBound, RecordBounds, SketchSpec, release_frame
-from beam_dpsketch.frames.sums import into_shards
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.selection import SelectionRule
-from beam_dpsketch.records.bounding import netting, record_rule, selection
+from beam_dpsketch.records.bounding import netting, parts, record_rule, selection
 from beam_dpsketch.records.bounding.norm_rule import NormRule
+from beam_dpsketch.records.bounding.parts import Parts
 from beam_dpsketch.records.bounding.priorities import KeyedPriorities, RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
-from beam_dpsketch.records.bounding.rules import gather_tables
 from beam_dpsketch.records.bounding.window_rule import RuleOverWindows
 from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
 from beam_dpsketch.records.columns import encode_ids
@@ -121,17 +120,17 @@ def in_parts(rule: Any, records: pa.Table, random: np.random.Generator) -> pa.Ta
     """Return the records as workers gather them: in any order, parts and form of ids, pruned or not."""
     shuffled = records.take(pa.array(random.permutation(len(records))))
     cuts = np.sort(random.integers(0, len(records) + 1, int(random.integers(0, 4))))
-    parts = []
+    tables = []
     for start, stop in zip([0, *cuts], [*cuts, len(records)], strict=True):
         part = shuffled.slice(start, stop - start)
         if random.integers(2):
             part = part.set_column(0, "unit", encode_ids(part["unit"]))
         if len(part) and random.integers(2):
             part = from_bytes(to_bytes(rule.prune(part)))
-        parts.append(part)
-    if random.integers(2):
-        return concat_tables(into_shards(rule, [concat_tables(parts)]))
-    return gather_tables(rule, parts, int(random.integers(1, 20)))
+        tables.append(part)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(parts, "BLOCK", int(random.integers(1, 99)))
+        return concat_tables(Parts(rule, tables))
 
 
 def check(name: str, cases: int, seed: int) -> None:

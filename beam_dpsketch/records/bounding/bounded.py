@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.privacy.contributions import Bounds
-from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
+from beam_dpsketch.records.codec import from_payloads, to_bytes
 from beam_dpsketch.records.groups import dictionary_codes, group_rows, sum_by_pair
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.reading import RecordReader, split_by_key, total_weights
@@ -103,4 +103,4 @@ class MergeTables:
         self._rule = rule
 
     def __call__(self, payloads: Iterable[bytes]) -> bytes:
-        return to_bytes(self._rule.prune(concat_tables(map(from_bytes, payloads))))
+        return to_bytes(self._rule.prune(from_payloads(payloads)))

@@ -23,11 +23,12 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.records.bounding.bounded import Bounded, MergeTables, Rule
+from beam_dpsketch.records.bounding.parts import Parts
 from beam_dpsketch.records.bounding.record_rule import count_beyond
-from beam_dpsketch.records.bounding.rules import gather_tables, rule_of
+from beam_dpsketch.records.bounding.rules import rule_of
 from beam_dpsketch.records.bounding.scale import Scale
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
-from beam_dpsketch.records.codec import concat_tables, from_bytes, parts_to_bytes
+from beam_dpsketch.records.codec import concat_tables, from_payloads, parts_to_bytes
 from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.reading import Columns, RecordReader, note_use, read_table
@@ -41,8 +42,8 @@ SHARDS = 256
 BUFFERED_RECORDS = 1 << 18
 _READ_ELEMENTS = 1 << 12  # of one window at a time
 _UNREAD_ELEMENTS = 1 << 16  # of all windows: elements may be many times as large as what is read of them
+_READ_BYTES = 1 << 18  # of a shard at a time
 _GLOBAL_WINDOW = GlobalWindow()  # its constructor takes a microsecond, each time
-_GATHERED_RECORDS = 1 << 20
 
 
 def choose_rule(sketch_input: SketchInput, idempotent_noise: IdempotentNoise | None) -> Rule:
@@ -199,9 +200,22 @@ class BoundShard(beam.DoFn):
     def process(self, element: tuple[bytes, Iterable[bytes]], pane: Any = beam.DoFn.PaneInfoParam) -> Iterator[Bounded]:
         if fires_again_late(pane):
             return
-        yield self._rule.bound(gather_records(self._rule, element[1]))
+        yield from map(self._rule.bound, gather_records(self._rule, element[1]))
 
 
-def gather_records(rule: Rule, payloads: Iterable[bytes]) -> pa.Table:
-    """Return the records of a shard, pruned where they are many: the rule keeps the same of them."""
-    return gather_tables(rule, map(from_bytes, payloads), _GATHERED_RECORDS)
+def gather_records(rule: Rule, payloads: Iterable[bytes]) -> Parts:
+    """Return the records of a shard, in one part or several."""
+    return Parts(rule, map(from_payloads, _together(payloads)))
+
+
+def _together(payloads: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Yield lists of payloads that are large enough together: the smallest have a few records."""
+    together, size = [], 0
+    for payload in payloads:
+        together.append(payload)
+        size += len(payload)
+        if size >= _READ_BYTES:
+            yield together
+            together, size = [], 0
+    if together:
+        yield together

@@ -89,7 +89,8 @@ class CountLengths(beam.DoFn):
     ) -> Iterator[list[int]]:
         if fires_again_late(pane):
             return
-        yield self._rule.length_histogram(gather_records(self._rule, element[1])).tolist()
+        for part in gather_records(self._rule, element[1]):
+            yield self._rule.length_histogram(part).tolist()
 
 
 def _no_counts(bins: int) -> list[list[int]]:
@@ -163,7 +164,8 @@ class BoundByNorm(beam.DoFn):
         max_norm = norm_of(norm)
         assert max_norm is not None
         rule = rule_of_norm(self._sketch_input, self._terms, max_norm)
-        yield rule.bound(gather_records(rule, element[1]))._replace(max_norm=max_norm)
+        for part in gather_records(rule, element[1]):
+            yield rule.bound(part)._replace(max_norm=max_norm)
 
 
 def norm_of(sixteenths: int | None) -> Fraction | None:

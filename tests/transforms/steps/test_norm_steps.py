@@ -129,7 +129,7 @@ def check_all(checks: Callable[[Case], None]) -> None:
         for seed in range(6):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(bounding, "SHARDS", (1, 2, 256)[seed % 3])
-                patch.setattr(bounding, "_GATHERED_RECORDS", (3, 1 << 20)[seed % 2])
+                patch.setattr("beam_dpsketch.records.bounding.parts.BLOCK", (3, 1 << 20)[seed % 2])
                 checks(norms.draw_case(layout, seed))
 
 

@@ -1,4 +1,4 @@
-"""A large table is bounded in shards by privacy id, which changes nothing that is released."""
+"""A large table is bounded in parts by privacy id, which changes nothing that is released."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch.config import read_release
-from beam_dpsketch.frames import sums
 from beam_dpsketch.frames.releasing import release_table
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
+from beam_dpsketch.records.bounding import parts
 
 ROWS = 3000
 TABLE = pa.table(
@@ -44,7 +44,7 @@ def released(kind: str, unit: str) -> Any:
     if kind == "groups" and unit == "norm":
         whom = {"privacy_id": "person", "norm": {"max_norm": 2, "max_keys": 9}}
     settings = {"item": "page", "privacy": {"rho": 0.5, "delta": 1e-6}, "unit": whom, **KINDS[kind]}
-    found, _ = release_table(TABLE, read_release(settings), KeyedRandomness(bytes(range(32)), b"shards"))
+    found, _ = release_table(TABLE, read_release(settings), KeyedRandomness(bytes(range(32)), b"parts"))
     return {key: each.to_bytes() for key, each in found.items()} if kind == "keys" else found.to_bytes()
 
 
@@ -53,33 +53,18 @@ CASES = [case for case in itertools.product(KINDS, UNITS) if case not in (("grou
 
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize(("kind", "unit"), CASES)
-def test_shards_change_nothing(kind: str, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_change_nothing(kind: str, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = released(kind, unit)
     monkeypatch.setattr("beam_dpsketch.frames.tables.ROWS", 100)
-    monkeypatch.setattr(sums, "BLOCK", 640)
+    monkeypatch.setattr(parts, "BLOCK", 640)
     assert released(kind, unit) == expected
 
 
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize(("kind", "unit"), CASES)
-def test_a_privacy_id_in_two_shards_is_found(kind: str, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_privacy_id_in_two_parts_is_found(kind: str, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = released(kind, unit)
     monkeypatch.setattr("beam_dpsketch.frames.tables.ROWS", 100)
-    monkeypatch.setattr(sums, "BLOCK", 640)
-    monkeypatch.setattr(sums, "shard_hash", lambda units: np.arange(len(units), dtype=np.uint64))
+    monkeypatch.setattr(parts, "BLOCK", 640)
+    monkeypatch.setattr(parts, "shard_hash", lambda units: np.arange(len(units), dtype=np.uint64) << np.uint64(58))
     assert released(kind, unit) != expected
-
-
-def test_large_tables_have_shards_and_drop_what_never_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sums, "BLOCK", 640)
-
-    class Rule:
-        def prune(self, table: pa.Table) -> pa.Table:
-            return table.slice(0, 3)
-
-    units = pa.chunked_array([pa.array([1] * 100, pa.int64())])
-    tables = [pa.table({"unit": units}) for _ in range(20)]
-    found = sums.into_shards(Rule(), tables)  # type: ignore[arg-type]
-    assert len(found) == sums.SHARDS
-    assert 3 <= sum(map(len, found)) < 700  # of 2,000: pruned each time a shard has grown
-    assert [len(each) for each in sums.into_shards(Rule(), tables[:2])] == [200]  # type: ignore[arg-type]

@@ -1,0 +1,87 @@
+"""Records of a shard that gather, in parts by privacy id where they are many, so that each part is bounded alone.
+
+Guarantee: all records of a privacy id are in one part, so bounds that hold in each part hold for each id; and the rule
+keeps the same records as of all at once. Records wait encoded, in about a sixth of the memory that bounding them takes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch.records.bounding.bounded import Rule
+from beam_dpsketch.records.bounding.shard_hash import shard_hash
+from beam_dpsketch.records.codec import concat_tables, from_payloads, parts_to_bytes, to_bytes
+from beam_dpsketch.records.groups import group_rows
+
+BLOCK = 1 << 20
+"""More records than these are parted: those of each part fit the cache, and take little memory."""
+PARTS = 64
+_SHIFT = np.uint64(64 - (PARTS - 1).bit_length())  # shards are numbered by the lowest bits
+_MANY_TABLES = 256  # a table takes kilobytes, however few records it has
+
+
+class Parts:
+    """Tables of records that gather; read them part by part, as often as you like."""
+
+    def __init__(self, rule: Rule, tables: Iterable[pa.Table] = ()) -> None:
+        self._rule, self._size = rule, 0
+        self._waiting: list[pa.Table] = []
+        self._parts: list[Gathered] = []
+        for table in tables:
+            self.add(table)
+
+    def add(self, table: pa.Table) -> None:
+        if self._size >= BLOCK:
+            self._part()
+        self._waiting.append(table)
+        self._size += len(table)
+        if not len(self._waiting) % _MANY_TABLES:
+            self._waiting = [concat_tables(self._waiting).combine_chunks()]
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        """Yield one or more tables."""
+        if not self._parts:
+            yield concat_tables(self._waiting)
+            return
+        self._part()
+        yield from (part.table() for part in self._parts if part)
+
+    def _part(self) -> None:
+        """Give what waits to the parts; tables that lack a column have their own."""
+        alike = defaultdict(list)
+        for table in self._waiting:
+            alike[tuple(table.column_names)].append(table)
+        self._parts = self._parts or [Gathered(self._rule, BLOCK // PARTS) for _ in range(PARTS)]
+        for block in map(concat_tables, alike.values()):
+            order, places = group_rows((shard_hash(block["unit"]) >> _SHIFT).astype(np.uint8), PARTS)
+            for part, place, payload in zip(self._parts, places, parts_to_bytes(block, order, places), strict=True):
+                part.add(payload, place.stop - place.start)
+        self._waiting, self._size = [], 0
+
+
+class Gathered:
+    """Records that grow, encoded, and pruned where more than `most` have come: the rule keeps the same of them."""
+
+    def __init__(self, rule: Rule, most: int) -> None:
+        self._rule, self._most, self._new, self._kept = rule, most, 0, 0
+        self._payloads: list[bytes] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._payloads)
+
+    def add(self, payload: bytes, rows: int) -> None:
+        if not rows:
+            return
+        self._payloads.append(payload)
+        self._new += rows
+        if self._new > max(self._most, self._kept):
+            kept = self._rule.prune(self.table())
+            self._payloads, self._new = [to_bytes(kept)], 0
+            self._kept = len(kept)  # what must be kept anyway is not sorted again and again
+
+    def table(self) -> pa.Table:
+        return from_payloads(self._payloads)
