@@ -110,6 +110,7 @@ def test_huge_sums_are_added_up_in_two_steps(case: str) -> None:
 def test_the_words_tell_what_travels_and_who_holds_most() -> None:
     words = CASES["a norm"]().expecting(HUGE).explain()
     assert "Scale: about 50 TB of records travel to 16,384 shards of privacy ids. One worker bounds the 61," in words
+    assert " of a shard, in 64 part(s), in about 3.3 GB of memory." in words
     assert (
         "Scale: 128 workers add up the sums of each release, and the last worker adds up about 128 sum(s) of" in words
     )

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
+from beam_dpsketch.records.bounding.parts import BLOCK, PARTS
 
 _ROWS_OF_A_SHARD, _MOST_SHARDS = 1 << 22, 1 << 14
 _ROWS_OF_A_BUNDLE, _FEW_SUMS = 100_000, 1000
@@ -37,7 +38,7 @@ class Scale:
 
     @property
     def shards(self) -> int:
-        """Into how many parts privacy ids go; each is bounded at once."""
+        """Into how many shards privacy ids go; one worker bounds each."""
         return min(1 << (self.rows // _ROWS_OF_A_SHARD).bit_length(), _MOST_SHARDS)
 
     def sums(self, shards: int | None) -> int:
@@ -58,11 +59,13 @@ class Scale:
           shards: how many parts there are, if there are privacy ids.
         """
         if shards is not None:
-            rows = self.rows / shards
+            rows = math.ceil(self.rows / shards)
+            parts = PARTS if rows > BLOCK else 1
+            waiting = rows * _BYTES_OF_A_ROW if parts > 1 else 0
             yield (
                 f"Scale: about {_size(self.rows * _BYTES_OF_A_ROW)} of records travel to {shards:,} shards of privacy "
-                f"ids. One worker bounds the {math.ceil(rows):,} of a shard at once, in about "
-                f"{_size(rows * _BYTES_TO_BOUND)} of memory."
+                f"ids. One worker bounds the {rows:,} of a shard, in {parts} part(s), in about "
+                f"{_size(waiting + rows / parts * _BYTES_TO_BOUND)} of memory."
             )
         if not cells:
             return
