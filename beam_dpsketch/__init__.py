@@ -32,6 +32,7 @@ from beam_dpsketch.errors import (
     ArgumentError,
     ArgumentTypeError,
     BudgetExceededError,
+    CompiledWarning,
     ConfigError,
     ElementsWarning,
     FormatError,

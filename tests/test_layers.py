@@ -15,7 +15,7 @@ MAX_LINES = 300
 
 LAYERS = [
     {"errors"},
-    {"_validate", "_columns", "_showing"},
+    {"_validate", "_columns", "_showing", "compiled"},
     {"hashing", "domains"},
     {"privacy"},
     {"sketches"},
@@ -36,7 +36,7 @@ LAYERS = [
 _RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 _RANK["__init__"] = _RANK["frames"] + 1  # the front door shows the Beam-free part only
 _RANK["__main__"] = _RANK["cli"] + 1
-_ONLY_IN = {"apache_beam": {"transforms", "rows"}, "matplotlib": {"plots"}}
+_ONLY_IN = {"apache_beam": {"transforms", "rows"}, "matplotlib": {"plots"}, "numba": {"compiled"}}
 _NOWHERE = {"random", "numpy.random", "pickle", "marshal", "shelve", "dill", "cloudpickle"}
 
 

@@ -15,11 +15,25 @@ import pyarrow.compute as pc
 
 from beam_dpsketch.domains.base import short_keys
 
+_SMALL = 2  # numbers below so many times their count are looked up, which is faster than hashing them
+
 
 def dictionary_codes(values: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
     """Return a column as positions in the array of its distinct values, and that array."""
+    if values.type == pa.int64() and (found := _codes_of_small(values)) is not None:
+        return found
     encoded = values.combine_chunks().dictionary_encode()
     return encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary
+
+
+def _codes_of_small(values: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array] | None:
+    """Do the same for whole numbers that are small compared with how many there are; the distinct ones are sorted."""
+    numbers = values.to_numpy()
+    if not len(numbers) or numbers.min() < 0 or (most := int(numbers.max())) >= _SMALL * len(numbers):
+        return None
+    are_there = np.zeros(most + 1, dtype=bool)
+    are_there[numbers] = True
+    return (np.cumsum(are_there) - 1)[numbers], pa.array(np.flatnonzero(are_there))
 
 
 def in_order_of_values(codes: np.ndarray, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]:

@@ -53,16 +53,24 @@ def carry(before: pa.Table, after: pa.Table) -> pa.Table:
     """Return records that are left of others, with the weight of those that are not, and with what these carried."""
     if LOST not in before.column_names and _weights(before).sum() == _weights(after).sum():
         return after
-    units = UnitWeights.of(before)
-    lost = units.minus(after)
+    codes, left = _codes_of_both(before["unit"], after["unit"])
+    count = int(codes.max(initial=-1)) + 1
+    lost = sum_by_code(codes, _weights(before) + lost_of(before), count) - sum_by_code(left, _weights(after), count)
     if not lost.any():
         return after
-    codes, distinct = dictionary_codes(after["unit"])
-    firsts = np.full(len(distinct), len(after))
-    np.minimum.at(firsts, codes, np.arange(len(after)))
+    firsts = np.zeros(count, dtype=np.int64)
+    firsts[left[::-1]] = np.arange(len(after))[::-1]
     carried = np.zeros(len(after), dtype=np.int64)
-    carried[firsts] = UnitWeights(units.units, lost).of_units(distinct)
+    carried[firsts[left]] = lost[left]
     return after.append_column(LOST, pa.array(carried))
+
+
+def _codes_of_both(before: pa.ChunkedArray, after: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ids of both as positions in the array of their distinct values."""
+    if before.type != after.type:  # sampling by a secret encodes ids
+        before, after = encode_ids(before), encode_ids(after)
+    codes, _ = dictionary_codes(pa.chunked_array([*before.chunks, *after.chunks], before.type))
+    return codes[: len(before)], codes[len(before) :]
 
 
 def without_lost(records: pa.Table) -> pa.Table:

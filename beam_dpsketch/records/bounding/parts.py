@@ -56,7 +56,8 @@ class Parts:
         for table in self._waiting:
             alike[tuple(table.column_names)].append(table)
         self._parts = self._parts or [Gathered(self._rule, BLOCK // PARTS) for _ in range(PARTS)]
-        for block in map(concat_tables, alike.values()):
+        for tables in alike.values():
+            block = concat_tables(tables).combine_chunks()
             order, places = group_rows((shard_hash(block["unit"]) >> _SHIFT).astype(np.uint8), PARTS)
             for part, place, payload in zip(self._parts, places, parts_to_bytes(block, order, places), strict=True):
                 part.add(payload, place.stop - place.start)
