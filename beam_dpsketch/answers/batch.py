@@ -67,12 +67,18 @@ class Releases:
 
     def __iter__(self) -> Iterator[Released | TimelineRow]:
         kind, spec, _, scale_bits = self._common
+        common: dict[str, Any] = {}
         for statement, values in zip(self._statements(), self._counters, strict=True):
             counters = values.astype(np.int64)
             if statement.over_time is not None and statement.over_time.is_row:
                 yield TimelineRow(kind, spec, counters, statement, scale_bits)
+            elif common:
+                counters.flags.writeable = False
+                yield _unchecked(KINDS[kind], {**common, "_counters": counters, "_privacy": statement})
             else:
-                yield KINDS[kind](spec, counters, statement, scale_bits)
+                first = KINDS[kind](spec, counters, statement, scale_bits)
+                common = {**vars(first)}
+                yield first
 
     def take(self, places: Sequence[int]) -> Releases:
         release_ids = [self._release_ids[place] for place in places]
@@ -87,7 +93,7 @@ class Releases:
         others = self._counters[1:].astype(dtype)
         side = self._side[1:].astype("<i8")
         ids = b"".join(self._release_ids[1:])
-        parts = [first, ids, side.tobytes(), dtype.encode(), others.tobytes()]
+        parts = [first, ids, side.tobytes(), dtype.encode(), _by_byte(others)]
         return zstandard.compress(join_parts(parts), 1)  # noise takes fewer bits than its integers have
 
     @staticmethod
@@ -107,7 +113,7 @@ class Releases:
             scale_bits,
             release_ids=release_ids,
             side=_rows(np.array(values, dtype=np.int64), np.frombuffer(side, "<i8"), len(release_ids)),
-            counters=_rows(counters, np.frombuffer(others, dtype.decode()), len(release_ids)),
+            counters=_rows(counters, _from_bytes(others, np.dtype(dtype.decode())), len(release_ids)),
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -122,7 +128,7 @@ class Releases:
         common, common_of_notes = _fields(statement), [_fields(note) for note in statement.side]
         for release_id, values in zip(self._release_ids, self._side.tolist(), strict=True):
             notes, lost = zip(common_of_notes, values, strict=False), statement.lost
-            side = tuple(_unchecked(SideNote, {**note, "value": value}) for note, value in notes)
+            side = tuple([_unchecked(SideNote, {**note, "value": value}) for note, value in notes])
             if lost is not None and not lost.of_run:
                 lost = _unchecked(LostNote, {**_fields(lost), "counts": tuple(values[len(side) :])})
             yield _unchecked(PrivacyStatement, {**common, "release_ids": (release_id,), "side": side, "lost": lost})
@@ -139,10 +145,20 @@ def _fields(checked: Any) -> dict[str, Any]:
 
 
 def _unchecked(kind: type[T], fields: dict[str, Any]) -> T:
-    """Return a frozen dataclass with fields that its constructor has checked, or that are valid in any other one."""
+    """Return an object with attributes that its constructor has checked, or that are valid in any other one."""
     made = object.__new__(kind)
     vars(made).update(fields)
     return made
+
+
+def _by_byte(values: np.ndarray) -> bytes:
+    """Return first the lowest byte of each integer, then the next of each: the highest repeat, and shrink."""
+    return np.ascontiguousarray(values).view(np.uint8).reshape(-1, values.itemsize).T.tobytes()
+
+
+def _from_bytes(data: bytes, dtype: np.dtype[Any]) -> np.ndarray:
+    """Invert `_by_byte`."""
+    return np.ascontiguousarray(np.frombuffer(data, np.uint8).reshape(dtype.itemsize, -1).T).view(dtype).ravel()
 
 
 def _rows(first: np.ndarray, others: np.ndarray, size: int) -> np.ndarray:

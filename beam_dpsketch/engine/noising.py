@@ -105,6 +105,51 @@ class Part(NamedTuple):
     run: bytes | None = None
 
 
+class Parts(NamedTuple):
+    """Several releases of a run, before their noise, in columns: what `Part` has of each.
+
+    Attributes:
+      kind: of their sketches, of `spec`, which count in units of 2**-scale_bits.
+      spec: see `kind`.
+      scale_bits: see `kind`.
+      counters: the exact counters of each, int64 of shape (parts, spec.cells).
+      side: of each, int64 of shape (parts, numbers).
+      names: of each.
+      runs: of each.
+    """
+
+    kind: type[RawSketch]
+    spec: Any
+    scale_bits: int
+    counters: np.ndarray
+    side: np.ndarray
+    names: Sequence[bytes]
+    runs: Sequence[bytes | None]
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], terms: ReleaseTerms) -> Parts:
+        """Return one or more parts in columns; refuse those that do not suit the terms, or each other."""
+        for part in parts:
+            _checked(part.raw, parts[0].raw, terms)
+        first = parts[0].raw
+        return cls(
+            type(first),
+            first.spec,
+            first.scale_bits,
+            np.stack([part.raw.to_vector() for part in parts]),
+            np.stack([part.side for part in parts]),
+            [part.name for part in parts],
+            [part.run for part in parts],
+        )
+
+    def alone(self, place: int) -> Parts:
+        """Return one of them."""
+        one = slice(place, place + 1)
+        return self._replace(
+            counters=self.counters[one], side=self.side[one], names=self.names[one], runs=self.runs[one]
+        )
+
+
 def release_part(
     raw: RawSketch,
     side: np.ndarray,
@@ -124,7 +169,7 @@ def release_part(
 
 
 def release_parts(
-    parts: Sequence[Part],
+    parts: Sequence[Part] | Parts,
     calibration: Calibration,
     randomness: Sequence[KeyedRandomness] | None = None,
     *,
@@ -134,7 +179,7 @@ def release_parts(
     """Release one or more parts, each with noise of its own; what is equal for all is worked out once.
 
     Args:
-      parts: all of one kind, and of the spec of the calibration.
+      parts: all of one kind, and of the spec of the calibration; in columns, or one by one.
       calibration: the noise and the terms of each. What is taken from a budget pays for one part.
       randomness: the secret of each part; `None` takes the entropy of the system.
       row: the number of this row over time, under `RowTerms`; else `None`.
@@ -144,21 +189,20 @@ def release_parts(
     lost = calibration.lost if lost is None else lost
     if lost is not None and lost.of_run and lost is calibration.lost:
         raise ValueError("lost must be the histogram of the run, whose noise is drawn once for all of its releases")
-    for part in parts:
-        _checked(part.raw, parts[0].raw, terms)
+    exact = parts if isinstance(parts, Parts) else Parts.of(parts, terms)
     terms.bounds.given(
         ArgumentError("bounds", "must be a $NormBound: only a transform chooses the norm of $AutoNorm", "E218")
     )
-    for _ in parts[:2]:  # the second is refused
+    for _ in exact.names[:2]:  # the second is refused
         terms.privacy.paying_for(object())
-    first, note = parts[0].raw, None
+    note = None
     bits = terms.grid_bits(min(noise))
     drowned = drowned_bits(noise, terms.squared_unit * 4**bits, bits)
     if isinstance(terms, RowTerms):
         assert row is not None
         note = RowNote(terms.mechanism, row, max(drowned - bits, 0))
     else:
-        drowned = min(first.scale_bits + bits, drowned)
+        drowned = min(exact.scale_bits + bits, drowned)
     statement = PrivacyStatement.of(
         terms,
         noise,
@@ -170,19 +214,19 @@ def release_parts(
         over_time=note,
     )
     if randomness is None:
-        drawn = [_draw(parts, statement, bits, terms, os.urandom)]
+        drawn = [_draw(exact, statement, bits, terms, os.urandom)]
     else:
         drawn = [
-            _draw([part], statement, bits, terms, stream)
-            for part, keyed in zip(parts, randomness, strict=True)
-            for stream in [keyed.random_bytes(_all_of(part.raw, part.side, _placed(statement, part)))]
+            _draw(part, statement, bits, terms, keyed.random_bytes(_all_of(part, _placed(statement, part))))
+            for place, keyed in zip(range(len(exact.names)), randomness, strict=True)
+            for part in [exact.alone(place)]
         ]
     release_ids, side, counters = zip(*drawn, strict=True)
     return Releases(
-        first.name,
-        first.spec,
+        exact.kind.name,
+        exact.spec,
         statement,
-        first.scale_bits + bits - drowned + (note.dropped_bits if note else 0),
+        exact.scale_bits + bits - drowned + (note.dropped_bits if note else 0),
         release_ids=list(itertools.chain(*release_ids)),
         side=np.concatenate(side),
         counters=round_off(np.concatenate(counters), drowned),
@@ -235,38 +279,39 @@ def _checked(raw: RawSketch, first: RawSketch, terms: ReleaseTerms) -> RawSketch
 
 
 def _draw(
-    parts: Sequence[Part], statement: PrivacyStatement, bits: int, terms: ReleaseTerms, random_bytes: RandomBytes
+    parts: Parts, statement: PrivacyStatement, bits: int, terms: ReleaseTerms, random_bytes: RandomBytes
 ) -> tuple[Any, ...]:
     """Return the release id of each part, its noisy side counters and noisy counters; keyed noise needs this order."""
-    fresh = io.BytesIO(random_bytes(sum(DRAW_BYTES if part.run else RUN_BYTES + DRAW_BYTES for part in parts)))
-    ids = [part_of_run(part.run or fresh.read(RUN_BYTES), part.name) + fresh.read(DRAW_BYTES) for part in parts]
-    side, notes, lost = np.stack([part.side for part in parts]), statement.side, statement.lost
+    fresh = io.BytesIO(random_bytes(sum(DRAW_BYTES if run else RUN_BYTES + DRAW_BYTES for run in parts.runs)))
+    ids = [
+        part_of_run(run or fresh.read(RUN_BYTES), name) + fresh.read(DRAW_BYTES)
+        for run, name in zip(parts.runs, parts.names, strict=True)
+    ]
+    side, notes, lost = parts.side.copy(), statement.side, statement.lost
     for column, note in zip(side.T[: len(notes)], notes, strict=True):
         column[:] = _on_grid(column.copy(), note, terms, random_bytes)
     if lost is not None and not lost.of_run:
         counts = np.ascontiguousarray(side[:, len(notes) :])
         side[:, len(notes) :] = add_whole_noise(counts, lost.sigma_squared, noise=lost.noise, random_bytes=random_bytes)
-    tables = zip(*(part.raw.tables_to_release(bits) for part in parts), strict=True)
+    facts, tables = parts.kind.tables(parts.spec), parts.kind.many_to_release(parts.spec, parts.counters, bits)
     noisy = []
-    for fact, table, parameter in zip(
-        parts[0].raw.tables(parts[0].raw.spec), tables, statement.sigma_squared_per_level, strict=True
-    ):
+    for fact, table, parameter in zip(facts, tables, statement.sigma_squared_per_level, strict=True):
         variance = parameter * terms.squared_unit * fact.squared_amount
-        drawn = add_noise(np.stack(table), variance, bits, noise=terms.noise, random_bytes=random_bytes)
-        noisy.append(round_off(drawn, fact.dropped_bits).reshape(len(parts), -1))
+        drawn = add_noise(table, variance, bits, noise=terms.noise, random_bytes=random_bytes)
+        noisy.append(round_off(drawn, fact.dropped_bits).reshape(len(ids), -1))
     return ids, side, np.concatenate(noisy, axis=1)
 
 
-def _placed(statement: PrivacyStatement, part: Part) -> PrivacyStatement:
-    """Return the statement with what is known of the part's release id before the draw."""
-    known = part_of_run(part.run or bytes(RUN_BYTES), part.name)
+def _placed(statement: PrivacyStatement, part: Parts) -> PrivacyStatement:
+    """Return the statement with what is known of the id of the one release before the draw."""
+    known = part_of_run(part.runs[0] or bytes(RUN_BYTES), part.names[0])
     return dataclasses.replace(statement, release_ids=(known + bytes(DRAW_BYTES),))
 
 
-def _all_of(raw: RawSketch, side: np.ndarray, statement: PrivacyStatement) -> bytes:
+def _all_of(part: Parts, statement: PrivacyStatement) -> bytes:
     """Return all that must be equal for equal noise: its version, kind, spec, exact counters, and the statement."""
-    packed = pack(raw.name, raw.spec, raw.to_vector(), statement, raw.scale_bits)
-    return encode(("noise", NOISE_VERSION, packed, *side.tolist()))
+    packed = pack(part.kind.name, part.spec, part.counters[0], statement, part.scale_bits)
+    return encode(("noise", NOISE_VERSION, packed, *part.side[0].tolist()))
 
 
 def _notes(calibration: Calibration) -> tuple[SideNote, ...]:

@@ -20,20 +20,22 @@ from beam_dpsketch.answers.counts import ReleasedCounts
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.counting import Counting, draw_of
 from beam_dpsketch.engine.keys import KeyChoice, find_chosen
-from beam_dpsketch.engine.noising import Part, draw_lost, release_parts
+from beam_dpsketch.engine.noising import Part, Parts, draw_lost, release_parts
 from beam_dpsketch.engine.norms import NORM_PART, choose_norm
-from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.accumulator import SketchAccumulator
+from beam_dpsketch.records.keyed_sums import KeyedSums
 from beam_dpsketch.statement.accounting import Unreleased
 from beam_dpsketch.statement.release_id import (
     DRAW_BYTES,
     GLOBAL_END,
     GLOBAL_START,
     RUN_BYTES,
+    key_part_names,
     part_name,
     part_of_run,
     timeline_of_run,
@@ -130,6 +132,38 @@ class Run:
         votes = np.stack([each.accumulator.votes for each in sums])
         kept = self.choose(choice, votes, [each.place for each in sums])
         return [each for each, is_kept in zip(sums, kept.tolist(), strict=True) if is_kept]
+
+    def release_keys(
+        self,
+        sums: KeyedSums,
+        calibration: DeclaredCalibration,
+        window: Place,
+        run: bytes | None = None,
+        lost: Sequence[int] | None = None,
+    ) -> Iterator[tuple[list[Any], Releases]]:
+        """Yield keys of a window that are released, as the data choose them or all, with their releases, by blocks."""
+        keys, choice = [*map(decode, sums.keys.to_pylist())], calibration.choice
+        kept = np.fromiter(map(is_unicode, keys), dtype=bool, count=len(keys))
+        if choice is not None:
+            places = [] if self._secret is None else [window._replace(key=(key,)) for key in keys]
+            kept &= self.choose(choice, sums.side[:, -2:], places)
+        released = np.flatnonzero(kept)
+        known = calibration.with_norm(sums.max_norm)
+        told = None if lost is None or known.lost is None else known.lost.with_values(lost)
+        size, name = max(1, COUNTERS // sums.sketch_input.spec.cells), run if self._secret is None else self.name()
+        for number, block in enumerate(sums.ordered(released).blocks(size)):
+            own = [keys[place] for place in released[number * size :][:size].tolist()]
+            parts = Parts(
+                block.sketch_input.kind,
+                block.sketch_input.spec,
+                block.sketch_input.scale_bits,
+                block.counters,
+                block.side[:, : known.terms.aside],
+                key_part_names(block.keys.to_pylist(), window.start, window.end),
+                [name] * len(own),
+            )
+            secrets = self._secrets([(window, ("key", key)) for key in own])
+            yield own, release_parts(parts, known, secrets, lost=told)
 
     def draw_lost(
         self, exact: np.ndarray, calibration: DeclaredCalibration, max_norm: Fraction | None = None

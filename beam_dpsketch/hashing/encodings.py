@@ -33,7 +33,7 @@ MAX_NESTING = 16
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _PLAIN = {str, bytes, int, tuple}
 _MIN_INT, _MAX_INT = -(1 << 63), WORD - 1
-TEXT, BYTES, NON_NEGATIVE, NEGATIVE, _TUPLE = b"s", b"b", b"u", b"n", b"t"
+TEXT, BYTES, NON_NEGATIVE, NEGATIVE, TUPLE = b"s", b"b", b"u", b"n", b"t"
 
 
 def encode(item: Any, nesting: int = 0) -> bytes:
@@ -46,7 +46,7 @@ def encode(item: Any, nesting: int = 0) -> bytes:
     if isinstance(item, tuple):
         if nesting == MAX_NESTING:
             raise ArgumentError("items", f"must not nest tuples deeper than {MAX_NESTING}", "E615")
-        return _TUPLE + join_parts([encode(part, nesting + 1) for part in item])
+        return TUPLE + join_parts([encode(part, nesting + 1) for part in item])
     value = item if type(item) is int and 0 <= item < WORD else to_integer(item)
     return (NEGATIVE if value < 0 else NON_NEGATIVE) + (value % WORD).to_bytes(8, "little")
 
@@ -63,7 +63,7 @@ def decode(data: bytes, nesting: int = 0) -> Item:
         if tag == NEGATIVE and value >= 0:
             raise ValueError("not the encoding of an item")
         return value
-    if tag != _TUPLE or nesting == MAX_NESTING:
+    if tag != TUPLE or nesting == MAX_NESTING:
         raise ValueError("not the encoding of an item")
     return tuple(decode(part, nesting + 1) for part in split_parts(body))
 

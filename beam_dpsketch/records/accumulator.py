@@ -63,10 +63,17 @@ class SketchAccumulator:
     @staticmethod
     def of_row(sketch_input: SketchInput, row: int, counters: np.ndarray) -> SketchAccumulator:
         """Return the exact row over time of this number: counters of the sketch, and then what is counted aside."""
-        accumulator, cells = SketchAccumulator(sketch_input), sketch_input.spec.cells
-        sketch = sketch_input.kind.from_vector(sketch_input.spec, counters[:cells])
-        accumulator._sketch = sketch.in_units_of(sketch_input.scale_bits)
+        cells = sketch_input.spec.cells
+        accumulator = SketchAccumulator.of_counters(sketch_input, counters[:cells])
         accumulator.side, accumulator.row = counters[cells:], row
+        return accumulator
+
+    @staticmethod
+    def of_counters(sketch_input: SketchInput, counters: np.ndarray) -> SketchAccumulator:
+        """Return the sum with these counters of the sketch, and nothing aside."""
+        accumulator = SketchAccumulator(sketch_input)
+        sketch = sketch_input.kind.from_vector(sketch_input.spec, counters)
+        accumulator._sketch = sketch.in_units_of(sketch_input.scale_bits)
         return accumulator
 
     def to_vector(self) -> np.ndarray:
@@ -131,13 +138,17 @@ class SketchAccumulator:
     def to_sketches(accumulators: Sequence[SketchAccumulator]) -> list[RawSketch]:
         """Do what `to_sketch` does, for one or more of the same sketch input; sparse ones are hashed together."""
         sketch_input = accumulators[0]._sketch_input
+        kind, spec = sketch_input.kind, sketch_input.spec
         sparse = {number: [*each._pending()] for number, each in enumerate(accumulators) if each._sketch is None}
         chunks = [sketch_input.empty(), *itertools.chain(*sparse.values())]
         sizes = [sum(len(chunk.keys) for chunk in pending) for pending in sparse.values()]
-        made = sketch_input.kind.of_many(sketch_input.spec, *_concat_chunks(chunks)[:2], sizes)
-        hashed = dict(zip(sparse, made, strict=True))
+        places = np.repeat(np.arange(len(sizes)), sizes)
+        counters = kind.count_many(spec, *_concat_chunks(chunks)[:2], places, len(sizes))
+        hashed = dict(zip(sparse, counters, strict=True))
         return [
-            hashed[number].in_units_of(sketch_input.scale_bits) if number in hashed else each.to_sketch()
+            kind.from_vector(spec, hashed[number]).in_units_of(sketch_input.scale_bits)
+            if number in hashed
+            else each.to_sketch()
             for number, each in enumerate(accumulators)
         ]
 
@@ -145,14 +156,14 @@ class SketchAccumulator:
         """Encode for another worker: what is faster to add up, in narrow integers, compressed."""
         self.flush()
         if self._sketch is not None or _CELLS_PER_KEY * self._hashed > self._sketch_input.spec.cells:
-            payload = _DENSE + _pack(self.to_sketch().to_vector())
+            payload = _DENSE + pack_narrow(self.to_sketch().to_vector())
         else:
             keys, weights, *_ = _sum_chunks(self._chunks) if self._hashed else self._sketch_input.empty()
-            payload = _SPARSE + keys.tobytes() + _pack(weights) if len(keys) else b""
+            payload = _SPARSE + keys.tobytes() + pack_narrow(weights) if len(keys) else b""
         place = 0 if self.row is None else self.row + 1
         numbers = [int((self.max_norm or 0) * GRID), place, *self.side.tolist()]
         if payload or any(numbers):
-            packed = _pack(np.array(numbers))
+            packed = pack_narrow(np.array(numbers))
             payload = packed[-1:] + packed[:-1] + payload
         return _PLAIN + payload if len(payload) < _SMALL else _COMPRESSED + zstandard.compress(payload, 1)
 
@@ -165,20 +176,19 @@ class SketchAccumulator:
             return accumulator
         size = 2 + sketch_input.side_size
         end = 1 + size * _DTYPES[payload[0]].itemsize
-        numbers = _unpack(payload[1:end] + payload[:1], size)
+        numbers = unpack_narrow(payload[1:end] + payload[:1], size)
         norm, place, accumulator.side = int(numbers[0]), int(numbers[1]), numbers[2:]
         accumulator.max_norm = Fraction(norm, GRID) if norm else None
         accumulator.row = place - 1 if place else None
         payload = payload[end:]
         if payload[:1] == _DENSE:
-            counters = _unpack(payload[1:], sketch_input.spec.cells)
-            dense = sketch_input.kind.from_vector(sketch_input.spec, counters)
-            accumulator._sketch = dense.in_units_of(sketch_input.scale_bits)
+            counters = unpack_narrow(payload[1:], sketch_input.spec.cells)
+            accumulator._sketch = SketchAccumulator.of_counters(sketch_input, counters)._sketch
         elif payload:
             key_type = sketch_input.key_type.newbyteorder("<")
             size = (len(payload) - 2) // (key_type.itemsize + _DTYPES[payload[-1]].itemsize)
             keys = np.frombuffer(payload, key_type, count=size, offset=1)
-            weights = _unpack(payload[1 + keys.nbytes :], size)
+            weights = unpack_narrow(payload[1 + keys.nbytes :], size)
             accumulator.add_contributions(WeightedItems(keys, weights))
         return accumulator
 
@@ -248,7 +258,7 @@ def _concat_chunks(chunks: list[WeightedItems]) -> WeightedItems:
     return WeightedItems(keys, weights)
 
 
-def _pack(values: np.ndarray) -> bytes:
+def pack_narrow(values: np.ndarray) -> bytes:
     """Encode integers in the narrowest type that holds them; the last byte says which."""
     if values.size < _FEW:
         few = values.tolist()
@@ -259,5 +269,6 @@ def _pack(values: np.ndarray) -> bytes:
     return values.astype(_DTYPES[code]).tobytes() + bytes([code])
 
 
-def _unpack(data: bytes, size: int) -> np.ndarray:
+def unpack_narrow(data: bytes, size: int) -> np.ndarray:
+    """Return what `pack_narrow` was given, int64 of shape (size,)."""
     return np.frombuffer(data, _DTYPES[data[-1]], count=size).astype(np.int64)

@@ -80,18 +80,19 @@ class LinearSketch(RawSketch):
         return self
 
     @classmethod
-    def of_many(
-        cls: type[FlatSelf], spec: SketchSpec, keys: np.ndarray, weights: np.ndarray, sizes: Sequence[int]
-    ) -> Sequence[FlatSelf]:
-        places = np.repeat(np.arange(len(sizes)), sizes)
-        counters = np.zeros((len(sizes), spec.depth, spec.width), dtype=np.int64)
+    def count_many(
+        cls, spec: SketchSpec, keys: np.ndarray, weights: np.ndarray, places: np.ndarray, count: int
+    ) -> np.ndarray:
+        counters, starts = np.zeros(count * spec.cells, dtype=np.int64), places.astype(np.int64) * spec.cells
         for row in range(spec.depth):
             columns, signs = cells.columns_and_signs(keys, seed=spec.seed, row=row, width=spec.width)
-            np.add.at(counters[:, row], (places, columns), weights * signs if cls.has_signs else weights)
-        sketches = [cls(spec) for _ in sizes]
-        for sketch, own in zip(sketches, counters, strict=True):
-            sketch._counters = own
-        return sketches
+            own = starts + row * spec.width + columns
+            np.add.at(counters, own, weights * signs if cls.has_signs else weights)
+        return counters.reshape(count, spec.cells)
+
+    @classmethod
+    def many_to_release(cls, spec: SketchSpec, counters: np.ndarray, grid_bits: int) -> Sequence[np.ndarray]:
+        return (counters,)
 
     def counter_tables(self) -> Sequence[np.ndarray]:
         return (self._counters,)

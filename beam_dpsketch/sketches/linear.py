@@ -201,13 +201,18 @@ class RawSketch(ABC):
         """Add items given by their keys, with int64 weights."""
 
     @classmethod
-    def of_many(
-        cls: type[Self], spec: Any, keys: np.ndarray, weights: np.ndarray, sizes: Sequence[int]
-    ) -> Sequence[Self]:
-        """Return one sketch for each size: of that many keys, with int64 weights, after those of the sketch before."""
-        ends = np.cumsum(sizes)
-        parts = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-        return [cls(spec).accumulate_keys(keys[part], weights[part]) for part in parts]
+    def count_many(cls, spec: Any, keys: np.ndarray, weights: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
+        """Return the counters of several sketches, int64 of shape (count, cells).
+
+        Each key counts with its int64 weight in the sketch at its place.
+        """
+        counters, order = np.zeros((count, spec.cells), dtype=np.int64), np.argsort(places, kind="stable")
+        ends = np.cumsum(np.bincount(places, minlength=count)).tolist()
+        for counted, start, end in zip(counters, [0, *ends[:-1]], ends, strict=False):
+            if end > start:
+                own = order[start:end]
+                counted[:] = cls(spec).accumulate_keys(keys[own], weights[own]).to_vector()
+        return counters
 
     def merge(self: Self, other: RawSketch) -> Self:
         """Add the counters of another sketch of the same kind and spec to this one."""
@@ -241,6 +246,12 @@ class RawSketch(ABC):
     def tables_to_release(self, grid_bits: int) -> Sequence[np.ndarray]:
         """Return what gets noise, exactly: the counters, or what is made of them; it will be shifted by these bits."""
         return self.counter_tables()
+
+    @classmethod
+    def many_to_release(cls, spec: Any, counters: np.ndarray, grid_bits: int) -> Sequence[np.ndarray]:
+        """Return what `tables_to_release` does, of several sketches at once: a row of each table for each row."""
+        released = [cls.from_vector(spec, each).tables_to_release(grid_bits) for each in counters]
+        return [np.stack(table) for table in zip(*released, strict=True)]
 
     @abstractmethod
     def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:

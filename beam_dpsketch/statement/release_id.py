@@ -11,10 +11,10 @@ share noise, and those of different keys of a run are not.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.hashing.encodings import BYTES, TUPLE, encode
 
 RUN_BYTES = PART_BYTES = DRAW_BYTES = 16
 RELEASE_ID_BYTES = RUN_BYTES + PART_BYTES + DRAW_BYTES
@@ -29,6 +29,16 @@ def part_name(which: tuple[Any, ...], start: int = GLOBAL_START, end: int = GLOB
     `which` is its place in the window: () for the only release, ("key", key) or ("row", number).
     """
     return encode((encode(which), start, end))
+
+
+def key_part_names(keys: Iterable[bytes], start: int, end: int) -> list[bytes]:
+    """Return ``part_name(("key", key), start, end)`` of many keys, each given by its canonical bytes."""
+    before, after = encode(("key",)), encode((start, end))[1:]
+    found = []
+    for key in keys:
+        which = before + len(key).to_bytes(4, "little") + key
+        found.append(TUPLE + (1 + len(which)).to_bytes(4, "little") + BYTES + which + after)
+    return found
 
 
 def part_of_run(run: bytes, name: bytes) -> bytes:

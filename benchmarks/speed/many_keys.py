@@ -47,7 +47,8 @@ def up_to(step: str, elements: beam.PCollection, transform: Any) -> beam.PCollec
     from beam_dpsketch.answers.batch import Releases
     from beam_dpsketch.transforms.steps.bounding_over_windows import bound_over_windows
     from beam_dpsketch.transforms.steps.exact_sums import ExactSums
-    from beam_dpsketch.transforms.steps.release_once import ReleaseOnce, draw_run
+    from beam_dpsketch.transforms.steps.release_once import ReleaseKeys, draw_run
+    from beam_dpsketch.transforms.steps.whole_runs import DrawLost
     from beam_dpsketch.transforms.windows import plan_of
 
     declared = transform._declared
@@ -56,12 +57,14 @@ def up_to(step: str, elements: beam.PCollection, transform: Any) -> beam.PCollec
         return elements | transform
     if step == "bound":
         return bound_over_windows(elements, declared.reader, declared.sketch_input, plan, None).values
-    sums = (elements | ExactSums(declared, plan, None))["sums"]
+    exact = elements | ExactSums(declared, plan, None, in_columns=True)
     if step == "sum":
-        return sums
+        return exact["sums"]
+    calibration = declared.resolved.under(plan.terms).calibrated
+    lost = beam.pvalue.AsSingleton(exact["lost"] | DrawLost(calibration, None, None))
     run = beam.pvalue.AsSingleton(draw_run(elements.pipeline))
-    once = beam.ParDo(ReleaseOnce(declared.resolved.under(plan.terms).calibrated, per_key=True), run=run)
-    return sums | once.with_output_types(tuple[Any, Releases])
+    once = beam.ParDo(ReleaseKeys(calibration), run=run, lost=lost)
+    return exact["sums"] | once.with_output_types(tuple[Any, Releases])
 
 
 class Rows(Sequence[Any]):

@@ -107,7 +107,7 @@ def test_whatever_changes_the_noise_is_unrelated(changed):
 
 @pytest.mark.parametrize("changed", ["sigma", "windows", "unit", "one counter", "kind"])
 def test_the_test_finds_what_the_noise_does_not_depend_on(changed, monkeypatch):
-    monkeypatch.setattr(noising, "_all_of", lambda raw, side, statement: b"forgotten")
+    monkeypatch.setattr(noising, "_all_of", lambda part, statement: b"forgotten")
     assert not unrelated(noise(), noise(**OTHERS[changed]))
 
 
@@ -153,7 +153,7 @@ def test_noise_depends_on_what_is_counted_aside(changed):
     ["a side value", "two side values", "how many lost how much", "norm_spend", "norm_spend at the same sigma"],
 )
 def test_the_test_finds_what_is_forgotten_aside(changed, monkeypatch):
-    monkeypatch.setattr(noising, "_all_of", lambda raw, side, statement: b"forgotten")
+    monkeypatch.setattr(noising, "_all_of", lambda part, statement: b"forgotten")
     settings, changes = CHANGES_ASIDE[changed]
     assert not unrelated(noise(**settings), noise(**{**settings, **changes}))
 
@@ -164,7 +164,7 @@ def test_forgetting_side_values_would_give_their_difference_away(monkeypatch):
     def values(side):
         return [note.estimate for note in keyed_release(**{**ASIDE, "side": side})[1].privacy.side]
 
-    monkeypatch.setattr(noising, "_all_of", lambda raw, side, statement: b"forgotten")
+    monkeypatch.setattr(noising, "_all_of", lambda part, statement: b"forgotten")
     assert np.subtract(values([501, 902, 1203]), values([500, 900, 1200])).tolist() == [1, 2, 3]
     monkeypatch.undo()
     assert np.subtract(values([501, 902, 1203]), values([500, 900, 1200])).tolist() != [1, 2, 3]

@@ -13,6 +13,7 @@ from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.records.codec import from_payloads, to_bytes
 from beam_dpsketch.records.groups import dictionary_codes, group_rows, sum_by_pair
 from beam_dpsketch.records.items import SketchInput, WeightedItems
+from beam_dpsketch.records.keyed_sums import KeyedSums
 from beam_dpsketch.records.reading import RecordReader, split_by_key, total_weights
 
 
@@ -55,6 +56,15 @@ class Bounded(NamedTuple):
         np.add.at(side, codes[len(self.kept) :], self._side_rows(sketch_input))
         for place, key, items in split_by_key(self.kept, sketch_input, codes[: len(self.kept)], keys):
             yield key, items._replace(side=side[place], max_norm=self.max_norm)
+
+    def to_keyed(self, sketch_input: SketchInput) -> KeyedSums:
+        """Return what is in `by_key`, in columns."""
+        codes, keys = dictionary_codes(self._all_of("key"))
+        side = np.zeros((len(keys), len(sketch_input.side_names)), dtype=np.int64)
+        np.add.at(side, codes[len(self.kept) :], self._side_rows(sketch_input))
+        places, items = codes[: len(self.kept)].astype(np.int64), sketch_input.column_keys(self.kept["item"])
+        weights = total_weights(self.kept, sketch_input.bounds)
+        return KeyedSums.of_entries(sketch_input, keys, side, places, items, weights, self.max_norm)
 
     def by_pair(self, sketch_input: SketchInput) -> Iterator[tuple[bytes, int]]:
         """Yield each pair of key and item with its total weight, in units of 2**-scale_bits."""

@@ -17,6 +17,7 @@ _ROWS_OF_A_SHARD, _MOST_SHARDS = 1 << 22, 1 << 14
 _ROWS_OF_A_BUNDLE, _FEW_SUMS = 100_000, 1000
 _BYTES_OF_A_ROW, _BYTES_TO_BOUND = 50, 300  # with text of 36 characters as ids, under a norm
 _BYTES_OF_A_COUNTER = 8
+_BYTES_OF_A_SHARD = 1 << 26
 _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB", "ZB")
 
 
@@ -40,6 +41,11 @@ class Scale:
     def shards(self) -> int:
         """Into how many shards privacy ids go; one worker bounds each."""
         return min(1 << (self.rows // _ROWS_OF_A_SHARD).bit_length(), _MOST_SHARDS)
+
+    def key_shards(self, cells: int) -> int:
+        """Return into how many parts keys go, whose releases have so many counters; each is added up at once."""
+        waiting = self.keys * cells * _BYTES_OF_A_COUNTER // _BYTES_OF_A_SHARD
+        return min(1 << waiting.bit_length(), _MOST_SHARDS)
 
     def sums(self, shards: int | None) -> int:
         """Return about how many sums become one release: of bundles, or of shards of privacy ids, if there are some."""

@@ -40,7 +40,7 @@ class Contributions(NamedTuple):
     """What bounding made of elements.
 
     Attributes:
-      values: `WeightedItems` in their windows, or (key, `WeightedItems`) per key.
+      values: `WeightedItems` in their windows, or (pair, count) by item, or per key what is bounded, not added up.
       max_norm: the norm in sixteenths of a record, if the data chose it; else `None`.
       lost: what the whole run lost, exactly, if one histogram tells it; else `None`.
     """
@@ -88,7 +88,9 @@ def bound_over_windows(
     if periods is not None:
         own_windows = RestoreWindows(elements.windowing)
         bounded = bounded | "SplitByWindow" >> beam.FlatMap(_by_window) | "OwnWindows" >> own_windows
-    return Contributions(unpack(bounded, reader, sketch_input), norm, lost)
+    if not reader.per_key or reader.by_item:
+        bounded = unpack(bounded, reader, sketch_input)
+    return Contributions(bounded, norm, lost)
 
 
 def _group_by_period(elements: beam.PCollection, shard: ShardRecords, periods: WindowFn) -> beam.PCollection:

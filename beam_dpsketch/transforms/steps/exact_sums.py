@@ -10,7 +10,9 @@ import apache_beam as beam
 
 from beam_dpsketch.hashing.encodings import decode
 from beam_dpsketch.hashing.lookup import in_parts, unpack
+from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput, WeightedItems
+from beam_dpsketch.records.keyed_sums import KeyedSums
 from beam_dpsketch.records.reading import MISSING_KEY, RecordReader, note_use, read_units
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import IDENTITY_SELECTORS, check_values
@@ -20,6 +22,7 @@ from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions, bound_over_windows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.steps.summing import sum_in_state
+from beam_dpsketch.transforms.steps.sums_of_keys import SHARDS, AddUpKeys, sums_of_nothing
 from beam_dpsketch.transforms.steps.whole_runs import stamp
 from beam_dpsketch.transforms.windows import create_always, in_time_range
 
@@ -28,11 +31,25 @@ class ExactSums(beam.PTransform):
     """Sum the elements of each window into an exact accumulator, or (key, accumulator) per key.
 
     Returns a dict: "sums", and "lost", of what bounding makes of the run, with "max_norm", as `Contributions` has them.
+
+    Args:
+      declared: what is released.
+      plan: which windows are released.
+      idempotent_noise: decides what is kept, under a secret; `None` takes the entropy of the system.
+      in_columns: whether to return `KeyedSums` instead, where `sums_in_columns`.
     """
 
-    def __init__(self, declared: ReleaseSpec, plan: WindowPlan, idempotent_noise: IdempotentNoise | None) -> None:
+    def __init__(
+        self,
+        declared: ReleaseSpec,
+        plan: WindowPlan,
+        idempotent_noise: IdempotentNoise | None,
+        *,
+        in_columns: bool = False,
+    ) -> None:
         super().__init__()
         self._declared, self._plan, self._idempotent_noise = declared, plan, idempotent_noise
+        self._in_columns = in_columns
         self._sketch_input = declared.summed(plan.terms, plan.rows)
 
     @property
@@ -49,6 +66,8 @@ class ExactSums(beam.PTransform):
         if bounded:
             noise, selectors = self._idempotent_noise, IDENTITY_SELECTORS
             found = bound_over_windows(elements, reader, sketch_input, self._plan, noise)
+            if per_key:
+                return self._of_keys(found, pcoll.is_bounded)
         elif per_key:
             key_records = beam.ParDo(KeyRecords(reader, sketch_input)).with_output_types(tuple[Any, Any])
             found = Contributions(elements | "Key" >> key_records)
@@ -64,8 +83,22 @@ class ExactSums(beam.PTransform):
             combine = beam.CombineGlobally(fn)
             combine = combine.with_fanout(fanout) if fanout > 1 else combine
             sums = elements | "Combine" >> (combine if self._plan.is_global else combine.without_defaults())
-        others = {} if found.lost is None else {"lost": found.lost, "max_norm": found.max_norm}
-        return {"sums": sums, **{name: each for name, each in others.items() if each is not None}}
+        return _with_others(sums, found)
+
+    def _of_keys(self, found: Contributions, is_bounded: bool) -> dict[str, beam.PCollection]:
+        """Add up what bounding made, in columns."""
+        scale, sketch_input, always = self._plan.scale, self._sketch_input, None
+        shards = SHARDS if scale is None else max(SHARDS, scale.key_shards(sketch_input.spec.cells))
+        fanout = scale.fanout(shards_for(scale)) if scale is not None and is_bounded else 1
+        if (keys := self._declared.public_keys) is not None:
+            norm = [] if found.max_norm is None else [beam.pvalue.AsSingleton(found.max_norm)]
+            packed = create_always(found.values, self._plan.starts, in_parts(keys), _alone)
+            always = packed | "Empty" >> beam.FlatMap(sums_of_nothing, sketch_input, shards, *norm)
+        sums = found.values | "Combine" >> AddUpKeys(sketch_input, shards, fanout, always)
+        if not self._in_columns:
+            each = beam.FlatMap(KeyedSums.accumulators).with_output_types(tuple[Any, SketchAccumulator])
+            sums = sums | "EachKey" >> each
+        return _with_others(sums, found)
 
     def _with_empty(self, values: beam.PCollection, norm: beam.PCollection | None) -> beam.PCollection:
         """Add one empty contribution for every release that must exist regardless of the data.
@@ -81,6 +114,20 @@ class ExactSums(beam.PTransform):
         if norm is not None:
             created = created | "StampNorm" >> beam.Map(stamp, beam.pvalue.AsSingleton(norm))
         return (values, created) | "WithEmpty" >> beam.Flatten()
+
+
+def sums_in_columns(declared: ReleaseSpec) -> bool:
+    """Return whether the sums of keys come in columns: those of what was bounded do."""
+    return declared.is_keyed and declared.privacy_id is not None
+
+
+def _with_others(sums: beam.PCollection, found: Contributions) -> dict[str, beam.PCollection]:
+    others = {} if found.lost is None else {"lost": found.lost, "max_norm": found.max_norm}
+    return {"sums": sums, **{name: each for name, each in others.items() if each is not None}}
+
+
+def _alone(packed_keys: bytes) -> list[bytes]:
+    return [packed_keys]
 
 
 def _empty_sums(empty: WeightedItems, packed_keys: bytes | None) -> list[Any]:

@@ -29,10 +29,10 @@ from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.checks.copy_guard import check_no_copies
 from beam_dpsketch.transforms.steps.checks.runner_guard import allow_one_run, check_runner
 from beam_dpsketch.transforms.steps.checks.sample_check import ReadsElements, levels_to_caller
-from beam_dpsketch.transforms.steps.exact_sums import ExactSums
+from beam_dpsketch.transforms.steps.exact_sums import ExactSums, sums_in_columns
 from beam_dpsketch.transforms.steps.grouped_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, application
-from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseOnce, run_input
+from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseKeys, ReleaseOnce, run_input
 from beam_dpsketch.transforms.steps.rows_over_time import AllRows, RowSettings, RowsOverTime
 from beam_dpsketch.transforms.steps.whole_runs import DrawLost
 from beam_dpsketch.transforms.windows import edges_of, plan_of, windows_of
@@ -184,14 +184,16 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
     ) -> beam.PCollection:
         """Sum each window exactly, and draw the noise of each sum once."""
         declared, run = self._declared, dict[str, Any]()
-        exact = elements | "ExactSums" >> ExactSums(declared, plan, noise)
+        in_columns = sums_in_columns(declared)
+        exact = elements | "ExactSums" >> ExactSums(declared, plan, noise, in_columns=in_columns)
         calibration = self._pay(elements, resolved).noise(Calibration)
         if elements.is_bounded and (declared.is_keyed or not plan.is_global):  # a stream would wait for a side input
             run = run_input(elements, declared, plan, calibration, noise)
         if "lost" in exact:
             draw = DrawLost(calibration, noise, exact.get("max_norm"))
             run["lost"] = beam.pvalue.AsSingleton(exact["lost"] | "DrawLost" >> draw)
-        once = ReleaseOnce(calibration, per_key=declared.is_keyed, idempotent_noise=noise)
+        once: beam.DoFn = ReleaseOnce(calibration, per_key=declared.is_keyed, idempotent_noise=noise)
+        once = ReleaseKeys(calibration, noise) if in_columns else once
         return (
             exact["sums"]
             | "ReleaseOnce" >> beam.ParDo(once, **run).with_output_types(tuple[Any, Releases])

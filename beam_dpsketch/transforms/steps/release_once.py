@@ -19,6 +19,7 @@ from beam_dpsketch.answers.released import Released
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.run import COUNTERS, Place, Run, Sum
+from beam_dpsketch.records.keyed_sums import KeyedSums
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
@@ -88,6 +89,50 @@ class ReleaseOnce(DrawsNoise):
                 keys = [sums[number].place.key[0] for number in numbers] if self._per_key else None
                 window, timestamp, pane = outputs[numbers[0]]
                 yield WindowedValue((keys, releases.take(numbers)), timestamp, (window,), pane)
+
+
+class ReleaseKeys(DrawsNoise):
+    """Turn `KeyedSums` into ([keys], `Releases`), of the keys that are released; let each window fire once.
+
+    Args:
+      calibration: the noise and the terms of each release, before the data have chosen a norm.
+      idempotent_noise: makes the noise and the run a function of a secret; `None` takes the entropy of the system.
+    """
+
+    def __init__(self, calibration: DeclaredCalibration, idempotent_noise: IdempotentNoise | None = None) -> None:
+        super().__init__(idempotent_noise)
+        self._calibration = calibration
+
+    def start_bundle(self) -> None:
+        self._waiting: dict[Any, list[KeyedSums]] = defaultdict(list)
+        self._size = 0
+        self._name: bytes | None = None
+        self._lost: list[int] | None = None
+
+    def process(
+        self,
+        element: KeyedSums,
+        pane: Any = beam.DoFn.PaneInfoParam,
+        window: Any = beam.DoFn.WindowParam,
+        timestamp: Any = beam.DoFn.TimestampParam,
+        run: bytes | None = None,
+        lost: list[int] | None = None,
+    ) -> Iterable[WindowedValue] | None:
+        if fires_again_late(pane):
+            return []
+        check_timestamps(window)
+        self._name, self._lost = run, lost  # of the whole bundle
+        self._waiting[window, timestamp, pane, element.max_norm].append(element)
+        self._size += len(element) * element.sketch_input.spec.cells
+        return None if self._size < COUNTERS else list(self.finish_bundle())
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        for (window, timestamp, pane, _), parts in self._waiting.items():
+            place = Place((), window.start.micros, window.end.micros, pane.index)
+            together = KeyedSums.merged(parts)
+            for output in self.run().release_keys(together, self._calibration, place, self._name, self._lost):
+                yield WindowedValue(output, timestamp, (window,), pane)
+        self.start_bundle()
 
 
 class MakeFinal(beam.PTransform):
