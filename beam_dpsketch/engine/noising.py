@@ -15,7 +15,7 @@ import io
 import itertools
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias, cast, overload
+from typing import Any, TypeAlias, cast, overload
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.answers.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.engine.calibration import Calibration, empty_note
+from beam_dpsketch.engine.parts import Part, Parts, checked
 from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import canonical, encode
@@ -87,69 +88,6 @@ def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> R
     return release_part(raw, np.zeros(0, dtype=np.int64), terms, randomness)
 
 
-class Part(NamedTuple):
-    """One of several releases of a run, before its noise.
-
-    Attributes:
-      raw: the sketch of all the data of the part.
-      side: the exact number of each of `ReleaseTerms.counters`, int64, in units of 2**-scale_bits; then the histogram
-        of lost weight, if it is of the release.
-      name: what `part_name` calls the part.
-      run: 16 bytes for all releases of one run of a transform, and for no other: the caller's promise that the bounds
-        hold over all of them together; of a row over time, its timeline. `None` makes the release a run of its own.
-    """
-
-    raw: RawSketch
-    side: np.ndarray
-    name: bytes = b""
-    run: bytes | None = None
-
-
-class Parts(NamedTuple):
-    """Several releases of a run, before their noise, in columns: what `Part` has of each.
-
-    Attributes:
-      kind: of their sketches, of `spec`, which count in units of 2**-scale_bits.
-      spec: see `kind`.
-      scale_bits: see `kind`.
-      counters: the exact counters of each, int64 of shape (parts, spec.cells).
-      side: of each, int64 of shape (parts, numbers).
-      names: of each.
-      runs: of each.
-    """
-
-    kind: type[RawSketch]
-    spec: Any
-    scale_bits: int
-    counters: np.ndarray
-    side: np.ndarray
-    names: Sequence[bytes]
-    runs: Sequence[bytes | None]
-
-    @classmethod
-    def of(cls, parts: Sequence[Part], terms: ReleaseTerms) -> Parts:
-        """Return one or more parts in columns; refuse those that do not suit the terms, or each other."""
-        for part in parts:
-            _checked(part.raw, parts[0].raw, terms)
-        first = parts[0].raw
-        return cls(
-            type(first),
-            first.spec,
-            first.scale_bits,
-            np.stack([part.raw.to_vector() for part in parts]),
-            np.stack([part.side for part in parts]),
-            [part.name for part in parts],
-            [part.run for part in parts],
-        )
-
-    def alone(self, place: int) -> Parts:
-        """Return one of them."""
-        one = slice(place, place + 1)
-        return self._replace(
-            counters=self.counters[one], side=self.side[one], names=self.names[one], runs=self.runs[one]
-        )
-
-
 def release_part(
     raw: RawSketch,
     side: np.ndarray,
@@ -162,7 +100,7 @@ def release_part(
 ) -> Released:
     """Do what `release` does, for one `Part` of a run, whose `part_name` is `part`; `lost` as in `release_parts`."""
     secrets = None if randomness is None else [randomness]
-    calibration = Calibration.of(_checked(raw, raw, terms).spec, terms)
+    calibration = Calibration.of(checked(raw, raw, terms).spec, terms)
     (released,) = release_parts([Part(raw, side, part, run)], calibration, secrets, lost=lost)
     assert isinstance(released, Released)
     return released
@@ -257,25 +195,6 @@ def _on_grid(exact: np.ndarray, note: SideNote, terms: ReleaseTerms, random_byte
     """Return a side counter with noise, int64, on the grid that its note says."""
     bits, variance = note.scale_bits - terms.scale_bits, note.sigma_squared * terms.squared_unit
     return add_noise(exact, variance, bits, noise=note.noise, random_bytes=random_bytes)
-
-
-def _checked(raw: RawSketch, first: RawSketch, terms: ReleaseTerms) -> RawSketch:
-    """Return a raw sketch; refuse one that does not suit the terms, or is of another kind than the first."""
-    _validate.instance(RawSketch, raw=raw)
-    if raw.is_weighted and not terms.bounds.says_max_weight:
-        raise ArgumentError(
-            "bounds", "must say max_weight for a sketch with weights, as in $records_of_weights", "E203"
-        )
-    if raw.scale_bits != terms.scale_bits:
-        raise ArgumentError(
-            "raw",
-            "must hold weights as its bounds make them: a $NormBound scales them, which only transforms do, "
-            "and $RecordBounds leave them whole",
-            "E617",
-        )
-    if type(raw) is not type(first) or raw.spec != first.spec:
-        raise ValueError("parts must be of one kind and spec")
-    return raw
 
 
 def _draw(

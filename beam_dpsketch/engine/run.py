@@ -20,15 +20,16 @@ from beam_dpsketch.answers.counts import ReleasedCounts
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.counting import Counting, draw_of
 from beam_dpsketch.engine.keys import KeyChoice, find_chosen
-from beam_dpsketch.engine.noising import Part, Parts, draw_lost, release_parts
+from beam_dpsketch.engine.noising import draw_lost, release_parts
 from beam_dpsketch.engine.norms import NORM_PART, choose_norm
+from beam_dpsketch.engine.parts import Part, Parts
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.records.accumulator import SketchAccumulator
-from beam_dpsketch.records.keyed_sums import KeyedSums
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
+from beam_dpsketch.records.sums.keyed_sums import KeyedSums
 from beam_dpsketch.statement.accounting import Unreleased
 from beam_dpsketch.statement.release_id import (
     DRAW_BYTES,

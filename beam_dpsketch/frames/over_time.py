@@ -14,8 +14,8 @@ from beam_dpsketch.engine.keys import KeyChoice
 from beam_dpsketch.engine.run import Place, Run, Sum
 from beam_dpsketch.privacy.over_time.encoder import RowEncoder
 from beam_dpsketch.privacy.over_time.horizon import Horizon
-from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 
 
 def release_rows(

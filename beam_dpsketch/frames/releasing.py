@@ -24,9 +24,9 @@ from beam_dpsketch.frames.tables import TableParts
 from beam_dpsketch.frames.windows import windows_of
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
-from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.groups import split_pair
 from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.records.unused import Unused
 
 

@@ -19,7 +19,6 @@ import pyarrow as pa
 from beam_dpsketch.engine.run import Place, Run
 from beam_dpsketch.frames.windows import Windows
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
-from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.bounding.bounded import Bounded, Rule
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.parts import Parts
@@ -30,6 +29,7 @@ from beam_dpsketch.records.columns import any_negative
 from beam_dpsketch.records.groups import wrap_around
 from beam_dpsketch.records.reading import Columns, note_use, read_table, read_units
 from beam_dpsketch.records.release_spec import ResolvedRelease
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.records.windows import WindowPlan
 

@@ -14,20 +14,21 @@ from typing import cast
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.noising import Part, release_parts
+from beam_dpsketch.engine.noising import release_parts
+from beam_dpsketch.engine.parts import Part
 from beam_dpsketch.kinds.ranks.histogram import FactorSpec
 from beam_dpsketch.kinds.sketched import AnySketch
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import PrivacyUnit
-from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import Selector
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.records.units import Record
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.sketches.trees import PrefixSpec
-from beam_dpsketch.transforms.steps.summing import RawSketchFn
+from beam_dpsketch.transforms.steps.sums.summing import RawSketchFn
 
 
 class PrivateSketchFn(RawSketchFn):

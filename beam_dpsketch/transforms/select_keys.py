@@ -22,10 +22,10 @@ from beam_dpsketch.kinds.sketched import AnySketch
 from beam_dpsketch.planning.plan_text import privacy_line
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.terms import DeclaredTerms
-from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.count import Guess, refuse_guess
 from beam_dpsketch.records.public import KeySelection, TimeRange
 from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums

@@ -35,7 +35,8 @@ from beam_dpsketch.engine import calibration
 from beam_dpsketch.engine import keys as choosing
 from beam_dpsketch.engine.calibration import Calibration, empty_lost
 from beam_dpsketch.engine.keys import choose_keys
-from beam_dpsketch.engine.noising import Part, release_parts
+from beam_dpsketch.engine.noising import release_parts
+from beam_dpsketch.engine.parts import Part
 from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy.aside.lost_histogram import LostCounter, LostIn
 from beam_dpsketch.privacy.aside.side_counters import SideCounter, SideCounters

@@ -27,12 +27,13 @@ from beam_dpsketch import (
 from beam_dpsketch.answers.batch import Releases
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.noising import Part, release_part, release_parts
+from beam_dpsketch.engine.noising import release_part, release_parts
+from beam_dpsketch.engine.parts import Part
 from beam_dpsketch.errors import BudgetExceededError, FormatError
 from beam_dpsketch.privacy.noise import drawing
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
-from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput, WeightedItems
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.sketches.trees import PrefixSpec
 from beam_dpsketch.statement.statement import PrivacyStatement
 from tests.helpers.noise_audit import audit

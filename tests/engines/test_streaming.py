@@ -19,10 +19,11 @@ from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.records.bounding.bounded import MergeTables
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
-from beam_dpsketch.transforms.steps import bounding, first_windows, stream_state, summing
+from beam_dpsketch.transforms.steps import bounding, first_windows, stream_state
 from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
-from beam_dpsketch.transforms.steps.summing import MergeSums
+from beam_dpsketch.transforms.steps.sums import summing
+from beam_dpsketch.transforms.steps.sums.summing import MergeSums
 from beam_dpsketch.transforms.windows import RestoreWindows
 from tests.engines.checks import assert_greedy_id_is_bounded, assert_nothing_lost
 from tests.engines.conftest import Engine

@@ -17,11 +17,11 @@ from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, Disclosure
 from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.frames import releasing, sums, tables
-from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.statement.release_id import GLOBAL_END, GLOBAL_START
 from tests.helpers import laws
 from tests.helpers.frame_cases import (

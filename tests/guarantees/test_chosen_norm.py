@@ -32,7 +32,7 @@ from beam_dpsketch import (
 from beam_dpsketch.engine import noising
 from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.records.accumulator import SketchAccumulator
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from beam_dpsketch.transforms.steps import exact_sums, whole_runs
 from beam_dpsketch.transforms.steps.whole_runs import BoundByNorm

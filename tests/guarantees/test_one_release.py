@@ -40,7 +40,7 @@ from beam_dpsketch.transforms.steps.bounding import BoundShard, ShardRecords, Sh
 from beam_dpsketch.transforms.steps.exact_sums import KeyRecords
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce, each_release
 from beam_dpsketch.transforms.steps.stream_state import MergeInState
-from beam_dpsketch.transforms.steps.summing import MergeSums, RawSketchFn, SumBundle
+from beam_dpsketch.transforms.steps.sums.summing import MergeSums, RawSketchFn, SumBundle
 from tests.helpers import noise
 from tests.helpers.one_bundle import released_by
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, exact_sums, run, seen_by_sink

@@ -28,10 +28,10 @@ from beam_dpsketch import (
 from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.hashing.encodings import encode_all
 from beam_dpsketch.privacy.norm.choice import bin_count
-from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.reading import RecordReader
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateSketchFn
 from beam_dpsketch.transforms.steps import bounding, stream_state
 from tests.helpers import laws

@@ -41,8 +41,8 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.statement.release_id import RUN_BYTES
 from beam_dpsketch.statement.statement import PrivacyStatement

@@ -21,9 +21,9 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.kinds.sketched import AnySketch
-from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies

@@ -25,8 +25,9 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.engine.calibration import Calibration, empty_lost
 from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.engine.noising import Part, release_parts
+from beam_dpsketch.engine.noising import release_parts
 from beam_dpsketch.engine.norms import calibrate_choice
+from beam_dpsketch.engine.parts import Part
 from beam_dpsketch.privacy.aside.side_counters import LOST
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import RowTerms

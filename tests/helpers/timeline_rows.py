@@ -10,7 +10,8 @@ import numpy as np
 
 from beam_dpsketch import Horizon, PrivacySpec, PrivacyUnit, TimelineRow
 from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.noising import Part, release_parts
+from beam_dpsketch.engine.noising import release_parts
+from beam_dpsketch.engine.parts import Part
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.encoder import RowEncoder
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism

@@ -16,7 +16,8 @@ from scipy import stats
 
 from beam_dpsketch import IntegerDomain, PrivacySpec, PrivacyUnit, RecordBounds, ReleaseTerms
 from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.noising import Part, release_parts
+from beam_dpsketch.engine.noising import release_parts
+from beam_dpsketch.engine.parts import Part
 from beam_dpsketch.kinds.statistics import ratios
 from beam_dpsketch.kinds.statistics.ratios import Sums
 from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec

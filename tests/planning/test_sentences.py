@@ -14,7 +14,8 @@ from beam_dpsketch import PrivacyStatement, SketchTimeline
 from beam_dpsketch.cli.settings.checking import in_words
 from beam_dpsketch.config import read_release
 from beam_dpsketch.engine.calibration import empty_lost
-from beam_dpsketch.engine.noising import Part, release_parts
+from beam_dpsketch.engine.noising import release_parts
+from beam_dpsketch.engine.parts import Part
 from beam_dpsketch.planning import plan_text
 from beam_dpsketch.planning.plan_text import noise_of_answers
 from beam_dpsketch.records.release_spec import ReleaseSpec

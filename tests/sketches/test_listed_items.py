@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import IncompatibleSketchError, ListedHistogram, ListedItems, RecordBounds
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput, WeightedItems
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.sketches import listed_items, raw_type
 from tests.helpers import laws, strategies
 from tests.helpers.strategies import bounds

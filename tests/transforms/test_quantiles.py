@@ -35,8 +35,8 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.kinds.layouts import layout_of
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.transforms import PrivateQuantiles, ReadReleases, WriteReleases
 from tests.helpers.pipelines import FN_API, run, seen_by_sink

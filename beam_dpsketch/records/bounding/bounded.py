@@ -13,8 +13,8 @@ from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.records.codec import from_payloads, to_bytes
 from beam_dpsketch.records.groups import dictionary_codes, group_rows, sum_by_pair
 from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.records.keyed_sums import KeyedSums
 from beam_dpsketch.records.reading import RecordReader, split_by_key, total_weights
+from beam_dpsketch.records.sums.keyed_sums import KeyedSums
 
 
 class Bounded(NamedTuple):

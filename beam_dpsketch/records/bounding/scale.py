@@ -43,7 +43,7 @@ class Scale:
         return min(1 << (self.rows // _ROWS_OF_A_SHARD).bit_length(), _MOST_SHARDS)
 
     def key_shards(self, cells: int) -> int:
-        """Return into how many parts keys go, whose releases have so many counters; each is added up at once."""
+        """Return into how many parts keys go, given the counters of a release; each part is added up at once."""
         waiting = self.keys * cells * _BYTES_OF_A_COUNTER // _BYTES_OF_A_SHARD
         return min(1 << waiting.bit_length(), _MOST_SHARDS)
 

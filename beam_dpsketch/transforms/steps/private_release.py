@@ -29,11 +29,12 @@ from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.checks.copy_guard import check_no_copies
 from beam_dpsketch.transforms.steps.checks.runner_guard import allow_one_run, check_runner
 from beam_dpsketch.transforms.steps.checks.sample_check import ReadsElements, levels_to_caller
-from beam_dpsketch.transforms.steps.exact_sums import ExactSums, sums_in_columns
+from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.grouped_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, application
 from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseKeys, ReleaseOnce, run_input
 from beam_dpsketch.transforms.steps.rows_over_time import AllRows, RowSettings, RowsOverTime
+from beam_dpsketch.transforms.steps.sums.sums_of_keys import key_shards_for
 from beam_dpsketch.transforms.steps.whole_runs import DrawLost
 from beam_dpsketch.transforms.windows import edges_of, plan_of, windows_of
 
@@ -184,7 +185,7 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
     ) -> beam.PCollection:
         """Sum each window exactly, and draw the noise of each sum once."""
         declared, run = self._declared, dict[str, Any]()
-        in_columns = sums_in_columns(declared)
+        in_columns = declared.is_keyed
         exact = elements | "ExactSums" >> ExactSums(declared, plan, noise, in_columns=in_columns)
         calibration = self._pay(elements, resolved).noise(Calibration)
         if elements.is_bounded and (declared.is_keyed or not plan.is_global):  # a stream would wait for a side input
@@ -192,7 +193,7 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         if "lost" in exact:
             draw = DrawLost(calibration, noise, exact.get("max_norm"))
             run["lost"] = beam.pvalue.AsSingleton(exact["lost"] | "DrawLost" >> draw)
-        once: beam.DoFn = ReleaseOnce(calibration, per_key=declared.is_keyed, idempotent_noise=noise)
+        once: beam.DoFn = ReleaseOnce(calibration, idempotent_noise=noise)
         once = ReleaseKeys(calibration, noise) if in_columns else once
         return (
             exact["sums"]
@@ -217,14 +218,16 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
             run = run_input(elements, declared, plan, calibration, noise)
         settings = RowSettings(horizon, horizon.rows, exact.sketch_input, per_key)
         all_rows = AllRows(settings, calibration.choice, noise)
-        finds_keys = per_key and declared.public_keys is None
+        shards = None
+        if per_key and declared.public_keys is None:  # all windows of a key are in one shard
+            shards = key_shards_for(plan.scale, declared.spec.cells * horizon.windows)
         # One window longer than the horizon: Prism may fire a timer before elements of the same time.
         longer = windows_of(horizon, horizon.windows + 1)
         named = not elements.is_bounded
         once = ReleaseOnce(calibration, per_key=per_key, chooses=False, idempotent_noise=noise, named=named)
         return (
             sums
-            | "Rows" >> RowsOverTime(settings, longer, all_rows, finds_keys=finds_keys)
+            | "Rows" >> RowsOverTime(settings, longer, all_rows, shards=shards)
             | "OwnWindow" >> beam.WindowInto(windows_of(horizon))
             | "ReleaseOnce" >> beam.ParDo(once, **run).with_output_types(tuple[Any, Releases])
             | "MakeFinal" >> MakeFinal(per_key=per_key, kind=TimelineRow)

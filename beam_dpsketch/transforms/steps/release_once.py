@@ -19,8 +19,8 @@ from beam_dpsketch.answers.released import Released
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.run import COUNTERS, Place, Run, Sum
-from beam_dpsketch.records.keyed_sums import KeyedSums
 from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.records.sums.keyed_sums import KeyedSums
 from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.windows import check_timestamps, fires_again_late, steps_before

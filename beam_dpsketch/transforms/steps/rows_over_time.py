@@ -30,15 +30,14 @@ from beam_dpsketch.hashing.encodings import decode, encode
 from beam_dpsketch.privacy.over_time.encoder import RowEncoder
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
-from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.stream_state import keep_keys_together
 from beam_dpsketch.transforms.windows import fires_again_late
 
 Window: TypeAlias = tuple[int, bytes]
 """Its number, and the bytes of its accumulator."""
-SHARDS = 64
 
 
 class RowSettings(NamedTuple):
@@ -91,12 +90,12 @@ class RowsOverTime(beam.PTransform):
       settings: what makes the rows.
       horizon: the horizon, and some time after it, as one window.
       all_rows: makes the rows of a key from all of its windows.
-      finds_keys: whether the data say which keys there are.
+      shards: into how many parts keys go, if the data say which keys there are; `None` if they do not.
     """
 
-    def __init__(self, settings: RowSettings, horizon: WindowFn, all_rows: AllRows, *, finds_keys: bool) -> None:
+    def __init__(self, settings: RowSettings, horizon: WindowFn, all_rows: AllRows, *, shards: int | None) -> None:
         super().__init__()
-        self._settings, self._horizon, self._all_rows, self._finds_keys = settings, horizon, all_rows, finds_keys
+        self._settings, self._horizon, self._all_rows, self._shards = settings, horizon, all_rows, shards
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         index = beam.FlatMap(self._settings.with_number).with_output_types(tuple[bytes, tuple[int, bytes]])
@@ -107,32 +106,32 @@ class RowsOverTime(beam.PTransform):
             keep_keys_together(pcoll.pipeline)
             return together | "InOrder" >> beam.ParDo(RowsInOrder(self._settings))
         windows = together | "AllWindows" >> beam.GroupByKey()
-        if self._finds_keys:
-            windows = self._back_to_first_window(windows)
+        if self._shards is not None:
+            windows = self._back_to_first_window(windows, self._shards)
         return windows | "AllRows" >> beam.ParDo(self._all_rows)
 
     def _into_horizon(self) -> beam.WindowInto:
         """Return the step into the window of the horizon, where what is grouped has the time of its first window."""
         return beam.WindowInto(self._horizon, timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST)
 
-    def _back_to_first_window(self, windows: beam.PCollection) -> beam.PCollection:
+    def _back_to_first_window(self, windows: beam.PCollection, count: int) -> beam.PCollection:
         """Bring keys without data in the first window back to its time, for which the watermark is made to wait."""
         typed = tuple[int, Any]
-        first = [TimestampedValue((shard, None), self._settings.end(0)) for shard in range(SHARDS)]
+        first = [TimestampedValue((shard, None), self._settings.end(0)) for shard in range(count)]
         waiting = (
             windows.pipeline
             | "Impulse" >> beam.Impulse()
             | "First" >> beam.FlatMap(lambda _: first).with_output_types(typed)
         )
         waiting = waiting | "FirstInHorizon" >> self._into_horizon()
-        sharded = windows | "Shard" >> beam.Map(_with_shard).with_output_types(typed)
+        sharded = windows | "Shard" >> beam.Map(_with_shard, count).with_output_types(typed)
         shards = (sharded, waiting) | beam.Flatten() | "ByShard" >> beam.GroupByKey()
         return shards | "Keys" >> beam.FlatMapTuple(_keys_of_shard)
 
 
-def _with_shard(windows: tuple[bytes, Iterable[Window]]) -> tuple[int, tuple[bytes, list[Window]]]:
+def _with_shard(windows: tuple[bytes, Iterable[Window]], shards: int) -> tuple[int, tuple[bytes, list[Window]]]:
     key, each = windows
-    return zlib.crc32(key) % SHARDS, (key, list(each))
+    return zlib.crc32(key) % shards, (key, list(each))
 
 
 def _keys_of_shard(shard: int, keys: Iterable[Any]) -> Iterator[Any]:

@@ -173,12 +173,9 @@ def norm_of(sixteenths: int | None) -> Fraction | None:
     return None if sixteenths is None else Fraction(sixteenths, GRID)
 
 
-def stamp(value: Any, norm: int) -> Any:
-    """Return an empty `WeightedItems`, or (key, that), with the norm that was chosen for the others."""
-    if type(value) is WeightedItems:
-        return value._replace(max_norm=norm_of(norm))
-    key, empty = value
-    return key, empty._replace(max_norm=norm_of(norm))
+def stamp(empty: WeightedItems, norm: int) -> WeightedItems:
+    """Return empty items with the norm that was chosen for the others."""
+    return empty._replace(max_norm=norm_of(norm))
 
 
 class LostByRun(beam.PTransform):

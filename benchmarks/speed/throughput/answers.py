@@ -23,8 +23,8 @@ from beam_dpsketch import (
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.privacy.contributions import ONE_RECORD
 from beam_dpsketch.privacy.noise import discrete_gaussian
-from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from benchmarks.measuring import seconds
 from benchmarks.speed.throughput.kernels import SHAPE, skewed
 from benchmarks.speed.throughput.turns import Row, Turns

@@ -26,8 +26,8 @@ from beam_dpsketch import (
     WindowingError,
 )
 from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput, WeightedItems
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.statement.release_id import part_name, part_of_run, run_and_part
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from beam_dpsketch.transforms.steps import release_once

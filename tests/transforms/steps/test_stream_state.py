@@ -17,16 +17,17 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import CountSketch, RecordBounds, SketchSpec
 from beam_dpsketch.hashing.encodings import decode, encode_all
-from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.bounding.bounded import MergeTables
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.selectors import Selectors
-from beam_dpsketch.transforms.steps import stream_state, summing
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
+from beam_dpsketch.transforms.steps import stream_state
 from beam_dpsketch.transforms.steps.stream_state import MergeInState
-from beam_dpsketch.transforms.steps.summing import MergeSums, RawSketchFn, SumBundle
+from beam_dpsketch.transforms.steps.sums import summing
+from beam_dpsketch.transforms.steps.sums.summing import MergeSums, RawSketchFn, SumBundle
 from benchmarks.streams import state as benchmark
 from tests.helpers.state_cells import State
 

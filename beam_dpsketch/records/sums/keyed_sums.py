@@ -16,10 +16,10 @@ import zstandard
 
 from beam_dpsketch.hashing.encodings import decode, is_unicode, join_parts, split_parts
 from beam_dpsketch.privacy.norm.choice import GRID
-from beam_dpsketch.records.accumulator import SketchAccumulator, pack_narrow, unpack_narrow
 from beam_dpsketch.records.codec import from_bytes, parts_to_bytes
 from beam_dpsketch.records.groups import dictionary_codes
 from beam_dpsketch.records.items import SketchInput, WeightedItems
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator, pack_narrow, unpack_narrow
 
 _CELLS_PER_KEY = 12  # dense bytes are fewer, or are added up faster, if entries are more than cells by this
 _PENDING_BYTES = 1 << 26
@@ -73,6 +73,25 @@ class KeyedSums:
         column = pa.array(keys, pa.large_binary())
         side, empty = np.zeros((len(column), sketch_input.side_size), dtype=np.int64), sketch_input.empty()
         return KeyedSums.of_entries(sketch_input, column, side, _NOWHERE, *empty[:2], max_norm)
+
+    @staticmethod
+    def of_accumulators(sketch_input: SketchInput, sums: dict[bytes, SketchAccumulator]) -> KeyedSums:
+        """Return the sums of one or more encoded keys."""
+        found = [each.in_columns() for each in sums.values()]
+        counters, waiting = zip(*found, strict=True)
+        dense = [each for each in counters if each is not None]
+        (norm,) = {each.max_norm for each in waiting}
+        return KeyedSums(
+            sketch_input,
+            pa.array([*sums], pa.large_binary()),
+            np.stack([each.side for each in waiting]),
+            np.repeat(np.arange(len(waiting)), [len(each.keys) for each in waiting]),
+            np.concatenate([each.keys for each in waiting]),
+            np.concatenate([each.weights for each in waiting]),
+            np.array([place for place, each in enumerate(counters) if each is not None], dtype=np.int64),
+            np.stack(dense) if dense else np.zeros((0, sketch_input.spec.cells), dtype=np.int64),
+            norm,
+        )
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -129,7 +148,7 @@ class KeyedSums:
 
     @staticmethod
     def gathered(parts: Iterable[KeyedSums]) -> KeyedSums:
-        """Return the sums of one or more parts, of which few are in memory at once."""
+        """Return the sums of one or more parts; few are in memory at once."""
         waiting, size, least = [], 0, 0
         for each in parts:
             waiting.append(each)
@@ -158,7 +177,7 @@ class KeyedSums:
         )
 
     def blocks(self, size: int) -> Iterator[KeyedSums]:
-        """Yield up to so many keys after each other, of sums that are `ordered`."""
+        """Yield keys after each other, up to `size` at a time, of sums that are `ordered`."""
         for start in range(0, len(self), size):
             stop = min(start + size, len(self))
             entries = slice(*np.searchsorted(self.places, (start, stop)).tolist())

@@ -15,10 +15,10 @@ from apache_beam import coders
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.hashing.encodings import decode, encode
-from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.reading import RecordReader, read_single
 from beam_dpsketch.records.selectors import Selectors, make_getter
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
 
 # A bundle makes one sum, or one for each key. Merging sums takes a worker a fraction of a millisecond, so a few shards

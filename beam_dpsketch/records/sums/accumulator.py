@@ -27,6 +27,7 @@ _DENSE, _SPARSE = b"d", b"s"
 _CELLS_PER_KEY = 12  # with fewer, dense bytes are added up faster, though under a norm they can be 3 times as many
 _SMALL = 256  # fewer bytes are not compressed, fewer records of one chunk not added up
 _FEW = 16  # fewer records are not added up
+_OWN_BYTES, _ITEM_BYTES, _CHUNK_BYTES, _HASHED_BYTES = 1000, 100, 400, 24
 _PLAIN, _COMPRESSED = b"p", b"z"
 
 
@@ -83,6 +84,12 @@ class SketchAccumulator:
     @property
     def cells(self) -> int:
         return int(self._sketch_input.spec.cells)
+
+    @property
+    def nbytes(self) -> int:
+        """About how much memory it takes."""
+        waiting = _ITEM_BYTES * len(self.items) + _CHUNK_BYTES * len(self._chunks) + _HASHED_BYTES * self._hashed
+        return _OWN_BYTES + waiting + (0 if self._sketch is None else 8 * self.cells)
 
     def add(self, item: Any) -> None:
         self.items.append(item)
@@ -151,6 +158,13 @@ class SketchAccumulator:
             else each.to_sketch()
             for number, each in enumerate(accumulators)
         ]
+
+    def in_columns(self) -> tuple[np.ndarray | None, WeightedItems]:
+        """Return dense counters, if there are any, and what waits besides, with all that is counted aside."""
+        self.flush()
+        dense = None if self._sketch is None else self._sketch.to_vector()
+        waiting = _concat_chunks(self._chunks) if self._chunks else self._sketch_input.empty()
+        return dense, WeightedItems(waiting.keys, waiting.weights, self.side, self.max_norm)
 
     def to_bytes(self) -> bytes:
         """Encode for another worker: what is faster to add up, in narrow integers, compressed."""

@@ -1,0 +1,196 @@
+"""Exact sums of many keys, which travel and wait in columns: a shard of keys is one element.
+
+Steps add up what they have of all keys until it takes `PENDING_BYTES`, or the bundle ends. A combiner of the runner
+would keep up to 100,000 keys, however large each is.
+"""
+
+from __future__ import annotations
+
+import secrets
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.utils.windowed_value import WindowedValue
+
+from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.hashing.lookup import unpack
+from beam_dpsketch.records.bounding.bounded import Bounded
+from beam_dpsketch.records.bounding.scale import Scale
+from beam_dpsketch.records.bounding.shard_hash import shard_hash
+from beam_dpsketch.records.groups import group_rows
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
+from beam_dpsketch.records.sums.keyed_sums import KeyedSums
+from beam_dpsketch.transforms.steps.sums.summing import RawSketchFn
+from beam_dpsketch.transforms.steps.whole_runs import norm_of
+
+SHARDS = 256
+"""Into how many parts keys go, unless more of them are expected."""
+PENDING_BYTES = 1 << 26
+_PART = tuple[bytes, bytes]
+Waiting = TypeVar("Waiting")
+
+
+def key_shards_for(scale: Scale | None, cells: int) -> int:
+    """Return into how many parts keys go that each have as many counters."""
+    return SHARDS if scale is None else max(SHARDS, scale.key_shards(cells))
+
+
+class AddUpKeys(beam.PTransform):
+    """Turn values of keys into `KeyedSums` of shards of keys, one for each window.
+
+    Args:
+      sketch_input: what is summed.
+      in_bundle: what adds up the values of a bundle.
+      fanout: how many workers add up the sums of a shard of keys before the last one does.
+      always: (shard of keys, bytes) of keys that must have sums in any case; `None` for none.
+    """
+
+    def __init__(
+        self,
+        sketch_input: SketchInput,
+        in_bundle: SumsInBundle[Any],
+        fanout: int = 1,
+        always: beam.PCollection | None = None,
+    ) -> None:
+        super().__init__()
+        self._input, self._in_bundle, self._fanout, self._always = sketch_input, in_bundle, fanout, always
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        parts = pcoll | "SumBundle" >> beam.ParDo(self._in_bundle).with_output_types(_PART)
+        if self._always is not None:
+            parts = (parts, self._always) | "WithEmpty" >> beam.Flatten()
+        if self._fanout > 1:
+            parts = (
+                parts
+                | "Spread" >> beam.Map(_spread, self._fanout).with_output_types(_PART)
+                | "GroupFirst" >> beam.GroupByKey()
+                | "AddUpFirst" >> beam.Map(_add_up_first, self._input).with_output_types(_PART)
+            )
+        return (
+            parts
+            | "GroupKeys" >> beam.GroupByKey()
+            | "AddUp" >> beam.Map(_add_up, self._input).with_output_types(KeyedSums)
+        )
+
+
+class SumsInBundle(beam.DoFn, Generic[Waiting]):
+    """Add up values to (shard of keys, bytes of `KeyedSums`), for each bundle and window.
+
+    Args:
+      sketch_input: what is summed.
+      shards: into how many parts keys go.
+    """
+
+    def __init__(self, sketch_input: SketchInput, shards: int) -> None:
+        self._input, self._shards = sketch_input, shards
+
+    def start_bundle(self) -> None:
+        self._waiting: dict[Any, Waiting] = defaultdict(self._nothing)
+        self._size = 0
+
+    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterable[WindowedValue]:
+        self._size += self._add(self._waiting[window], element)
+        if self._size < PENDING_BYTES:
+            return ()
+        self._size = sum(map(self._shrink, self._waiting.values()))
+        return () if self._size < PENDING_BYTES // 2 else list(self.finish_bundle())
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        for window, waiting in self._waiting.items():
+            for part in by_shard(self._sum(waiting), self._shards):
+                yield WindowedValue(part, window.max_timestamp(), (window,))
+        self.start_bundle()
+
+    @abstractmethod
+    def _nothing(self) -> Waiting:
+        """Return what waits in a window before its first value."""
+
+    @abstractmethod
+    def _add(self, waiting: Waiting, element: Any) -> int:
+        """Let a value wait too, and return about how many bytes more that takes."""
+
+    @abstractmethod
+    def _shrink(self, waiting: Waiting) -> int:
+        """Add up what waits, if it does not come so, and return how many bytes it takes."""
+
+    @abstractmethod
+    def _sum(self, waiting: Waiting) -> KeyedSums:
+        """Return the sums of what waits."""
+
+
+class SumKeys(SumsInBundle[list[KeyedSums]]):
+    """Add up `Bounded`."""
+
+    def _nothing(self) -> list[KeyedSums]:
+        return []
+
+    def _add(self, waiting: list[KeyedSums], element: Bounded) -> int:
+        waiting.append(element.to_keyed(self._input))
+        return waiting[-1].nbytes
+
+    def _shrink(self, waiting: list[KeyedSums]) -> int:
+        waiting[:] = [self._sum(waiting)]
+        return waiting[0].nbytes
+
+    def _sum(self, waiting: list[KeyedSums]) -> KeyedSums:
+        return KeyedSums.merged(waiting)
+
+
+class SumPairs(SumsInBundle[dict[Any, SketchAccumulator]]):
+    """Add up (key, value), with a `RawSketchFn` for the values."""
+
+    def __init__(self, sketch_input: SketchInput, shards: int, fn: RawSketchFn) -> None:
+        super().__init__(sketch_input, shards)
+        self._fn = fn
+
+    def _nothing(self) -> dict[Any, SketchAccumulator]:
+        return {}
+
+    def _add(self, waiting: dict[Any, SketchAccumulator], element: tuple[Any, Any]) -> int:
+        key, value = element
+        before, accumulator = 0, waiting.get(key)
+        if accumulator is None:
+            accumulator = waiting[key] = self._fn.create_accumulator()
+        else:
+            before = accumulator.nbytes
+        self._fn.add_input(accumulator, value)
+        return accumulator.nbytes - before
+
+    def _shrink(self, waiting: dict[Any, SketchAccumulator]) -> int:
+        return sum(each.nbytes for each in waiting.values())
+
+    def _sum(self, waiting: dict[Any, SketchAccumulator]) -> KeyedSums:
+        return KeyedSums.of_accumulators(self._input, {encode(key): each for key, each in waiting.items()})
+
+
+def by_shard(sums: KeyedSums, shards: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield (shard of keys, bytes) for each shard that has a key."""
+    order, parts = group_rows((shard_hash(sums.keys) % np.uint64(shards)).astype(np.int64), shards)
+    of_keys = {shard: part for shard, part in enumerate(parts) if part.stop > part.start}
+    encoded = sums.ordered(order).parts_to_bytes([*of_keys.values()])
+    yield from zip((shard.to_bytes(2, "big") for shard in of_keys), encoded, strict=True)
+
+
+def sums_of_nothing(
+    packed_keys: bytes, sketch_input: SketchInput, shards: int, norm: int | None = None
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield (shard of keys, bytes) of sums of nothing for each of some keys; a norm that the data chose goes along."""
+    return by_shard(KeyedSums.of_nothing(sketch_input, unpack(packed_keys), norm_of(norm)), shards)
+
+
+def _spread(part: tuple[bytes, bytes], fanout: int) -> tuple[bytes, bytes]:
+    shard, payload = part
+    return shard + secrets.randbelow(fanout).to_bytes(4, "big"), payload
+
+
+def _add_up(shard: tuple[bytes, Iterable[bytes]], sketch_input: SketchInput) -> KeyedSums:
+    return KeyedSums.gathered(KeyedSums.from_bytes(sketch_input, payload) for payload in shard[1])
+
+
+def _add_up_first(shard: tuple[bytes, Iterable[bytes]], sketch_input: SketchInput) -> tuple[bytes, bytes]:
+    return shard[0][:2], _add_up(shard, sketch_input).to_bytes()
