@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,7 @@ from beam_dpsketch import (
     SketchSpec,
     TextDomain,
 )
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.records.bounding import scale as module
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies, PrivateQuantiles, PrivateTopK, SelectKeys
 from beam_dpsketch.transforms.steps import bounding
@@ -118,6 +120,31 @@ def test_the_words_tell_what_travels_and_who_holds_most() -> None:
     assert "sum(s)" not in CASES["grouped counts"]().expecting(HUGE).explain()
     assert "Scale" not in CASES["a norm"]().explain()
     assert "shards" not in CASES["records"]().expecting(HUGE).explain()
+
+
+@pytest.mark.parametrize("norm", [NormBound(2), AutoNorm()])
+def test_a_norm_that_keeps_all_is_advised_or_refused(norm: Any) -> None:
+    made = PrivateFrequencies(SPEC, PRIVACY, unit=PrivacyId("person", norm), item="value")
+    limited = dataclasses.replace(norm, resource_limit=1000)
+    with_limit = PrivateFrequencies(SPEC, PRIVACY, unit=PrivacyId("person", limited), item="value")
+    large, too_large = Scale(rows=2 * 10**12), Scale(rows=10**14)
+    assert "resource_limit" in made.expecting(large).explain()
+    assert "resource_limit" not in made.expecting(HUGE).explain()
+    assert "give the norm a" not in with_limit.expecting(large).explain()
+    with pytest.raises(ArgumentError, match=r"resource_limit must be given here: about 100,000,000,000,000 rows"):
+        made.expecting(too_large)
+    for each in (with_limit, CASES["bounds"](), CASES["records"]()):
+        each.expecting(too_large)
+
+
+def test_more_keys_have_more_parts() -> None:
+    cells = 5 * 4096
+    assert (Scale(rows=1).key_shards(cells), Scale(rows=1, keys=10**5).key_shards(cells)) == (256, 256)
+    assert Scale(rows=1, keys=10**6).key_shards(cells) == 4096
+    assert Scale(rows=1, keys=1 << 60).key_shards(cells) == 1 << 14
+    words = CASES["chosen keys"]().expecting(Scale(rows=10**9, keys=10**6)).explain()
+    assert "Scale: keys go to 256 shards. One worker adds up the 3,907 of a shard at once" in words
+    assert "Scale: keys" not in CASES["chosen keys"]().expecting(HUGE).explain()
 
 
 @pytest.mark.parametrize("rows", [0, 1.5, -1])

@@ -11,13 +11,17 @@ from collections.abc import Iterator
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.records.bounding.parts import BLOCK, PARTS
 
+KEY_SHARDS = 256
+"""Into how many parts keys go, unless more of them are expected."""
 _ROWS_OF_A_SHARD, _MOST_SHARDS = 1 << 22, 1 << 14
 _ROWS_OF_A_BUNDLE, _FEW_SUMS = 100_000, 1000
 _BYTES_OF_A_ROW, _BYTES_TO_BOUND = 50, 300  # with text of 36 characters as ids, under a norm
 _BYTES_OF_A_COUNTER = 8
 _BYTES_OF_A_SHARD = 1 << 26
+_FEW_BYTES, _MOST_BYTES = 4 * 10**9, 64 * 10**9  # that a worker has left for a shard
 _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB", "ZB")
 
 
@@ -45,7 +49,23 @@ class Scale:
     def key_shards(self, cells: int) -> int:
         """Return into how many parts keys go, given the counters of a release; each part is added up at once."""
         waiting = self.keys * cells * _BYTES_OF_A_COUNTER // _BYTES_OF_A_SHARD
-        return min(1 << waiting.bit_length(), _MOST_SHARDS)
+        return max(KEY_SHARDS, min(1 << waiting.bit_length(), _MOST_SHARDS))
+
+    def bytes_of_shard(self, shards: int) -> float:
+        """Return about how much memory a worker needs for a shard of privacy ids under a norm."""
+        rows = math.ceil(self.rows / shards)
+        return rows * _BYTES_TO_BOUND if rows <= BLOCK else rows * (_BYTES_OF_A_ROW + _BYTES_TO_BOUND / PARTS)
+
+    def check_fits(self, shards: int) -> None:
+        """Refuse a norm without `resource_limit` whose shards fit no worker."""
+        if self.bytes_of_shard(shards) > _MOST_BYTES:
+            raise ArgumentError(
+                "resource_limit",
+                f"must be given here: about {self.rows:,} rows are expected, and a worker would need "
+                f"{_size(self.bytes_of_shard(shards))} for its part of them. It is the most different items that are "
+                "kept of each privacy id, in each key and window, such as 1000",
+                "E228",
+            )
 
     def sums(self, shards: int | None) -> int:
         """Return about how many sums become one release: of bundles, or of shards of privacy ids, if there are some."""
@@ -57,30 +77,42 @@ class Scale:
         sums = self.sums(shards)
         return 1 if sums <= _FEW_SUMS else math.isqrt(sums)
 
-    def lines(self, cells: int, shards: int | None) -> Iterator[str]:
+    def lines(self, cells: int, shards: int | None, *, keeps_all: bool) -> Iterator[str]:
         """Yield what travels and what waits where, in words.
 
         Args:
           cells: how many counters a release has; 0 if items are counted one by one.
           shards: how many parts there are, if there are privacy ids.
+          keeps_all: whether a norm keeps all items of an id.
         """
         if shards is not None:
-            rows = math.ceil(self.rows / shards)
+            rows, needed = math.ceil(self.rows / shards), self.bytes_of_shard(shards)
             parts = PARTS if rows > BLOCK else 1
-            waiting = rows * _BYTES_OF_A_ROW if parts > 1 else 0
             yield (
                 f"Scale: about {_size(self.rows * _BYTES_OF_A_ROW)} of records travel to {shards:,} shards of privacy "
                 f"ids. One worker bounds the {rows:,} of a shard, in {parts} part(s), in about "
-                f"{_size(waiting + rows / parts * _BYTES_TO_BOUND)} of memory."
+                f"{_size(needed)} of memory."
             )
+            if keeps_all and needed > _FEW_BYTES:
+                yield (
+                    f"Scale: that is more than {_size(_FEW_BYTES)}. Where people have many different items, give the "
+                    "norm a resource_limit: how many of each are kept."
+                )
         if not cells:
             return
         first, sums = self.fanout(shards), self.sums(shards)
         size, last = _size(cells * _BYTES_OF_A_COUNTER), math.ceil(sums / first)
         before = f"{first:,} workers add up the sums of each release, and " if first > 1 else ""
         yield f"Scale: {before}the last worker adds up about {last:,} sum(s) of up to {size} for each release."
+        if self.keys > 1:
+            shards_of_keys = self.key_shards(cells)
+            part = math.ceil(self.keys / shards_of_keys)
+            yield (
+                f"Scale: keys go to {shards_of_keys:,} shards. One worker adds up the {part:,} of a shard at once, in "
+                f"up to about {_size(part * cells * _BYTES_OF_A_COUNTER)} of memory."
+            )
 
 
 def _size(count: float) -> str:
     power = min(int(math.log(max(count, 1), 1000)), len(_UNITS) - 1)
-    return f"{count / 1000**power:,.2g} {_UNITS[power]}"
+    return f"{float(f'{count / 1000**power:.2g}'):g} {_UNITS[power]}"

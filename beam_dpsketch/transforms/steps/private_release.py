@@ -18,6 +18,7 @@ from beam_dpsketch.answers.released import KINDS
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.errors import AllAtOnce, PrivacyWarning
+from beam_dpsketch.privacy.norm.bounds import NormLimit
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.bounding.scale import Scale
@@ -71,9 +72,15 @@ class PrivateTransform(ReadsElements):
 
         Give it for more than a billion rows, or where one worker ends up with most of the work: more rows mean more
         parts of privacy ids, so that each fits the memory of a worker, and sums that are added up in two steps, where
-        the input is bounded. `explain` then says what travels, and what the busiest worker holds.
+        the input is bounded. More keys mean more parts of keys. `explain` then says what travels, and what the busiest
+        worker holds.
+
+        Raises `ValueError` where a worker could not hold its part of the records under a norm: it then needs a
+        `resource_limit`.
         """
         _validate.instance(Scale, scale=scale)
+        if self._keeps_all:
+            scale.check_fits(shards_for(scale))
         changed = copy.copy(self)
         changed._scale = scale
         return changed
@@ -111,7 +118,15 @@ class PrivateTransform(ReadsElements):
         if self._scale is None:
             return str(planned)
         shards = None if self._declared.privacy_id is None else shards_for(self._scale)
-        return "\n".join([str(planned), *self._scale.lines(self._declared.spec.cells, shards)])
+        return "\n".join(
+            [str(planned), *self._scale.lines(self._declared.spec.cells, shards, keeps_all=self._keeps_all)]
+        )
+
+    @property
+    def _keeps_all(self) -> bool:
+        """Whether a norm keeps all different items of a privacy id."""
+        bounds = self._declared.terms.bounds
+        return isinstance(bounds, NormLimit) and bounds.resource_limit is None
 
     def display_data(self) -> dict[str, Any]:
         """Return the public settings; neither the seed nor a key of the hash."""

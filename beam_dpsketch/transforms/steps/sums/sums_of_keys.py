@@ -19,7 +19,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.hashing.lookup import unpack
 from beam_dpsketch.records.bounding.bounded import Bounded
-from beam_dpsketch.records.bounding.scale import Scale
+from beam_dpsketch.records.bounding.scale import KEY_SHARDS, Scale
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.items import SketchInput
@@ -28,8 +28,6 @@ from beam_dpsketch.records.sums.keyed_sums import KeyedSums
 from beam_dpsketch.transforms.steps.sums.summing import RawSketchFn
 from beam_dpsketch.transforms.steps.whole_runs import norm_of
 
-SHARDS = 256
-"""Into how many parts keys go, unless more of them are expected."""
 PENDING_BYTES = 1 << 26
 _PART = tuple[bytes, bytes]
 Waiting = TypeVar("Waiting")
@@ -37,7 +35,7 @@ Waiting = TypeVar("Waiting")
 
 def key_shards_for(scale: Scale | None, cells: int) -> int:
     """Return into how many parts keys go that each have as many counters."""
-    return SHARDS if scale is None else max(SHARDS, scale.key_shards(cells))
+    return KEY_SHARDS if scale is None else scale.key_shards(cells)
 
 
 class AddUpKeys(beam.PTransform):
