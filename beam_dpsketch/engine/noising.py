@@ -27,7 +27,7 @@ from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.answers.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.engine.calibration import Calibration, empty_note
-from beam_dpsketch.engine.parts import Part, Parts, checked
+from beam_dpsketch.engine.parts import Part, PartColumns, checked
 from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import canonical, encode
@@ -107,7 +107,7 @@ def release_part(
 
 
 def release_parts(
-    parts: Sequence[Part] | Parts,
+    parts: Sequence[Part] | PartColumns,
     calibration: Calibration,
     randomness: Sequence[KeyedRandomness] | None = None,
     *,
@@ -127,7 +127,7 @@ def release_parts(
     lost = calibration.lost if lost is None else lost
     if lost is not None and lost.of_run and lost is calibration.lost:
         raise ValueError("lost must be the histogram of the run, whose noise is drawn once for all of its releases")
-    exact = parts if isinstance(parts, Parts) else Parts.of(parts, terms)
+    exact = parts if isinstance(parts, PartColumns) else PartColumns.of(parts, terms)
     terms.bounds.given(
         ArgumentError("bounds", "must be a $NormBound: only a transform chooses the norm of $AutoNorm", "E218")
     )
@@ -198,7 +198,7 @@ def _on_grid(exact: np.ndarray, note: SideNote, terms: ReleaseTerms, random_byte
 
 
 def _draw(
-    parts: Parts, statement: PrivacyStatement, bits: int, terms: ReleaseTerms, random_bytes: RandomBytes
+    parts: PartColumns, statement: PrivacyStatement, bits: int, terms: ReleaseTerms, random_bytes: RandomBytes
 ) -> tuple[Any, ...]:
     """Return the release id of each part, its noisy side counters and noisy counters; keyed noise needs this order."""
     fresh = io.BytesIO(random_bytes(sum(DRAW_BYTES if run else RUN_BYTES + DRAW_BYTES for run in parts.runs)))
@@ -221,13 +221,13 @@ def _draw(
     return ids, side, np.concatenate(noisy, axis=1)
 
 
-def _placed(statement: PrivacyStatement, part: Parts) -> PrivacyStatement:
+def _placed(statement: PrivacyStatement, part: PartColumns) -> PrivacyStatement:
     """Return the statement with what is known of the id of the one release before the draw."""
     known = part_of_run(part.runs[0] or bytes(RUN_BYTES), part.names[0])
     return dataclasses.replace(statement, release_ids=(known + bytes(DRAW_BYTES),))
 
 
-def _all_of(part: Parts, statement: PrivacyStatement) -> bytes:
+def _all_of(part: PartColumns, statement: PrivacyStatement) -> bytes:
     """Return all that must be equal for equal noise: its version, kind, spec, exact counters, and the statement."""
     packed = pack(part.kind.name, part.spec, part.counters[0], statement, part.scale_bits)
     return encode(("noise", NOISE_VERSION, packed, *part.side[0].tolist()))

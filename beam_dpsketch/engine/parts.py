@@ -31,7 +31,7 @@ class Part(NamedTuple):
     run: bytes | None = None
 
 
-class Parts(NamedTuple):
+class PartColumns(NamedTuple):
     """Several releases of a run, before their noise, in columns: what `Part` has of each.
 
     Attributes:
@@ -53,7 +53,7 @@ class Parts(NamedTuple):
     runs: Sequence[bytes | None]
 
     @classmethod
-    def of(cls, parts: Sequence[Part], terms: ReleaseTerms) -> Parts:
+    def of(cls, parts: Sequence[Part], terms: ReleaseTerms) -> PartColumns:
         """Return one or more parts in columns; refuse those that do not suit the terms, or each other."""
         for part in parts:
             checked(part.raw, parts[0].raw, terms)
@@ -68,7 +68,7 @@ class Parts(NamedTuple):
             [part.run for part in parts],
         )
 
-    def alone(self, place: int) -> Parts:
+    def alone(self, place: int) -> PartColumns:
         """Return one of them."""
         one = slice(place, place + 1)
         return self._replace(

@@ -22,7 +22,7 @@ from beam_dpsketch.engine.counting import Counting, draw_of
 from beam_dpsketch.engine.keys import KeyChoice, find_chosen
 from beam_dpsketch.engine.noising import draw_lost, release_parts
 from beam_dpsketch.engine.norms import NORM_PART, choose_norm
-from beam_dpsketch.engine.parts import Part, Parts
+from beam_dpsketch.engine.parts import Part, PartColumns
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
@@ -154,7 +154,7 @@ class Run:
         size, name = max(1, COUNTERS // sums.sketch_input.spec.cells), run if self._secret is None else self.name()
         for number, block in enumerate(sums.ordered(released).blocks(size)):
             own = [keys[place] for place in released[number * size :][:size].tolist()]
-            parts = Parts(
+            parts = PartColumns(
                 block.sketch_input.kind,
                 block.sketch_input.spec,
                 block.sketch_input.scale_bits,

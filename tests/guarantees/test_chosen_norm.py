@@ -145,6 +145,12 @@ def shards_scaled_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
 def another_where_there_are_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
     right = whole_runs.stamp
     monkeypatch.setattr(exact_sums, "stamp", lambda value, norm: right(value, norm + 1))
+    of_keys = exact_sums.sums_of_nothing
+
+    def wrong(keys: bytes, recipe: Any, shards: int, norm: int) -> Any:
+        return of_keys(keys, recipe, shards, norm + 1)
+
+    monkeypatch.setattr(exact_sums, "sums_of_nothing", wrong)
 
 
 @pytest.mark.one_fast_case
