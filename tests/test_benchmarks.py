@@ -12,7 +12,7 @@ from benchmarks.command import HERE, RESULTS, Command
 from benchmarks.table import Bar, Table, mean, spread
 
 ROOT = HERE.parent
-PAGES = [ROOT / "README.md", HERE / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", HERE / "README.md", HERE / "scale" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NUMBER = r"\d[\d,]*(?:\.\d+)?%?"
 HEADLINE = re.compile(r"^\| .* \| ([^|]*) \| \[`([\w. -]+)`\]\((.*)\) \|$", re.MULTILINE)
 

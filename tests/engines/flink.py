@@ -79,14 +79,19 @@ def job_server_arguments(flink_master: str, port: int, folder: Path) -> list[str
 class FlinkCluster:
     """A cluster of two task managers while the `with` block lasts.
 
+    Args:
+      jar: of the job server, with Flink inside.
+      folder: for all that it writes.
+      heap: of each task manager, in megabytes; what a worker sends waits there.
+
     Attributes:
       job_endpoint: of Beam's job server.
       folder: has a log of each process.
     """
 
-    def __init__(self, jar: Path, folder: Path) -> None:
+    def __init__(self, jar: Path, folder: Path, *, heap: int = 768) -> None:
         self.folder = folder
-        self._jar = jar
+        self._jar, self._heap = jar, heap
         self._rest, self._job_port = free_port(), free_port()
         self.job_endpoint = f"localhost:{self._job_port}"
         self._task_managers: dict[str, subprocess.Popen[bytes]] = {}
@@ -124,7 +129,7 @@ class FlinkCluster:
         name = f"task manager {self._started}"
         runner = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
         arguments = ("--configDir", str(self.folder), "-D", f"taskmanager.resource-id={self._started}")
-        self._task_managers[str(self._started)] = self._start(name, 768, runner, *arguments)
+        self._task_managers[str(self._started)] = self._start(name, self._heap, runner, *arguments)
 
     def kill_task_manager(self) -> None:
         """Kills one that has work, and starts another."""

@@ -1,0 +1,93 @@
+"""The steps of one kind of release, as its transform has them, without Beam."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.engine.run import Place, Run, Sum
+from beam_dpsketch.records.accumulator import SketchAccumulator
+from beam_dpsketch.records.selectors import IDENTITY_SELECTORS
+from beam_dpsketch.transforms.steps.bounding import ShardRecords, choose_rule, gather_records
+from beam_dpsketch.transforms.steps.exact_sums import KeyRecords
+from beam_dpsketch.transforms.steps.release_once import _pack, _unpack
+from beam_dpsketch.transforms.steps.summing import AccumulatorCoder, RawSketchFn
+from benchmarks.scale.kinds import Kind
+
+_RUN = bytes(16)
+
+
+class Steps:
+    """The steps of a kind, given how many keys there are."""
+
+    def __init__(self, kind: Kind, keys: int) -> None:
+        declared = kind.transform(keys)._declared
+        self._reader, self._sketch_input = declared.reader, declared.summed(declared.resolved.terms)
+        self._calibration = declared.resolved.noise(Calibration)
+        selectors = IDENTITY_SELECTORS if kind.bounded or kind.keyed else declared.selectors
+        self._sums = RawSketchFn(self._sketch_input, selectors)
+        self._coder = AccumulatorCoder(self._sketch_input)
+        if kind.bounded:
+            self._rule = choose_rule(self._sketch_input, None)
+
+    def add_up(self, elements: list[Any]) -> SketchAccumulator:
+        """Add up what a bundle has."""
+        accumulator = self._sums.create_accumulator()
+        for element in elements:
+            self._sums.add_input(accumulator, element)
+        return self._sums.compact(accumulator)
+
+    def encode(self, accumulators: list[SketchAccumulator]) -> list[bytes]:
+        return list(map(self._coder.encode, accumulators))
+
+    def merge(self, payloads: list[bytes], into: SketchAccumulator | None = None) -> SketchAccumulator:
+        """Add up sums that were sent."""
+        made = self._sums.create_accumulator() if into is None else into
+        for payload in payloads:
+            made.absorb(self._coder.decode(payload))
+        return made
+
+    def split(self, batches: list[pa.RecordBatch]) -> list[tuple[Any, Any]]:
+        """Take batches apart by key."""
+        keys = KeyRecords(self._reader, self._sketch_input)
+        keys.start_bundle()
+        return [pair for batch in batches for pair in keys.process(batch)]
+
+    def add_up_keys(self, pairs: list[tuple[Any, Any]]) -> dict[Any, SketchAccumulator]:
+        """Add up what a bundle has of each key."""
+        sums: dict[Any, SketchAccumulator] = {}
+        for key, items in pairs:
+            if key not in sums:
+                sums[key] = self._sums.create_accumulator()
+            self._sums.add_input(sums[key], items)
+        return {key: self._sums.compact(each) for key, each in sums.items()}
+
+    def shard(self, batches: list[pa.RecordBatch], shards: int) -> list[bytes]:
+        """Return all parts that a bundle sends to shards of privacy ids."""
+        sharding = ShardRecords(self._reader, self._rule, self._sketch_input, shards=shards)
+        sharding.start_bundle()
+        sent = [sharding.process(batch) or () for batch in batches]
+        return [each.value[1] for each in itertools.chain(*sent, sharding.finish_bundle())]
+
+    def gather(self, payloads: Iterable[bytes]) -> list[pa.Table]:
+        """Return the records of a shard, in one part or several."""
+        return list(gather_records(self._rule, payloads))
+
+    def bound(self, payloads: Iterable[bytes]) -> SketchAccumulator:
+        """Bound the records of a shard, part by part, and add up what is kept."""
+        accumulator = self._sums.create_accumulator()
+        for part in gather_records(self._rule, payloads):
+            for items in self._rule.bound(part).contributions(self._reader, self._sketch_input):
+                self._sums.add_input(accumulator, items)
+        return self._sums.compact(accumulator)
+
+    def release(self, sums: dict[Any, SketchAccumulator]) -> int:
+        """Draw the noise of the sums of keys, send them, and make releases again; return how many."""
+        waiting = [Sum(Place((key,)), accumulator, _RUN) for key, accumulator in sums.items()]
+        drawn = Run().release(waiting, self._calibration)
+        sent = [_pack([each.place.key[0] for each in some], releases) for some, releases in drawn]
+        return sum(len(list(_unpack(*each))) for each in sent)
