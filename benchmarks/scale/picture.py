@@ -9,28 +9,33 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from matplotlib.ticker import FuncFormatter
+import numpy as np
+from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from benchmarks.paper.plots import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY
 from benchmarks.scale.predicting import Result, shown_bytes
 
 _COLOURS = {"sum": SKY, "shard": BLUE, "bound": ORANGE, "merge": GREEN, "last merge": PURPLE, "release": BLACK}
 
+_GREY = "#7F7F7F"
+
 
 def draw(file: Path, scenarios: Mapping[str, Mapping[str, Result]]) -> None:
-    """Draw a row of panels for each scenario: minutes by the clock, and bytes, of each step."""
+    """Draw a row of panels for each scenario: shares of the time of each step, with minutes of all, and bytes."""
     figure, panels = plt.subplots(len(scenarios), 2, figsize=(12, 2.9 * len(scenarios) + 0.6), squeeze=False)
     for (scenario, results), (of_time, of_bytes) in zip(scenarios.items(), panels, strict=True):
         for place, made in enumerate(results.values()):
             start = 0.0
             for each in made.stages:
-                minutes = each.seconds / 60
-                of_time.barh(place, minutes, left=start, color=_COLOURS[each.stage.name])
-                start += minutes
-            of_time.text(start, place, f"  {start:,.3g}", va="center", fontsize=8)
-            of_bytes.barh(place, made.sent, color=BLUE)
+                share = each.seconds / made.seconds
+                of_time.barh(place, share, left=start, color=_COLOURS[each.stage.name])
+                start += share
+            of_time.text(start, place, f"  {made.seconds / 60:,.3g} min", va="center", fontsize=8)
+            of_bytes.barh(place, made.sent, color=_GREY)
             of_bytes.text(made.sent, place, f"  {shown_bytes(made.sent)}", va="center", fontsize=8)
-        of_time.set(title=f"{scenario}: minutes by the clock, by step", xlim=(0, 1.15 * of_time.get_xlim()[1]))
+        of_time.set(title=f"{scenario}: share of each step in the time by the clock", xlim=(0, 1.2))
+        of_time.set_xticks(np.linspace(0, 1, 5))
+        of_time.xaxis.set_major_formatter(PercentFormatter(1))
         of_time.set_yticks(range(len(results)), results, fontsize=8)
         of_bytes.set(title=f"{scenario}: bytes between workers, log scale", xscale="log", yticks=[])
         least, most = min(made.sent for made in results.values()), max(made.sent for made in results.values())

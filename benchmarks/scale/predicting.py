@@ -114,8 +114,8 @@ def job_result(case: Case, scenario: str, costs: Mapping[str, Costs], engine: En
 
 def shown_bytes(size: float) -> str:
     """Return bytes with a unit, three digits."""
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if size < 1000 or unit == "TB":
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
+        if size < 1000 or unit == "PB":
             break
         size /= 1000
     return f"{size:,.3g} {unit}"
