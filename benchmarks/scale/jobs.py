@@ -104,8 +104,9 @@ class Job:
     def _bounded(self, bundles: np.ndarray, reading: np.ndarray, generator: np.random.Generator) -> Iterator[Stage]:
         """Yield what bounding takes, and return how many rows each shard has."""
         given, shards = self.given, self.settings.shards(self.given)
-        buffers, rest = np.divmod(bundles, self.settings.buffered)
-        parts = buffers * _met(shards, self.settings.buffered) + _met(shards, rest)
+        waiting = self.settings.waiting(shards)
+        buffers, rest = np.divmod(bundles, waiting)
+        parts = buffers * _met(shards, waiting) + _met(shards, rest)
         row, part = self.costs.a_row_and_a_part("shard")
         sizes = row.size * bundles + part.size * parts
         halves = (self.engine.byte * sizes.sum() + self.engine.element * parts.sum()) / 2

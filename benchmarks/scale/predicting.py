@@ -48,7 +48,7 @@ CHANGES = (
     (Case("NormBound(5), without `expecting`", "norm", _PLAIN), Case("with it", "norm")),
     (
         Case("RecordBounds(5), bundles of 8,000,000 rows", "records", Settings(bundle_rows=8_000_000)),
-        Case("and buffers of 4,194,304", "records", Settings(bundle_rows=8_000_000, buffered=1 << 22)),
+        Case("and buffers of 262,144", "records", Settings(bundle_rows=8_000_000, buffered=1 << 18)),
     ),
     (Case("NormBound(5), a shard at once", "norm", Settings(sub_parts=1)), Case("in parts, as it is", "norm")),
     (Case("NormBound(5)", "norm"), Case("resource_limit=100", "limited")),

@@ -8,7 +8,7 @@ import numpy as np
 
 from beam_dpsketch import Scale
 from beam_dpsketch.records.bounding.parts import BLOCK, PARTS
-from beam_dpsketch.transforms.steps.bounding import BUFFERED_RECORDS, shards_for
+from beam_dpsketch.transforms.steps.bounding import buffered_for, shards_for
 from benchmarks.scale.made_rows import SKEW
 
 _HEAVIEST = 20_000
@@ -100,7 +100,7 @@ class Settings:
       expecting: whether the transform is told how large the input is.
       bundle_rows: how many rows a bundle has, typically.
       spread: of the sizes of bundles: the standard deviation of their logarithm.
-      buffered: how many rows of a bundle wait until they are sent to shards.
+      buffered: how many rows of a bundle wait until they are sent to shards; `None` as the package does.
       sub_parts: in how many parts a shard is bounded, one after the other; `None` as the package does.
       made: whether rows are made by workers, or else read from Parquet.
     """
@@ -108,7 +108,7 @@ class Settings:
     expecting: bool = True
     bundle_rows: int = 1_000_000
     spread: float = 0.5
-    buffered: int = BUFFERED_RECORDS
+    buffered: int | None = None
     sub_parts: int | None = None
     made: bool = False
 
@@ -121,6 +121,10 @@ class Settings:
         """Return how many of the rows of a shard are bounded at once."""
         usual = PARTS if rows > BLOCK else 1
         return rows / (usual if self.sub_parts is None else self.sub_parts)
+
+    def waiting(self, shards: int) -> int:
+        """Return how many rows of a bundle wait until they are sent to so many shards."""
+        return buffered_for(shards) if self.buffered is None else self.buffered
 
     def shards(self, given: Input) -> int:
         return shards_for(self._scale(given))

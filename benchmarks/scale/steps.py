@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.run import Place, Run, Sum
-from beam_dpsketch.records.accumulator import SketchAccumulator
 from beam_dpsketch.records.selectors import IDENTITY_SELECTORS
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.transforms.steps.bounding import ShardRecords, choose_rule, gather_records
 from beam_dpsketch.transforms.steps.exact_sums import KeyRecords
 from beam_dpsketch.transforms.steps.release_once import _pack, _unpack
-from beam_dpsketch.transforms.steps.summing import AccumulatorCoder, RawSketchFn
+from beam_dpsketch.transforms.steps.sums.summing import AccumulatorCoder, RawSketchFn
 from benchmarks.scale.kinds import Kind
 
 _RUN = bytes(16)

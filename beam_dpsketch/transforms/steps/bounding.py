@@ -40,6 +40,8 @@ from beam_dpsketch.transforms.windows import check_timestamps, fires_again_late,
 SHARDS = 256
 """Into how many parts privacy ids go, unless more rows are expected."""
 BUFFERED_RECORDS = 1 << 18
+"""How many records wait before they are written to the shards, unless these are many."""
+_SHARDS_OF_A_BUFFER = 1 << 11  # more shards have longer buffers: the smallest parts cost more than their records
 _READ_ELEMENTS = 1 << 12  # of one window at a time
 _UNREAD_ELEMENTS = 1 << 16  # of all windows: elements may be many times as large as what is read of them
 _READ_BYTES = 1 << 18  # of a shard at a time
@@ -77,6 +79,11 @@ def unpack(bounded: beam.PCollection, reader: RecordReader, sketch_input: Sketch
 def shards_for(scale: Scale | None) -> int:
     """Return into how many parts privacy ids go."""
     return SHARDS if scale is None else max(SHARDS, scale.shards)
+
+
+def buffered_for(shards: int) -> int:
+    """Return how many records wait before they are written to so many shards."""
+    return BUFFERED_RECORDS * max(1, shards // _SHARDS_OF_A_BUFFER)
 
 
 class _WaitingUnit:
@@ -142,7 +149,7 @@ class ShardRecords(beam.DoFn):
                     self._read(each)
             else:
                 return None
-        if waiting.size < BUFFERED_RECORDS:
+        if waiting.size < buffered_for(self._shards):
             return None
         tables, waiting.tables, waiting.size = waiting.tables, [], 0
         return self._emit(concat_tables(tables), window)
