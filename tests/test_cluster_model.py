@@ -103,12 +103,30 @@ def test_two_steps_of_sums_relieve_the_last_worker() -> None:
     assert last[0] > 50 * last[1]
 
 
-def test_a_full_table_of_keys_sends_again_and_again() -> None:
+def test_a_bundle_of_many_keys_sends_again_and_again() -> None:
     given = Input(10**9, keys=10**6)
     few, many = (stages("keyed", given, Settings(bundle_rows=rows))[0] for rows in (50_000, 10**7))
-    assert few.sent >= many.sent > 0.9 * few.sent  # of a million keys, few are met again in a table of 95,000
+    assert few.sent >= many.sent > 0.9 * few.sent  # of a million keys, few are met again before 64 MB wait
     by_zipf = stages("keyed", dataclasses.replace(given, zipf_keys=True), Settings(bundle_rows=10**7))[0]
     assert by_zipf.sent < many.sent / 2
+
+
+def test_sums_of_keys_come_to_shards_and_to_some_workers_first_where_they_are_many() -> None:
+    few, many = (stages("keyed", Input(rows, keys=10**6)) for rows in (10**9, 10**12))
+    assert [stage.name for stage in few] == ["sum", "last merge", "release"]
+    assert [stage.name for stage in many] == ["sum", "merge", "last merge", "release"]
+    assert [len(stage.rows) for stage in many[1:]] == [256_000, 256, 256]
+    assert many[3].rows.sum() == 10**6
+    assert few[1].rows.sum() > 0.9 * 10**9  # nearly each row has a sum of its own
+
+
+def test_times_have_the_unit_that_suits_them() -> None:
+    assert [predicting.shown_time(seconds) for seconds in (0.4949, 59.9, 60, 8940)] == [
+        "0.495 s",
+        "59.9 s",
+        "1 min",
+        "149 min",
+    ]
 
 
 def test_costs_are_read_between_sizes_and_beyond() -> None:
@@ -181,9 +199,14 @@ def test_unit_costs_run_the_steps_of_the_package(kind: str) -> None:
     batches = unit_costs.batches(rows, 2000)
     assert sum(map(len, batches)) == 2000
     if KINDS[kind].keyed:
-        sums = steps.add_up_keys(steps.split(batches))
+        pairs = steps.split(batches)
+        assert steps.waiting_bytes(steps.add_up_keys(pairs)) > 20_000
+        payloads = steps.send_keys(steps.add_up_keys(pairs, shards=4))
+        assert len(payloads) == 4
+        sums = steps.gather_keys(payloads + payloads)
         assert len(sums) == 20
-        assert steps.release(sums) == 20
+        assert (sums.counters == 2 * steps.gather_keys(payloads).counters).all()
+        assert steps.release_keys(sums) == 20
         return
     if KINDS[kind].bounded:
         payloads = list(unit_costs.payloads_of(KINDS[kind], steps, 2000, 10, 500))
@@ -193,7 +216,7 @@ def test_unit_costs_run_the_steps_of_the_package(kind: str) -> None:
         total = steps.bound(payloads)
     else:
         total = steps.add_up(batches)
-    assert steps.release({0: steps.merge(steps.encode([total]), total)}) == 1
+    assert steps.release(steps.merge(steps.encode([total]), total)) == 1
 
 
 def test_scenarios_say_what_saturates_first(capsys: pytest.CaptureFixture[str]) -> None:

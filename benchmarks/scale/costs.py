@@ -76,6 +76,10 @@ class Costs:
         largest = max(self._steps[step], key=lambda each: each.rows)
         return largest.rows / largest.parts
 
+    def largest_part(self, step: str) -> float:
+        """Return the most bytes a part has, on average, of those that were measured."""
+        return max(each.size / each.parts for each in self._steps[step])
+
     def of_one(self, step: str, per_id: float = 0) -> PerRow:
         """Return what one row, key or element takes, of a step that was measured at one size."""
         rows = self._steps[step][0].rows

@@ -12,14 +12,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from beam_dpsketch.records.bounding.parts import BLOCK
+from beam_dpsketch.transforms.steps.sums.sums_of_keys import PENDING_BYTES
 from benchmarks.scale.costs import Costs
-from benchmarks.scale.kinds import Kind
+from benchmarks.scale.kinds import SMALL, Kind
 from benchmarks.scale.made_rows import BATCH
 from benchmarks.scale.scenarios import Input, Settings
 
-LIFTED_KEYS = 95_000
-"""How many keys the table has in which Beam's workers add up before they send: between 90,000 and 100,000."""
-_TASKS_OF_KEYS = 1 << 14
 _GRID = 256
 
 
@@ -31,7 +29,7 @@ class Engine:
       job: of a job, whatever its size.
       worker: of a worker process, to start.
       byte: of a byte that is sent from one step to the next.
-      element: of an element that is sent, or comes to the table of keys of a bundle.
+      element: of an element that is sent, or comes to the step of a worker that adds up by key.
     """
 
     job: float = 0.0
@@ -151,27 +149,57 @@ class Job:
     def _keyed(self, bundles: np.ndarray, reading: np.ndarray, generator: np.random.Generator) -> Iterator[Stage]:
         """Yield the steps of a release for each key."""
         given, costs, engine = self.given, self.costs, self.engine
-        of_batch = given.distinct_keys(BATCH) / BATCH
-        pairs = np.where(bundles > BATCH, bundles * of_batch, _at_sizes(given.distinct_keys, bundles))
-        full = rows_until_full(given)  # from then on a key is sent for each that comes
-        sent = np.where(bundles < full, _at_sizes(given.distinct_keys, bundles), LIFTED_KEYS / full * bundles)
-        sent = np.minimum(sent, pairs)
         row, pair = costs.a_row_and_a_part("split")
-        group, encode, merge = (costs.of_one(step) for step in ("group", "encode", "merge"))
-        halves = (engine.byte * encode.size + engine.element) / 2
-        adding = (pair.seconds + group.seconds + engine.element) * pairs
-        seconds = reading + row.seconds * bundles + adding + (encode.seconds + halves) * sent
-        total = float(sent.sum())
-        held = float(np.minimum(sent, LIFTED_KEYS).max()) * costs.of_one("hold").size
-        yield Stage("sum", seconds, bundles, sent=encode.size * total, memory=held)
-        tasks = min(_TASKS_OF_KEYS, given.keys)
-        keys = generator.multinomial(given.keys, np.full(tasks, 1 / tasks))
-        # Of the hottest key each full table sends a sum, and all of them go to one worker, or to some first.
-        hottest = min(total / LIFTED_KEYS + len(bundles), total)
-        sums = (total - hottest) * keys / given.keys
-        sums[0] += hottest / self.settings.fanout(given, bounded=False)
-        yield Stage("merge", (merge.seconds + halves) * sums, sums, encode.size * sums)
+        added, key = costs.a_row_and_a_part("group")
+        of_sum, of_part = costs.a_row_and_a_part("send")
+        shards = self.settings.key_shards(given, SMALL.cells)
+        full = self.rows_until_full()
+        times, rest = np.divmod(bundles, full)
+        many, few = given.distinct_keys(full), _at_sizes(given.distinct_keys, rest)
+        pairs, sums = _at_sizes(self._pairs, bundles), times * many + few
+        parts = times * _met(shards, many) + _met(shards, few)
+        sizes = of_sum.size * sums + of_part.size * parts
+        halves = (engine.byte * sizes + engine.element * parts) / 2
+        adding = (pair.seconds + added.seconds + engine.element) * pairs + (key.seconds + of_sum.seconds) * sums
+        seconds = reading + row.seconds * bundles + adding + of_part.seconds * parts + halves
+        held = given.distinct_keys(min(full, float(bundles.max()))) * costs.of_one("hold").size
+        yield Stage("sum", seconds, bundles, sent=float(sizes.sum()), memory=held)
+        keys = generator.multinomial(given.keys, np.full(shards, 1 / shards))
+        share, received = keys / given.keys, sizes.sum() * keys / given.keys
+        of_sum, of_part = costs.a_row_and_a_part("gather")
+        seconds = (of_sum.seconds * sums.sum() + of_part.seconds * parts.sum() + halves.sum()) * share
+        fanout, count = self.settings.fanout(given, bounded=False), sums.sum() * share
+        if fanout > 1:
+            met = given.distinct_keys(given.rows / fanout) * share
+            encode, merge = (costs.of_one(step) for step in ("encode", "merge"))
+            first = seconds / fanout + encode.seconds * met
+            first, sent, came = (np.repeat(each, fanout) for each in (first, count / fanout, received / fanout))
+            yield Stage("merge", first, sent, came, float(encode.size * met.sum() * fanout))
+            count, received = met * fanout, encode.size * met * fanout
+            seconds = merge.seconds * count + engine.byte * received + engine.element * fanout
+        yield Stage("last merge", seconds, count, received)
         yield Stage("release", costs.of_one("release").seconds * keys, keys)
+
+    def _pairs(self, rows: float) -> float:
+        """Return how many sums of a key the batches of so many rows have, expected."""
+        return self.given.distinct_keys(min(rows, BATCH)) * max(1.0, rows / BATCH)
+
+    def rows_until_full(self) -> float:
+        """Return after how many rows the sums of a bundle are sent, because they take too much; infinite if never."""
+        pair, key = self.costs.a_row_and_a_part("group")
+        most = self.costs.largest_part("group")
+
+        def waiting(rows: float) -> float:
+            keys = self.given.distinct_keys(rows)
+            return min(pair.size * self._pairs(rows) + key.size * keys, most * keys)
+
+        low, high = 0.0, 1e6 * self.given.keys
+        if waiting(high) < PENDING_BYTES:
+            return math.inf
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if waiting(middle) < PENDING_BYTES else (low, middle)
+        return high
 
     def _each(self, step: str, sizes: np.ndarray, read: Callable[[str, float], float] | None = None) -> np.ndarray:
         """Return what a step takes at each of some sizes."""
@@ -184,17 +212,6 @@ def _at_sizes(measure: Callable[[float], float], sizes: np.ndarray) -> np.ndarra
     low, high = max(float(sizes.min()), 1.0), max(float(sizes.max()), 1.0)
     grid = np.geomspace(low, high, _GRID if high > low else 1)
     return np.interp(sizes, grid, [measure(float(size)) for size in grid])
-
-
-def rows_until_full(given: Input) -> float:
-    """Return after how many rows the table of keys of a bundle is full, expected; infinite if it never is."""
-    if given.keys <= LIFTED_KEYS:
-        return math.inf
-    low, high = 0.0, 1e6 * given.keys
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if given.distinct_keys(middle) < LIFTED_KEYS else (low, middle)
-    return high
 
 
 def _met(shards: int, rows: np.ndarray | int) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from benchmarks.paper.plots import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY
-from benchmarks.scale.predicting import Result, shown_bytes
+from benchmarks.scale.predicting import Result, shown_bytes, shown_time
 
 _COLOURS = {"sum": SKY, "shard": BLUE, "bound": ORANGE, "merge": GREEN, "last merge": PURPLE, "release": BLACK}
 
@@ -21,7 +21,7 @@ _GREY = "#7F7F7F"
 
 
 def draw(file: Path, scenarios: Mapping[str, Mapping[str, Result]]) -> None:
-    """Draw a row of panels for each scenario: shares of the time of each step, with minutes of all, and bytes."""
+    """Draw a row of panels for each scenario: shares of the time of each step, with the time of all, and bytes."""
     figure, panels = plt.subplots(len(scenarios), 2, figsize=(12, 2.9 * len(scenarios) + 0.6), squeeze=False)
     for (scenario, results), (of_time, of_bytes) in zip(scenarios.items(), panels, strict=True):
         for place, made in enumerate(results.values()):
@@ -30,7 +30,7 @@ def draw(file: Path, scenarios: Mapping[str, Mapping[str, Result]]) -> None:
                 share = each.seconds / made.seconds
                 of_time.barh(place, share, left=start, color=_COLOURS[each.stage.name])
                 start += share
-            of_time.text(start, place, f"  {made.seconds / 60:,.3g} min", va="center", fontsize=8)
+            of_time.text(start, place, f"  {shown_time(made.seconds)}", va="center", fontsize=8)
             of_bytes.barh(place, made.sent, color=_GREY)
             of_bytes.text(made.sent, place, f"  {shown_bytes(made.sent)}", va="center", fontsize=8)
         of_time.set(title=f"{scenario}: share of each step in the time by the clock", xlim=(0, 1.2))

@@ -121,6 +121,11 @@ def shown_bytes(size: float) -> str:
     return f"{size:,.3g} {unit}"
 
 
+def shown_time(seconds: float) -> str:
+    """Return a time with a unit, three digits: minutes from one minute on."""
+    return f"{seconds:,.3g} s" if seconds < 60 else f"{seconds / 60:,.3g} min"
+
+
 def print_scenario(scenario: str, costs: Mapping[str, Costs], engine: Engine) -> Iterator[tuple[str, Result]]:
     """Print a line for each case, and yield what it took."""
     given, machines = SCENARIOS[scenario]
@@ -128,7 +133,7 @@ def print_scenario(scenario: str, costs: Mapping[str, Costs], engine: Engine) ->
         f"{given.rows:,} rows of {given.people:,} people, {given.keys:,} keys; {machines.workers:,} workers of "
         f"{machines.cores} cores, {machines.memory / 1e9:.0f} GB and {8e-9 * machines.network:.0f} Gbit/s"
     )
-    heads = ("", "core hours", "minutes", "cores busy", "sent", "longest task, s", "holds", "  saturates first")
+    heads = ("", "core hours", "time", "cores busy", "sent", "longest task", "holds", "  saturates first")
     table = Table(title, heads, (42, -11, -10, -11, -10, -16, -10, 28), bar=9)
     for case in CASES:
         made = job_result(case, scenario, costs, engine)
@@ -137,10 +142,10 @@ def print_scenario(scenario: str, costs: Mapping[str, Costs], engine: Engine) ->
         table.row(
             case.words,
             f"{made.core_hours:,.3g}",
-            f"{made.seconds / 60:,.3g}",
+            shown_time(made.seconds),
             f"{made.work / (machines.slots * made.seconds):.0%}",
             shown_bytes(made.sent),
-            f"{longest:,.3g}",
+            shown_time(longest),
             shown_bytes(made.memory) if made.memory else "-",
             f"  {made.saturates}",
             bars=bars,
@@ -150,7 +155,7 @@ def print_scenario(scenario: str, costs: Mapping[str, Costs], engine: Engine) ->
 
 def print_stages(results: Mapping[str, Result]) -> None:
     """Print what each step of each case takes."""
-    heads = ("", "step", "tasks", "core hours", "minutes", "longest, s", "network, s", "sent", "  waits for")
+    heads = ("", "step", "tasks", "core hours", "time", "longest", "network", "sent", "  waits for")
     table = Table("Its steps", heads, (42, 12, -12, -11, -10, -11, -11, -10, 16), bar=0)
     for words, made in results.items():
         for each in made.stages:
@@ -159,9 +164,7 @@ def print_stages(results: Mapping[str, Result]) -> None:
                 each.stage.name,
                 f"{len(each.stage.seconds):,}",
                 f"{each.stage.work / 3600:,.3g}",
-                f"{each.seconds / 60:,.3g}",
-                f"{each.longest:,.3g}",
-                f"{each.network:,.3g}",
+                *map(shown_time, (each.seconds, each.longest, each.network)),
                 shown_bytes(each.stage.sent),
                 f"  {each.limit}",
             )
@@ -169,16 +172,14 @@ def print_stages(results: Mapping[str, Result]) -> None:
 
 def print_changes(scenario: str, costs: Mapping[str, Costs], engine: Engine) -> None:
     """Print how much settings help."""
-    heads = ("", "", "minutes", "core hours", "sent", "holds")
+    heads = ("", "", "time", "core hours", "sent", "holds")
     table = Table(f"Settings, {scenario}: before and after", heads, (48, 28, -20, -20, -22, -22), bar=0)
     for pair in CHANGES:
         before, after = (job_result(case, scenario, costs, engine) for case in pair)
         table.row(
             *(case.words for case in pair),
-            *(
-                f"{old:,.3g} > {new:,.3g}"
-                for old, new in ((before.seconds / 60, after.seconds / 60), (before.core_hours, after.core_hours))
-            ),
+            f"{shown_time(before.seconds)} > {shown_time(after.seconds)}",
+            f"{before.core_hours:,.3g} > {after.core_hours:,.3g}",
             *(
                 f"{shown_bytes(old)} > {shown_bytes(new)}"
                 for old, new in ((before.sent, after.sent), (before.memory, after.memory))

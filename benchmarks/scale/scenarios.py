@@ -9,6 +9,7 @@ import numpy as np
 from beam_dpsketch import Scale
 from beam_dpsketch.records.bounding.parts import BLOCK, PARTS
 from beam_dpsketch.transforms.steps.bounding import buffered_for, shards_for
+from beam_dpsketch.transforms.steps.sums.sums_of_keys import key_shards_for
 from benchmarks.scale.made_rows import SKEW
 
 _HEAVIEST = 20_000
@@ -128,6 +129,9 @@ class Settings:
 
     def shards(self, given: Input) -> int:
         return shards_for(self._scale(given))
+
+    def key_shards(self, given: Input, cells: int) -> int:
+        return key_shards_for(self._scale(given), cells)
 
     def fanout(self, given: Input, *, bounded: bool) -> int:
         scale = self._scale(given)

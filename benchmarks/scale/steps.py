@@ -7,18 +7,24 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
+from apache_beam.transforms.window import GlobalWindow
 
+from beam_dpsketch.answers.batch import Releases
 from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.run import Place, Run, Sum
+from beam_dpsketch.engine.run import WHOLE, Run, Sum
+from beam_dpsketch.records.bounding.scale import KEY_SHARDS
 from beam_dpsketch.records.selectors import IDENTITY_SELECTORS
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
+from beam_dpsketch.records.sums.keyed_sums import KeyedSums
 from beam_dpsketch.transforms.steps.bounding import ShardRecords, choose_rule, gather_records
 from beam_dpsketch.transforms.steps.exact_sums import KeyRecords
 from beam_dpsketch.transforms.steps.release_once import _pack, _unpack
 from beam_dpsketch.transforms.steps.sums.summing import AccumulatorCoder, RawSketchFn
+from beam_dpsketch.transforms.steps.sums.sums_of_keys import SumPairs, _add_up
 from benchmarks.scale.kinds import Kind
 
 _RUN = bytes(16)
+_WINDOW = GlobalWindow()
 
 
 class Steps:
@@ -57,14 +63,26 @@ class Steps:
         keys.start_bundle()
         return [pair for batch in batches for pair in keys.process(batch)]
 
-    def add_up_keys(self, pairs: list[tuple[Any, Any]]) -> dict[Any, SketchAccumulator]:
-        """Add up what a bundle has of each key."""
-        sums: dict[Any, SketchAccumulator] = {}
-        for key, items in pairs:
-            if key not in sums:
-                sums[key] = self._sums.create_accumulator()
-            self._sums.add_input(sums[key], items)
-        return {key: self._sums.compact(each) for key, each in sums.items()}
+    def add_up_keys(self, pairs: Iterable[tuple[Any, Any]], shards: int = KEY_SHARDS) -> SumPairs:
+        """Add up what a bundle has of each key; it waits."""
+        bundle = SumPairs(self._sketch_input, shards, self._sums)
+        bundle.start_bundle()
+        for pair in pairs:
+            if bundle.process(pair, _WINDOW):
+                raise ValueError("the sums of these pairs do not wait all at once")
+        return bundle
+
+    def waiting_bytes(self, bundle: SumPairs) -> int:
+        """Return how much memory the package takes the sums of a bundle to need."""
+        return sum(map(bundle._shrink, bundle._waiting.values()))
+
+    def send_keys(self, bundle: SumPairs) -> list[bytes]:
+        """Return all parts that a bundle sends to shards of keys."""
+        return [each.value[1] for each in bundle.finish_bundle()]
+
+    def gather_keys(self, payloads: Iterable[bytes]) -> KeyedSums:
+        """Add up what was sent to a shard of keys."""
+        return _add_up((b"", payloads), self._sketch_input)
 
     def shard(self, batches: list[pa.RecordBatch], shards: int) -> list[bytes]:
         """Return all parts that a bundle sends to shards of privacy ids."""
@@ -85,9 +103,15 @@ class Steps:
                 self._sums.add_input(accumulator, items)
         return self._sums.compact(accumulator)
 
-    def release(self, sums: dict[Any, SketchAccumulator]) -> int:
-        """Draw the noise of the sums of keys, send them, and make releases again; return how many."""
-        waiting = [Sum(Place((key,)), accumulator, _RUN) for key, accumulator in sums.items()]
-        drawn = Run().release(waiting, self._calibration)
-        sent = [_pack([each.place.key[0] for each in some], releases) for some, releases in drawn]
-        return sum(len(list(_unpack(*each))) for each in sent)
+    def release(self, accumulator: SketchAccumulator) -> int:
+        """Draw the noise of a sum, send it, and make a release again; return how many."""
+        drawn = Run().release([Sum(WHOLE, accumulator, _RUN)], self._calibration)
+        return _sent((None, releases) for _, releases in drawn)
+
+    def release_keys(self, sums: KeyedSums) -> int:
+        """Do the same for a shard of keys."""
+        return _sent(Run().release_keys(sums, self._calibration, WHOLE, _RUN))
+
+
+def _sent(drawn: Iterable[tuple[list[Any] | None, Releases]]) -> int:
+    return sum(len(list(_unpack(*_pack(*each)))) for each in drawn)

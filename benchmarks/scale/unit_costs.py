@@ -7,7 +7,10 @@ Each is processor time, the least of three times. Steps:
   shard    read records, and send them to shards of privacy ids, at two numbers of shards: so much a row, and a part
   bound    bound a shard, and add up what is kept; open: read its parts, at two sizes of them
   hold     bytes of memory for records that are bounded at once, or for sums of keys, in a process of its own
-  split    take a batch apart by key, at two numbers of keys; group: add up so many of these parts, by key
+  split    take a batch apart by key, at two numbers of keys
+  group    add up these parts by key: of few keys many, and of many keys one; parts are keys, bytes are those that wait
+  send     the sums of a bundle to shards of keys, at two numbers of shards; rows are sums
+  gather   add up the sums of a shard of keys, in parts of two sizes; encode and merge: sums of a whole shard
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beam_dpsketch.records.bounding.parts import BLOCK
+from beam_dpsketch.records.bounding.scale import KEY_SHARDS
 from benchmarks.measuring import in_new_process, peak_megabytes, status
 from benchmarks.scale.costs import Cost
 from benchmarks.scale.kinds import KINDS, Kind
@@ -39,6 +43,9 @@ SHARDS = (1 << 8, 1 << 14)
 SHARD_ROWS = (1 << 8, 1 << 14, 1 << 17, 1 << 20)
 ROWS_OF_AN_ID = (1, 10, 1000)
 PART_ROWS = (16, 1024)
+PART_KEYS = (16, 256)
+GROUPED, GATHERED, AGAIN = 20 * BATCH, 1 << 15, 16
+HELD_KEYS = 40_000
 
 
 def measured(names: list[str]) -> Iterator[Cost]:
@@ -57,14 +64,15 @@ def measured(names: list[str]) -> Iterator[Cost]:
             yield from (dataclasses.replace(cost, kind=name) for cost in costs)
 
 
-def timed(run: Callable[[], Any], repetitions: int = 3) -> tuple[float, Any]:
-    """Nanoseconds of processor time, the least; and what it returned."""
+def timed(run: Callable[..., Any], *prepare: Callable[[], Any], repetitions: int = 3) -> tuple[float, Any]:
+    """Nanoseconds of processor time, the least, and what it returned; what is prepared each time does not count."""
     times, made = [], None
     for _ in range(repetitions):
         made = None
+        given = [each() for each in prepare]
         gc.collect()
         start = time.process_time()
-        made = run()
+        made = run(*given)
         times.append(1e9 * (time.process_time() - start))
     return min(times), made
 
@@ -90,7 +98,7 @@ def _bundles(steps: Steps, rows: Rows) -> Iterator[Cost]:
         nanoseconds, accumulator = timed(lambda made=made: steps.add_up(made))
         yield Cost("", "sum", size, nanoseconds=nanoseconds)
         yield from _sums(steps, accumulator, total, size)
-    nanoseconds, _ = timed(lambda: steps.release({0: total}))
+    nanoseconds, _ = timed(lambda: steps.release(total))
     yield Cost("", "release", 1, nanoseconds=nanoseconds)
 
 
@@ -132,14 +140,14 @@ def _bounding(kind: Kind, steps: Steps) -> Iterator[Cost]:
         payloads = list(payloads_of(kind, steps, SHARD_ROWS[1], 10, part))
         nanoseconds, _ = timed(lambda payloads=payloads: steps.gather(payloads))
         yield Cost("", "open", SHARD_ROWS[1], len(payloads), nanoseconds=nanoseconds)
-    nanoseconds, _ = timed(lambda: steps.release({0: total}))
+    nanoseconds, _ = timed(lambda: steps.release(total))
     yield Cost("", "release", 1, nanoseconds=nanoseconds)
 
 
 def _memory(name: str) -> Iterator[Cost]:
     keyed = KINDS[name].keyed
     for per_id in (0,) if keyed else ROWS_OF_AN_ID[::2]:
-        rows, size = in_new_process("scale.unit_costs", name, per_id, 2 * BATCH if keyed else BLOCK)
+        rows, size = in_new_process("scale.unit_costs", name, per_id, HELD_KEYS if keyed else BLOCK)
         yield Cost("", "hold", rows, per_id=per_id, size=size)
 
 
@@ -150,7 +158,9 @@ def held(name: str, per_id: int, rows_held: int) -> tuple[int, int]:
 
     def hold(size: int) -> int:
         if kind.keyed:
-            return len(steps.add_up_keys(steps.split(batches(rows, size))))
+            pairs = steps.split(batches(rows, size))
+            steps.send_keys(steps.add_up_keys(pairs))
+            return len(_keys_of(pairs))
         steps.bound(payloads_of(kind, steps, size, per_id, BATCH))
         return size
 
@@ -165,15 +175,34 @@ def _keys(kind: Kind, steps: Steps) -> Iterator[Cost]:
         made = batches(kind.rows(PEOPLE, keys), BATCH)
         nanoseconds, pairs = timed(lambda made=made: steps.split(made))
         yield Cost("", "split", BATCH, len(pairs), nanoseconds=nanoseconds)
-    nanoseconds, sums = timed(lambda: steps.add_up_keys(pairs))
-    yield Cost("", "group", len(pairs), nanoseconds=nanoseconds)
-    nanoseconds, payloads = timed(lambda: steps.encode([*sums.values()]))
-    yield Cost("", "encode", len(sums), nanoseconds=nanoseconds, size=sum(map(len, payloads)))
-    nanoseconds, _ = timed(lambda: [steps.merge([payload]) for payload in payloads])
-    yield Cost("", "merge", len(sums), nanoseconds=nanoseconds)
-    few = dict(list(sums.items())[:5_000])
-    nanoseconds, count = timed(lambda: steps.release(few))
+    few, many = steps.split(batches(kind.rows(PEOPLE, KEYS[0]), GROUPED)), pairs[: len(pairs) // 2]
+    for pairs in (few, many):
+        nanoseconds, bundle = timed(lambda pairs=pairs: steps.add_up_keys(pairs))
+        yield Cost("", "group", len(pairs), len(_keys_of(pairs)), 0, nanoseconds, steps.waiting_bytes(bundle))
+    for shards in SHARDS:
+        nanoseconds, payloads = timed(steps.send_keys, lambda shards=shards: steps.add_up_keys(many, shards))
+        yield Cost("", "send", len(many), len(payloads), 0, nanoseconds, sum(map(len, payloads)))
+    yield from _shard_of_keys(kind, steps)
+
+
+def _shard_of_keys(kind: Kind, steps: Steps) -> Iterator[Cost]:
+    rows = kind.rows(PEOPLE, KEYS[1] // KEY_SHARDS)
+    for size in PART_KEYS:
+        parts = [steps.split([rows.batch(number, size)]) for number in range(GATHERED // size)]
+        payloads = AGAIN * [payload for pairs in parts for payload in steps.send_keys(steps.add_up_keys(pairs, 1))]
+        nanoseconds, sums = timed(lambda payloads=payloads: steps.gather_keys(payloads))
+        yield Cost("", "gather", AGAIN * sum(map(len, parts)), len(payloads), nanoseconds=nanoseconds)
+    nanoseconds, payload = timed(sums.to_bytes)
+    yield Cost("", "encode", len(sums), nanoseconds=nanoseconds, size=len(payload))
+    several = [payload] * AGAIN
+    nanoseconds, _ = timed(lambda: steps.gather_keys(several))
+    yield Cost("", "merge", len(sums), nanoseconds=nanoseconds / AGAIN)
+    nanoseconds, count = timed(lambda: steps.release_keys(sums))
     yield Cost("", "release", count, nanoseconds=nanoseconds)
+
+
+def _keys_of(pairs: list[tuple[Any, Any]]) -> set[Any]:
+    return {key for key, _ in pairs}
 
 
 if __name__ == "__main__":
