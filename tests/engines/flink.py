@@ -34,7 +34,6 @@ SETTINGS = {
     "rest.bind-address": "localhost",
     "taskmanager.host": "localhost",
     "taskmanager.bind-host": "localhost",
-    "taskmanager.numberOfTaskSlots": SLOTS,
     # What Flink's scripts work out of one total; without them each part has to be given.
     "taskmanager.cpu.cores": 1.0,
     "taskmanager.memory.task.heap.size": "640m",
@@ -82,6 +81,7 @@ class FlinkCluster:
     Args:
       jar: of the job server, with Flink inside.
       folder: for all that it writes.
+      slots: of each task manager.
       heap: of each task manager, in megabytes; what a worker sends waits there.
 
     Attributes:
@@ -89,9 +89,9 @@ class FlinkCluster:
       folder: has a log of each process.
     """
 
-    def __init__(self, jar: Path, folder: Path, *, heap: int = 768) -> None:
+    def __init__(self, jar: Path, folder: Path, *, slots: int = SLOTS, heap: int = 768) -> None:
         self.folder = folder
-        self._jar, self._heap = jar, heap
+        self._jar, self._slots, self._heap = jar, slots, heap
         self._rest, self._job_port = free_port(), free_port()
         self.job_endpoint = f"localhost:{self._job_port}"
         self._task_managers: dict[str, subprocess.Popen[bytes]] = {}
@@ -100,6 +100,7 @@ class FlinkCluster:
 
     def __enter__(self) -> FlinkCluster:
         settings = SETTINGS | {
+            "taskmanager.numberOfTaskSlots": self._slots,
             "jobmanager.rpc.port": free_port(),
             "rest.port": self._rest,
             "state.checkpoints.dir": (self.folder / "checkpoints").as_uri(),
@@ -133,7 +134,7 @@ class FlinkCluster:
 
     def kill_task_manager(self) -> None:
         """Kills one that has work, and starts another."""
-        taken = [each["id"] for each in self.get("taskmanagers")["taskmanagers"] if each["freeSlots"] < SLOTS]
+        taken = [each["id"] for each in self.get("taskmanagers")["taskmanagers"] if each["freeSlots"] < self._slots]
         self._task_managers.pop(taken[0]).kill()
         self.start_task_manager()
 
@@ -167,7 +168,7 @@ class FlinkCluster:
         wait_until(lambda: self.get(f"{path}/{request}")["status"]["id"] == "COMPLETED")
         assert self.checkpoints()["counts"]["completed"], self.get(f"{path}/{request}")
 
-    def worker_processes(self, parallelism: int = 2 * SLOTS, **environment: str) -> tuple[str, ...]:
+    def worker_processes(self, parallelism: int | None = None, **environment: str) -> tuple[str, ...]:
         """The options that give each task manager worker processes of its own, by default on all slots."""
         script = self.folder / "worker.sh"
         script.write_text(f'#!/bin/sh\nexec {sys.executable} -m tests.engines.worker "$@"\n')
@@ -177,7 +178,7 @@ class FlinkCluster:
             f"--job_endpoint={self.job_endpoint}",
             "--environment_type=PROCESS",
             f"--environment_config={json.dumps(of_workers)}",
-            f"--parallelism={parallelism}",
+            f"--parallelism={parallelism or 2 * self._slots}",
         )
 
     def logs(self) -> str:
@@ -191,7 +192,7 @@ class FlinkCluster:
         for process in self._task_managers.values():
             assert process.poll() is None, self.logs()
         try:
-            return self.get("overview")["slots-available"] == 2 * SLOTS
+            return self.get("overview")["slots-available"] == 2 * self._slots
         except urllib.error.URLError:  # not up yet
             return False
 
