@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Tests are of numpy, even where the extra `fast` is installed; `test-compiled` is of both.
 export DPSKETCH_COMPILED := 0
 
-.PHONY: help demo demo-prism demo-flink figures peers test test-fast test-steady test-slow test-engines test-compiled engines lint clean
+.PHONY: help demo demo-prism demo-flink figures peers test test-fast test-steady test-slow test-engines test-compiled engines soak lint clean
 
 help:
 	@echo "make demo          run the example on real flights: answers, privacy statement, plots in out/"
@@ -22,6 +22,7 @@ help:
 	@echo "make test-slow     statistics at full size, fuzzing, whole runs"
 	@echo "make test-engines  the runners beside the in-memory one; Flink (Java, Maven) and Prism (Go)"
 	@echo "make test-compiled the extra fast: compiled code beside numpy (two minutes)"
+	@echo "make soak          a stream on Flink for 40 minutes, with kills: memory and state flat, releases exact (about an hour)"
 	@echo "make demo-prism    the demo on Prism; demo-flink: on a Flink cluster of this machine"
 	@echo "make lint          ruff and mypy"
 
@@ -74,6 +75,9 @@ test-engines: $(VENV)/.demo $(VENV)/.test engines
 test-compiled: $(VENV)/.demo $(VENV)/.test $(VENV)/.fast
 	DPSKETCH_COMPILED=1 $(RUN) pytest -n 2 --hypothesis-profile=fast -m compiled tests/compiled
 	DPSKETCH_COMPILED=1 $(RUN) pytest -n 2 --hypothesis-profile=fast -m 'not (pipeline or slow)' $(addprefix tests/,hashing sketches frames)
+soak: $(VENV)/.demo $(VENV)/.test
+	$(RUN) tests.engines.fetch flink && \
+	$(RUN) benchmarks.streams.soak $(if $(RATE),--rate '$(RATE)')
 
 lint: $(VENV)/.test $(VENV)/.lint
 	$(BIN)/ruff check .

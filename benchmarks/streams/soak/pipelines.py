@@ -71,13 +71,14 @@ class Publish(beam.DoFn):
             release.number if isinstance(release, TimelineRow) else (int(window.start) - self._plan.start) // WINDOW
         )
         written = str(release).encode() if isinstance(release, int) else release.to_bytes()
-        again = self._folder / f"{self._name};{number};again {uuid.uuid4().hex}"
-        again.write_bytes(written)
+        unfinished = self._folder.with_name(f"unfinished {uuid.uuid4().hex}")
+        unfinished.write_bytes(written)
         try:
-            os.link(again, self._folder / f"{self._name};{number};first")
+            os.link(unfinished, self._folder / f"{self._name};{number};first")
         except FileExistsError:
+            unfinished.rename(self._folder / f"{self._name};{number};again {uuid.uuid4().hex}")
             return
-        again.unlink()
+        unfinished.unlink()
         yield written
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 WINDOW, PERIOD = 10, 60
 """Seconds of a window, and of the period in which a user has a number of windows."""
-PER_SECOND, SHARDS = 10, 2
+PER_SECOND, SHARDS = 2, 2
 TICKS = WINDOW * PER_SECOND
 USERS, PAGES, MAX_WINDOWS, SEED = 2_000, 1_000, 2, 1
 OF_SHARD = USERS // SHARDS

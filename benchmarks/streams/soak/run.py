@@ -20,7 +20,7 @@ from benchmarks.streams.soak.pipelines import PRIVATE, SECRET, build
 from benchmarks.streams.soak.records import PERIOD, Plan
 from tests.engines.flink import FlinkCluster
 
-LEAD, PATIENCE = 90, 300  # seconds until the first window, and after the last
+LEAD, PATIENCE = 60, 300  # seconds until the first window, and after the last
 OPTIONS = (
     "--streaming",
     "--max_parallelism=16",

@@ -15,7 +15,7 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 
 from benchmarks.streams.soak.records import PER_SECOND, SHARDS, Plan, Visit, visits
 
-AT_ONCE = PER_SECOND  # ticks, so that a source that is behind lets checkpoints through
+AT_ONCE = 10 * PER_SECOND  # ticks: a source that is behind catches up, and lets checkpoints through in between
 FOR_EVER = 1 << 40
 
 
