@@ -87,10 +87,10 @@ def test_what_is_made_again_has_the_same_bytes_or_is_found() -> None:
 
 
 def test_the_first_step_that_falls_behind_ends_the_search() -> None:
-    late = search.BEHIND + 1
     assert search.holding([]) == 0
-    assert search.holding([5, 6, 5]) == 3
-    assert search.holding([5, 5 + late, 6]) == 1
+    assert search.holding([5, 6, search.BEHIND]) == 3
+    assert search.holding([5, search.BEHIND + 1, 6]) == 1
+    assert search.holding([90, 60, 30, 5, 31]) == 4  # workers start late, and catch up
 
 
 def test_the_source_sends_at_its_rate_and_the_same_again() -> None:

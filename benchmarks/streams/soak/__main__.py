@@ -33,6 +33,7 @@ def main() -> None:
     command.number("--minutes", 40.0, "of the stream")
     command.number("--rate", 0, f"records a second; 0 takes {SHARE:.0%} of the highest that holds")
     command.add_argument("--plant", nargs="+", choices=PLANTS, default=[], help="faults to see found")
+    command.add_argument("--no-kills", action="store_true", help="kill nothing")
     command.add_argument("--folder", type=Path, help="is left there, and only judged if a run has left it")
     arguments = command.parse_args()
     try:
@@ -54,7 +55,8 @@ def main() -> None:
         if not (folder / "stream" / PLAN).exists():
             rate = arguments.rate or round(SHARE * highest_rate(jar, folder / "search"))
             rates = (rate,) * round(60 * arguments.minutes / WINDOW)
-            run(jar, rates, folder / "stream", kills=KILLS, planted=frozenset(arguments.plant))
+            kills = () if arguments.no_kills else KILLS
+            run(jar, rates, folder / "stream", kills=kills, planted=frozenset(arguments.plant))
         report(folder / "stream", output.with_suffix(".png"))
     sys.exit("Not met: nothing" not in output.read_text(encoding="utf-8"))
 

@@ -22,6 +22,7 @@ from benchmarks.streams.soak.run import EVENTS, PLAN, PUBLISHED, SAMPLES, SECRET
 from benchmarks.streams.soak.verdicts import Series, flat, judge
 from benchmarks.table import Bar, Table, spread
 
+NAMES, KINDS = (COUNT, *PRIVATE), (WORKER, TASK_MANAGER, JOB_MANAGER, JOB_SERVER)
 MEGABYTE = 1e6
 MEMORY, STATE, DURATION = 1.1, 1.15, 1.5
 """The most that the last quarter may be over the second. Rows over time keep more, by a logarithm, as windows pass."""
@@ -60,13 +61,9 @@ class Seen:
         """Megabytes of all processes of a kind together."""
         return [(each["time"], sum(each["memory"].get(kind, {}).values()) / MEGABYTE) for each in self.samples]
 
-    def heap(self) -> Series:
-        """Megabytes that task managers use of their heaps."""
-        return [(each["time"], each["heap"] / MEGABYTE) for each in self.samples if each["heap"]]
-
-    def disk(self) -> Series:
-        """Megabytes of the files of checkpoints."""
-        return [(each["time"], each["disk"] / MEGABYTE) for each in self.samples]
+    def each(self, what: str, unit: float = 1.0) -> Series:
+        """What each sample has of one thing, but for the first, which has nothing before it."""
+        return [(each["time"], each[what] / unit) for each in self.samples[1:] if each[what] is not None]
 
     def checkpoints(self, what: str, unit: float = 1.0) -> Series:
         return [(each["time"], each[what] / unit) for sample in self.samples for each in sample["checkpoints"]]
@@ -79,16 +76,14 @@ class Seen:
 
 def print_flat(seen: Seen) -> None:
     """A line for each series that has to be flat."""
-    lines = {
-        f"memory of {kind}, MB": (seen.memory(kind), MEMORY) for kind in (WORKER, TASK_MANAGER, JOB_MANAGER, JOB_SERVER)
-    }
+    lines = {f"memory of {kind}, MB": (seen.memory(kind), MEMORY) for kind in KINDS}
     lines |= {
-        "in use on heaps, MB": (seen.heap(), MEMORY),
+        "in use on heaps, MB": (seen.each("heap", MEGABYTE), MEMORY),
         "a checkpoint, MB": (seen.checkpoints("bytes", MEGABYTE), STATE),
-        "files of checkpoints, MB": (seen.disk(), STATE),
+        "files of checkpoints, MB": (seen.each("disk", MEGABYTE), STATE),
         "a checkpoint, seconds": (seen.checkpoints("seconds"), DURATION),
     }
-    lines |= {f"delay of {name}, s": (seen.delays(name), DURATION) for name in (COUNT, *PRIVATE)}
+    lines |= {f"delay of {name}, s": (seen.delays(name), DURATION) for name in NAMES}
     title = "Flat: medians of the second and of the last quarter of the time without kills"
     table = Table(title, ("", "second", "last", "growth"), (34, -10), bar=10)
     for name, (series, limit) in lines.items():
@@ -107,7 +102,7 @@ def print_exact(seen: Seen, wanted: dict[Any, bytes]) -> None:
     title = "Exact: what left, of all windows; what was made again after a kill was withheld"
     heads = ("", "windows", "missing", "wrong", "again", "other bytes")
     table = Table(title, heads, (34, -10, -10, -10, -10, -14), bar=10)
-    for name in (COUNT, *PRIVATE):
+    for name in NAMES:
         same: Callable[[bytes, bytes], bool] = same_counters if name == BY_NORM else bytes.__eq__
         found = judge(wanted, seen.published, name, same)
         faults = found.missing + found.wrong + (found.other if name in REPEATABLE else 0)
@@ -126,14 +121,16 @@ def print_run(seen: Seen) -> None:
     )
     table.row("cores busy with it", spread([each["cores"] for each in inside], 2))
     table.row("cores busy with other work", spread([each["others"] for each in inside], 2))
-    table.row("killed, at minute", "; ".join(f"{what} {(time - start) / 60:.1f}" for time, what in seen.kills))
+    table.row(
+        "killed, at minute", "; ".join(f"{what} {(time - start) / 60:.1f}" for time, what in seen.kills) or "nothing"
+    )
     table.row(
         "checkpoints; failed; restored",
         "; ".join(str(counts.get(each, "?")) for each in ("completed", "failed", "restored")),
     )
     lags = [
         delay
-        for name in (COUNT, *PRIVATE)
+        for name in NAMES
         for time, delay in seen.delays(name)
         if seen.undisturbed[0] <= time < seen.undisturbed[1]
     ]
@@ -150,19 +147,9 @@ def report(folder: Path, picture: Path) -> None:
     print_flat(seen)
     print_exact(seen, expected.releases(seen.plan))
     panels = [
-        ("resident memory, MB", {kind: seen.memory(kind) for kind in (WORKER, TASK_MANAGER, JOB_MANAGER, JOB_SERVER)}),
-        ("a checkpoint, MB", {"state": seen.checkpoints("bytes", MEGABYTE), "files": seen.disk()}),
-        (
-            "seconds",
-            {"of a checkpoint": seen.checkpoints("seconds")}
-            | {f"until {name}" if 0 else name: seen.delays(name) for name in (COUNT, BY_NORM)},
-        ),
-        (
-            "cores busy",
-            {
-                name: [(each["time"], each[of]) for each in seen.samples[1:]]
-                for name, of in (("the cluster", "cores"), ("others", "others"))
-            },
-        ),
+        ("resident memory, MB", {kind: seen.memory(kind) for kind in KINDS}),
+        ("a checkpoint, MB", {"state": seen.checkpoints("bytes", MEGABYTE), "files": seen.each("disk", MEGABYTE)}),
+        ("seconds", {"of a checkpoint": seen.checkpoints("seconds"), **{name: seen.delays(name) for name in NAMES}}),
+        ("cores busy", {"with the stream": seen.each("cores"), "with other work": seen.each("others")}),
     ]
     draw(picture, panels, seen.kills, seen.undisturbed, seen.plan.start)

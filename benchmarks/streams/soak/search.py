@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from benchmarks.table import Table
 STEP, STEPS, FACTOR, SLOWEST = 4, 16, 1.25, 250
 """Windows of a step; the most steps; by how much each is faster; the first, in records a second."""
 BEHIND = 20.0
-"""Seconds: a step holds if its last window takes at most so much longer to be published than that of the first step."""
+"""Seconds: a step falls behind if its last window is published later than this, and than that of the step before."""
 RATES = tuple(round(SLOWEST * FACTOR**step) for step in range(STEPS) for _ in range(STEP))
 
 
@@ -32,9 +33,9 @@ def delays(plan: Plan, folder: Path, now: float) -> list[float]:
 
 
 def holding(delays: list[float]) -> int:
-    """How many steps hold, from the first."""
-    limit = delays[0] + BEHIND if delays else 0.0
-    return next((step for step, delay in enumerate(delays) if delay > limit), len(delays))
+    """How many steps hold, from the first, which may still wait for workers to start."""
+    pairs = enumerate(itertools.pairwise(delays), 1)
+    return next((step for step, (before, delay) in pairs if delay > max(before, BEHIND)), len(delays))
 
 
 def highest_rate(jar: Path, folder: Path) -> int:
