@@ -10,8 +10,6 @@ from apache_beam.portability.api import beam_provision_api_pb2_grpc as services
 from apache_beam.runners.worker.sdk_worker import SdkHarness
 from apache_beam.runners.worker.worker_id_interceptor import WorkerIdInterceptor
 
-STATE_CACHE = 100 << 20  # bytes, as in the containers of Beam
-
 
 def main() -> None:
     """Work until the task manager is done, or dead."""
@@ -22,7 +20,7 @@ def main() -> None:
     with grpc.insecure_channel(known.provision_endpoint) as channel:
         identified = grpc.intercept_channel(channel, WorkerIdInterceptor(known.id))
         answer = services.ProvisionServiceStub(identified).GetProvisionInfo(provision.GetProvisionInfoRequest())
-    SdkHarness(answer.info.control_endpoint.url, worker_id=known.id, state_cache_size=STATE_CACHE).run()
+    SdkHarness(answer.info.control_endpoint.url, worker_id=known.id).run()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from benchmarks.streams.soak.killer import Kill, kill
+from benchmarks.streams.soak.killer import Kill, hurts, kill
 from benchmarks.streams.soak.monitors import WORKER, Monitors, processes
 from benchmarks.streams.soak.pipelines import PRIVATE, SECRET, build
 from benchmarks.streams.soak.records import PERIOD, Plan
@@ -56,7 +56,8 @@ def run(
         monitors, waiting = Monitors(cluster, folder / SAMPLES), list(kills)
         while time.time() < plan.end + PATIENCE and not (_all_published(folder, plan) or enough(plan)):
             monitors.sample()
-            if waiting and time.time() > plan.start + waiting[0].share * (plan.end - plan.start):
+            due = waiting and time.time() > plan.start + waiting[0].share * (plan.end - plan.start)
+            if due and hurts(cluster, folder / PUBLISHED):
                 kill(waiting[0].what, cluster)
                 _note(folder, time=time.time(), killed=waiting.pop(0).what)
             time.sleep(0.5)
