@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.streams.soak.source import SOURCE
 from tests.engines.flink import FlinkCluster
 
 PAGE, TICKS = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
@@ -79,6 +80,7 @@ class Monitors:
                 "time": each["trigger_timestamp"] / 1e3,
                 "bytes": each["state_size"],
                 "seconds": each["end_to_end_duration"] / 1e3,
+                **self._parts(each["id"]),
             }
             for each in answer.get("history", ())
             if each["status"] == "COMPLETED" and each["id"] not in self._seen
@@ -90,6 +92,17 @@ class Monitors:
             "heap": self._heap(),
             "disk": _size(self._cluster.folder / "checkpoints"),
         }
+
+    def _parts(self, number: int) -> dict[str, int]:
+        """Bytes of a checkpoint that are of the source, and of all other steps; nothing if Flink does not answer."""
+        with contextlib.suppress(OSError, KeyError, IndexError):
+            (job,) = (each["jid"] for each in self._cluster.get("jobs/overview")["jobs"] if each["end-time"] < 0)
+            steps = {each["id"]: each["name"] for each in self._cluster.get(f"jobs/{job}")["vertices"]}
+            tasks = self._cluster.get(f"jobs/{job}/checkpoints/details/{number}")["tasks"]
+            total = sum(each["state_size"] for each in tasks.values())
+            source = sum(each["state_size"] for step, each in tasks.items() if SOURCE in steps[step])
+            return {"source": source, "others": total - source}
+        return {}
 
     def _heap(self) -> int | None:
         """Bytes in use on the heaps of all task managers; nothing if one does not answer."""

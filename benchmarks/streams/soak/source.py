@@ -17,6 +17,7 @@ from benchmarks.streams.soak.records import PER_SECOND, SHARDS, Plan, Visit, vis
 
 AT_ONCE = 10 * PER_SECOND  # ticks: a source that is behind catches up, and lets checkpoints through in between
 FOR_EVER = 1 << 40
+SOURCE = "Visits"
 
 
 class _Ticks(RestrictionProvider):
@@ -65,4 +66,4 @@ class Clocked(beam.DoFn):
 def source(pipeline: beam.Pipeline, plan: Plan) -> beam.PCollection:
     """All visits of a plan, and then for ever only the watermark."""
     shards = pipeline | "Shards" >> beam.Create(range(SHARDS), reshuffle=False)
-    return shards | "Visits" >> beam.ParDo(Clocked(plan)).with_output_types(Visit)
+    return shards | SOURCE >> beam.ParDo(Clocked(plan)).with_output_types(Visit)
