@@ -23,13 +23,20 @@ def draw(
     """A panel below the other for each unit; the span that has to be flat is shaded, and kills are lines."""
     figure, axes = plt.subplots(len(panels), 1, figsize=(10, 2.5 * len(panels)), sharex=True)
     for axis, (title, curves) in zip(axes, panels, strict=True):
-        for color, (name, series) in zip(COLORS, curves.items(), strict=False):
+        measured = {name: series for name, series in curves.items() if series}
+        for color, (name, series) in zip(COLORS, measured.items(), strict=False):
             minutes = [(time - start) / 60 for time, _ in series]
             axis.plot(minutes, [value for _, value in series], ".-", color=color, label=name, linewidth=1, markersize=3)
         axis.axvspan(*((time - start) / 60 for time in span), color=BLACK, alpha=0.06, linewidth=0)
         for place, (time, what) in enumerate(kills):
             minute = (time - start) / 60
-            axis.axvline(minute, color=VERMILION, linestyle="--", linewidth=1, label="kills" if place == 0 else None)
+            axis.axvline(
+                minute,
+                color=VERMILION,
+                linestyle="--",
+                linewidth=1,
+                label="kills" if axis is axes[0] and place == 0 else None,
+            )
             if axis is axes[0]:
                 axis.annotate(
                     f"{what} ",

@@ -87,11 +87,12 @@ def print_flat(seen: Seen) -> None:
     lines |= {
         "in use on heaps, MB": (seen.each("heap", MEGABYTE), MEMORY),
         "a checkpoint, MB": (seen.checkpoints("bytes", MEGABYTE), STATE),
-        "  of it the source": (seen.checkpoints("source", MEGABYTE), None),
-        "  of it all other steps": (seen.checkpoints("others", MEGABYTE), STATE),
         "files of checkpoints, MB": (seen.each("disk", MEGABYTE), STATE),
         "a checkpoint, seconds": (seen.checkpoints("seconds"), DURATION),
     }
+    if source := seen.checkpoints("source", MEGABYTE):
+        lines |= {"the source in it, MB": (source, None)}
+        lines |= {"all other steps in it, MB": (seen.checkpoints("others", MEGABYTE), STATE)}
     lines |= {f"delay of {name}, s": (seen.delays(name), None) for name in NAMES}
     title = "Flat: medians of the second and of the last quarter of the time without kills"
     table = Table(title, ("", "second", "last", "growth"), (34, -10), bar=10)
