@@ -40,7 +40,7 @@ def draw(
             if axis is axes[0]:
                 axis.annotate(
                     f"{what} ",
-                    (minute, 1.02),
+                    (minute, 1.02 + 0.1 * (place % 3)),
                     xycoords=("data", "axes fraction"),
                     fontsize=8,
                     ha="center",
