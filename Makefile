@@ -75,6 +75,7 @@ test-engines: $(VENV)/.demo $(VENV)/.test engines
 test-compiled: $(VENV)/.demo $(VENV)/.test $(VENV)/.fast
 	DPSKETCH_COMPILED=1 $(RUN) pytest -n 2 --hypothesis-profile=fast -m compiled tests/compiled
 	DPSKETCH_COMPILED=1 $(RUN) pytest -n 2 --hypothesis-profile=fast -m 'not (pipeline or slow)' $(addprefix tests/,hashing sketches frames)
+
 soak: $(VENV)/.demo $(VENV)/.test
 	$(RUN) tests.engines.fetch flink && \
 	$(RUN) benchmarks.streams.soak $(if $(RATE),--rate '$(RATE)')
