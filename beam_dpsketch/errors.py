@@ -133,6 +133,10 @@ class BudgetExceededError(RefusalError, ValueError):
     """More rho is asked for than the privacy budget has left, or two releases would share one part of it."""
 
 
+class LedgerError(RefusalError, ValueError):
+    """A ledger cannot be read or written, or is not what was written; nothing was spent where nothing else is said."""
+
+
 class ConfigError(RefusalError, ValueError):
     """A setting cannot be used; the message begins with its path, such as `unit.norm.max_norm`."""
 

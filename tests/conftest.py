@@ -47,6 +47,7 @@ _PIPELINES = (
     "tests/test_pipelines.py",
     "tests/test_quantile_pipelines.py",
     "tests/test_streaming_pipelines.py",
+    "tests/test_three_teams.py",
     "tests/test_throughput.py",
 )
 

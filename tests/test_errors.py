@@ -33,7 +33,7 @@ WITHOUT_CODES = {
     "privacy/keep_table.py": "of numbers that the package works out",
     "privacy/mechanism.py": "of numbers that the package works out",
     "privacy/terms.py": "of units that transforms make",
-    "privacy/ledger.py": "copies of a budget",
+    "privacy/shares.py": "copies of a budget",
     "privacy/noise/keyed_randomness.py": "copies of a secret",
     "domains": "texts, which readers refuse in their own words",
     "hashing": "parts of bytes and columns",

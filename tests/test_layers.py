@@ -19,7 +19,7 @@ LAYERS = [
     {"hashing", "domains"},
     {"privacy"},
     {"sketches"},
-    {"records", "statement"},
+    {"records", "statement", "ledger"},
     {"estimators"},
     {"answers"},
     {"engine"},
@@ -36,7 +36,13 @@ LAYERS = [
 _RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 _RANK["__init__"] = _RANK["frames"] + 1  # the front door shows the Beam-free part only
 _RANK["__main__"] = _RANK["cli"] + 1
-_ONLY_IN = {"apache_beam": {"transforms", "rows"}, "matplotlib": {"plots"}, "numba": {"compiled"}}
+_ONLY_IN = {
+    "apache_beam": {"transforms", "rows"},
+    "matplotlib": {"plots"},
+    "numba": {"compiled"},
+    "psycopg": {"ledger"},
+    "sqlalchemy": {"ledger"},
+}
 _NOWHERE = {"random", "numpy.random", "pickle", "marshal", "shelve", "dill", "cloudpickle"}
 
 

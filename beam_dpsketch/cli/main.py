@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from beam_dpsketch import __version__
-from beam_dpsketch.cli import expansion_service, export, inspecting, releasing, spent
+from beam_dpsketch.cli import expansion_service, export, inspecting, releasing
 from beam_dpsketch.cli.asking import plotting, query
 from beam_dpsketch.cli.settings import checking, planning, rehearsing
+from beam_dpsketch.cli.spending import ledger, spent
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, WRONG_USAGE, AnswerError, UsageError, note, write
 from beam_dpsketch.errors import FormatError
 
@@ -26,6 +27,7 @@ _COMMANDS: dict[str, tuple[Any, str]] = {
     "plot": (plotting, "draw what releases answer, with intervals, as PNG, SVG or PDF"),
     "export": (export, "write releases to a table, one row each, with privacy fields and bytes"),
     "spent": (spent, "add up what all releases in some files cost together"),
+    "ledger": (ledger, "keep accounts that pay for releases, and refuse what is too much"),
     "plan": (planning, "say what a release will be like, before any data is read"),
     "check": (checking, "say whether settings of a release can be used, and what they mean"),
     "rehearse": (rehearsing, "show exact, bounded and private answers of a sample that is public or made up"),

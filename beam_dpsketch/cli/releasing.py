@@ -29,6 +29,7 @@ from beam_dpsketch.records.release_spec import ReleaseSpec
 
 _QUIET_SECONDS, _STEP = 2.0, 10
 _HAS_COST = ", and has cost budget"
+_ACCOUNT = "nothing was published; if dpsketch ledger show lists a payment for it, it can be written off"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         released = _released(arguments, declared)
     except KeyboardInterrupt:
-        raise AnswerError(f"interrupted: {arguments.output} was not written, so nothing was spent") from None
+        rest = "nothing was spent" if declared.privacy.payer is None else _ACCOUNT
+        raise AnswerError(f"interrupted: {arguments.output} was not written, so {rest}") from None
     files = contents(arguments.output, declared, released)
     nothing = [released.unreleased] if declared.is_keyed and released.unreleased else []
     rest = "nothing was published"

@@ -10,6 +10,7 @@ from beam_dpsketch.config.blocks import make, plain, read_block, refuse_others, 
 from beam_dpsketch.config.paths import join, refusal
 from beam_dpsketch.config.scalars import read_fraction
 from beam_dpsketch.config.settings import AUTO, NORM, OF, PRIVACY, RECORD, RECORDS, SIDE_COUNTERS, UNIT
+from beam_dpsketch.ledger.ledger import payer_of
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import RecordBounds
@@ -19,6 +20,7 @@ from beam_dpsketch.records.units import PrivacyId, Record, Unit
 _USE = "give epsilon and delta, as epsilon: 2 and delta: 1.0e-6, or rho"
 _WHOM = "give privacy_id, the field that says whose a record is; or take unit: record, which protects no person"
 _HOW_MUCH = "give norm, as norm: {max_norm: 10} or norm: auto; or records"
+_SHARE, _BOTH = "share: 1/4 and of: {epsilon: 2, delta: 1.0e-6}", "ledger: spent.db and account: visits"
 _ALONE = "not a setting of unit: {record: ...}; put max_weight and signed into record, or take privacy_id"
 
 
@@ -39,10 +41,20 @@ def read_privacy(settings: Any, path: str = "privacy") -> PrivacySpec:
     Fraction(1, 20)
     """
     given = read_block(settings, path, PRIVACY, share=_read_part, of=_read_budget, side_counters=read_side_counters)
+    paying: dict[str, Any] = {name: given.pop(name) for name in ("ledger", "account") if name in given}
+    spent = _read_spent(given, path)
+    if not paying:
+        return spent
+    ledger, account = (_take(paying, name, path, _BOTH) for name in ("ledger", "account"))
+    payer = make(path, payer_of, {"account": account, "address": ledger}, {"address": join(path, "ledger")})
+    return spent.paid_by(payer)
+
+
+def _read_spent(given: dict[str, Any], path: str) -> PrivacySpec:
     if "share" not in given and "of" not in given:
         return _read_whole(given, path)
     refuse_others(given, path, ("share", "of", "side_counters"), "not a setting next to share; put it into of")
-    share, whole = (_take(given, name, path) for name in ("share", "of"))
+    share, whole = (_take(given, name, path, _SHARE) for name in ("share", "of"))
     spent: PrivacySpec = whole.share(share, given.get("side_counters", whole.side_counters))
     return spent
 
@@ -63,11 +75,9 @@ def _read_part(value: Any, path: str) -> Fraction:
     return share
 
 
-def _take(given: Mapping[str, Any], name: str, path: str) -> Any:
+def _take(given: Mapping[str, Any], name: str, path: str, both: str) -> Any:
     if name not in given:
-        raise refusal(
-            join(path, name), "is missing; give both, as share: 1/4 and of: {epsilon: 2, delta: 1.0e-6}", "E802"
-        )
+        raise refusal(join(path, name), f"is missing; give both, as {both}", "E802")
     return given[name]
 
 

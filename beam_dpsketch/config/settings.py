@@ -78,6 +78,11 @@ PRIVACY = Block("Privacy", {
     "share": Entry(FRACTION, "the part of `of` that this release takes, above 0 and at most 1, as `1/4`"),
     "of": Entry(OF, "a block with `epsilon`, `delta`, `rho` and `relation`, which hold for all releases together"),
     "side_counters": Entry(SIDE_COUNTERS, "a block, or `none`, which gives all of rho to the sketch"),
+    "ledger": Entry(
+        TEXT, "the file, or the URL of PostgreSQL, of the ledger that pays each time that the release is made",
+        option=Option("ledger", "FILE", "the ledger that pays, a file or a URL of PostgreSQL; with --account")),
+    "account": Entry(TEXT, "the account of the ledger; required with `ledger`",
+                     option=Option("account", "NAME", "the account of the ledger")),
 }, OF.either)
 
 RECORD = Block("Record", {

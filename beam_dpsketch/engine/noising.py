@@ -85,7 +85,12 @@ def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> R
             "selection", "must be None: only transforms choose keys, as with $keys_KeySelection", "E318"
         )
     terms = cast(ReleaseTerms, decided(raw.spec, terms.without_side_counters()))
-    return release_part(raw, np.zeros(0, dtype=np.int64), terms, randomness)
+    run = None
+    if (bill := terms.bill({"kind": type(raw).__name__})) is not None:
+        Calibration.of(checked(raw, raw, terms).spec, terms)  # refuses what cannot be released
+        run, terms = os.urandom(RUN_BYTES), terms.without_budget()
+        bill.pay(run)
+    return release_part(raw, np.zeros(0, dtype=np.int64), terms, randomness, run=run)
 
 
 def release_part(

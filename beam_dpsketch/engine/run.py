@@ -24,10 +24,12 @@ from beam_dpsketch.engine.noising import draw_lost, release_parts
 from beam_dpsketch.engine.norms import NORM_PART, choose_norm
 from beam_dpsketch.engine.parts import Part, PartColumns
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
+from beam_dpsketch.privacy.loss.payment import Bill
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.records.release_spec import ResolvedRelease
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.records.sums.keyed_sums import KeyedSums
 from beam_dpsketch.statement.accounting import Unreleased
@@ -99,10 +101,16 @@ class Run:
 
     Args:
       secret: of the transform under its release id; `None` takes the entropy of the system.
+      name: of the one run that this is, if it was drawn already.
     """
 
-    def __init__(self, secret: KeyedRandomness | None = None) -> None:
-        self._secret = secret
+    def __init__(self, secret: KeyedRandomness | None = None, name: bytes | None = None) -> None:
+        self._secret, self._name = secret, name
+
+    @property
+    def is_named(self) -> bool:
+        """Whether its name was drawn already."""
+        return self._name is not None
 
     @property
     def source(self) -> Randomness:
@@ -116,7 +124,7 @@ class Run:
         """
         if self._secret is not None:
             return self._secret.random_bytes(b"run")(RUN_BYTES)
-        return drawn or os.urandom(RUN_BYTES)
+        return drawn or self._name or os.urandom(RUN_BYTES)
 
     def choose_norm(self, histogram: np.ndarray, spec: Any, terms: ReleaseTerms[AutoNorm]) -> Fraction:
         """Return the norm that an exact histogram of lengths leads to, which may be published."""
@@ -253,6 +261,20 @@ class Run:
         if (secret := self._secret) is None:
             return None
         return [release_randomness(secret, place.name(*which), place.pane) for place, which in parts]
+
+
+def bill_of(resolved: ResolvedRelease, windows: tuple[int, ...]) -> Bill | None:
+    """Return the bill for all that one run releases, if an account of a ledger pays for it; else `None`.
+
+    Args:
+      resolved: the release under its terms.
+      windows: see `ReleaseSpec.identify`.
+    """
+    declared, terms = resolved.declared, resolved.terms
+    names = [name for name in declared.selectors.names if name is not None]
+    facts = {"kind": declared.count.name, "fields": list(map(str, names))}
+    digest = declared.identify(terms, windows).hex()
+    return terms.bill({**facts, "settings": declared.display_data(), "digest": digest})
 
 
 def release_randomness(transform: KeyedRandomness, part: bytes, pane: int = 0) -> KeyedRandomness:

@@ -14,7 +14,7 @@ from typing import Any, cast
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.engine.run import Place, Run, Sum
+from beam_dpsketch.engine.run import Place, Run, Sum, bill_of
 from beam_dpsketch.errors import ElementsWarning, PrivacyWarning
 from beam_dpsketch.frames.outcome import in_order
 from beam_dpsketch.frames.over_time import release_rows
@@ -88,7 +88,7 @@ def release_table(table: Any, declared: ReleaseSpec, secret: KeyedRandomness | N
 
 
 class TableRelease:
-    """A table before its release; a part of a budget has paid.
+    """A table before its release; a part of a budget has paid, or an account of a ledger could do so now.
 
     Args:
       opened: the table.
@@ -102,17 +102,28 @@ class TableRelease:
     ) -> None:
         (resolved, plan), self._opened, self._warned = resolve(declared), opened, warned
         self._windows = windows_of(declared, plan)
-        self._declared, self._resolved = declared, resolved.paying_for(object())
+        self._declared, self._bill = declared, bill_of(resolved, self._windows.edges)
+        terms, payer = resolved.terms, resolved.terms.privacy.payer
+        self._resolved = resolved.paid(terms.paying_for(object()) if payer is None else terms.without_budget())
         self._unused = Unused(declared.selectors, declared.sketch_input.readables)
         if secret is not None:
             secret = secret.derive(declared.identify(self._resolved.terms, self._windows.edges))
         parts = itertools.chain([opened.empty], opened.parts)
-        self._run = Run(secret)
+        self._run = Run(secret) if self._bill is None else Run(secret, Run(secret).name())
         self._sums = ExactSums(self._resolved, plan, self._windows, parts, self._unused, secret)
+        if self._bill is not None and secret is None:  # a run of an equal secret may be paid for already
+            self._bill.check()
 
     def contributed(self) -> Contributed:
-        """Read and bound all records, once."""
+        """Read and bound all records, once; pay first, if the data choose a norm."""
+        if self._resolved.terms.choosing is not None:
+            self._pay()
         return self._sums.contributed()
+
+    def _pay(self) -> None:
+        """Pay from a ledger, as late as noise allows; a second time costs nothing more."""
+        if self._bill is not None:
+            self._bill.pay(self._run.name())
 
     def release(self, contributed: Contributed) -> Any:
         """Return the release of what the records add up to, or those of each window and key."""
@@ -122,10 +133,12 @@ class TableRelease:
         if declared.count.by_item:
             noise = self._resolved.noise(Counting)
             counts, max_norm = self._sums.by_pair(contributed)
+            self._pay()
             released = release_counts(counts, declared, noise.with_norm(max_norm), run)
         else:
             noise = self._resolved.noise(Calibration)
             exact, lost = self._sums.by_place(contributed)
+            self._pay()
             if declared.horizon is None:
                 released = release_sums(exact, lost, declared, noise, run)
             else:
@@ -153,7 +166,7 @@ def release_sums(
     run: Run,
 ) -> dict[Place, Released]:
     """Return the release of each exact sum, with noise; `lost` is what the run lost."""
-    name = run.name() if declared.is_keyed or declared.time is not None else None
+    name = run.name() if run.is_named or declared.is_keyed or declared.time is not None else None
     waiting = [Sum(place, each, name, place) for place, each in sums.items()]
     released: dict[Place, Released] = {}
     noisy_lost = None if lost is None else run.draw_lost(lost.exact, calibration, lost.max_norm)

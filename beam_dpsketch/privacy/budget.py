@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import threading
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import round_up
-from beam_dpsketch.errors import ArgumentError, BudgetExceededError
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.loss import gaussian_curve, zcdp
 from beam_dpsketch.privacy.loss.composition import Loss, left_of_delta
+from beam_dpsketch.privacy.loss.payment import OneRelease, Payer, Purpose
 from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.noise.laws import NOISES, Noise
 
@@ -70,7 +70,7 @@ class PrivacySpec:
     given_epsilon: float | None = dataclasses.field(compare=False, repr=False)
     is_of_epsilon: bool = dataclasses.field(compare=False, repr=False)
 
-    _purpose: ClassVar[_Purpose | None] = None  # a part of a budget has one of its own
+    _purpose: ClassVar[Purpose | None] = None  # what a budget or an account of a ledger pays for has one of its own
 
     @_validate.by_keyword(_WAYS)
     def __init__(
@@ -181,7 +181,12 @@ class PrivacySpec:
     @property
     def is_of_budget(self) -> bool:
         """Whether it was taken from a budget."""
-        return self._purpose is not None
+        return self._purpose is not None and self.payer is None
+
+    @property
+    def payer(self) -> Payer | None:
+        """The account that pays each time that a release is made, if there is one."""
+        return self._purpose if isinstance(self._purpose, Payer) else None
 
     def without_budget(self) -> PrivacySpec:
         """Return an equal spec that pays for nothing, for releases of made-up data."""
@@ -218,16 +223,26 @@ class PrivacySpec:
           take_delta: called with the delta of the release.
         """
         spent = self._of(amount)
-        object.__setattr__(spent, "_purpose", _Purpose(take_delta))
-        return spent
+        return spent._for(OneRelease(take_delta))
 
     def share(self, share: Fraction, side_counters: SideCounters | None) -> PrivacySpec:
         """Return a share of what this may spend, for a release of its own; nobody counts the shares."""
         return self._of(self.amount * share, side_counters=side_counters)
 
+    def paid_by(self, payer: Payer) -> PrivacySpec:
+        """Return an equal spec, whose releases this account pays for each time that they are made."""
+        if self._purpose is not None:
+            raise ArgumentError(
+                "spec", "must be of no budget and no other account: give PrivacySpec(epsilon=..., delta=...)", "E143"
+            )
+        return self._with()._for(payer)
+
     def _changed(self, changed: PrivacySpec) -> PrivacySpec:
-        object.__setattr__(changed, "_purpose", self._purpose)
-        return changed
+        return changed._for(self._purpose)
+
+    def _for(self, purpose: Purpose | None) -> PrivacySpec:
+        object.__setattr__(self, "_purpose", purpose)
+        return self
 
     def __repr__(self) -> str:
         return f"<PrivacySpec of {self.loss_in_words()}, {self.relation.name}>"
@@ -249,7 +264,8 @@ class PrivacySpec:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, tuple(getattr(self, field.name) for field in dataclasses.fields(self))
+        state = None if self.payer is None else {"_purpose": self.payer}
+        return _unpickled, tuple(getattr(self, field.name) for field in dataclasses.fields(self)), state
 
 
 def _unpickled(*fields: Any) -> PrivacySpec:
@@ -274,26 +290,3 @@ def _read_noise(noise: Any, epsilon: Fraction | float | None, delta: float | Non
             "delta", "must be given with epsilon for Gaussian noise, as in PrivacySpec(epsilon=1, delta=1e-6)", "E102"
         )
     return Noise.LAPLACE if delta is None else NOISES.get(noise)
-
-
-class _Purpose:
-    """The one release that a part of a budget pays for."""
-
-    def __init__(self, take_delta: Callable[[Fraction], None]) -> None:
-        self._take_delta = take_delta
-        self._lock = threading.Lock()
-        self._release: Any = None
-
-    def settle(self, release: Any, delta: Fraction) -> None:
-        """Name the release, and take its delta; refuse a second one."""
-        with self._lock:
-            if self._release is None:
-                self._take_delta(delta)
-                self._release = release
-            elif self._release != release:
-                raise BudgetExceededError(
-                    "",
-                    "this PrivacySpec was taken from a budget and has paid for another release already; take one for "
-                    "each transform: budget.spend(...)",
-                    "E105",
-                )

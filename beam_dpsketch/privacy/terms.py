@@ -9,6 +9,7 @@ import dataclasses
 import enum
 import functools
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, Generic, TypeAlias, cast
 
@@ -22,6 +23,7 @@ from beam_dpsketch.privacy.aside.side_counters import SideCounter, share_left, s
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ONE_RECORD, Bounds, ContributionLimit, PrivacyUnit, check_bounds
 from beam_dpsketch.privacy.loss.composition import Loss, foolish
+from beam_dpsketch.privacy.loss.payment import Bill
 from beam_dpsketch.privacy.mechanism import MAX_WINDOWS
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
@@ -211,6 +213,11 @@ class ReleaseTerms(Generic[Limit]):
     def paying_for(self, release: Any) -> ReleaseTerms[Limit]:
         """Return the same terms without a budget; raise if a part of a budget has paid for another release."""
         return dataclasses.replace(self, privacy=self.privacy.paying_for(release, self.delta))
+
+    def bill(self, what: Mapping[str, Any]) -> Bill | None:
+        """Return the bill for all that one run releases, with facts that are noted with it; without a ledger, none."""
+        payer, terms = self.privacy.payer, {"unit": self.unit, "relation": self.privacy.relation}
+        return None if payer is None else payer.bill(self.loss, terms, what)
 
     def without_budget(self) -> ReleaseTerms[Limit]:
         """Return equal terms that pay for nothing: for releases of made-up data, which cost nothing."""

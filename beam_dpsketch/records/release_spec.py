@@ -294,7 +294,6 @@ class ResolvedRelease:
         calibrated = self.calibrated.with_terms(terms) if is_as_noisy else self.declared.count.calibrate(terms)
         return ResolvedRelease(self.declared, terms, calibrated)
 
-    def paying_for(self, release: Any) -> ResolvedRelease:
-        """Return the same without a budget; raise if a part of a budget has paid for another release."""
-        terms = self.terms.paying_for(release)
+    def paid(self, terms: DeclaredTerms) -> ResolvedRelease:
+        """Return the same under terms that differ in their budget alone."""
         return ResolvedRelease(self.declared, terms, self.calibrated.with_terms(terms))

@@ -16,7 +16,6 @@ releases nothing, and has spent its rho and delta all the same.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -65,9 +64,7 @@ class Spent:
 
     def epsilon(self, delta: float) -> float:
         """Return epsilon at a delta, rounded up; infinite where chosen keys have no less of a delta."""
-        given = Fraction(repr(float(delta)))
-        is_enough = given >= self.lost if self.loss.is_pure else given > self.lost
-        return self.loss.epsilon(delta) if is_enough else math.inf
+        return self.loss.least_epsilon(delta)
 
 
 def add_up(statements: Iterable[PrivacyStatement], unreleased: Sequence[PrivacyStatement] = ()) -> list[Spent]:

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch._showing import float_above, round_up
-from beam_dpsketch.errors import ArgumentError, IncompatibleSketchError
+from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.privacy.loss.composition import Loss
+from beam_dpsketch.privacy.loss.events import event_of
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.statement import statement_text
@@ -187,21 +187,7 @@ class PrivacyStatement(Stated):
           ignore_delta: whether to leave out `delta`, which that package has no event for: add it to the delta that the
             accountant gives. A release with a delta is refused without it.
         """
-        if self.delta and not ignore_delta:
-            raise ArgumentError(
-                "ignore_delta",
-                "must be True for a release whose keys were chosen: dp_accounting has no event for its delta, so "
-                "add statement.delta to the delta that the accountant gives",
-                "E720",
-            )
-        try:
-            import dp_accounting
-        except ImportError as error:
-            raise ImportError("to_dp_event() needs the package dp-accounting: pip install dp-accounting") from error
-        rho = float_above(self.rho)
-        if self.pure or not self.is_gaussian:
-            return dp_accounting.ZCDpEvent(rho=rho)
-        return dp_accounting.GaussianDpEvent((1 - 2.0**-50) / math.sqrt(2 * rho))
+        return event_of(self.loss, ignore_delta=ignore_delta)
 
     @property
     def shown_loss(self) -> str:

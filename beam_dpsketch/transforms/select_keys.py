@@ -31,6 +31,7 @@ from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.private_release import PrivateTransform
+from beam_dpsketch.transforms.steps.release_once import name_of
 from beam_dpsketch.transforms.windows import check_timestamps, fires_again_late
 
 _NO_SKETCH = SketchSpec(depth=1, width=1)
@@ -75,11 +76,12 @@ class SelectKeys(PrivateTransform):
         window_plan = self._plan(pcoll)
         self._check_elements(pcoll)
         resolved, noise = self._declared.resolved.under(window_plan.terms), self._noise(pcoll, window_plan.terms)
-        sums = (pcoll | "ExactSums" >> ExactSums(self._declared, window_plan, noise))["sums"]
+        run = name_of(self._paid_run(pcoll, resolved, noise))
+        sums = (pcoll | "ExactSums" >> ExactSums(self._declared, window_plan, noise, run))["sums"]
         choice = self._pay(pcoll, resolved).noise(_ChosenAlone).choice
         return (
             sums
-            | "ChooseOnce" >> beam.ParDo(ChooseOnce(choice, noise)).with_output_types(Any)
+            | "ChooseOnce" >> beam.ParDo(ChooseOnce(choice, noise), **run).with_output_types(Any)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(Any)
         )
 
@@ -144,6 +146,7 @@ class ChooseOnce(DrawsNoise):
         element: tuple[Any, SketchAccumulator],
         pane: Any = beam.DoFn.PaneInfoParam,
         window: Any = beam.DoFn.WindowParam,
+        run: bytes | None = None,
     ) -> Iterator[Any]:
         if fires_again_late(pane):
             return

@@ -18,6 +18,7 @@ BLOCKS: list[tuple[Callable[[Any], Any], Any]] = [
     (config.read_privacy, PRIVACY),
     (config.read_privacy, {"rho": "1/10", "delta": "1e-8", "relation": "replace_one", "side_counters": "none"}),
     (config.read_privacy, {"share": "1/4", "of": PRIVACY, "side_counters": "none"}),
+    (config.read_privacy, {"rho": "1/10", "ledger": "spent.db", "account": "visits"}),
     (config.read_side_counters, {"units": 0.1, "records": "none", "weight": "1/7", "lost": 0.2}),
     (config.read_side_counters, {}),
     (config.read_unit, "record"),

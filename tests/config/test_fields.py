@@ -16,11 +16,13 @@ from beam_dpsketch.rows.base import private_transform
 from tests.config.examples import BLOCKS, RELEASES, TABLES
 
 NOT_SETTINGS = {
+    "Account",
     "Changes",
     "DistanceError",
     "Frequencies",
     "GroupedCounts",
     "Intervals",
+    "LossLimit",
     "ItemFrequencies",
     "Metric",
     "Metrics",

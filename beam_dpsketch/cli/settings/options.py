@@ -83,6 +83,8 @@ _MISSING = {
     "kind": f"--kind is missing: one of {', '.join(KINDS)}; a file of settings has it too, --config FILE",
     "item": "--item is missing: the column that is counted",
     "privacy": "--epsilon and --delta are missing, or --rho: what the release may spend",
+    "privacy.ledger": "--ledger is missing next to --account: the ledger that pays, a file or a URL of PostgreSQL",
+    "privacy.account": "--account is missing next to --ledger: the account that pays",
     "unit": "--privacy-id is missing: the column that says whose a record is; or take --unit record",
     "unit.bounds": "--max-norm is missing: how many records of one item of an id count in full",
     "domain": "--domain is missing: which values there can be, as '{type: integer, low: 0, high: 99}'",

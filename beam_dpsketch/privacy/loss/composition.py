@@ -118,6 +118,12 @@ class Loss(NamedTuple):
             return float_above(self.pure), float_above(self.delta)
         return (math.inf if Fraction(repr(delta)) <= self.delta else self.epsilon(delta)), delta
 
+    def least_epsilon(self, delta: float) -> float:
+        """Return epsilon at this delta, rounded up; infinite where exceptions have no less of a delta."""
+        given = Fraction(repr(float(delta)))
+        is_enough = given >= self.delta if self.is_pure else given > self.delta
+        return self.epsilon(delta) if is_enough else math.inf
+
     def epsilon(self, delta: float) -> float:
         """Return epsilon at this delta, rounded up; refuse one that is below that of exceptions.
 

@@ -8,8 +8,8 @@ windows of a period, and there is nothing to choose. For unbounded input see
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.transforms.window import TimestampCombiner, TimestampedValue, WindowFn
@@ -32,7 +32,7 @@ from beam_dpsketch.transforms.steps.bounding import (
 )
 from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
-from beam_dpsketch.transforms.steps.whole_runs import BoundByNorm, ChooseNorm, LostByRun
+from beam_dpsketch.transforms.steps.whole_runs import NO_RUN, BoundByNorm, ChooseNorm, LostByRun
 from beam_dpsketch.transforms.windows import RestoreWindows, periods_as_windows
 
 
@@ -56,8 +56,9 @@ def bound_over_windows(
     sketch_input: SketchInput,
     plan: WindowPlan,
     idempotent_noise: IdempotentNoise | None,
+    run: Mapping[str, Any] = NO_RUN,
 ) -> Contributions:
-    """Bound the records of each privacy id, in all windows that its bounds cover."""
+    """Bound the records of each privacy id, in all windows that its bounds cover; `run` is a side input of noise."""
     periods = None if plan.periods is None else periods_as_windows(plan.periods)
     if periods is not None and not elements.is_bounded:
         if idempotent_noise is not None:
@@ -78,7 +79,7 @@ def bound_over_windows(
         shard = ShardWindowedRecords(reader, rule, sketch_input, True, shards=shards_for(plan.scale))
         grouped = _group_by_period(elements, shard, periods)
     if (choosing := plan.terms.choosing) is not None:
-        norm = grouped | "ChooseNorm" >> ChooseNorm(sketch_input, choosing, idempotent_noise)
+        norm = grouped | "ChooseNorm" >> ChooseNorm(sketch_input, choosing, idempotent_noise, run)
         bound: beam.PTransform = beam.ParDo(BoundByNorm(sketch_input, choosing), beam.pvalue.AsSingleton(norm))
     else:
         norm, bound = None, beam.ParDo(BoundShard(rule))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
@@ -27,7 +27,7 @@ from beam_dpsketch.transforms.steps.sums.sums_of_keys import (
     key_shards_for,
     sums_of_nothing,
 )
-from beam_dpsketch.transforms.steps.whole_runs import stamp
+from beam_dpsketch.transforms.steps.whole_runs import NO_RUN, stamp
 from beam_dpsketch.transforms.windows import create_always, in_time_range
 
 
@@ -40,6 +40,7 @@ class ExactSums(beam.PTransform):
       declared: what is released.
       plan: which windows are released.
       idempotent_noise: decides what is kept, under a secret; `None` takes the entropy of the system.
+      run: a side input of the steps that draw noise.
       in_columns: whether to return `KeyedSums` instead of pairs.
     """
 
@@ -48,11 +49,12 @@ class ExactSums(beam.PTransform):
         declared: ReleaseSpec,
         plan: WindowPlan,
         idempotent_noise: IdempotentNoise | None,
+        run: Mapping[str, Any] = NO_RUN,
         *,
         in_columns: bool = False,
     ) -> None:
         super().__init__()
-        self._declared, self._plan, self._idempotent_noise = declared, plan, idempotent_noise
+        self._declared, self._plan, self._idempotent_noise, self._run = declared, plan, idempotent_noise, run
         self._in_columns = in_columns
         self._sketch_input = declared.summed(plan.terms, plan.rows)
 
@@ -69,7 +71,7 @@ class ExactSums(beam.PTransform):
         found = Contributions(elements)
         if bounded:
             noise, selectors = self._idempotent_noise, IDENTITY_SELECTORS
-            found = bound_over_windows(elements, reader, sketch_input, self._plan, noise)
+            found = bound_over_windows(elements, reader, sketch_input, self._plan, noise, self._run)
         elif per_key:
             key_records = beam.ParDo(KeyRecords(reader, sketch_input)).with_output_types(tuple[Any, Any])
             found = Contributions(elements | "Key" >> key_records)

@@ -7,7 +7,7 @@ Noise is drawn once for each pair of key and item in a window, and the decision 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
@@ -27,8 +27,8 @@ from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.steps.bounding import ShardRecords, ShardWindowedRecords, choose_rule
 from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions, bound_over_windows
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
-from beam_dpsketch.transforms.steps.release_once import run_input
-from beam_dpsketch.transforms.steps.whole_runs import norm_of
+from beam_dpsketch.transforms.steps.release_once import name_of, run_input
+from beam_dpsketch.transforms.steps.whole_runs import NO_RUN, norm_of
 from beam_dpsketch.transforms.windows import check_timestamps, create_always, fires_again_late, in_time_range, is_global
 
 _BUFFERED = 1 << 16
@@ -44,16 +44,22 @@ class CountPairs(beam.PTransform):
     "counts", and "norm", in sixteenths of a record, if the data choose it; else that is `None`.
     """
 
-    def __init__(self, declared: ReleaseSpec, plan: WindowPlan, idempotent_noise: IdempotentNoise | None) -> None:
+    def __init__(
+        self,
+        declared: ReleaseSpec,
+        plan: WindowPlan,
+        idempotent_noise: IdempotentNoise | None,
+        run: Mapping[str, Any] = NO_RUN,
+    ) -> None:
         super().__init__()
-        self._declared, self._plan, self._idempotent_noise = declared, plan, idempotent_noise
+        self._declared, self._plan, self._idempotent_noise, self._run = declared, plan, idempotent_noise, run
 
     def expand(self, pcoll: beam.PCollection) -> dict[str, beam.PCollection]:
         declared, elements = self._declared, in_time_range(pcoll, self._plan.starts)
         reader = declared.reader
         sketch_input = declared.sketch_input
         if declared.privacy_id is not None:
-            bounded = bound_over_windows(elements, reader, sketch_input, self._plan, self._idempotent_noise)
+            bounded = bound_over_windows(elements, reader, sketch_input, self._plan, self._idempotent_noise, self._run)
         else:
             count = CountRecords if is_global(elements) else CountWindowedRecords
             counted = beam.ParDo(count(reader, sketch_input)).with_output_types(tuple[bytes, int])
@@ -103,19 +109,25 @@ class ReleaseGroups(beam.PTransform):
     """Turn elements into one release of grouped counts, or into (key, release); one for each window."""
 
     def __init__(
-        self, declared: ReleaseSpec, plan: WindowPlan, counting: Counting, idempotent_noise: IdempotentNoise | None
+        self,
+        declared: ReleaseSpec,
+        plan: WindowPlan,
+        counting: Counting,
+        idempotent_noise: IdempotentNoise | None,
+        paid: beam.PCollection | None = None,
     ) -> None:
         super().__init__()
         self._declared, self._plan, self._counting = declared, plan, counting
-        self._idempotent_noise = idempotent_noise
+        self._idempotent_noise, self._paid = idempotent_noise, paid
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        noise, per_key, run = self._idempotent_noise, self._declared.is_keyed, {}
+        noise, per_key, paid = self._idempotent_noise, self._declared.is_keyed, name_of(self._paid)
+        run = paid
         if pcoll.is_bounded:  # a stream would wait for a side input
-            run = run_input(pcoll, self._declared, self._plan, self._counting, noise)
-        exact = pcoll | "ExactCounts" >> CountPairs(self._declared, self._plan, noise)
+            run = run_input(pcoll, self._declared, self._plan, self._counting, noise, self._paid)
+        exact = pcoll | "ExactCounts" >> CountPairs(self._declared, self._plan, noise, paid)
         norm = {"norm": beam.pvalue.AsSingleton(exact["norm"])} if "norm" in exact else {}
-        add_noise = beam.ParDo(NoiseOnce(self._counting, per_key=per_key, idempotent_noise=noise), **norm)
+        add_noise = beam.ParDo(NoiseOnce(self._counting, per_key=per_key, idempotent_noise=noise), **paid, **norm)
         gather = beam.ParDo(GatherRows(self._counting, per_key=per_key, idempotent_noise=noise), **run, **norm)
         output_type = tuple[Any, Released] if per_key else Released
         rows = exact["counts"] | "NoiseOnce" >> add_noise.with_output_types(_ROWS)
@@ -175,6 +187,7 @@ class NoiseOnce(_OfCounting):
         pane: Any = beam.DoFn.PaneInfoParam,
         window: Any = beam.DoFn.WindowParam,
         norm: int | None = None,
+        run: bytes | None = None,
     ) -> Iterable[Any] | None:
         if fires_again_late(pane):
             return []

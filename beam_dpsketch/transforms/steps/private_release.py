@@ -17,6 +17,7 @@ from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.released import KINDS
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.counting import Counting
+from beam_dpsketch.engine.run import bill_of
 from beam_dpsketch.errors import AllAtOnce, PrivacyWarning
 from beam_dpsketch.privacy.norm.bounds import NormLimit
 from beam_dpsketch.privacy.over_time.horizon import Horizon
@@ -28,12 +29,12 @@ from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.outputs import TopK
 from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.checks.copy_guard import check_no_copies
-from beam_dpsketch.transforms.steps.checks.runner_guard import allow_one_run, check_runner
+from beam_dpsketch.transforms.steps.checks.runner_guard import allow_one_run, check_before_runs, check_runner
 from beam_dpsketch.transforms.steps.checks.sample_check import ReadsElements, levels_to_caller
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.grouped_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, application
-from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseKeys, ReleaseOnce, run_input
+from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseKeys, ReleaseOnce, name_of, pay_run, run_input
 from beam_dpsketch.transforms.steps.rows_over_time import AllRows, RowSettings, RowsOverTime
 from beam_dpsketch.transforms.steps.sums.sums_of_keys import key_shards_for
 from beam_dpsketch.transforms.steps.whole_runs import DrawLost
@@ -140,17 +141,30 @@ class PrivateTransform(ReadsElements):
         """Return the idempotent noise of the transform with these terms, if any."""
         if (noise := self._idempotent_noise) is None:
             return None
-        horizon = self._declared.horizon
-        if horizon is None:
-            windows = edges_of(elements.windowing.windowfn)
-        else:
-            windows = horizon.start_micros, horizon.size_micros, horizon.windows
-        return dataclasses.replace(noise, transform=self._declared.identify(terms, windows))
+        return dataclasses.replace(noise, transform=self._declared.identify(terms, self._edges(elements)))
+
+    def _edges(self, elements: beam.PCollection) -> tuple[int, ...]:
+        """Return what tells the windows of a run from others."""
+        if (horizon := self._declared.horizon) is None:
+            return edges_of(elements.windowing.windowfn)
+        return horizon.start_micros, horizon.size_micros, horizon.windows
+
+    def _paid_run(
+        self, elements: beam.PCollection, resolved: ResolvedRelease, noise: IdempotentNoise | None
+    ) -> beam.PCollection | None:
+        """Return the name of the run, once an account of a ledger has paid for it; `None` without a ledger."""
+        if (bill := bill_of(resolved, self._edges(elements))) is None:
+            return None
+        if noise is None:  # else a run that was paid for before costs nothing more
+            check_before_runs(elements.pipeline, application(elements)[1], bill)
+        return pay_run(elements.pipeline, bill, noise)
 
     def _pay(self, elements: beam.PCollection, resolved: ResolvedRelease) -> ResolvedRelease:
-        """Return a release that is paid for: by a part of a budget, for one transform and run."""
+        """Return a release that is paid for: by a part of a budget, for one transform and run; or by `_paid_run`."""
         self.check_release_id(elements)
-        paid = resolved.paying_for(application(elements))
+        if resolved.terms.privacy.payer is not None:
+            return resolved.paid(resolved.terms.without_budget())
+        paid = resolved.paid(resolved.terms.paying_for(application(elements)))
         if resolved.terms.privacy.is_of_budget and not self.is_idempotent:
             allow_one_run(elements.pipeline)
         return paid
@@ -184,8 +198,8 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         if declared.horizon is not None:
             return self._release_rows(pcoll, declared.horizon, resolved, plan, noise)
         if declared.count.by_item:
-            counting = self._pay(pcoll, resolved).noise(Counting)
-            released = pcoll | "Groups" >> ReleaseGroups(declared, plan, counting, noise)
+            counting, run = self._pay(pcoll, resolved).noise(Counting), self._paid_run(pcoll, resolved, noise)
+            released = pcoll | "Groups" >> ReleaseGroups(declared, plan, counting, noise, run)
         else:
             released = self._release_sketches(pcoll, resolved, plan, noise)
         if (k := declared.count.wanted) is None:
@@ -199,14 +213,15 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         self, elements: beam.PCollection, resolved: ResolvedRelease, plan: WindowPlan, noise: IdempotentNoise | None
     ) -> beam.PCollection:
         """Sum each window exactly, and draw the noise of each sum once."""
-        declared, run = self._declared, dict[str, Any]()
-        in_columns = declared.is_keyed
-        exact = elements | "ExactSums" >> ExactSums(declared, plan, noise, in_columns=in_columns)
+        declared, paid = self._declared, self._paid_run(elements, resolved, noise)
+        run, in_columns = name_of(paid), declared.is_keyed
+        exact = elements | "ExactSums" >> ExactSums(declared, plan, noise, run, in_columns=in_columns)
         calibration = self._pay(elements, resolved).noise(Calibration)
-        if elements.is_bounded and (declared.is_keyed or not plan.is_global):  # a stream would wait for a side input
-            run = run_input(elements, declared, plan, calibration, noise)
         if "lost" in exact:
-            draw = DrawLost(calibration, noise, exact.get("max_norm"))
+            draw = DrawLost(calibration, noise, exact.get("max_norm"), run)
+        if elements.is_bounded and (declared.is_keyed or not plan.is_global):  # a stream would wait for a side input
+            run = run_input(elements, declared, plan, calibration, noise, paid)
+        if "lost" in exact:
             run["lost"] = beam.pvalue.AsSingleton(exact["lost"] | "DrawLost" >> draw)
         once: beam.DoFn = ReleaseOnce(calibration, idempotent_noise=noise)
         once = ReleaseKeys(calibration, noise) if in_columns else once
@@ -225,12 +240,13 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         noise: IdempotentNoise | None,
     ) -> beam.PCollection:
         """Sum each window exactly, make rows of windows, and draw the noise of each row once."""
-        declared, per_key = self._declared, self._declared.is_keyed
-        exact = ExactSums(declared, plan, noise)
+        declared, per_key, paid = self._declared, self._declared.is_keyed, self._paid_run(elements, resolved, noise)
+        run = name_of(paid)
+        exact = ExactSums(declared, plan, noise, run)
         sums = (elements | "Windows" >> beam.WindowInto(windows_of(horizon)) | "ExactSums" >> exact)["sums"]
-        calibration, run = self._pay(elements, resolved).noise(Calibration), {}
+        calibration, choosing = self._pay(elements, resolved).noise(Calibration), run
         if elements.is_bounded:  # on streams `RowsInOrder` names the run
-            run = run_input(elements, declared, plan, calibration, noise)
+            run = run_input(elements, declared, plan, calibration, noise, paid)
         settings = RowSettings(horizon, horizon.rows, exact.sketch_input, per_key)
         all_rows = AllRows(settings, calibration.choice, noise)
         shards = None
@@ -242,7 +258,7 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         once = ReleaseOnce(calibration, per_key=per_key, chooses=False, idempotent_noise=noise, named=named)
         return (
             sums
-            | "Rows" >> RowsOverTime(settings, longer, all_rows, shards=shards)
+            | "Rows" >> RowsOverTime(settings, longer, all_rows, shards=shards, run=choosing)
             | "OwnWindow" >> beam.WindowInto(windows_of(horizon))
             | "ReleaseOnce" >> beam.ParDo(once, **run).with_output_types(tuple[Any, Releases])
             | "MakeFinal" >> MakeFinal(per_key=per_key, kind=TimelineRow)

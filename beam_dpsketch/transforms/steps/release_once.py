@@ -18,7 +18,8 @@ from beam_dpsketch.answers.release_file import to_record
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.engine.run import COUNTERS, Place, Run, Sum
+from beam_dpsketch.engine.run import COUNTERS, Place, Sum
+from beam_dpsketch.privacy.loss.payment import Bill
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.sums.keyed_sums import KeyedSums
 from beam_dpsketch.records.windows import WindowPlan
@@ -174,17 +175,40 @@ def _grouped(values: Sequence[Any], names: Sequence[Any]) -> list[list[Any]]:
     return list(groups.values())
 
 
-def draw_run(pipeline: beam.Pipeline) -> beam.PCollection:
-    """Draw a name for a run while it runs, as a side input of `ReleaseOnce`.
+def draw_run(pipeline: beam.Pipeline, idempotent_noise: IdempotentNoise | None = None) -> beam.PCollection:
+    """Draw a name for a run while it runs, as a side input of `ReleaseOnce`; under a secret, it is made of that.
 
     All releases of one run cost its rho once, so no two runs may share a name: it cannot be drawn while the pipeline is
     built, because a template, or a pipeline object, can be run again on other data. The `Reshuffle` makes the name
     final before any step reads it. Where it is not durable, a name that is drawn again splits the run in two, whose rho
     adds.
     """
-    draw = beam.Map(lambda _: Run().name()).with_output_types(bytes)
+    draw = beam.ParDo(_NameRun(idempotent_noise)).with_output_types(bytes)
     drawn = pipeline | "Run" >> beam.Impulse() | "DrawRun" >> draw
     return drawn | "FinalRun" >> beam.Reshuffle().with_output_types(bytes)
+
+
+class _NameRun(DrawsNoise):
+    def process(self, element: bytes) -> Iterator[bytes]:
+        yield self.run().name()
+
+
+def pay_run(pipeline: beam.Pipeline, bill: Bill, idempotent_noise: IdempotentNoise | None) -> beam.PCollection:
+    """Return the name of the run once an account of a ledger has paid for it: a side input of each step with noise.
+
+    The name is final before the payment, so a worker that is asked again pays no second time. Where `Reshuffle` is not
+    durable, a name that is drawn again costs budget, and never the other way round.
+    """
+    return draw_run(pipeline, idempotent_noise) | "Pay" >> beam.ParDo(_Pay(bill)).with_output_types(bytes)
+
+
+class _Pay(beam.DoFn):
+    def __init__(self, bill: Bill) -> None:
+        self._bill = bill
+
+    def process(self, element: bytes) -> Iterator[bytes]:
+        self._bill.pay(element)
+        yield element
 
 
 class RecordSpent(beam.PTransform):
@@ -213,19 +237,26 @@ def run_input(
     plan: WindowPlan,
     calibrated: Calibration | Counting,
     idempotent_noise: IdempotentNoise | None,
+    paid: beam.PCollection | None = None,
 ) -> dict[str, Any]:
-    """Return the side input that names the run of bounded elements, where no secret names it.
+    """Return the side input that names the run of bounded elements, where no secret names it, or a ledger pays.
 
-    Where the data choose the keys, and may choose none, this also records what the run spends.
+    Where the data choose the keys, and may choose none, this also records what the run spends. `paid` is its name, if
+    it was drawn and paid for already.
     """
     chooses = declared.is_keyed and declared.public_keys is None and plan.terms.selection is not None
     records_spent = plan.is_global and chooses
-    if idempotent_noise is not None and not records_spent:
+    if paid is None and idempotent_noise is not None and not records_spent:
         return {}
-    names = draw_run(elements.pipeline)
+    names = draw_run(elements.pipeline) if paid is None else paid
     if records_spent:
         names | "Spent" >> RecordSpent(calibrated, idempotent_noise)
-    return {} if idempotent_noise is not None else {"run": beam.pvalue.AsSingleton(names)}
+    return {} if paid is None and idempotent_noise is not None else name_of(names)
+
+
+def name_of(run: beam.PCollection | None) -> dict[str, Any]:
+    """Return the side input of a step that reads the name of its run, or of none."""
+    return {} if run is None else {"run": beam.pvalue.AsSingleton(run)}
 
 
 def spent_before(releases: beam.PCollection) -> list[beam.PCollection]:

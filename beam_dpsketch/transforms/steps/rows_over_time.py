@@ -12,7 +12,7 @@ rows of a key have one name, also after a restart, and no two runs of a pipeline
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import apache_beam as beam
@@ -34,6 +34,7 @@ from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.stream_state import keep_keys_together
+from beam_dpsketch.transforms.steps.whole_runs import NO_RUN
 from beam_dpsketch.transforms.windows import fires_again_late
 
 Window: TypeAlias = tuple[int, bytes]
@@ -91,10 +92,20 @@ class RowsOverTime(beam.PTransform):
       horizon: the horizon, and some time after it, as one window.
       all_rows: makes the rows of a key from all of its windows.
       shards: into how many parts keys go, if the data say which keys there are; `None` if they do not.
+      run: a side input of the step that chooses keys.
     """
 
-    def __init__(self, settings: RowSettings, horizon: WindowFn, all_rows: AllRows, *, shards: int | None) -> None:
+    def __init__(
+        self,
+        settings: RowSettings,
+        horizon: WindowFn,
+        all_rows: AllRows,
+        *,
+        shards: int | None,
+        run: Mapping[str, Any] = NO_RUN,
+    ) -> None:
         super().__init__()
+        self._run = run
         self._settings, self._horizon, self._all_rows, self._shards = settings, horizon, all_rows, shards
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
@@ -108,7 +119,7 @@ class RowsOverTime(beam.PTransform):
         windows = together | "AllWindows" >> beam.GroupByKey()
         if self._shards is not None:
             windows = self._back_to_first_window(windows, self._shards)
-        return windows | "AllRows" >> beam.ParDo(self._all_rows)
+        return windows | "AllRows" >> beam.ParDo(self._all_rows, **self._run)
 
     def _into_horizon(self) -> beam.WindowInto:
         """Return the step into the window of the horizon, where what is grouped has the time of its first window."""
@@ -147,7 +158,7 @@ class AllRows(DrawsNoise):
         super().__init__(idempotent_noise)
         self._settings, self._choice = settings, choice
 
-    def process(self, element: tuple[bytes, Iterable[Window]]) -> Iterator[TimestampedValue]:
+    def process(self, element: tuple[bytes, Iterable[Window]], run: bytes | None = None) -> Iterator[TimestampedValue]:
         key, windows = element[0], {}
         for number, accumulator in element[1]:
             _check_new(number in windows)

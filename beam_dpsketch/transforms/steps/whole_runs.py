@@ -9,8 +9,9 @@ bound covers several of them. The exact counts are in no message and in no displ
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 import apache_beam as beam
@@ -30,6 +31,9 @@ from beam_dpsketch.transforms.steps.bounding import gather_records
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.windows import create_always, fires_again_late
 
+NO_RUN: Mapping[str, Any] = MappingProxyType({})
+"""The side input of steps with noise where no ledger has to pay first."""
+
 
 class ChooseNorm(beam.PTransform):
     """Turn grouped shards into one chosen norm, in sixteenths of a record: `Fraction(output, norm_choice.GRID)`.
@@ -41,14 +45,19 @@ class ChooseNorm(beam.PTransform):
       sketch_input: the sketch whose counters are scaled, and what counts of records.
       terms: those of the release, with an `AutoNorm`.
       idempotent_noise: makes the noise a function of a secret; `None` takes the entropy of the system.
+      run: the side input that names the run, if a ledger has to pay first.
     """
 
     def __init__(
-        self, sketch_input: SketchInput, terms: ReleaseTerms[AutoNorm], idempotent_noise: IdempotentNoise | None = None
+        self,
+        sketch_input: SketchInput,
+        terms: ReleaseTerms[AutoNorm],
+        idempotent_noise: IdempotentNoise | None = None,
+        run: Mapping[str, Any] = NO_RUN,
     ) -> None:
         super().__init__()
         calibrate_choice(sketch_input.spec, terms)  # refuses settings that cannot work
-        self._input, self._terms, self._idempotent_noise = sketch_input, terms, idempotent_noise
+        self._input, self._terms, self._idempotent_noise, self._run = sketch_input, terms, idempotent_noise, run
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         spec, least = self._input.spec, self._input.bounds.bound(1)  # lengths do not depend on the norm
@@ -57,7 +66,7 @@ class ChooseNorm(beam.PTransform):
         return (
             pcoll
             | "LengthHistogram" >> LengthHistogram(NormRule(least, SketchInput(spec, least)))
-            | "DrawNorm" >> beam.ParDo(draw).with_output_types(int)
+            | "DrawNorm" >> beam.ParDo(draw, **self._run).with_output_types(int)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(int)
         )
 
@@ -145,7 +154,7 @@ class DrawNorm(DrawsNoise):
         super().__init__(idempotent_noise)
         self._spec, self._terms = spec, terms
 
-    def process(self, element: list[int]) -> Iterator[int]:
+    def process(self, element: list[int], run: bytes | None = None) -> Iterator[int]:
         norm = self.run().choose_norm(np.array(element, dtype=np.int64), self._spec, self._terms)
         yield int(norm * GRID)
 
@@ -207,6 +216,7 @@ class DrawLost(beam.PTransform):
       calibration: that of the releases of the run.
       idempotent_noise: makes the noise a function of a secret; `None` takes the entropy of the system.
       max_norm: the norm in sixteenths of a record, if the data chose it.
+      run: the side input that names the run, if a ledger has to pay first.
     """
 
     def __init__(
@@ -214,13 +224,14 @@ class DrawLost(beam.PTransform):
         calibration: DeclaredCalibration,
         idempotent_noise: IdempotentNoise | None,
         max_norm: beam.PCollection | None,
+        run: Mapping[str, Any] = NO_RUN,
     ) -> None:
         super().__init__()
         self._draw = _DrawLost(calibration, idempotent_noise)
-        self._norm = [] if max_norm is None else [beam.pvalue.AsSingleton(max_norm)]
+        self._inputs = dict(run) if max_norm is None else {"norm": beam.pvalue.AsSingleton(max_norm), **run}
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        drawn = pcoll | "Draw" >> beam.ParDo(self._draw, *self._norm).with_output_types(list[int])
+        drawn = pcoll | "Draw" >> beam.ParDo(self._draw, **self._inputs).with_output_types(list[int])
         return drawn | "MakeFinal" >> beam.Reshuffle().with_output_types(list[int])
 
 
@@ -229,5 +240,5 @@ class _DrawLost(DrawsNoise):
         super().__init__(idempotent_noise)
         self._calibration = calibration
 
-    def process(self, element: list[int], norm: int | None = None) -> Iterator[list[int]]:
+    def process(self, element: list[int], norm: int | None = None, run: bytes | None = None) -> Iterator[list[int]]:
         yield self.run().draw_lost(np.array(element, dtype=np.int64), self._calibration, norm_of(norm))

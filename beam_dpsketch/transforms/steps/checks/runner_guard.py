@@ -8,12 +8,16 @@ way is not seen: a template, a notebook, a service, or a runner that is called d
 from __future__ import annotations
 
 import warnings
+import weakref
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PortableOptions
 from apache_beam.runners.direct.direct_runner import SwitchingDirectRunner
 
-from beam_dpsketch.errors import BudgetExceededError
+from beam_dpsketch.errors import BudgetExceededError, LedgerError
+from beam_dpsketch.ledger.paying import check_together
+from beam_dpsketch.ledger.places import UNREACHABLE
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 
 _REPLAYING = ("FlinkRunner", "SparkRunner")
@@ -69,6 +73,32 @@ class OneRun:
                 "E106",
             )
         self._ran = True
+
+
+class BillsChecked:
+    """Asks a ledger as a run begins whether it could pay now, as an error handler of Beam that handles no errors."""
+
+    def __init__(self) -> None:
+        self.bills: dict[str, Any] = {}
+
+    def verify_closed(self) -> None:
+        """Refuse a run that could not be paid for; what this machine cannot reach, a worker may."""
+        try:
+            check_together(self.bills.values())
+        except LedgerError as error:
+            if error.code != UNREACHABLE:
+                raise
+
+
+_CHECKED: weakref.WeakKeyDictionary[beam.Pipeline, BillsChecked] = weakref.WeakKeyDictionary()
+
+
+def check_before_runs(pipeline: beam.Pipeline, path: str, bill: Any) -> None:
+    """Ask for the bill of a transform whenever a run begins, together with the others of the pipeline."""
+    if pipeline not in _CHECKED:
+        _CHECKED[pipeline] = BillsChecked()
+        pipeline._register_error_handler(_CHECKED[pipeline])
+    _CHECKED[pipeline].bills[path] = bill
 
 
 def allow_one_run(pipeline: beam.Pipeline) -> None:

@@ -1,4 +1,4 @@
-"""The ledger of a pipeline that makes several releases: parts of a budget sum to the whole, and never to more."""
+"""A budget that a pipeline shares out among its releases: parts sum to the whole, and never to more."""
 
 from __future__ import annotations
 

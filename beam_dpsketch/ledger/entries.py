@@ -1,0 +1,119 @@
+"""Entries: what a ledger holds, one after the other, as text; each names the digest of the one before."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import getpass
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from beam_dpsketch.errors import LedgerError
+from beam_dpsketch.privacy.loss.composition import Loss
+
+START = "0" * 64
+"""What the first entry names in place of a digest."""
+LEDGER, ACCOUNT, SPEND, WRITE_OFF = KINDS = ("ledger", "account", "spend", "write_off")
+_RATIO = re.compile(r"\d+(/[1-9]\d*)?", re.ASCII)
+_MAX_DIGITS = 1000
+_UTC = datetime.timezone.utc
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LedgerEntry:
+    """One entry, which never changes.
+
+    Attributes:
+      number: its place, from 0.
+      kind: "ledger", the first; "account", "spend" or "write_off".
+      time: when it was made, by the clock of who made it.
+      who: in free words.
+      account, period: what it belongs to.
+      payment: names the run of a release: the first 32 hexadecimal digits of its release ids.
+      loss: what it costs, or what is written off.
+      total: of the account in this period, after it.
+      what: facts: of a release its kind, settings and their digest; of an account itself; of a write-off the reason.
+      previous: the digest of the entry before.
+    """
+
+    number: int
+    kind: str
+    time: datetime.datetime
+    who: str
+    account: str = ""
+    period: str = ""
+    payment: str = ""
+    loss: Loss = Loss()  # noqa: RUF009
+    total: Loss = Loss()  # noqa: RUF009
+    what: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    previous: str = START
+
+    def to_text(self) -> str:
+        """Return the entry as JSON, always the same."""
+        fields = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        fields["time"] = self.time.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        fields |= {"loss": _loss_as_dict(self.loss), "total": _loss_as_dict(self.total)}
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the text, which names all entries before it too."""
+        return digest_of(self.to_text())
+
+    @classmethod
+    def of(cls, number: int, text: Any, digest: Any) -> LedgerEntry:
+        """Return the entry that `to_text` wrote; refuse any other text, and one that is not of this digest."""
+        try:
+            if digest_of(text) != digest:
+                raise ValueError
+            fields = json.loads(text)
+            fields["time"] = datetime.datetime.fromisoformat(fields["time"].replace("Z", "+00:00")).astimezone(_UTC)
+            fields |= {name: _read_loss(fields[name]) for name in ("loss", "total")}
+            entry = cls(**fields)
+            if entry.number != number or entry.kind not in KINDS or entry.to_text() != text:
+                raise ValueError
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
+            words = f"entry {number} of the ledger is damaged: it is not what was written"
+            raise LedgerError("", words, "E142") from None
+        return entry
+
+
+def digest_of(text: str) -> str:
+    """Return the SHA-256 of a text in hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def now() -> datetime.datetime:
+    """Return what the clock says."""
+    return datetime.datetime.now(_UTC)
+
+
+def user() -> str:
+    """Return who runs this process, as the system calls them."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return "unknown"
+
+
+def _loss_as_dict(loss: Loss) -> dict[str, Any]:
+    return {name: str(value) if isinstance(value, Fraction) else value for name, value in loss._asdict().items()}
+
+
+def _read_loss(written: Mapping[str, Any]) -> Loss:
+    """Return a loss; raise `ValueError`, `TypeError` or `KeyError` for anything else."""
+    is_gaussian = written["is_gaussian"]
+    if type(is_gaussian) is not bool or {*written} != {*Loss._fields}:
+        raise ValueError
+    amounts = {name: _fraction(value) for name, value in written.items() if name != "is_gaussian"}
+    return Loss(is_gaussian=is_gaussian, **amounts)
+
+
+def _fraction(text: str) -> Fraction:
+    if len(text) > _MAX_DIGITS or not _RATIO.fullmatch(text):
+        raise ValueError
+    return Fraction(text)

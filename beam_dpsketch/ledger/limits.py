@@ -1,0 +1,138 @@
+"""How much all releases of an account may lose together: (epsilon, delta), a pure epsilon, or rho."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from beam_dpsketch import _validate
+from beam_dpsketch._showing import round_down, round_up
+from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.privacy.loss.composition import Loss
+
+_WAYS = "rho=..., or epsilon=..., delta=..., or epsilon=... alone"
+_DIGITS, _STEPS = 4, 48
+
+
+@dataclasses.dataclass(frozen=True)
+class LossLimit:
+    """The most that all releases of an account may lose together, as `privacy.loss.composition` adds it up.
+
+    Args are given by name, each a fraction, or a float, whose decimal spelling counts:
+
+      rho: of zero-concentrated differential privacy, which Gaussian noise spends and which adds up.
+      epsilon: in place of rho. With delta, all kinds of noise may be spent; without it, pure releases alone.
+      delta: between 0 and 1. Next to rho it limits what the choice of keys and items may lose; without it, nothing may.
+
+    >>> LossLimit(epsilon=1, delta=1e-6).holds(Loss(Fraction(1, 50)))
+    True
+    >>> LossLimit(epsilon=1).holds(Loss(Fraction(1, 50)))
+    False
+    """
+
+    rho: Fraction | None
+    epsilon: Fraction | None
+    delta: Fraction
+
+    @_validate.by_keyword(_WAYS)
+    def __init__(
+        self,
+        *,
+        rho: Fraction | float | None = None,
+        epsilon: Fraction | float | None = None,
+        delta: Fraction | float | None = None,
+    ) -> None:
+        if (rho is None) == (epsilon is None):
+            raise ArgumentError("limit", f"must have one of rho and epsilon: {_WAYS}", "E133")
+        if delta is not None:
+            _validate.open_unit_interval(delta=delta)
+        object.__setattr__(self, "rho", None if rho is None else _validate.exact(rho=rho))
+        object.__setattr__(self, "epsilon", None if epsilon is None else _validate.exact(epsilon=epsilon))
+        object.__setattr__(self, "delta", Fraction(0) if delta is None else _decimal_below(delta))
+
+    def holds(self, loss: Loss) -> bool:
+        """Return whether this loss, of all releases together, is within the limit."""
+        if self.rho is not None:
+            return loss.rho <= self.rho and loss.delta <= self.delta
+        assert self.epsilon is not None
+        if not self.delta:
+            return loss.pure <= self.epsilon and not loss.delta and loss.rho == loss.pure_rho
+        epsilon = loss.least_epsilon(float(self.delta))
+        return not math.isinf(epsilon) and Fraction(repr(epsilon)) <= self.epsilon
+
+    def share(self, loss: Loss) -> float:
+        """Return how much of the limit is spent, 1 where it is reached, above it where that is not allowed."""
+        if self.rho is not None:
+            of_delta = loss.delta / self.delta if self.delta else Fraction(int(loss.delta > 0) * 2)
+            return float(max(loss.rho / self.rho, of_delta))
+        assert self.epsilon is not None
+        if self.delta:
+            return loss.least_epsilon(float(self.delta)) / float(self.epsilon)
+        return float(loss.pure / self.epsilon) if self.holds(loss) else math.inf
+
+    def left(self, loss: Loss) -> Loss:
+        """Return the largest loss of one more release, rounded down: pure where the limit is, else Gaussian."""
+        if self.rho is not None:
+            return Loss(max(self.rho - loss.rho, Fraction(0)))
+        assert self.epsilon is not None
+        if not self.delta:
+            return Loss.of_pure(max(self.epsilon - loss.pure, Fraction(0)))
+        low, high = Fraction(0), self.epsilon
+        while self.holds(loss.plus(Loss(high))):
+            high *= 2
+        for _ in range(_STEPS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.holds(loss.plus(Loss(middle))) else (low, middle)
+        return Loss(low)
+
+    def words(self, loss: Loss | None = None) -> str:
+        """Return the limit in words, or a loss in the same ones, in a few digits, rounded up."""
+        if self.rho is not None:
+            rho, delta = (self.rho, self.delta) if loss is None else (loss.rho, loss.delta)
+            return f"rho = {_shown(rho)}" + (f" and delta = {_shown(delta)} for keys" if delta else "")
+        if self.delta:
+            epsilon = self.epsilon if loss is None else loss.least_epsilon(float(self.delta))
+            return f"epsilon = {_shown(epsilon)} at delta = {_shown(self.delta)}"
+        if loss is not None and (loss.rho != loss.pure_rho or loss.delta):
+            return f"rho = {_shown(loss.rho)} and delta = {_shown(loss.delta)}, which have no epsilon without a delta"
+        return f"epsilon = {_shown(self.epsilon if loss is None else loss.pure)}"
+
+    def left_words(self, spent: Loss) -> str:
+        """Return in words what is left for one more release, in a few digits, rounded down."""
+        left = self.left(spent)
+        if self.rho is not None:
+            keys = max(self.delta - spent.delta, Fraction(0)) / (1 - spent.delta)
+            return f"rho = {_floored(left.rho)}" + (f" and delta = {_floored(keys)} for keys" if self.delta else "")
+        if not self.delta:
+            return f"epsilon = {_floored(left.pure)}"
+        epsilon = left.least_epsilon(float(self.delta)) if left.rho else 0.0
+        return f"epsilon = {_floored(epsilon)} at delta = {_shown(self.delta)}"
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the limit in plain values, exact."""
+        given = {"rho": self.rho, "epsilon": self.epsilon, "delta": self.delta}
+        return {name: str(value) for name, value in given.items() if value}
+
+
+def read_limit(written: Mapping[str, Any]) -> LossLimit:
+    """Return the limit that `as_dict` wrote; raise `ValueError`, `TypeError` or `AttributeError` for anything else."""
+    return LossLimit(**{name: Fraction(value) for name, value in written.items()})
+
+
+def _shown(value: Any) -> str:
+    return f"{round_up(value, _DIGITS):g}" if value and not math.isinf(value) else f"{float(value or 0):g}"
+
+
+def _floored(value: Fraction | float) -> str:
+    return f"{round_down(value, _DIGITS):g}"
+
+
+def _decimal_below(delta: Fraction | float) -> Fraction:
+    """Return the largest decimal of a float that is not above a delta."""
+    exact = delta if isinstance(delta, Fraction) else Fraction(repr(float(delta)))
+    nearest = float(exact)
+    found = Fraction(repr(nearest))
+    return found if found <= exact else Fraction(repr(math.nextafter(nearest, 0.0)))

@@ -1,0 +1,176 @@
+"""A payment: one entry for a release, durable before its noise, or a refusal.
+
+Guarantee: what accounts have granted in a period is within their limits at every time, over all processes. A payment is
+added once for each run, also where a worker is asked again. A crash leaves the entry, or nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from beam_dpsketch.errors import ArgumentError, BudgetExceededError, LedgerError
+from beam_dpsketch.ledger import entries
+from beam_dpsketch.ledger.accounts import Account, read_account
+from beam_dpsketch.ledger.entries import SPEND, WRITE_OFF, LedgerEntry
+from beam_dpsketch.ledger.places import open_store
+from beam_dpsketch.ledger.store import Book
+from beam_dpsketch.privacy.loss.composition import Loss
+from beam_dpsketch.privacy.loss.payment import Payer
+
+SKEW = datetime.timedelta(minutes=5)
+"""By how much clocks of machines may differ."""
+
+
+@dataclasses.dataclass(frozen=True)
+class AccountPayer(Payer):
+    """An account that pays each time that a release is made.
+
+    Attributes:
+      address: of the ledger.
+      account: its name.
+      who: pays, in free words.
+      period: the one that pays; `None` takes that of the clock.
+    """
+
+    address: str
+    account: str
+    who: str
+    period: str | None = None
+
+    def bill(self, loss: Loss, terms: Mapping[str, Any], what: Mapping[str, Any]) -> AccountBill:
+        return AccountBill(self, loss, dict(terms), dict(what))
+
+
+@dataclasses.dataclass(frozen=True)
+class AccountBill:
+    """What one release costs an account."""
+
+    payer: AccountPayer
+    loss: Loss
+    terms: Mapping[str, Any]
+    what: Mapping[str, Any]
+
+    def check(self) -> None:
+        """Raise if it could not be paid now; nothing is spent."""
+        check_together([self])
+
+    def pay(self, run: bytes) -> None:
+        """Pay durably, or raise; a second payment for a run of the same name costs nothing more."""
+        with open_store(self.payer.address).writing() as execute:
+            book, payment = Book(execute), run.hex()
+            book.check_version()
+            known = book.of_payment(payment)
+            if known and known[-1].kind == SPEND:
+                self._check_same(known[-1])
+                return
+            account, time, period = self._place(book)
+            total = self._total(account, period, book.total(account.name, period))
+            entry = LedgerEntry(
+                number=0,
+                kind=SPEND,
+                time=time,
+                who=self.payer.who,
+                account=account.name,
+                period=period,
+                payment=payment,
+                loss=self.loss,
+                total=total,
+                what=self.what,
+            )
+            book.add(entry, occasion_of(payment, known))
+
+    def _check_same(self, known: LedgerEntry) -> None:
+        """Refuse another release that has the name of a run that was paid for."""
+        if (known.account, known.loss) != (self.payer.account, self.loss):
+            raise LedgerError("", f"payment {known.payment} is of another release, so this one is not paid for", "E144")
+
+    def _place(self, book: Book) -> tuple[Account, datetime.datetime, str]:
+        """Return the account, and when and in which period it pays."""
+        account = account_of(book, self.payer.account)
+        account.check_terms(self.terms["unit"], self.terms["relation"])
+        time = entries.now()
+        if self.payer.period is not None:
+            return account, time, account.checked_period(self.payer.period)
+        last = book.last_of(account.name)
+        if account.period != "none" and last is not None and time < last.time:
+            if last.time - time > SKEW:
+                raise LedgerError(
+                    "",
+                    f"the clock says {time:%Y-%m-%d %H:%M} UTC, and account {account.name!r} was used at "
+                    f"{last.time:%Y-%m-%d %H:%M}: a clock that goes back could open an old period; set it, or name the "
+                    "period",
+                    "E136",
+                )
+            time = last.time
+        return account, time, account.period_of(time)
+
+    def _total(self, account: Account, period: str, spent: Loss) -> Loss:
+        """Return what is spent with this; refuse more than the limit."""
+        total, limit = spent.plus(self.loss), account.limit
+        if not limit.holds(total):
+            said = f" in {period}" if period else ""
+            raise BudgetExceededError(
+                "",
+                f"account {account.name!r} has a limit of {limit.words()}{said}; spent: {limit.words(spent)}; asked: "
+                f"{limit.words(self.loss)}; together {limit.words(total)}. Nothing was spent. Ask for less, or wait "
+                "for another period; dpsketch ledger show says what is left",
+                "E130",
+            )
+        return total
+
+
+def check_together(bills: Iterable[AccountBill]) -> None:
+    """Raise if bills could not be paid one after the other; nothing is spent."""
+    spent: dict[tuple[str, str, str], Loss] = {}
+    for bill in bills:
+        with open_store(bill.payer.address).reading() as execute:
+            book = Book(execute)
+            book.check_version()
+            account, _, period = bill._place(book)
+            place = bill.payer.address, account.name, period
+            spent[place] = bill._total(account, period, spent.get(place) or book.total(account.name, period))
+
+
+def account_of(book: Book, name: str) -> Account:
+    """Return an account of a ledger."""
+    entry = book.on(f"account:{name}")
+    if entry is None:
+        raise ArgumentError(
+            "account", f"must be one of the ledger, and {name[:100]!r} is none: dpsketch ledger list names them", "E132"
+        )
+    return account_in(entry)
+
+
+def account_in(entry: LedgerEntry) -> Account:
+    """Return the account that an entry adds."""
+    try:
+        return read_account(entry.what)
+    except (ValueError, TypeError, KeyError, AttributeError, ZeroDivisionError):
+        raise LedgerError("", f"entry {entry.number} of the ledger is damaged: it is not an account", "E142") from None
+
+
+def write_off(book: Book, payment: str, reason: str, who: str) -> LedgerEntry:
+    """Add the entry that takes a payment back; all sums are added up again without it."""
+    known = book.of_payment(payment)
+    if not known:
+        raise ArgumentError("payment", f"must be one of the ledger: {payment[:100]!r} is none", "E137")
+    spent = known[-1]
+    if spent.kind == WRITE_OFF:
+        raise ArgumentError("payment", f"must not be written off twice: entry {spent.number} did it", "E147")
+    entry = dataclasses.replace(
+        spent,
+        kind=WRITE_OFF,
+        time=entries.now(),
+        who=who,
+        what={"reason": reason, "entry": spent.number},
+        total=book.not_written_off(spent.account, spent.period, spent),
+    )
+    return book.add(entry, occasion_of(payment, known))
+
+
+def occasion_of(payment: str, known: list[LedgerEntry]) -> str:
+    """Return what comes once: the next entry of a payment."""
+    return f"payment:{payment}:{len(known)}"

@@ -1,0 +1,134 @@
+"""A ledger in a file of SQLite, by the standard library.
+
+Guarantee: a commit is on the disk before it returns: file, journal and folder (`synchronous = EXTRA`). The locks are
+those of the system: they end with the process that holds them. What a killed process had begun is rolled back by the
+next one.
+Network file systems do not keep such locks, so they are refused where the system says what they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import re
+import sqlite3
+import time
+import urllib.parse
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from beam_dpsketch.errors import ArgumentError, LedgerError
+from beam_dpsketch.ledger.store import LOCK_SECONDS, Execute, Store
+
+_MOUNTS = pathlib.Path("/proc/self/mountinfo")
+_OF_NETWORKS = ["afs", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "smb3", "smbfs"]
+_OF_USERS = ["ceph", "gcsfuse", "glusterfs", "rclone", "s3fs", "sshfs"]  # as fuse.sshfs
+_SAID = {
+    "readonly": "may not be written to: it, or its folder, is read-only for this user",
+    "read-only": "may not be written to: it, or its folder, is read-only for this user",
+    "full": "cannot grow: the disk is full",
+    "locked": f"was locked by another process for {LOCK_SECONDS} seconds; end the process that holds it",
+    "busy": f"was locked by another process for {LOCK_SECONDS} seconds; end the process that holds it",
+    "no such table": "holds no ledger; make one: dpsketch ledger create",
+    "unable to open": "cannot be opened: it is not there, or may not be read; dpsketch ledger create makes one",
+    "disk i/o": "could not be read or written: the disk, or a limit of this process, refuses it",
+}
+"""What is said where SQLite says this."""
+_NOTHING = "; nothing was spent"
+_PAUSE = 0.06
+
+
+class SqliteStore(Store):
+    """A file."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Execute]:
+        mode = "rw" if os.access(self._path, os.W_OK) else "ro"  # what a killed process left is rolled back
+        with self._open(mode) as connection, self._said():
+            connection.execute("BEGIN")
+            yield _executing(connection)
+
+    @contextlib.contextmanager
+    def writing(self, *, create: bool = False) -> Iterator[Execute]:
+        refuse_network(self._path)
+        with self._open("rwc" if create else "rw") as connection, self._said(_NOTHING):
+            connection.execute("PRAGMA journal_mode = TRUNCATE")
+            connection.execute("PRAGMA synchronous = EXTRA")
+            connection.execute("PRAGMA fullfsync = ON")
+            _begin(connection)
+            yield _executing(connection)
+            connection.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def _open(self, mode: str) -> Iterator[sqlite3.Connection]:
+        with self._said():
+            uri = f"file:{urllib.parse.quote(self._path)}?mode={mode}"
+            connection = sqlite3.connect(uri, timeout=LOCK_SECONDS, isolation_level=None, uri=True)
+        with contextlib.closing(connection):  # which rolls back what was not committed
+            yield connection
+
+    @contextlib.contextmanager
+    def _said(self, more: str = "") -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            said = str(error).lower()
+            words = next((words for part, words in _SAID.items() if part in said), None)
+            if words is None:
+                words, code = "is damaged, or not a ledger", "E142"
+            else:
+                code = "E140"
+            raise LedgerError("", f"{self._path} {words}{more}", code) from None
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    """Wait for the lock. All who wait ask equally often, which SQLite leaves to those who have waited least."""
+    ends = time.monotonic() + LOCK_SECONDS
+    connection.execute("PRAGMA busy_timeout = 0")
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            break
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > ends:
+                raise
+        time.sleep(_PAUSE * os.urandom(1)[0] / 255)
+    connection.execute(f"PRAGMA busy_timeout = {1000 * LOCK_SECONDS}")  # for those who read
+
+
+def _executing(connection: sqlite3.Connection) -> Execute:
+    def execute(statement: str, **values: Any) -> list[tuple[Any, ...]]:
+        return connection.execute(statement, values).fetchall()
+
+    return execute
+
+
+def refuse_network(path: str, mounts: Iterable[str] | None = None) -> None:
+    """Refuse a file that is on another machine.
+
+    Args:
+      path: the file.
+      mounts: the lines of Linux about what is mounted where; `None` reads them.
+    """
+    if mounts is None:
+        try:
+            mounts = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        except OSError:  # of another system
+            return
+    real, found = os.path.realpath(path), ("", "")
+    for line in mounts:
+        fields, _, rest = line.partition(" - ")
+        mounted = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), fields.split(" ")[4])
+        if (real == mounted or real.startswith(mounted.rstrip("/") + "/")) and len(mounted) >= len(found[0]):
+            found = mounted, rest.split(" ")[0]
+    if found[1] in [*_OF_NETWORKS, *(f"fuse.{each}" for each in _OF_USERS)]:
+        raise ArgumentError(
+            "address",
+            f"must be on a disk of this machine: {path} is on {found[1]}, a network file system, whose locks may "
+            "let two jobs spend at once; take PostgreSQL, as postgresql://host/database",
+            "E139",
+        )

@@ -1,0 +1,174 @@
+"""What a ledger adds up to: balances, and the recount that finds what was changed by accident."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from beam_dpsketch.errors import LedgerError
+from beam_dpsketch.ledger.accounts import Account
+from beam_dpsketch.ledger.entries import ACCOUNT, LEDGER, SPEND, START, WRITE_OFF, LedgerEntry
+from beam_dpsketch.ledger.paying import account_in, occasion_of
+from beam_dpsketch.ledger.store import VERSION, add_up
+from beam_dpsketch.privacy.loss.composition import Loss
+
+
+class Balance(NamedTuple):
+    """What is spent and left of an account in one period.
+
+    Attributes:
+      account: the account, with its limit.
+      period: as `2026-11`; empty where it has no end.
+      spent: what all paid releases lose together, exact.
+      payments: how many count.
+      written_off: how many were written off.
+    """
+
+    account: Account
+    period: str
+    spent: Loss
+    payments: int
+    written_off: int
+
+    @property
+    def share(self) -> float:
+        """How much of the limit is spent: 1 where it is reached."""
+        return self.account.limit.share(self.spent)
+
+    @property
+    def left(self) -> Loss:
+        """The largest loss of one more release, rounded down: pure where the limit is."""
+        return self.account.limit.left(self.spent)
+
+
+def balances_of(entries: Iterable[LedgerEntry]) -> list[Balance]:
+    """Return the balances of all accounts, in the period in which they were made, and in each that was used."""
+    accounts: dict[str, Account] = {}
+    places: dict[tuple[str, str], list[LedgerEntry]] = {}
+    for each in entries:
+        if each.kind == ACCOUNT:
+            account = accounts[each.account] = account_in(each)
+            places[account.name, account.period_of(each.time)] = []
+        elif each.kind != LEDGER:
+            places.setdefault((each.account, each.period), []).append(each)
+    return [_balance(accounts, name, period, found) for (name, period), found in places.items()]
+
+
+def _balance(accounts: dict[str, Account], name: str, period: str, found: list[LedgerEntry]) -> Balance:
+    if name not in accounts:
+        raise LedgerError("", f"entry {found[0].number} of the ledger is damaged: it has no account", "E142")
+    written_off = sum(each.kind == WRITE_OFF for each in found)
+    spent = found[-1].total if found else Loss()
+    return Balance(accounts[name], period, spent, len(found) - 2 * written_off, written_off)
+
+
+def together(balances: Iterable[Balance]) -> Loss:
+    """Return what periods lose together, if the same people are in each."""
+    return add_up(each.spent for each in balances)
+
+
+def largest(balances: Iterable[Balance]) -> Loss:
+    """Return what periods lose of what is protected within each, if every release reads its own period alone."""
+    total = Loss()
+    for each in balances:
+        total = total.larger(each.spent)
+    return total
+
+
+class Verified(NamedTuple):
+    """What a recount found.
+
+    Attributes:
+      entries: how many there are.
+      head: the digest of the last one, which names all before it.
+      balances: of all accounts, counted again.
+    """
+
+    entries: int
+    head: str
+    balances: list[Balance]
+
+
+def verify(entries: Iterable[tuple[LedgerEntry, str]], head: str | None = None) -> Verified:
+    """Count all entries again; raise `LedgerError` at the first that is not what it should be.
+
+    Args:
+      entries: all of them, with their occasions.
+      head: a digest that was kept elsewhere: the ledger must hold the entry that has it.
+    """
+    recount = _Recount()
+    found = [recount.add(entry, occasion) for entry, occasion in entries]
+    if not found:
+        raise LedgerError("", "the ledger has no entries", "E142")
+    if head is not None and head not in recount.digests:
+        raise LedgerError(
+            "", "the ledger does not hold the entry of this head: entries were lost, or written anew", "E142"
+        )
+    return Verified(len(found), recount.previous, balances_of(found))
+
+
+class _Recount:
+    """All sums, from the entries alone."""
+
+    def __init__(self) -> None:
+        self.previous, self.digests = START, set[str]()
+        self._accounts: dict[str, Account] = {}
+        self._payments: dict[str, list[LedgerEntry]] = {}
+        self._spent: dict[tuple[str, str], dict[str, LedgerEntry]] = {}
+        self._totals: dict[tuple[str, str], Loss] = {}
+
+    def add(self, entry: LedgerEntry, occasion: str) -> LedgerEntry:
+        """Count one entry."""
+        expected: Any = {LEDGER: self._ledger, ACCOUNT: self._account, SPEND: self._spend, WRITE_OFF: self._write_off}
+        number = len(self.digests)
+        self._require(entry, entry.number == number, f"entry {number} is missing")
+        self._require(entry, entry.previous == self.previous, "it does not follow the one before")
+        self._require(entry, expected[entry.kind](entry) == occasion, "it is there on another occasion")
+        self.previous = entry.digest
+        self.digests.add(self.previous)
+        return entry
+
+    def _ledger(self, entry: LedgerEntry) -> str:
+        self._require(entry, entry.number == 0, "only the first one begins the ledger")
+        return f"version:{VERSION}"
+
+    def _account(self, entry: LedgerEntry) -> str:
+        account = self._accounts[entry.account] = account_in(entry)
+        self._require(entry, account.name == entry.account, "its account has another name")
+        return f"account:{entry.account}"
+
+    def _spend(self, entry: LedgerEntry) -> str:
+        known, place = self._known(entry, WRITE_OFF), (entry.account, entry.period)
+        spent = self._spent.setdefault(place, {})
+        total = self._totals.get(place, Loss()).plus(entry.loss)
+        self._require(entry, entry.loss.rho > 0 or entry.loss.delta > 0, "it costs nothing")
+        self._require(entry, entry.total == total, "its total is not the sum")
+        self._require(entry, self._accounts[entry.account].limit.holds(total), "it is above the limit")
+        spent[entry.payment], self._totals[place] = entry, total
+        return occasion_of(entry.payment, known[:-1])
+
+    def _write_off(self, entry: LedgerEntry) -> str:
+        known, place = self._known(entry, SPEND), (entry.account, entry.period)
+        spent = self._spent.setdefault(place, {})
+        taken = spent.pop(entry.payment, None)
+        self._require(entry, taken is not None and taken.loss == entry.loss, "it writes off what was not spent")
+        total = self._totals[place] = add_up(each.loss for each in spent.values())
+        self._require(entry, entry.total == total, "its total is not the sum")
+        return occasion_of(entry.payment, known[:-1])
+
+    def _known(self, entry: LedgerEntry, before: str) -> list[LedgerEntry]:
+        """Return the entries of a payment, with this one, which must come after one of this kind, or be the first."""
+        known = self._payments.setdefault(entry.payment, [])
+        follows = known[-1].kind == before if known else before == WRITE_OFF
+        self._require(entry, follows, "it is there twice")
+        self._require(entry, entry.account in self._accounts, "it has no account")
+        try:
+            self._accounts[entry.account].checked_period(entry.period)
+        except ValueError:
+            self._require(entry, False, "it is of no period of the account")
+        known.append(entry)
+        return known
+
+    def _require(self, entry: LedgerEntry, holds: bool, words: str) -> None:
+        if not holds:
+            raise LedgerError("", f"entry {entry.number} of the ledger is damaged: {words}", "E142")

@@ -1,0 +1,81 @@
+"""Who pays for a release: a part of a budget, once, or an account of a ledger, each time that one is made."""
+
+from __future__ import annotations
+
+import abc
+import threading
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any, NoReturn, Protocol
+
+from beam_dpsketch.errors import ArgumentError, BudgetExceededError
+from beam_dpsketch.privacy.loss.composition import Loss
+
+
+class Purpose(abc.ABC):
+    """What a `PrivacySpec` is for, if somebody counts what it spends."""
+
+    @abc.abstractmethod
+    def settle(self, release: Any, delta: Fraction) -> None:
+        """Pay for a release while it is declared, or raise.
+
+        Args:
+          release: names it; equal names are one release.
+          delta: what it loses to the choice of keys or items.
+        """
+
+
+class OneRelease(Purpose):
+    """The one release that a part of a budget pays for."""
+
+    def __init__(self, take_delta: Callable[[Fraction], None]) -> None:
+        self._take_delta = take_delta
+        self._lock = threading.Lock()
+        self._release: Any = None
+
+    def settle(self, release: Any, delta: Fraction) -> None:
+        """Name the release, and take its delta; refuse a second one."""
+        with self._lock:
+            if self._release is None:
+                self._take_delta(delta)
+                self._release = release
+            elif self._release != release:
+                raise BudgetExceededError(
+                    "",
+                    "this PrivacySpec was taken from a budget and has paid for another release already; take one for "
+                    "each transform: budget.spend(...)",
+                    "E105",
+                )
+
+
+class Bill(Protocol):
+    """What one release costs, and who pays it. It goes to workers, so it holds no open file."""
+
+    def check(self) -> None:
+        """Raise if it could not be paid now; nothing is spent."""
+
+    def pay(self, run: bytes) -> None:
+        """Pay durably, or raise; a second payment for a run of the same name costs nothing more."""
+
+
+class Payer(Purpose):
+    """An account that pays each time that a release is made, and not while it is declared."""
+
+    @abc.abstractmethod
+    def bill(self, loss: Loss, terms: Mapping[str, Any], what: Mapping[str, Any]) -> Bill:
+        """Return the bill for a release.
+
+        Args:
+          loss: of all that one run releases.
+          terms: its `unit` and its `relation`.
+          what: plain public facts that are noted with the payment.
+        """
+
+    def settle(self, release: Any, delta: Fraction) -> NoReturn:
+        """Raise: who asks for this would not pay when the release is made."""
+        raise ArgumentError(
+            "privacy",
+            "must not be of a ledger here, where nothing could pay before the noise; take a private transform, such "
+            "as PrivateFrequencies, or release_frame",
+            "E131",
+        )
