@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Tests are of numpy, even where the extra `fast` is installed; `test-compiled` is of both.
 export DPSKETCH_COMPILED := 0
 
-.PHONY: help demo demo-prism demo-flink figures peers test test-fast test-steady test-slow test-engines test-compiled engines soak lint clean
+.PHONY: help demo demo-prism demo-flink figures peers test test-fast test-steady test-slow test-services test-engines test-compiled engines soak lint clean
 
 help:
 	@echo "make demo          run the example on real flights: answers, privacy statement, plots in out/"
@@ -20,6 +20,7 @@ help:
 	@echo "make test-fast     those of them that start no pipeline (about a minute)"
 	@echo "make test-steady   the fast tests again and again, until one fails (about 75 minutes)"
 	@echo "make test-slow     statistics at full size, fuzzing, whole runs"
+	@echo "make test-services the ledger on PostgreSQL (Debian: apt-get install postgresql)"
 	@echo "make test-engines  the runners beside the in-memory one; Flink (Java, Maven) and Prism (Go)"
 	@echo "make test-compiled the extra fast: compiled code beside numpy (two minutes)"
 	@echo "make soak          a stream on Flink for 40 minutes, with kills: memory and state flat, releases exact (about an hour)"
@@ -56,15 +57,18 @@ test: $(VENV)/.demo $(VENV)/.test
 	$(RUN) pytest -n 2
 
 test-fast: $(VENV)/.demo $(VENV)/.test
-	$(RUN) pytest -n 2 --hypothesis-profile=fast -m 'not (pipeline or slow)' $(addprefix --ignore=tests/,transforms guarantees engines)
+	$(RUN) pytest -n 2 --hypothesis-profile=fast -m 'not (pipeline or slow or services)' $(addprefix --ignore=tests/,transforms guarantees engines)
 
 test-steady: $(VENV)/.demo $(VENV)/.test
 	for run in $$(seq 60); do $(MAKE) --no-print-directory test-fast || exit 1; done
-	for run in $$(seq 12); do $(RUN) pytest -n 2 -m 'pipeline and not (slow or engine or prism or flink)' || exit 1; done
+	for run in $$(seq 12); do $(RUN) pytest -n 2 -m 'pipeline and not (slow or engine or prism or flink or services)' || exit 1; done
 
 test-slow: $(VENV)/.demo $(VENV)/.test
-	$(RUN) pytest -n 2 --plain-beam -m 'slow and not (engine or prism or flink)'
-	$(RUN) pytest -n 2 --hypothesis-profile=full -m 'hypothesis and not (pipeline or slow or engine or prism or flink)'
+	$(RUN) pytest -n 2 --plain-beam -m 'slow and not (engine or prism or flink or services)'
+	$(RUN) pytest -n 2 --hypothesis-profile=full -m 'hypothesis and not (pipeline or slow or engine or prism or flink or services)'
+
+test-services: $(VENV)/.demo $(VENV)/.test $(VENV)/.postgres
+	$(RUN) pytest --plain-beam -m services tests/ledger
 
 engines: $(VENV)/.demo
 	$(RUN) tests.engines.fetch

@@ -1,0 +1,179 @@
+"""A ledger in PostgreSQL, on a real server: `make test-services`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from beam_dpsketch import Account, ArgumentError, Ledger, LedgerError, LossLimit, release_frame
+from beam_dpsketch.errors import BudgetExceededError
+from beam_dpsketch.ledger import postgres
+from beam_dpsketch.privacy.loss.composition import Loss
+from tests.helpers.ledger_checks import CHECKS, SETTINGS, TABLE
+from tests.helpers.ledgers import at_once, bill, check_at_once, pay, payments, with_account
+from tests.helpers.postgres import server
+from tests.ledger.kills import check_kills
+
+pytestmark = [pytest.mark.services, pytest.mark.pipeline]
+ONE = Loss(Fraction(1))
+OF_FILES = ("accidents_are_found", "lost_ends_are_found", "tables_pay_before_noise")
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[str]:
+    with server() as url:
+        yield url
+
+
+@pytest.fixture
+def address(place: str) -> Iterator[str]:
+    """A database without a ledger."""
+    yield place
+    with postgres.PostgresStore(place)._open() as execute:
+        execute("DROP TABLE IF EXISTS dpsketch_ledger")
+
+
+class At:
+    """Where checks put a ledger, in place of a file of a folder."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def __truediv__(self, name: str) -> str:
+        return self._address
+
+
+@pytest.mark.parametrize("name", [name for name in CHECKS if name not in OF_FILES])
+def test_the_promise_holds(name: str, address: str) -> None:
+    CHECKS[name](At(address))  # type: ignore[arg-type]
+
+
+def test_a_hundred_processes_share_a_limit(address: str) -> None:
+    check_at_once(address, 100, 50)
+
+
+def test_processes_that_are_killed_leave_whole_entries(address: str) -> None:
+    check_kills(address, 50, seed=3)
+
+
+class Creator:
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def __call__(self, number: int) -> None:
+        with_account(self._address, LossLimit(rho=1))
+
+
+def test_accounts_are_made_once_by_processes_at_once(address: str) -> None:
+    made = at_once(Creator(address), 8)
+    assert made.count(None) == 1
+    assert {each.code for each in made if each is not None} == {"E132"}
+
+
+def test_settings_take_a_url(address: str) -> None:
+    ledger = with_account(address, LossLimit(rho=1))
+    privacy = {"rho": 1, "ledger": address, "account": "visits"}
+    released = release_frame(TABLE, {**SETTINGS, "privacy": privacy})
+    assert [each.hex()[:32] for each in released.privacy.release_ids] == payments(ledger)
+    with pytest.raises(BudgetExceededError):
+        release_frame(TABLE, {**SETTINGS, "privacy": privacy})
+
+
+def test_entries_that_were_changed_or_lost_are_found(address: str) -> None:
+    ledger = with_account(address, LossLimit(rho=10))
+    for _ in range(3):
+        pay(ledger, ONE)
+    head = ledger.verify().head
+    with postgres.PostgresStore(address)._open() as execute:
+        execute("DELETE FROM dpsketch_ledger WHERE number = 4")
+    ledger.verify()
+    with pytest.raises(LedgerError, match="does not hold the entry of this head"):
+        ledger.verify(head)
+    with postgres.PostgresStore(address)._open() as execute:
+        execute('UPDATE dpsketch_ledger SET body = replace(body, \'"rho":"1"\', \'"rho":"0"\') WHERE number = 2')
+    for use in (ledger.verify, ledger.balances):
+        with pytest.raises(LedgerError, match="entry 2 of the ledger is damaged"):
+            use()
+
+
+def test_a_lock_of_a_live_process_is_waited_for_and_named(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = with_account(address, LossLimit(rho=10))
+    with postgres.PostgresStore(address).writing():
+        monkeypatch.setattr(postgres, "LOCK_SECONDS", 1)
+        with pytest.raises(LedgerError, match="was locked by another process"):
+            pay(ledger, ONE)
+    pay(ledger, ONE)
+    assert len(payments(ledger)) == 1
+
+
+def test_a_lock_of_a_dead_process_is_gone(address: str) -> None:
+    ledger, (reads, writes) = with_account(address, LossLimit(rho=10)), os.pipe()
+    child = os.fork()
+    if child == 0:
+        with postgres.PostgresStore(address).writing() as execute:
+            execute("DELETE FROM dpsketch_ledger")
+            os.write(writes, b"x")
+            time.sleep(60)
+        os._exit(0)
+    os.read(reads, 1)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    pay(ledger, ONE)
+    assert ledger.verify().entries == 3
+
+
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [(lambda ledger: pay(ledger, ONE), "holds no ledger"), (lambda ledger: ledger.verify(), "holds no ledger")],
+)
+def test_a_database_without_a_ledger_says_so(address: str, use: Callable[[Ledger], Any], said: str) -> None:
+    with pytest.raises(LedgerError, match=said):
+        use(Ledger(address))
+
+
+def test_a_server_that_is_not_there_says_so() -> None:
+    with pytest.raises(LedgerError, match="cannot be reached") as caught:
+        pay(Ledger("postgresql://ledger@/privacy?host=/nonexistent"), ONE)
+    assert caught.value.code == "E140"
+
+
+def test_a_user_who_may_not_write_spends_nothing(address: str) -> None:
+    ledger = with_account(address, LossLimit(rho=10))
+    with postgres.PostgresStore(address)._open() as execute:
+        execute("DROP ROLE IF EXISTS reader")
+        execute("CREATE ROLE reader LOGIN")
+        execute("GRANT SELECT ON dpsketch_ledger TO reader")
+    reader = Ledger(address.replace("ledger@", "reader@"))
+    assert reader.verify() == ledger.verify()
+    with pytest.raises(LedgerError, match="may not be read or written by this user"):
+        pay(reader, ONE)
+    with pytest.raises(LedgerError):
+        reader.create(Account(name="b", limit=LossLimit(rho=1)))
+    with postgres.PostgresStore(address)._open() as execute:
+        execute("DROP OWNED BY reader")
+        execute("DROP ROLE reader")
+    assert payments(ledger) == []
+
+
+def test_a_later_version_is_refused(address: str) -> None:
+    ledger = with_account(address, LossLimit(rho=10))
+    with postgres.PostgresStore(address)._open() as execute:
+        execute("UPDATE dpsketch_ledger SET occasion = 'version:2' WHERE number = 0")
+    with pytest.raises(LedgerError, match="has version 2"):
+        pay(ledger, ONE)
+
+
+def test_a_payment_twice_and_a_write_off(address: str) -> None:
+    ledger, run = with_account(address, LossLimit(rho=1)), os.urandom(16)
+    for _ in range(2):
+        bill(ledger, ONE).pay(run)
+    ledger.write_off(run.hex(), "nothing was released")
+    with pytest.raises(ArgumentError, match="must not be written off twice"):
+        ledger.write_off(run.hex(), "again")
+    assert ledger.verify().balances[0].written_off == 1
