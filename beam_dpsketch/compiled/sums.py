@@ -136,7 +136,7 @@ def count_repeats(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
 
 @compiled(types.void(writes(_WORDS), writes(_NUMBERS), types.int64))
 def _sort_pairs(keys, weights, bits):  # type: ignore[no-untyped-def]
-    """Sort keys of so many bits, and weights with them, digit by digit."""
+    """Sort keys of a number of bits, and weights with them, digit by digit."""
     other_keys, other_weights = np.empty_like(keys), np.empty_like(weights)
     mask = np.uint64((1 << _DIGIT) - 1)
     for low in range(0, bits, _DIGIT):

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from beam_dpsketch.domains.base import short_keys
 
-_SMALL = 2  # numbers below so many times their count are looked up, which is faster than hashing them
+_SMALL = 2  # times their count: numbers below it are looked up, which is faster than hashing them
 
 
 def dictionary_codes(values: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:

@@ -388,9 +388,9 @@ def not_limited_but_in_each(column: str, name: str) -> laws.Fault:
     """Bound the records of each key or window for themselves."""
 
     def wrong(self: Any, element: Any, pane: Any = beam.DoFn.PaneInfoParam) -> Iterator[Bounded]:
-        records = bounding.gather_records(self._rule, element[1])
-        for value in records[column].unique():
-            yield self._rule.bound(records.filter(pc.equal(records[column], value)))
+        for records in bounding.gather_records(self._rule, element[1]):
+            for value in records[column].unique():
+                yield self._rule.bound(records.filter(pc.equal(records[column], value)))
 
     return laws.put(bounding.BoundShard, "process", wrong, "changes by", name)
 

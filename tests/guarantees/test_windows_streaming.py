@@ -114,7 +114,7 @@ def test_early_panes_that_reach_the_release_fail_the_pipeline() -> None:
     plan = WindowPlan(declared.terms, starts=None, periods=None, is_global=False)
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        sums = pipeline | with_late_data() | early | ExactSums(declared, plan, None)
+        sums = pipeline | with_late_data() | early | ExactSums(declared, plan, None, {})
         return sums["sums"] | beam.ParDo(once())
 
     with pytest.raises(Exception, match="a window fired more than once"):

@@ -52,7 +52,9 @@ def run(elements: Iterable[Any], transform: beam.PTransform, *options: str, runn
 def exact_sums(elements: beam.PCollection, private: PrivateRelease) -> beam.PCollection:
     """The accumulators behind the releases of a transform, or (key, these): its own steps up to the noise."""
     plan = plan_of(elements, private._declared)
-    return (elements | "ExactSums" >> ExactSums(private._declared, plan, private._noise(elements, plan.terms)))["sums"]
+    return (elements | "ExactSums" >> ExactSums(private._declared, plan, private._noise(elements, plan.terms), {}))[
+        "sums"
+    ]
 
 
 def counters_of(accumulator: Any) -> Any:

@@ -82,7 +82,7 @@ def shards_for(scale: Scale | None) -> int:
 
 
 def buffered_for(shards: int) -> int:
-    """Return how many records wait before they are written to so many shards."""
+    """Return how many records wait before they are written to shards."""
     return BUFFERED_RECORDS * max(1, shards // _SHARDS_OF_A_BUFFER)
 
 
