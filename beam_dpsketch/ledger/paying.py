@@ -112,11 +112,12 @@ class AccountBill:
         total, limit = spent.plus(self.loss), account.limit
         if not limit.holds(total):
             said = f" in {period}" if period else ""
+            later = "" if account.period == "none" else f", or wait for the next {account.period}"
             raise BudgetExceededError(
                 "",
                 f"account {account.name!r} has a limit of {limit.words()}{said}; spent: {limit.words(spent)}; asked: "
-                f"{limit.words(self.loss)}; together {limit.words(total)}. Nothing was spent. Ask for less, or wait "
-                "for another period; dpsketch ledger show says what is left",
+                f"{limit.words(self.loss)}; together {limit.words(total)}. Nothing was spent. Ask for less{later}; "
+                "dpsketch ledger show says what is left",
                 "E130",
             )
         return total
