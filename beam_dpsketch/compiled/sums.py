@@ -82,7 +82,7 @@ def _in_steps(weights: np.ndarray | None) -> tuple[np.ndarray, int]:
     """Return weights, and how far they are apart: one that is that of all is written once."""
     if weights is None:
         return np.ones(1, dtype=np.int64), 0
-    return (weights[:1].copy(), 0) if weights.strides == (0,) else (np.ascontiguousarray(weights), 1)
+    return (weights[:1].copy(), 0) if weights.strides == (0,) else (np.ascontiguousarray(weights, dtype=np.int64), 1)
 
 
 def _sum_repeats(numbers, found, sums):  # type: ignore[no-untyped-def]
@@ -131,7 +131,7 @@ def count_repeats(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     """Return uint32 or uint64 values, fewer than there are, and counts that add up; or all and `None`: few repeat."""
     found, sums = np.empty(len(values), dtype=np.uint64), np.empty(len(values), dtype=np.int64)
     size = _SUM_REPEATS(np.ascontiguousarray(values), found, sums)
-    return (values, None) if size < 0 else (found[:size].astype(values.dtype, copy=False), sums[:size])
+    return (values, None) if size < 0 else (found[:size].astype(values.dtype), sums[:size].copy())
 
 
 @compiled(types.void(writes(_WORDS), writes(_NUMBERS), types.int64))
@@ -177,4 +177,4 @@ def sum_by_key(ordered: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np
     """Return the distinct keys of a sorted array of uint64, and the sum of the int64 weights of each."""
     keys, sums = np.empty(len(ordered), dtype=np.uint64), np.empty(len(ordered), dtype=np.int64)
     size = _sum_sorted(np.ascontiguousarray(ordered), *_in_steps(weights), keys, sums)
-    return keys[:size], sums[:size]
+    return keys[:size].copy(), sums[:size].copy()

@@ -93,7 +93,14 @@ def from_bytes(payload: bytes) -> pa.Table:
 
 
 def from_payloads(payloads: Iterable[bytes]) -> pa.Table:
-    """Decode and concatenate tables, in any order: many small ones take little more time than a large one.
+    """Decode and concatenate tables, in any order, as `concat_tables` does."""
+    return concat_tables(tables_from(payloads))
+
+
+def tables_from(payloads: Iterable[bytes]) -> list[pa.Table]:
+    """Decode payloads to a table for all that have the same columns, in any order.
+
+    Many small ones take little more time than a large one.
 
     Raises:
       ValueError: a payload is not exactly the bytes of a table.
@@ -107,7 +114,7 @@ def from_payloads(payloads: Iterable[bytes]) -> pa.Table:
         if size != len(payload):
             raise ValueError("these bytes are not a whole table of records, written by this version of the package")
         alike[tuple([column[:2] for column in columns])].append((rows, columns))
-    return concat_tables(map(_table, alike.values()))
+    return [*map(_table, alike.values())]
 
 
 class _Part(NamedTuple):

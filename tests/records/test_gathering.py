@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from beam_dpsketch import NormBound
+from beam_dpsketch import NormBound, RecordBounds
+from beam_dpsketch.privacy.aside.side_counters import SideCounter
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.bounding import parts
+from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.parts import Gathered, Parts
-from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.priorities import KeyedPriorities, RandomPriorities
 from beam_dpsketch.records.bounding.rules import rule_of
 from beam_dpsketch.records.codec import to_bytes
+from beam_dpsketch.records.columns import encode_ids
 from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.transforms.steps import bounding
 from tests.helpers.pipelines import SPEC
 
 ROWS, TABLES = 100, 64
@@ -90,3 +96,32 @@ def test_what_never_counts_is_dropped_on_the_way(monkeypatch: pytest.MonkeyPatch
     (found,) = Parts(Rule(), same)  # type: ignore[arg-type]
     assert 3 <= len(found) < 700  # of 2,000: pruned each time the part has grown
     assert [len(each) for each in Parts(Rule(), same[:2])] == [200]  # type: ignore[arg-type]
+
+
+SECRET = KeyedRandomness(bytes(range(32)), b"gathering")
+RECORDS = (SideCounter(("records",), Fraction(1, 50), Fraction(4)),)
+COUNTED = SketchInput(SPEC, NormBound(2, max_weight=9), counters=RECORDS)
+RULES: dict[str, Any] = {
+    "records": lambda: rule_of(SketchInput(SPEC, RecordBounds(2)), RandomPriorities()),
+    "records, under a secret": lambda: rule_of(SketchInput(SPEC, RecordBounds(2)), KeyedPriorities(lambda: SECRET)),
+    "a norm": lambda: rule_of(COUNTED, RandomPriorities()),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_some_payloads_are_pruned_and_others_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pruning adds columns. Every part has as much weight as the ids of that part have in one table."""
+    random, rule = np.random.default_rng(5), RULES[name]()
+    given = [part(random.integers(0, 40, 50)) for _ in range(40)]
+    payloads = [to_bytes(rule.prune(each) if place % 2 else each) for place, each in enumerate(given)]
+    monkeypatch.setattr(parts, "BLOCK", 300)
+    monkeypatch.setattr(bounding, "_READ_BYTES", 2000)
+    bounded = [rule.bound(each) for each in bounding.gather_records(rule, payloads)]
+    assert len(bounded) > 10
+    whole = rule.bound(pa.concat_tables(given))
+    assert sum(each.kept["weight"].to_numpy().sum() for each in bounded) == whole.kept["weight"].to_numpy().sum()
+    assert sorted({*units(bounded)}) == sorted({*units([whole])})
+
+
+def units(bounded: list[Bounded]) -> list[Any]:
+    return [unit for each in bounded for unit in encode_ids(each.kept["unit"]).to_pylist()]

@@ -75,8 +75,8 @@ class NormBound(NormLimit, Bounds):
         as a person's length is within `max_norm`. `None` leaves it to `max_norm`.
       signed: whether records may delete (negative weights). An insert and its delete of one item, key and window cancel
         before anything else.
-      resource_limit: how many different items (in each key and window) are kept of a unit, to save memory, chosen by a
-        hash. It is not a privacy bound and does not lower the noise. `None` keeps all.
+      resource_limit: how many different items are kept of a unit, to save memory, chosen by a hash; an item counts
+        again in each key and window. It is not a privacy bound and does not lower the noise. `None` keeps all.
       max_keys: for how many keys one unit votes where `KeySelection` chooses keys, which needs it. Records in other
         keys still count there. On bounded input with windows it is for how many pairs of key and window; over a
         `Horizon`, keys are chosen once for all windows. With `Groups`, for how many items one unit counts, which need

@@ -6,6 +6,7 @@ keeps the same records as of all at once. Records wait encoded, in about a sixth
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
@@ -29,7 +30,7 @@ class Parts:
 
     def __init__(self, rule: Rule, tables: Iterable[pa.Table] = ()) -> None:
         self._rule, self._size = rule, 0
-        self._waiting: list[pa.Table] = []
+        self._waiting: dict[tuple[str, ...], list[pa.Table]] = defaultdict(list)  # without nulls: by their columns
         self._parts: list[Gathered] = []
         for table in tables:
             self.add(table)
@@ -37,31 +38,30 @@ class Parts:
     def add(self, table: pa.Table) -> None:
         if self._size >= BLOCK:
             self._part()
-        self._waiting.append(table)
+        alike = self._waiting[tuple(table.column_names)]
+        alike.append(table)
         self._size += len(table)
-        if not len(self._waiting) % _MANY_TABLES:
-            self._waiting = [concat_tables(self._waiting).combine_chunks()]
+        if len(alike) >= _MANY_TABLES:
+            alike[:] = [concat_tables(alike).combine_chunks()]
 
     def __iter__(self) -> Iterator[pa.Table]:
         """Yield one or more tables."""
         if not self._parts:
-            yield concat_tables(self._waiting)
+            yield concat_tables(itertools.chain(*self._waiting.values()))
             return
         self._part()
         yield from (part.table() for part in self._parts if part)
 
     def _part(self) -> None:
-        """Give what waits to the parts; tables that lack a column have their own."""
-        alike = defaultdict(list)
-        for table in self._waiting:
-            alike[tuple(table.column_names)].append(table)
+        """Give what waits to the parts."""
         self._parts = self._parts or [Gathered(self._rule, BLOCK // PARTS) for _ in range(PARTS)]
-        for tables in alike.values():
+        for tables in self._waiting.values():
             block = concat_tables(tables).combine_chunks()
             order, places = group_rows((shard_hash(block["unit"]) >> _SHIFT).astype(np.uint8), PARTS)
             for part, place, payload in zip(self._parts, places, parts_to_bytes(block, order, places), strict=True):
                 part.add(payload, place.stop - place.start)
-        self._waiting, self._size = [], 0
+        self._waiting.clear()
+        self._size = 0
 
 
 class Gathered:

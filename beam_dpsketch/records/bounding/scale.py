@@ -62,8 +62,8 @@ class Scale:
             raise ArgumentError(
                 "resource_limit",
                 f"must be given here: about {self.rows:,} rows are expected, and a worker would need "
-                f"{_size(self.bytes_of_shard(shards))} for its part of them. It is the most different items that are "
-                "kept of each privacy id, in each key and window, such as 1000",
+                f"{_size(self.bytes_of_shard(shards))} for its part of them. It says how many different items are "
+                "kept of each privacy id, such as 1000; an item counts again in each key and window",
                 "E228",
             )
 
@@ -77,13 +77,14 @@ class Scale:
         sums = self.sums(shards)
         return 1 if sums <= _FEW_SUMS else math.isqrt(sums)
 
-    def lines(self, cells: int, shards: int | None, *, keeps_all: bool) -> Iterator[str]:
+    def lines(self, cells: int, shards: int | None, *, keeps_all: bool, windows: int = 1) -> Iterator[str]:
         """Yield what travels and what waits where, in words.
 
         Args:
           cells: how many counters a release has; 0 if items are counted one by one.
           shards: how many parts there are, if there are privacy ids.
           keeps_all: whether a norm keeps all items of an id.
+          windows: of how many windows one worker holds the sums of a key.
         """
         if shards is not None:
             rows, needed = math.ceil(self.rows / shards), self.bytes_of_shard(shards)
@@ -105,6 +106,7 @@ class Scale:
         before = f"{first:,} workers add up the sums of each release, and " if first > 1 else ""
         yield f"Scale: {before}the last worker adds up about {last:,} sum(s) of up to {size} for each release."
         if self.keys > 1:
+            cells *= windows
             shards_of_keys = self.key_shards(cells)
             part = math.ceil(self.keys / shards_of_keys)
             yield (

@@ -24,6 +24,7 @@ from beam_dpsketch.records.sums.accumulator import SketchAccumulator, pack_narro
 _CELLS_PER_KEY = 12  # dense bytes are fewer, or are added up faster, if entries are more than cells by this
 _PENDING_BYTES = 1 << 26
 _ENTRY_BYTES = 24
+_OWN_BYTES = 4096  # of the arrays themselves, however short
 _NOWHERE = np.zeros(0, dtype=np.int64)
 
 
@@ -103,7 +104,7 @@ class KeyedSums:
     def nbytes(self) -> int:
         """About how much memory they take."""
         side = self.side.nbytes + self.dense.nbytes
-        return int(self.keys.nbytes + side + _ENTRY_BYTES * len(self.places) + self.items.nbytes)
+        return int(_OWN_BYTES + self.keys.nbytes + side + _ENTRY_BYTES * len(self.places) + self.items.nbytes)
 
     @property
     def counters(self) -> np.ndarray:

@@ -11,6 +11,7 @@ full once, when the window ends.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -28,7 +29,7 @@ from beam_dpsketch.records.bounding.record_rule import count_beyond
 from beam_dpsketch.records.bounding.rules import rule_of
 from beam_dpsketch.records.bounding.scale import Scale
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
-from beam_dpsketch.records.codec import concat_tables, from_payloads, parts_to_bytes
+from beam_dpsketch.records.codec import concat_tables, parts_to_bytes, tables_from
 from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.reading import Columns, RecordReader, note_use, read_table
@@ -212,7 +213,7 @@ class BoundShard(beam.DoFn):
 
 def gather_records(rule: Rule, payloads: Iterable[bytes]) -> Parts:
     """Return the records of a shard, in one part or several."""
-    return Parts(rule, map(from_payloads, _together(payloads)))
+    return Parts(rule, itertools.chain.from_iterable(map(tables_from, _together(payloads))))
 
 
 def _together(payloads: Iterable[bytes]) -> Iterator[list[bytes]]:

@@ -118,10 +118,12 @@ class PrivateTransform(ReadsElements):
         planned = self._declared.plan(n, wanted_error=wanted_error, typical=typical, quantiles=quantiles)
         if self._scale is None:
             return str(planned)
-        shards = None if self._declared.privacy_id is None else shards_for(self._scale)
-        return "\n".join(
-            [str(planned), *self._scale.lines(self._declared.spec.cells, shards, keeps_all=self._keeps_all)]
-        )
+        declared, horizon = self._declared, self._declared.horizon
+        shards, windows = None if declared.privacy_id is None else shards_for(self._scale), 1
+        if horizon is not None and declared.public_keys is None:
+            windows = horizon.windows
+        lines = self._scale.lines(declared.spec.cells, shards, keeps_all=self._keeps_all, windows=windows)
+        return "\n".join([str(planned), *lines])
 
     @property
     def _keeps_all(self) -> bool:
