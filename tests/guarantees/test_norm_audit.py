@@ -33,7 +33,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.engine import noising
 from beam_dpsketch.privacy.norm import scaling
-from beam_dpsketch.records import reading
+from beam_dpsketch.records.bounding import bounded
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.unit_lengths import PartRecords
@@ -185,7 +185,7 @@ FAULTS = {
         "norm",
     ),
     "clamped_again": laws.put(
-        reading,
+        bounded,
         "total_weights",
         lambda kept, bounds: np.clip(kept["weight"].to_numpy(), bounds.min_weight, bounds.max_weight),
         "",

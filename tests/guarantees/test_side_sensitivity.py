@@ -377,9 +377,9 @@ def one_window(exact: Any, *arguments: Any) -> WindowPlan:
     return plan._replace(terms=dataclasses.replace(plan.terms, window_count=1))
 
 
-def limits_of_other_counters(exact: Any, self: ExactSums, *arguments: Any) -> None:
+def limits_of_other_counters(exact: Any, self: ExactSums, *arguments: Any, **named: Any) -> None:
     """Limit what is added up by more than what the noise is for."""
-    exact(self, *arguments)
+    exact(self, *arguments, **named)
     counters = tuple(each._replace(squared_limit=4 * each.squared_limit) for each in self._sketch_input.counters)
     self._sketch_input = dataclasses.replace(self._sketch_input, counters=counters)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
 
-from beam_dpsketch.hashing.lookup import in_parts
+from beam_dpsketch.hashing.encodings import decode
+from beam_dpsketch.hashing.lookup import in_parts, unpack
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.reading import MISSING_KEY, RecordReader, note_use, read_units
 from beam_dpsketch.records.release_spec import ReleaseSpec
@@ -19,6 +21,7 @@ from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions, bound_over_windows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
+from beam_dpsketch.transforms.steps.stream_state import keeps_state
 from beam_dpsketch.transforms.steps.sums.summing import RawSketchFn, sum_in_state
 from beam_dpsketch.transforms.steps.sums.sums_of_keys import (
     AddUpKeys,
@@ -77,11 +80,12 @@ class ExactSums(beam.PTransform):
             found = Contributions(elements | "Key" >> key_records)
         scale = self._plan.scale
         fanout = scale.fanout(shards_for(scale) if bounded else None) if scale is not None and pcoll.is_bounded else 1
-        values = found.values if per_key else self._with_empty(found.values, found.max_norm)
-        in_state = not bounded
-        values, fn = sum_in_state(values, sketch_input, selectors, per_key=per_key, in_state=in_state)
+        waits = not bounded and keeps_state(found.values)  # then all that a window has must wait together
+        values = found.values if per_key and not waits else self._with_empty(found.values, found.max_norm)
+        values, fn = sum_in_state(values, sketch_input, selectors, per_key=per_key, in_state=not bounded)
         if per_key:
-            sums = self._of_keys(values, None if bounded else fn, fanout, found.max_norm)
+            always = None if waits else self._sums_of_nothing(values, found.max_norm)
+            sums = self._of_keys(values, None if bounded else fn, fanout, always)
         else:
             combine = beam.CombineGlobally(fn)
             combine = combine.with_fanout(fanout) if fanout > 1 else combine
@@ -90,36 +94,47 @@ class ExactSums(beam.PTransform):
         return {"sums": sums, **{name: each for name, each in others.items() if each is not None}}
 
     def _of_keys(
-        self, values: beam.PCollection, fn: RawSketchFn | None, fanout: int, norm: beam.PCollection | None
+        self, values: beam.PCollection, fn: RawSketchFn | None, fanout: int, always: beam.PCollection | None
     ) -> beam.PCollection:
-        """Add up in columns, with a sum of nothing for each key that is released regardless of the data.
-
-        A norm that the data chose goes with it: the noise of a release without data must not be another one.
-        """
-        sketch_input, always = self._sketch_input, None
-        shards = key_shards_for(self._plan.scale, sketch_input.spec.cells)
-        if (keys := self._declared.public_keys) is not None:
-            chosen = [] if norm is None else [beam.pvalue.AsSingleton(norm)]
-            packed = create_always(values, self._plan.starts, in_parts(keys), _alone)
-            always = packed | "Empty" >> beam.FlatMap(sums_of_nothing, sketch_input, shards, *chosen)
+        """Add up in columns."""
+        sketch_input, shards = self._sketch_input, self._key_shards
         in_bundle = SumKeys(sketch_input, shards) if fn is None else SumPairs(sketch_input, shards, fn)
         sums = values | "Combine" >> AddUpKeys(sketch_input, in_bundle, fanout, always)
         if self._in_columns:
             return sums
         return sums | "EachKey" >> beam.FlatMap(KeyedSums.accumulators).with_output_types(tuple[Any, SketchAccumulator])
 
-    def _with_empty(self, values: beam.PCollection, norm: beam.PCollection | None) -> beam.PCollection:
-        """Add an empty contribution, without keys, for every release that must exist regardless of the data.
+    @property
+    def _key_shards(self) -> int:
+        return key_shards_for(self._plan.scale, self._sketch_input.spec.cells)
+
+    def _sums_of_nothing(self, values: beam.PCollection, norm: beam.PCollection | None) -> beam.PCollection | None:
+        """Return sums, as they travel, for every key that is released regardless of the data.
 
         A norm that the data chose goes with it: the noise of a release without data must not be another one.
         """
-        starts, empty = self._plan.starts, self._sketch_input.empty()
-        if starts is None and (norm is None or not self._plan.is_global):
+        if (keys := self._declared.public_keys) is None:
+            return None
+        chosen = [] if norm is None else [beam.pvalue.AsSingleton(norm)]
+        packed = create_always(values, self._plan.starts, in_parts(keys), _alone)
+        return packed | "Empty" >> beam.FlatMap(sums_of_nothing, self._sketch_input, self._key_shards, *chosen)
+
+    def _with_empty(self, values: beam.PCollection, norm: beam.PCollection | None) -> beam.PCollection:
+        """Add an empty contribution for every release that must exist regardless of the data, with the chosen norm."""
+        starts, keys, empty = self._plan.starts, self._declared.public_keys, self._sketch_input.empty()
+        always = norm is not None and self._plan.is_global and not self._declared.is_keyed
+        if keys is None and not always and (starts is None or self._declared.is_keyed):
             return values
-        created = create_always(values, starts, [empty], _alone)
+        parts = in_parts(keys or ()) if self._declared.is_keyed else [None]
+        created = create_always(values, starts, parts, functools.partial(_empty_sums, empty))
         if norm is not None:
             created = created | "StampNorm" >> beam.Map(stamp, beam.pvalue.AsSingleton(norm))
         return (values, created) | "WithEmpty" >> beam.Flatten()
+
+
+def _empty_sums(empty: WeightedItems, packed_keys: bytes | None) -> list[Any]:
+    """Return an empty contribution for each key, or one, without keys."""
+    return [empty] if packed_keys is None else [(decode(key), empty) for key in unpack(packed_keys)]
 
 
 def _alone(part: Any) -> list[Any]:
