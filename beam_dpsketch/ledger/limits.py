@@ -14,7 +14,7 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.loss.composition import Loss
 
 _WAYS = "rho=..., or epsilon=..., delta=..., or epsilon=... alone"
-_DIGITS, _STEPS = 4, 48
+_DIGITS, _STEPS, _MOST = 4, 48, 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +26,12 @@ class LossLimit:
       rho: of zero-concentrated differential privacy, which Gaussian noise spends and which adds up.
       epsilon: in place of rho. With delta, all kinds of noise may be spent; without it, pure releases alone.
       delta: between 0 and 1. Next to rho it limits what the choice of keys and items may lose; without it, nothing may.
+
+    Analysts who adapt: epsilon with delta trades rho, the epsilon of pure releases and the delta of keys for one
+    another. So this limit is proven where the kind of a release, and how much it spends, do not depend on earlier
+    answers. Who chooses them by what has been released can lose more. With rho, or with epsilon alone, each amount has
+    a cap of its own. These hold then too (Whitehouse et al. 2023, arXiv:2203.05481). What is asked may depend on
+    earlier answers under each limit.
 
     >>> LossLimit(epsilon=1, delta=1e-6).holds(Loss(Fraction(1, 50)))
     True
@@ -51,6 +57,8 @@ class LossLimit:
             _validate.open_unit_interval(delta=delta)
         object.__setattr__(self, "rho", None if rho is None else _validate.exact(rho=rho))
         object.__setattr__(self, "epsilon", None if epsilon is None else _validate.exact(epsilon=epsilon))
+        if max(self.rho or 0, self.epsilon or 0) > _MOST:
+            raise ArgumentError("limit", f"must be at most {_MOST:,}: more is no protection", "E133")
         object.__setattr__(self, "delta", Fraction(0) if delta is None else _decimal_below(delta))
 
     def holds(self, loss: Loss) -> bool:

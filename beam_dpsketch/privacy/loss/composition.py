@@ -22,6 +22,12 @@ sqrt(2 rho) composes in the root of squares, so rho adds too, and the sum has th
 delta, 1 - (1 - d)(1 - d') is lost, because each mechanism is independent of the other's exceptions. This holds if a
 later release depends on earlier ones.
 
+What must not depend on them is the kind of a release, and how much it spends. That may depend on them too where rho and
+delta have fixed caps (Whitehouse et al. 2023, arXiv:2203.05481), or the sum of pure epsilons has one (Rogers et al.
+2016, arXiv:1605.08294). One epsilon at one delta caps neither: it trades them. Say that 0.7 of rho at epsilon = 2 and
+delta = 1e-6 is spent. An analyst who then takes the rest of rho, or that of delta, by what was seen, can lose 1.98e-6
+at epsilon = 2.
+
 Proof of the larger. Added or removed, a unit is in one input, and the output of the other does not change. So is a unit
 that is replaced within one input. Its replacement may also enter the other: one input loses a unit, the other gains
 one, and both losses add. Each is at most half of what its mechanism loses to a replacement, so the sum is at most the
