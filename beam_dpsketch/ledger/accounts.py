@@ -21,7 +21,7 @@ UNITS: Mapping[str, tuple[PrivacyUnit, ...]] = {
 }
 """What releases of an account may protect."""
 _NAME = re.compile(r"[^\W_][\w .:/@+-]{0,99}")
-_FORMS = {"none": r"", "month": r"\d{4}-(0[1-9]|1[0-2])", "year": r"\d{4}"}
+_FORMS = {"none": r"", "month": r"[0-9]{4}-(0[1-9]|1[0-2])", "year": r"[0-9]{4}"}
 _EXAMPLES = {"month": "2026-11", "year": "2026"}
 _MAX_TEXT = 500
 
@@ -36,7 +36,7 @@ class Account:
       data_set: what the releases are made of, in free words.
       unit: what is protected: "privacy_id", all records of a person, or "record".
       relation: the neighbouring relation under which losses are added up.
-      period: when the limit begins anew: "month", "year", or "none".
+      period: when the limit begins anew: "month", "year", or "none", which streams need.
     """
 
     name: str

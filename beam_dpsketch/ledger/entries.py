@@ -18,8 +18,11 @@ from beam_dpsketch.privacy.loss.composition import Loss
 START = "0" * 64
 """What the first entry names in place of a digest."""
 LEDGER, ACCOUNT, SPEND, WRITE_OFF = KINDS = ("ledger", "account", "spend", "write_off")
+NAMED = "is_period_named"
+"""A fact of a payment whose period is not that of the clock."""
 _RATIO = re.compile(r"\d+(/[1-9]\d*)?", re.ASCII)
-_MAX_DIGITS = 1000
+_MAX_DIGITS, _MAX_AMOUNT = 1000, 10**13
+_YEARS = range(1970, 9000)
 _UTC = datetime.timezone.utc
 
 
@@ -74,12 +77,18 @@ class LedgerEntry:
             fields["time"] = datetime.datetime.fromisoformat(fields["time"].replace("Z", "+00:00")).astimezone(_UTC)
             fields |= {name: _read_loss(fields[name]) for name in ("loss", "total")}
             entry = cls(**fields)
-            if entry.number != number or entry.kind not in KINDS or entry.to_text() != text:
+            if not _is_well_formed(entry) or entry.number != number or entry.to_text() != text:
                 raise ValueError
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
             words = f"entry {number} of the ledger is damaged: it is not what was written"
             raise LedgerError("", words, "E142") from None
         return entry
+
+
+def _is_well_formed(entry: LedgerEntry) -> bool:
+    texts = (entry.kind, entry.who, entry.account, entry.period, entry.payment, entry.previous)
+    is_text = entry.kind in KINDS and all(type(each) is str for each in texts)
+    return is_text and type(entry.number) is int and type(entry.what) is dict and entry.time.year in _YEARS
 
 
 def digest_of(text: str) -> str:
@@ -110,10 +119,14 @@ def _read_loss(written: Mapping[str, Any]) -> Loss:
     if type(is_gaussian) is not bool or {*written} != {*Loss._fields}:
         raise ValueError
     amounts = {name: _fraction(value) for name, value in written.items() if name != "is_gaussian"}
+    if amounts["delta"] > 1 or amounts["pure_rho"] > amounts["rho"]:
+        raise ValueError
     return Loss(is_gaussian=is_gaussian, **amounts)
 
 
 def _fraction(text: str) -> Fraction:
     if len(text) > _MAX_DIGITS or not _RATIO.fullmatch(text):
         raise ValueError
-    return Fraction(text)
+    if (found := Fraction(text)) > _MAX_AMOUNT:
+        raise ValueError
+    return found

@@ -24,7 +24,8 @@ class Ledger:
     """Accounts of losses, in a file of SQLite or in a database of PostgreSQL.
 
     Guarantee: at every time, all releases that an account has paid for in a period are together within its limit, by
-    the theorem of `privacy.loss.composition`, over all processes that spend. An entry is durable before the noise of
+    the theorem of `privacy.loss.composition`, over all processes that spend. See `LossLimit` for analysts who choose
+    what they spend by what they have seen. An entry is durable before the noise of
     its release is drawn. So a crash costs budget, and never a release without an entry. It holds for those who spend
     through the ledger, and stops nobody who writes to the file or the database in another way.
 
@@ -142,6 +143,7 @@ class Ledger:
 
     def paid(self, account: str) -> list[LedgerEntry]:
         """Return the payments of an account that count, without those that were written off."""
+        self.account(account)
         found: dict[str, LedgerEntry] = {}
         for each in self.entries():
             if each.account == account and each.payment:
@@ -155,9 +157,12 @@ class Ledger:
 
         Args:
           account: its name.
-          period: one of its periods; `None` takes all of them together.
+          period: one that `balances` names; `None` takes all of them together.
           ignore_delta: see `PrivacyStatement.to_dp_event`: add `balances()` deltas by hand.
         """
+        periods = [each.period for each in self.balances() if each.account.name == account]
+        if period is not None and period not in periods:
+            raise ArgumentError("period", f"must be one in which account {account[:100]!r} was used", "E135")
         losses = [each.loss for each in self.paid(account) if period in (None, each.period)]
         return composed_event_of(losses, ignore_delta=ignore_delta)
 
@@ -177,5 +182,5 @@ def _who(who: str | None) -> str:
 
 def payer_of(address: str, account: str, *, who: str | None = None, period: str | None = None) -> AccountPayer:
     """Return an account as what pays; nothing is opened."""
-    check_text(account=account)
+    check_text(account=account, **({} if period is None else {"period": period}))
     return AccountPayer(address_of(address), account, _who(who), period)

@@ -14,11 +14,11 @@ from typing import Any
 from beam_dpsketch.errors import ArgumentError, BudgetExceededError, LedgerError
 from beam_dpsketch.ledger import entries
 from beam_dpsketch.ledger.accounts import Account, read_account
-from beam_dpsketch.ledger.entries import SPEND, WRITE_OFF, LedgerEntry
+from beam_dpsketch.ledger.entries import NAMED, SPEND, WRITE_OFF, LedgerEntry
 from beam_dpsketch.ledger.places import open_store
 from beam_dpsketch.ledger.store import Book
 from beam_dpsketch.privacy.loss.composition import Loss
-from beam_dpsketch.privacy.loss.payment import Payer
+from beam_dpsketch.privacy.loss.payment import STREAM, Payer
 
 SKEW = datetime.timedelta(minutes=5)
 """By how much clocks of machines may differ."""
@@ -78,7 +78,7 @@ class AccountBill:
                 payment=payment,
                 loss=self.loss,
                 total=total,
-                what=self.what,
+                what={**self.what, **({} if self.payer.period is None else {NAMED: True})},
             )
             book.add(entry, occasion_of(payment, known))
 
@@ -92,16 +92,24 @@ class AccountBill:
         account = account_of(book, self.payer.account)
         account.check_terms(self.terms["unit"], self.terms["relation"])
         time = entries.now()
-        if self.payer.period is not None:
-            return account, time, account.checked_period(self.payer.period)
-        last = book.last_of(account.name)
+        if self.what.get(STREAM) and account.period != "none":
+            words = (
+                f"of account {account.name!r} must be none: a stream pays once, as it begins, and would read the "
+                f"records of each later {account.period} too; make an account without periods, or run a job for each"
+            )
+            raise ArgumentError("period", words, "E135")
+        if (named := self.payer.period) is not None:
+            if account.checked_period(named) > account.period_of(time):
+                raise ArgumentError("period", f"must not be later than now, got {named!r}", "E135")
+            return account, time, named
+        last = book.last_by_clock(account.name)
         if account.period != "none" and last is not None and time < last.time:
             if last.time - time > SKEW:
                 raise LedgerError(
                     "",
                     f"the clock says {time:%Y-%m-%d %H:%M} UTC, and account {account.name!r} was used at "
                     f"{last.time:%Y-%m-%d %H:%M}: a clock that goes back could open an old period; set it, or name the "
-                    "period",
+                    "period; docs/ledger.md says what to do if a clock ran ahead",
                     "E136",
                 )
             time = last.time

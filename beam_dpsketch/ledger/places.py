@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import urllib.parse
 
 from beam_dpsketch.errors import ArgumentError
@@ -11,6 +12,7 @@ from beam_dpsketch.ledger.sqlite import SqliteStore
 from beam_dpsketch.ledger.store import Store
 
 _SCHEME = "postgresql"
+_WITHOUT_SLASHES = re.compile(r"postgres[\w+]*:", re.IGNORECASE)
 UNREACHABLE = "E140"
 """The code of a ledger that is not there, or cannot be opened, read or written now."""
 
@@ -24,11 +26,11 @@ def address_of(given: str | os.PathLike[str]) -> str:
     if not isinstance(given, (str, os.PathLike)):
         raise ArgumentError("address", f"must be a file, or a URL of PostgreSQL, got {type(given).__name__}", "E139")
     address = os.fspath(given)
+    if not isinstance(address, str) or not address or "\0" in address or not _is_unicode(address):
+        raise ArgumentError("address", "must be the name of a file in Unicode, or a URL of PostgreSQL", "E139")
     scheme, separator, _ = address.partition("://")
-    if not isinstance(address, str) or not address or "\0" in address:
-        raise ArgumentError("address", "must be the name of a file, or a URL of PostgreSQL", "E139")
-    if not separator:
-        return os.path.abspath(address)
+    if not separator and not _WITHOUT_SLASHES.match(address):
+        return re.sub("^//", "/", os.path.abspath(address))  # which POSIX lets stand
     if scheme != _SCHEME:
         raise ArgumentError(
             "address", "must be a file of this machine, or begin with postgresql://; no other place is known", "E139"
@@ -37,18 +39,29 @@ def address_of(given: str | os.PathLike[str]) -> str:
         raise ArgumentError(
             "address",
             "must hold no password, which would be in the pipeline and in messages; put it into the password file of "
-            "PostgreSQL, ~/.pgpass, or into PGPASSWORD",
+            "PostgreSQL, ~/.pgpass, or into PGPASSWORD. In other parts, write @ as %40",
             "E139",
         )
     return address
 
 
 def _names_a_password(address: str) -> bool:
+    """Return whether an address may hold a password, also one with signs that end the host of a URL."""
     try:
         parts = urllib.parse.urlsplit(address)
-        return parts.password is not None or "password" in parts.query.lower()
     except ValueError:
         raise ArgumentError("address", "must be a URL, as postgresql://user@host/database", "E139") from None
+    settings = urllib.parse.unquote_plus(f"{parts.query}#{parts.fragment}").lower()
+    behind = parts.path, parts.query, parts.fragment
+    return parts.password is not None or "password" in settings or any("@" in each for each in behind)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def open_store(address: str) -> Store:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from beam_dpsketch.errors import ArgumentError, LedgerError
-from beam_dpsketch.ledger.store import LOCK_SECONDS, Execute, Store
+from beam_dpsketch.ledger.store import CREATE, LOCK_SECONDS, Execute, Store
 
 _LOCK = 0x6470736B65746368  # "dpsketch"
 _SETTINGS = (
@@ -20,6 +20,7 @@ _SETTINGS = (
     "set_config('idle_in_transaction_session_timeout', :seconds, true)"
 )
 _SAID = {
+    'role "': "does not know this user; make the role, or name another user",
     "does not exist": "holds no ledger, or is not there; dpsketch ledger create makes one in a database",
     "lock timeout": f"was locked by another process for {LOCK_SECONDS} seconds; end the transaction that holds it",
     "read-only": "may not be written to: it is read-only",
@@ -52,6 +53,9 @@ class PostgresStore(Store):
         with self._open() as execute:
             execute(_SETTINGS, seconds=f"{LOCK_SECONDS}s")
             execute("SELECT pg_advisory_xact_lock(:lock)", lock=_LOCK)
+            if create and not execute("SELECT 1 WHERE to_regclass('dpsketch_ledger') IS NOT NULL"):
+                for statement in CREATE:
+                    execute(statement)
             yield execute
 
     @contextlib.contextmanager

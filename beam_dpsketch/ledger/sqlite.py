@@ -19,11 +19,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from beam_dpsketch.errors import ArgumentError, LedgerError
-from beam_dpsketch.ledger.store import LOCK_SECONDS, Execute, Store
+from beam_dpsketch.ledger.store import CREATE, LOCK_SECONDS, Execute, Store
 
 _MOUNTS = pathlib.Path("/proc/self/mountinfo")
-_OF_NETWORKS = ["afs", "beegfs", "ceph", "cifs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "smb3", "smbfs"]
-_OF_USERS = ["ceph", "gcsfuse", "glusterfs", "rclone", "s3fs", "sshfs"]  # as fuse.sshfs
+_OF_NETWORKS = (
+    *("9p", "afs", "beegfs", "ceph", "cifs", "fuse", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"),
+    *("orangefs", "smb3", "smbfs", "virtiofs"),
+)
+_LOCAL = {
+    f"fuse.{each}"
+    for each in ("bindfs", "encfs", "ext2", "fuse-overlayfs", "fuse2fs", "gocryptfs", "mergerfs", "ntfs", "ntfs-3g")
+}
 _SAID = {
     "readonly": "may not be written to: it, or its folder, is read-only for this user",
     "read-only": "may not be written to: it, or its folder, is read-only for this user",
@@ -60,8 +66,12 @@ class SqliteStore(Store):
             connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("PRAGMA fullfsync = ON")
             _begin(connection)
-            yield _executing(connection)
-            connection.execute("COMMIT")
+            execute = _executing(connection)
+            for statement in CREATE if create else ():
+                execute(statement)
+            yield execute
+            with self._said("; dpsketch ledger show says whether it was spent"):
+                connection.execute("COMMIT")
 
     @contextlib.contextmanager
     def _open(self, mode: str) -> Iterator[sqlite3.Connection]:
@@ -125,7 +135,7 @@ def refuse_network(path: str, mounts: Iterable[str] | None = None) -> None:
         mounted = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), fields.split(" ")[4])
         if (real == mounted or real.startswith(mounted.rstrip("/") + "/")) and len(mounted) >= len(found[0]):
             found = mounted, rest.split(" ")[0]
-    if found[1] in [*_OF_NETWORKS, *(f"fuse.{each}" for each in _OF_USERS)]:
+    if found[1] in _OF_NETWORKS or (found[1].startswith("fuse.") and found[1] not in _LOCAL):
         raise ArgumentError(
             "address",
             f"must be on a disk of this machine: {path} is on {found[1]}, a network file system, whose locks may "

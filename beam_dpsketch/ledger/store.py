@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from beam_dpsketch.errors import LedgerError
 from beam_dpsketch.ledger import entries
-from beam_dpsketch.ledger.entries import LEDGER, SPEND, START, LedgerEntry
+from beam_dpsketch.ledger.entries import LEDGER, NAMED, SPEND, START, LedgerEntry
 from beam_dpsketch.privacy.loss.composition import Loss
 
 Execute: TypeAlias = Callable[..., list[tuple[Any, ...]]]
@@ -23,7 +23,7 @@ VERSION = 1
 LOCK_SECONDS = 300
 """How long a process waits for others."""
 
-_CREATE = (
+CREATE = (
     "CREATE TABLE IF NOT EXISTS dpsketch_ledger (number BIGINT PRIMARY KEY, occasion TEXT NOT NULL UNIQUE, "
     "account TEXT NOT NULL, period TEXT NOT NULL, payment TEXT NOT NULL, body TEXT NOT NULL, digest TEXT NOT NULL)",
     "CREATE INDEX IF NOT EXISTS dpsketch_by_place ON dpsketch_ledger (account, period, number)",
@@ -34,6 +34,7 @@ _INSERT = (
     "VALUES (:number, :occasion, :account, :period, :payment, :body, :digest)"
 )
 _SELECT = "SELECT number, body, digest FROM dpsketch_ledger"
+_AFTER_ALL = 2**63 - 1
 _LAST = "ORDER BY number DESC LIMIT 1"
 _VERSIONS = "SELECT occasion FROM dpsketch_ledger WHERE occasion LIKE 'version:%'"
 
@@ -47,7 +48,7 @@ class Store(abc.ABC):
 
     @abc.abstractmethod
     def writing(self, *, create: bool = False) -> contextlib.AbstractContextManager[Execute]:
-        """Open it alone, and make what was written durable at the end; `create` makes the place if there is none."""
+        """Open it alone, and make what was written durable at the end; `create` makes the table if there is none."""
 
 
 class Book:
@@ -57,9 +58,7 @@ class Book:
         self._execute = execute
 
     def create(self, who: str) -> None:
-        """Make the table, with its first entry, if there is none."""
-        for statement in _CREATE:
-            self._execute(statement)
+        """Make the first entry, if there is none."""
         if not self._execute(f"{_SELECT} {_LAST}"):
             first = LedgerEntry(
                 number=0, kind=LEDGER, time=entries.now(), who=who, what={"version": VERSION}, previous=START
@@ -105,9 +104,14 @@ class Book:
         last = self._last("WHERE account = :account AND period = :period", account=account, period=period)
         return Loss() if last is None else last.total
 
-    def last_of(self, account: str) -> LedgerEntry | None:
-        """Return the last entry of an account."""
-        return self._last("WHERE account = :account", account=account)
+    def last_by_clock(self, account: str) -> LedgerEntry | None:
+        """Return the last payment of an account whose period is that of a clock."""
+        where, before = "WHERE account = :account AND number < :before", _AFTER_ALL
+        while (last := self._last(where, account=account, before=before)) is not None:
+            if last.kind == SPEND and not last.what.get(NAMED):
+                return last
+            before = last.number
+        return None
 
     def of_payment(self, payment: str) -> list[LedgerEntry]:
         """Return the entries of a payment: spent, written off, and so on by turns."""

@@ -52,7 +52,7 @@ def _forgotten_period(patch: pytest.MonkeyPatch) -> None:
 
 
 def _clock_unread(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(store.Book, "last_of", lambda self, account: None)
+    patch.setattr(store.Book, "last_by_clock", lambda self, account: None)
 
 
 def _twice(patch: pytest.MonkeyPatch) -> None:

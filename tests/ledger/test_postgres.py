@@ -161,6 +161,26 @@ def test_a_user_who_may_not_write_spends_nothing(address: str) -> None:
     assert payments(ledger) == []
 
 
+def test_a_user_who_may_add_rows_but_no_tables_adds_accounts(address: str) -> None:
+    ledger = with_account(address, LossLimit(rho=10))
+    with postgres.PostgresStore(address)._open() as execute:
+        execute("DROP ROLE IF EXISTS writer")
+        execute("CREATE ROLE writer LOGIN")
+        execute("GRANT SELECT, INSERT ON dpsketch_ledger TO writer")
+    writer = Ledger(address.replace("ledger@", "writer@"))
+    writer.create(Account(name="b", limit=LossLimit(rho=1)))
+    pay(writer, ONE, "b")
+    with postgres.PostgresStore(address)._open() as execute:
+        execute("DROP OWNED BY writer")
+        execute("DROP ROLE writer")
+    assert len(payments(ledger)) == 1
+
+
+def test_a_user_whom_the_server_does_not_know_is_named(address: str) -> None:
+    with pytest.raises(LedgerError, match="does not know this user; make the role"):
+        Ledger(address.replace("ledger@", "nosuch@")).balances()
+
+
 def test_a_later_version_is_refused(address: str) -> None:
     ledger = with_account(address, LossLimit(rho=10))
     with postgres.PostgresStore(address)._open() as execute:

@@ -73,7 +73,9 @@ def plot(ledger: Ledger, arguments: argparse.Namespace) -> None:
 
 
 def _row(each: LedgerEntry) -> dict[str, Any]:
-    event, fields = event_fields(each.loss) if each.kind == SPEND else (None, {})
+    event: dict[str, Any] | None = dict([event_fields(each.loss)]) if each.kind == SPEND else None
+    if event and each.loss.delta:
+        event["and_delta"] = float_above(each.loss.delta)
     return {
         "entry": each.number,
         "kind": each.kind,
@@ -85,6 +87,6 @@ def _row(each: LedgerEntry) -> dict[str, Any]:
         **{name: float_above(getattr(each.loss, name)) for name in ("rho", "delta", "pure")},
         **{f"total_{name}": float_above(getattr(each.total, name)) for name in ("rho", "delta", "pure")},
         "what": dict(each.what),
-        "dp_event": event and {event: fields},
+        "dp_event": event,
         "digest": each.digest,
     }

@@ -11,6 +11,9 @@ from typing import Any, NoReturn, Protocol
 from beam_dpsketch.errors import ArgumentError, BudgetExceededError
 from beam_dpsketch.privacy.loss.composition import Loss
 
+STREAM = "is_stream"
+"""A fact of a release that pays as it begins, for all records that are still to come."""
+
 
 class Purpose(abc.ABC):
     """What a `PrivacySpec` is for, if somebody counts what it spends."""

@@ -29,7 +29,12 @@ from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.outputs import TopK
 from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.checks.copy_guard import check_no_copies
-from beam_dpsketch.transforms.steps.checks.runner_guard import allow_one_run, check_before_runs, check_runner
+from beam_dpsketch.transforms.steps.checks.runner_guard import (
+    allow_one_run,
+    check_before_runs,
+    check_reach,
+    check_runner,
+)
 from beam_dpsketch.transforms.steps.checks.sample_check import ReadsElements, levels_to_caller
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.grouped_counts import ReleaseGroups
@@ -155,8 +160,9 @@ class PrivateTransform(ReadsElements):
         self, elements: beam.PCollection, resolved: ResolvedRelease, noise: IdempotentNoise | None
     ) -> beam.PCollection | None:
         """Return the name of the run, once an account of a ledger has paid for it; `None` without a ledger."""
-        if (bill := bill_of(resolved, self._edges(elements))) is None:
+        if (bill := bill_of(resolved, self._edges(elements), elements.is_bounded)) is None:
             return None
+        check_reach(elements.pipeline, bill)
         if noise is None:  # else a run that was paid for before costs nothing more
             check_before_runs(elements.pipeline, application(elements)[1], bill)
         return pay_run(elements.pipeline, bill, noise)

@@ -20,6 +20,7 @@ from beam_dpsketch.ledger.paying import check_together
 from beam_dpsketch.ledger.places import UNREACHABLE
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 
+_REMOTE = ("DataflowRunner", "FlinkRunner", "SparkRunner")
 _REPLAYING = ("FlinkRunner", "SparkRunner")
 _MAY_BE_FLINK = ("FlinkRunner", "PortableRunner")
 
@@ -28,7 +29,7 @@ def check_runner(elements: beam.PCollection, idempotent_noise: IdempotentNoise |
     """Warn of what may be released twice or lost."""
     options = elements.pipeline.options
     runner = type(elements.pipeline.runner).__name__
-    served = runner == "PortableRunner" and options.view_as(PortableOptions).job_endpoint not in (None, "embed")
+    served = _is_served(elements.pipeline)
     if idempotent_noise is None and (runner in _REPLAYING or served):
         warnings.warn(
             f"after a failure {runner} may draw noise again for a window that is published already, which is another "
@@ -49,6 +50,23 @@ def check_runner(elements: beam.PCollection, idempotent_noise: IdempotentNoise |
             "--finish_bundle_before_checkpointing to --checkpointing_interval",
             stacklevel=3,
         )
+
+
+def check_reach(pipeline: beam.Pipeline, bill: Any) -> None:
+    """Warn of a ledger in a file where workers may have disks of their own."""
+    runner = type(pipeline.runner).__name__
+    if "://" not in bill.payer.address and (runner in _REMOTE or _is_served(pipeline)):
+        warnings.warn(
+            f"the ledger is a file, and each worker or container of {runner} may have a disk of its own, where the "
+            "file is another one or none; take PostgreSQL, as postgresql://user@host/database",
+            stacklevel=3,
+        )
+
+
+def _is_served(pipeline: beam.Pipeline) -> bool:
+    """Return whether another process runs the pipeline."""
+    endpoint = pipeline.options.view_as(PortableOptions).job_endpoint
+    return type(pipeline.runner).__name__ == "PortableRunner" and endpoint not in (None, "embed")
 
 
 def _drops_what_waits(options: dict[str, object]) -> bool:
