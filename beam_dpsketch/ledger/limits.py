@@ -71,6 +71,15 @@ class LossLimit:
         epsilon = loss.least_epsilon(float(self.delta))
         return not math.isinf(epsilon) and Fraction(repr(epsilon)) <= self.epsilon
 
+    def advice(self, loss: Loss) -> str:
+        """Return what may help where a loss is refused."""
+        if self.rho is None and not self.delta and (loss.delta or loss.rho != loss.pure_rho):
+            return (
+                "This account takes pure releases alone, of Laplace noise and without chosen keys: use one whose limit "
+                "has a delta"
+            )
+        return "Ask for less"
+
     def share(self, loss: Loss) -> float:
         """Return how much of the limit is spent, 1 where it is reached, above it where that is not allowed."""
         if self.rho is not None:

@@ -124,7 +124,8 @@ class AccountBill:
             raise BudgetExceededError(
                 "",
                 f"account {account.name!r} has a limit of {limit.words()}{said}; spent: {limit.words(spent)}; asked: "
-                f"{limit.words(self.loss)}; together {limit.words(total)}. Nothing was spent. Ask for less{later}; "
+                f"{limit.words(self.loss)}; together {limit.words(total)}. Nothing was spent. "
+                f"{limit.advice(self.loss)}{later}; "
                 "dpsketch ledger show says what is left",
                 "E130",
             )

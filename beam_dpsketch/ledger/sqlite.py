@@ -37,7 +37,8 @@ _SAID = {
     "locked": f"was locked by another process for {LOCK_SECONDS} seconds; end the process that holds it",
     "busy": f"was locked by another process for {LOCK_SECONDS} seconds; end the process that holds it",
     "no such table": "holds no ledger; make one: dpsketch ledger create",
-    "unable to open": "cannot be opened: it is not there, or may not be read; dpsketch ledger create makes one",
+    "unable to open": "cannot be opened: it is not there, or may not be read; dpsketch ledger create makes one, in a "
+    "folder that is there",
     "disk i/o": "could not be read or written: the disk, or a limit of this process, refuses it",
 }
 """What is said where SQLite says this."""

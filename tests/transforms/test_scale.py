@@ -113,7 +113,7 @@ def test_huge_sums_are_added_up_in_two_steps(case: str) -> None:
 def test_the_words_tell_what_travels_and_who_holds_most() -> None:
     words = CASES["a norm"]().expecting(HUGE).explain()
     assert "Scale: about 50 TB of records travel to 16,384 shards of privacy ids. One worker bounds the 61," in words
-    assert " of a shard, in 64 part(s), in about 3.3 GB of memory." in words
+    assert " records of a shard, in 64 part(s); all of them wait, in about 3.3 GB of memory." in words
     assert (
         "Scale: 128 workers add up the sums of each release, and the last worker adds up about 128 sum(s) of" in words
     )
@@ -143,7 +143,7 @@ def test_more_keys_have_more_parts() -> None:
     assert Scale(rows=1, keys=10**6).key_shards(cells) == 4096
     assert Scale(rows=1, keys=1 << 60).key_shards(cells) == 1 << 14
     words = CASES["chosen keys"]().expecting(Scale(rows=10**9, keys=10**6)).explain()
-    assert "Scale: keys go to 256 shards. One worker adds up the 3,907 of a shard at once" in words
+    assert "Scale: keys go to 256 shards. One worker adds up 3,907 keys of a shard at once" in words
     assert "Scale: keys" not in CASES["chosen keys"]().expecting(HUGE).explain()
 
 

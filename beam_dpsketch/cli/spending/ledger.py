@@ -103,8 +103,10 @@ def _declare_verify(parser: argparse.ArgumentParser) -> None:
 
 
 def _verify(ledger: Ledger, arguments: argparse.Namespace) -> None:
-    verified = ledger.verify(arguments.head)
+    verified = ledger.verify(arguments.head and arguments.head.lower())
     write(sys.stdout, f"{verified.entries} entries, all sums are right\nhead {verified.head}\n")
+    if arguments.head:
+        note("the ledger holds the entry of the head that was given")
     note("keep the head elsewhere: who may write to the ledger could make all digests anew; --head compares")
 
 

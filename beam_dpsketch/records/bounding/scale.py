@@ -91,8 +91,8 @@ class Scale:
             parts = PARTS if rows > BLOCK else 1
             yield (
                 f"Scale: about {_size(self.rows * _BYTES_OF_A_ROW)} of records travel to {shards:,} shards of privacy "
-                f"ids. One worker bounds the {rows:,} of a shard, in {parts} part(s), in about "
-                f"{_size(needed)} of memory."
+                f"ids. One worker bounds the {rows:,} records of a shard, in {parts} part(s); all of them wait, in "
+                f"about {_size(needed)} of memory."
             )
             if keeps_all and needed > _FEW_BYTES:
                 yield (
@@ -110,8 +110,8 @@ class Scale:
             shards_of_keys = self.key_shards(cells)
             part = math.ceil(self.keys / shards_of_keys)
             yield (
-                f"Scale: keys go to {shards_of_keys:,} shards. One worker adds up the {part:,} of a shard at once, in "
-                f"up to about {_size(part * cells * _BYTES_OF_A_COUNTER)} of memory."
+                f"Scale: keys go to {shards_of_keys:,} shards. One worker adds up {part:,} keys of a shard at once, "
+                f"in up to about {_size(part * cells * _BYTES_OF_A_COUNTER)} of memory."
             )
 
 
