@@ -41,14 +41,16 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.engine.calibration import calibrate
+from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
+from beam_dpsketch.records.sums.keyed_sums import KeyedSums
 from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.statement.release_id import RUN_BYTES
 from beam_dpsketch.statement.statement import PrivacyStatement
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.outputs import key_and_release
-from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
+from beam_dpsketch.transforms.steps.release_once import ReleaseKeys, ReleaseOnce
 from tests.helpers.one_bundle import released_by
 from tests.helpers.over_time import worst as worst_over_time
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, exact_sums, seen_by_sink
@@ -63,10 +65,10 @@ class _Releases(PipelineVisitor):
     """The steps of a pipeline that draw noise."""
 
     def __init__(self) -> None:
-        self.found: list[ReleaseOnce] = []
+        self.found: list[ReleaseOnce | ReleaseKeys] = []
 
     def visit_transform(self, node: Any) -> None:
-        if isinstance(getattr(node.transform, "dofn", None), ReleaseOnce):
+        if isinstance(getattr(node.transform, "dofn", None), (ReleaseOnce, ReleaseKeys)):
             self.found.append(node.transform.dofn)
 
 
@@ -80,11 +82,18 @@ def declared(transform: Any, windows: Any, *, unbounded: bool = False) -> Privac
     _ = (elements if windows is None else elements | beam.WindowInto(windows)) | transform
     visitor = _Releases()
     pipeline.visit(visitor)
-    accumulator = SketchAccumulator(SketchInput(transform._declared.spec, RecordBounds(1)))
+    sketch_input = SketchInput(transform._declared.spec, RecordBounds(1))
+    accumulator = SketchAccumulator(sketch_input)
     element, run = accumulator, None
     if transform._declared.horizon is not None:
         accumulator.row, run = 0, bytes(RUN_BYTES)
         element = (run, accumulator) if unbounded else accumulator  # on streams each row comes with the name of its run
+
+    def given_to(step: ReleaseOnce | ReleaseKeys) -> Any:
+        if isinstance(step, ReleaseKeys):
+            return KeyedSums.of_nothing(sketch_input, [encode("k")])
+        return ("k", element) if keyed else element
+
     on_time = PaneInfo(True, True, PaneInfoTiming.ON_TIME, 0, 0)
     statements = {
         (
@@ -95,7 +104,7 @@ def declared(transform: Any, windows: Any, *, unbounded: bool = False) -> Privac
             privacy.period_micros,
         ): privacy
         for step in visitor.found
-        for output in released_by(step, ("k", element) if keyed else element, on_time, run)
+        for output in released_by(step, given_to(step), on_time, run)
         for privacy in [(output[1] if isinstance(output, tuple) else output).privacy]
     }
     (statement,) = statements.values()
