@@ -56,11 +56,11 @@ class Costs:
             self._steps.setdefault(each.step, []).append(each)
 
     def seconds(self, step: str, rows: float, per_id: float = 0) -> float:
-        """Return what a step takes for so many rows, each id having `per_id` of them."""
+        """Return how long a step takes for a number of rows, with `per_id` of each id."""
         return 1e-9 * self._read(step, "nanoseconds", rows, per_id)
 
     def size(self, step: str, rows: float, per_id: float = 0) -> float:
-        """Return how many bytes a step makes of so many rows."""
+        """Return how many bytes a step makes of a number of rows."""
         return self._read(step, "size", rows, per_id)
 
     def a_row_and_a_part(self, step: str) -> tuple[PerRow, PerRow]:

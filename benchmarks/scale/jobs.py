@@ -181,7 +181,7 @@ class Job:
         yield Stage("release", costs.of_one("release").seconds * keys, keys)
 
     def _pairs(self, rows: float) -> float:
-        """Return how many sums of a key the batches of so many rows have, expected."""
+        """Return the expected number of sums of a key, given the rows of all batches."""
         return self.given.distinct_keys(min(rows, BATCH)) * max(1.0, rows / BATCH)
 
     def rows_until_full(self) -> float:

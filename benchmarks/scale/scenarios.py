@@ -51,7 +51,7 @@ class Input:
         return found
 
     def distinct_keys(self, rows: float) -> float:
-        """Return how many different keys so many rows have, expected."""
+        """Return the expected number of different keys in these rows."""
         if not self.zipf_keys:
             return float(-self.keys * np.expm1(-rows / self.keys))
         edges = np.unique(np.geomspace(1, self.keys + 1, min(_KEY_GRID, self.keys + 1)).round().astype(np.int64))
@@ -114,7 +114,7 @@ class Settings:
     made: bool = False
 
     def bundles(self, rows: int, generator: np.random.Generator) -> np.ndarray:
-        """Return the sizes of all bundles of so many rows."""
+        """Return the size of each bundle, given all rows."""
         count = max(1, round(rows / self.bundle_rows))
         return _shared(rows, generator.lognormal(0, self.spread, count))
 
@@ -124,7 +124,7 @@ class Settings:
         return rows / (usual if self.sub_parts is None else self.sub_parts)
 
     def waiting(self, shards: int) -> int:
-        """Return how many rows of a bundle wait until they are sent to so many shards."""
+        """Return how many rows of a bundle wait before they are sent to the shards."""
         return buffered_for(shards) if self.buffered is None else self.buffered
 
     def shards(self, given: Input) -> int:

@@ -25,7 +25,7 @@ from tests.helpers.ledgers import with_account
 
 class _Bytes:
     def __fspath__(self) -> Any:
-        return b"/tmp/secret.db"
+        return b"/folder/secret.db"
 
 
 @pytest.mark.parametrize(

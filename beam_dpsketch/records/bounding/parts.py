@@ -26,7 +26,7 @@ _MANY_TABLES = 256  # a table takes kilobytes, however few records it has
 
 
 class Parts:
-    """Tables of records that gather; read them part by part, as often as you like."""
+    """Gather tables of records. Iterate to read them part by part, any number of times."""
 
     def __init__(self, rule: Rule, tables: Iterable[pa.Table] = ()) -> None:
         self._rule, self._size = rule, 0

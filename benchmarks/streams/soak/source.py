@@ -64,6 +64,6 @@ class Clocked(beam.DoFn):
 
 
 def source(pipeline: beam.Pipeline, plan: Plan) -> beam.PCollection:
-    """All visits of a plan, and then for ever only the watermark."""
+    """Send all visits of a plan, then nothing but the watermark."""
     shards = pipeline | "Shards" >> beam.Create(range(SHARDS), reshuffle=False)
     return shards | SOURCE >> beam.ParDo(Clocked(plan)).with_output_types(Visit)
