@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 COLUMN ?= source_ip
+ELSEWHERE := engine or prism or flink or services or compiled# tests that need more than this repository
 
 # Tests start many processes, and each would compile all modules.
 export PYTHONDONTWRITEBYTECODE :=
@@ -57,15 +58,15 @@ test: $(VENV)/.demo $(VENV)/.test
 	$(RUN) pytest -n 2
 
 test-fast: $(VENV)/.demo $(VENV)/.test
-	$(RUN) pytest -n 2 --hypothesis-profile=fast -m 'not (pipeline or slow or services)' $(addprefix --ignore=tests/,transforms guarantees engines)
+	$(RUN) pytest -n 2 --hypothesis-profile=fast -m 'not (pipeline or slow or $(ELSEWHERE))' $(addprefix --ignore=tests/,transforms guarantees engines)
 
 test-steady: $(VENV)/.demo $(VENV)/.test
 	for run in $$(seq 60); do $(MAKE) --no-print-directory test-fast || exit 1; done
-	for run in $$(seq 12); do $(RUN) pytest -n 2 -m 'pipeline and not (slow or engine or prism or flink or services)' || exit 1; done
+	for run in $$(seq 12); do $(RUN) pytest -n 2 -m 'pipeline and not (slow or $(ELSEWHERE))' || exit 1; done
 
 test-slow: $(VENV)/.demo $(VENV)/.test
-	$(RUN) pytest -n 2 --plain-beam -m 'slow and not (engine or prism or flink or services)'
-	$(RUN) pytest -n 2 --hypothesis-profile=full -m 'hypothesis and not (pipeline or slow or engine or prism or flink or services)'
+	$(RUN) pytest -n 2 --plain-beam -m 'slow and not ($(ELSEWHERE))'
+	$(RUN) pytest -n 2 --hypothesis-profile=full -m 'hypothesis and not (pipeline or slow or $(ELSEWHERE))'
 
 test-services: $(VENV)/.demo $(VENV)/.test $(VENV)/.postgres
 	$(RUN) pytest --plain-beam -m services tests/ledger
