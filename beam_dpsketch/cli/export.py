@@ -21,7 +21,8 @@ from beam_dpsketch.cli.output import (
     write_output,
 )
 from beam_dpsketch.cli.stored import Stored, add_files, read_stored
-from beam_dpsketch.cli.text import DONE, finite, note, shown
+from beam_dpsketch.cli.text import DONE, finite, note
+from beam_dpsketch.statement.showing import in_words
 
 FORMATS = ("parquet", "csv", "json")
 
@@ -62,7 +63,7 @@ def _parquet(stored: list[Stored]) -> bytes:
     """Return the rows as Parquet, with the types of `_SCHEMA`."""
     import pyarrow.parquet as pq  # only here: it takes time to import
 
-    rows = [{**row, "key": None if row["key"] is None else _valid(shown(row["key"]))} for row in map(to_row, stored)]
+    rows = [{**row, "key": None if row["key"] is None else _valid(in_words(row["key"]))} for row in map(to_row, stored)]
     columns = {name: [finite(row[name]) for row in rows] for name in _SCHEMA.names if name != "release"}
     table = pa.table({**columns, "release": [row["release"] for row in rows]}, schema=_SCHEMA)
     sink = io.BytesIO()

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Literal, TypeAlias
 
 from beam_dpsketch.answers.notes import Note
-from beam_dpsketch.cli.text import UsageError, cell, defused, finite, is_terminal, note, plain, shown, write
-from beam_dpsketch.statement.showing import printable
+from beam_dpsketch.cli.text import UsageError, cell, defused, finite, is_terminal, note, write
+from beam_dpsketch.statement.showing import in_words, plain, printable
 
 Shape: TypeAlias = Literal["table", "json", "csv"]
 SHAPES: tuple[Shape, ...] = ("table", "json", "csv")
@@ -46,7 +46,7 @@ def csv_spelling(arguments: argparse.Namespace, kind: str) -> Callable[[Any], st
     """Return how CSV spells values; refuse to escape formulas elsewhere."""
     if arguments.escape_formulas and kind != "csv":
         raise UsageError("--escape-formulas is for CSV alone: leave it out")
-    return defused if arguments.escape_formulas else shown
+    return defused if arguments.escape_formulas else in_words
 
 
 def print_rows(rows: Sequence[Row], arguments: argparse.Namespace, headers: Mapping[str, str] | None = None) -> None:
@@ -96,7 +96,7 @@ def one_line(value: Any) -> str:
     return json.dumps(finite(plain(value)))
 
 
-def as_csv(rows: Iterable[Row], spell: Callable[[Any], str] = shown) -> str:
+def as_csv(rows: Iterable[Row], spell: Callable[[Any], str] = in_words) -> str:
     """Return a header and one line a row, with nothing for what a row lacks; `spell` turns values into text."""
     rows = list(rows)
     if not rows:

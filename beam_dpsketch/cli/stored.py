@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from beam_dpsketch.answers.release_file import SUFFIX, read_elements
-from beam_dpsketch.cli.text import AnswerError, UsageError, note, shown
+from beam_dpsketch.cli.text import AnswerError, UsageError, note
 from beam_dpsketch.errors import FormatError, together
 from beam_dpsketch.statement.accounting import Unreleased
 from beam_dpsketch.statement.release_id import runs
+from beam_dpsketch.statement.showing import in_words
 
 _TIME = r"(\d{8}T\d{6}(?:\.\d{6})?)Z"
 _WINDOW = re.compile(f"-{_TIME}-{_TIME}{re.escape(SUFFIX)}", re.ASCII)
@@ -35,7 +36,7 @@ class Stored:
 
     @property
     def title(self) -> str:
-        return self.path if self.key is None else f"{self.path}, key {shown(self.key)}"
+        return self.path if self.key is None else f"{self.path}, key {in_words(self.key)}"
 
 
 class Nothing(NamedTuple):

@@ -7,8 +7,6 @@ gets CSV exactly, and JSON with escapes that stand for the exact text.
 from __future__ import annotations
 
 import contextlib
-import datetime
-import ipaddress
 import math
 import os
 import sys
@@ -16,10 +14,8 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-import numpy as np
-
 from beam_dpsketch.errors import ElementsWarning, OneCodeError, RefusalError
-from beam_dpsketch.statement.showing import printable
+from beam_dpsketch.statement.showing import in_words, plain, printable
 
 DONE, NO_ANSWER, WRONG_USAGE = 0, 1, 2
 """Exit codes."""
@@ -59,23 +55,6 @@ def said_warnings() -> Iterator[None]:
         note(warning.message)
 
 
-def plain(value: Any) -> Any:
-    """Return a value as JSON has it: bytes in hex, times in ISO 8601, tuples as lists, numbers as Python's own."""
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, bytes):
-        return f"0x{value.hex()}"
-    if isinstance(value, datetime.datetime):
-        return value.isoformat().replace("+00:00", "Z")
-    if isinstance(value, ipaddress.IPv4Address):
-        return str(value)
-    if isinstance(value, (tuple, list)):
-        return [plain(part) for part in value]
-    if isinstance(value, dict):
-        return {name: plain(part) for name, part in value.items()}
-    return value
-
-
 def finite(value: Any) -> Any:
     """Return a plain value with `None` for numbers that JSON lacks: what is not known, and what has no bound."""
     if isinstance(value, list):
@@ -85,24 +64,16 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def shown(value: Any) -> str:
-    """Return a value in words: of a tuple, its parts in brackets; nothing for `None` and NaN."""
-    value = plain(value)
-    if isinstance(value, list):
-        return f"({', '.join(map(shown, value))})"
-    return "" if value is None or value != value else str(value)
-
-
 def defused(value: Any) -> str:
     """Return a value in words, with an apostrophe before text that a spreadsheet would take for a formula."""
-    text = shown(value)
+    text = in_words(value)
     return f"'{text}" if isinstance(plain(value), str) and text.startswith(_FORMULA) else text
 
 
 def cell(value: Any) -> str:
     """Return a value as a table shows it: numbers in six digits."""
     value = plain(value)
-    return printable(f"{value:.6g}" if isinstance(value, float) and value == value else shown(value))
+    return printable(f"{value:.6g}" if isinstance(value, float) and value == value else in_words(value))
 
 
 def is_terminal(stream: TextIO) -> bool:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import html
+import ipaddress
 import math
 from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
 
 
 def short(value: Any) -> str:
@@ -27,6 +31,31 @@ def printable(text: str) -> str:
 def shown(value: float) -> str:
     """Return a number as sentences show it."""
     return f"{value:,.0f}" if abs(value) >= 1000 else short(value)
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: bytes in hex, times in ISO 8601, tuples as lists, numbers as Python's own."""
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    if isinstance(value, datetime.datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, ipaddress.IPv4Address):
+        return str(value)
+    if isinstance(value, (tuple, list)):
+        return [plain(part) for part in value]
+    if isinstance(value, dict):
+        return {name: plain(part) for name, part in value.items()}
+    return value
+
+
+def in_words(value: Any) -> str:
+    """Return a value in words: of a tuple, its parts in brackets; nothing for `None` and NaN."""
+    value = plain(value)
+    if isinstance(value, list):
+        return f"({', '.join(map(in_words, value))})"
+    return "" if value is None or value != value else str(value)
 
 
 def within(value: float, lower: float, upper: float) -> str:

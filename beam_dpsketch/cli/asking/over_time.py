@@ -12,12 +12,13 @@ from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.over_time.timeline import SketchTimeline
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.cli.stored import Stored, name_without_window, window_of
-from beam_dpsketch.cli.text import AnswerError, UsageError, note, shown
+from beam_dpsketch.cli.text import AnswerError, UsageError, note
 from beam_dpsketch.config import ConfigError
 from beam_dpsketch.config import read_horizon as read_settings
 from beam_dpsketch.config.scalars import read_time
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.statement.release_id import timeline
+from beam_dpsketch.statement.showing import in_words
 
 MAX_SERIES, MAX_MOMENTS = 7, 2000
 
@@ -30,7 +31,7 @@ class RunRows:
         files = list(dict.fromkeys(each.path for each in stored))
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         self._file, self._key = os.path.basename(files[0]) + more, stored[0].key
-        self.title = f"{files[0]}{more}" + ("" if self._key is None else f", key {shown(self._key)}")
+        self.title = f"{files[0]}{more}" + ("" if self._key is None else f", key {in_words(self._key)}")
 
     def answer(self, horizon: Horizon, windows: tuple[int, int] | None) -> tuple[dict[str, Any], Released]:
         """Return the columns that say what is asked, and the release of a range of windows; `None` takes all."""

@@ -29,7 +29,7 @@ from beam_dpsketch.cli.asking.query import (
 from beam_dpsketch.cli.asking.values import ItemType, read_whole
 from beam_dpsketch.cli.output import add_output_options, output_kind, write_output
 from beam_dpsketch.cli.stored import Stored, add_files
-from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, UsageError, note, shown
+from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, UsageError, note
 from beam_dpsketch.plots import Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
 from beam_dpsketch.plots.asking import counted, intervals_of, is_logarithmic
 from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, to_bytes
@@ -37,6 +37,7 @@ from beam_dpsketch.plots.over_time import WINDOW_ENDS, WINDOW_STARTS
 from beam_dpsketch.plots.pictures import show_growth
 from beam_dpsketch.plots.scales import places_of, text
 from beam_dpsketch.privacy.over_time.horizon import Horizon
+from beam_dpsketch.statement.showing import in_words
 
 MAX_PANELS = 12
 _WIDE, _ONE_WIDE, _HIGH, _BAR = 6.0, 8.0, 3.6, 0.3
@@ -93,7 +94,7 @@ def _draw_cdf(axes: Any, panel: Panel, names: Names) -> None:
 def _draw_top(axes: Any, panel: Panel, names: Names) -> None:
     (rows,) = panel.series
     answers = intervals_of(rows)
-    frequencies = Frequencies([shown(row["item"]) for row in rows], answers.estimate, answers.lower, answers.upper)
+    frequencies = Frequencies([in_words(row["item"]) for row in rows], answers.estimate, answers.lower, answers.upper)
     plot_top_k(frequencies, axes=axes, look=_look(panel, names))
 
 
@@ -112,7 +113,7 @@ def _draw_over_time(axes: Any, panel: Panel, names: Names) -> None:
             value=times,
             weight=_escaped(weight),
             interval_name=panel.intervals,
-            name=names.drawing.line.format(**{**rows[0], "item": text(shown(rows[0].get("item")))}),
+            name=names.drawing.line.format(**{**rows[0], "item": text(in_words(rows[0].get("item")))}),
             series=number,
         )
         plot_timeline(intervals_of(rows), [row["time"] for row in rows], axes=axes, look=look)
@@ -132,9 +133,11 @@ def _look(panel: Panel, names: Names) -> Look:
 
 def _titles(panels: Sequence[Panel]) -> list[str]:
     names = dict.fromkeys(name for panel in panels for name in panel.place)
-    telling = [name for name in names if name == "key" or len({shown(panel.place.get(name)) for panel in panels}) > 1]
+    telling = [
+        name for name in names if name == "key" or len({in_words(panel.place.get(name)) for panel in panels}) > 1
+    ]
     return [
-        ", ".join(_escaped(shown(panel.place[name])) for name in telling if panel.place.get(name) is not None)
+        ", ".join(_escaped(in_words(panel.place[name])) for name in telling if panel.place.get(name) is not None)
         for panel in panels
     ]
 

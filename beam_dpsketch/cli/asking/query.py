@@ -25,9 +25,10 @@ from beam_dpsketch.cli.asking.values import (
 )
 from beam_dpsketch.cli.output import add_format, print_rows, say_notes
 from beam_dpsketch.cli.stored import Stored, add_files, read_stored
-from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, UsageError, note, shown
+from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, UsageError, note
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.privacy.over_time.horizon import Horizon
+from beam_dpsketch.statement.showing import in_words
 
 _FEW = 20
 _MAX_WINDOW = (1 << 17) - 1
@@ -131,7 +132,7 @@ def read_asked(arguments: argparse.Namespace) -> list[Stored]:
     """Read the releases of the output key that is asked for."""
     stored = read_stored(arguments.files)
     if arguments.key is not None:
-        stored = [each for each in stored if each.key is not None and shown(each.key) == arguments.key]
+        stored = [each for each in stored if each.key is not None and in_words(each.key) == arguments.key]
         if not stored:
             raise AnswerError("no release in these files has this --key; `dpsketch inspect` lists their keys")
     if arguments.windows and all(isinstance(each.released, Released) for each in stored):

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias
 
 from beam_dpsketch.answers.released import Released
-from beam_dpsketch.cli.text import UsageError, shown
+from beam_dpsketch.cli.text import UsageError
 from beam_dpsketch.config import ConfigError
 from beam_dpsketch.config.asking import value_reader
 from beam_dpsketch.config.scalars import read_number
 from beam_dpsketch.config.scalars import read_whole as read_whole_number
 from beam_dpsketch.domains import Domain
+from beam_dpsketch.statement.showing import in_words
 
 ItemType: TypeAlias = Literal["int", "text"]
 ITEM_TYPES: tuple[ItemType, ...] = ("text", "int")
@@ -33,7 +34,7 @@ def read_values(texts: Iterable[str], released: Released, item_type: ItemType | 
     spec = released.spec
     if spec.is_listed:
         wanted = {"int": (int,), "text": (str,), None: (object,)}[item_type]
-        listed = {shown(item): item for item in reversed(spec.items) if isinstance(item, wanted)}
+        listed = {in_words(item): item for item in reversed(spec.items) if isinstance(item, wanted)}
         return tuple(listed.get(text, text) for text in texts)
     domain = spec.domain
     try:
