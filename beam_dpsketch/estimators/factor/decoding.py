@@ -93,6 +93,7 @@ def rank_variances(factor: ToeplitzRoot) -> np.ndarray:
             step = (parts[end] - parts[end + 1]) * sums[: end + 1][::-1]
             step[: len(before)] += before
             before, start = step, end + 1
+    found[-1] = total_covariances(factor)[-1]  # the same number, so that a known total is certain
     return found
 
 

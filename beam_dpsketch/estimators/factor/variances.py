@@ -33,7 +33,7 @@ class FactorVariances:
         of_ranks, with_total = rank_variances(self._factor), total_covariances(self._factor)
         own, shared, total = of_ranks[positions], with_total[positions], with_total[-1]
         if self._known_total:
-            return (own - shared**2 / total) * self._row_variance
+            return (own - shared * (shared / total)) * self._row_variance
         return (own - 2 * total_share * shared + total_share**2 * total) * self._row_variance
 
     def range_variance(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:

@@ -66,3 +66,16 @@ test_variances_are_those_of_the_covariances = laws.mutants(
     check,
     intact=True,
 )
+
+
+def test_small_parts_and_known_totals_lose_no_digits() -> None:
+    """Differences of large variances would leave 1e-16 of them, and so 1e-8 of a deviation."""
+    factor, value = ToeplitzRoot(40), np.array([7])
+    for known in (False, True):
+        of_values = FactorVariances(factor, 4.0, known_total=known)
+        variances, part = PartialRanks(of_values), np.array([0.6])
+        inside = variances.range_variance(value, part, value, part + 1e-9)
+        np.testing.assert_allclose(inside, 1e-18 * of_values.range_variance(value - 1, value), rtol=1e-6)
+    last, whole = np.array([39]), np.ones(1)
+    assert variances.rank_variance(last, whole, 0.0).tolist() == [0.0]
+    assert FactorVariances(factor, 4.0, known_total=False).rank_variance(last, 1.0).tolist() == [0.0]
