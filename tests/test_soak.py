@@ -122,6 +122,7 @@ class Lost(beam.DoFn):
         return [] if self._lost >= 0 else [element]
 
 
+@pytest.mark.slow
 @pytest.mark.pipeline
 @pytest.mark.parametrize("lost", [0, 1])
 def test_elements_leave_what_columns_are_expected_to_leave(

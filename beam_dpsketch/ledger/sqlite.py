@@ -79,6 +79,7 @@ class SqliteStore(Store):
         with self._said():
             uri = f"file:{urllib.parse.quote(self._path)}?mode={mode}"
             connection = sqlite3.connect(uri, timeout=LOCK_SECONDS, isolation_level=None, uri=True)
+            connection.text_factory = _as_text
         with contextlib.closing(connection):  # which rolls back what was not committed
             yield connection
 
@@ -109,6 +110,11 @@ def _begin(connection: sqlite3.Connection) -> None:
                 raise
         time.sleep(_PAUSE * os.urandom(1)[0] / 255)
     connection.execute(f"PRAGMA busy_timeout = {1000 * LOCK_SECONDS}")  # for those who read
+
+
+def _as_text(data: bytes) -> str:
+    """Return a text of the file; where it is damaged, one that no digest fits."""
+    return data.decode("utf-8", "replace")
 
 
 def _executing(connection: sqlite3.Connection) -> Execute:

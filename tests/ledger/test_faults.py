@@ -266,6 +266,16 @@ def test_damaged_files_are_named_and_never_a_traceback(tmp_path_factory: pytest.
             use()
 
 
+def test_text_that_is_damaged_is_named(tmp_path: Path) -> None:
+    """A byte that is not of UTF-8, in the version of the file or in a body."""
+    for text in (b"version:", b"rho"):
+        ledger = with_account(tmp_path / text.decode().strip(":"), LossLimit(rho=10))
+        file = tmp_path / text.decode().strip(":")
+        file.write_bytes(file.read_bytes().replace(text, text[:-1] + b"\x80"))
+        with pytest.raises(LedgerError):
+            ledger.verify()
+
+
 TEXTS = st.one_of(
     st.text(max_size=20),
     st.binary(max_size=20),

@@ -208,6 +208,7 @@ def check_pipelines(metrics: str, some: list[tuple[str, str]]) -> None:
 
 
 @pytest.mark.pipeline
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("metrics", METRICS)
 def test_metrics_of_a_pipeline_count_the_same_records(metrics: str) -> None:
     check_pipelines(metrics, FAST[metrics])
