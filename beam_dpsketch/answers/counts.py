@@ -23,8 +23,10 @@ from beam_dpsketch.estimators.decoding.shrinking import DecodedList
 from beam_dpsketch.sketches.grouped_items import GroupedHistogram, GroupedItems
 from beam_dpsketch.sketches.listed_items import ListedHistogram, find_all
 from beam_dpsketch.statement.notes import GroupNote
-from beam_dpsketch.statement.showing import shown
+from beam_dpsketch.statement.showing import in_words, shown
 from beam_dpsketch.statement.statement import PrivacyStatement
+
+_TYPE_NAMES = {str: "text", int: "int", bytes: "bytes", tuple: "tuple"}
 
 
 class ReleasedListedItems(ReleasedSketch):
@@ -65,6 +67,17 @@ class ReleasedListedItems(ReleasedSketch):
             f"+-{shown(self._margin(0.95))} (95 %); nothing collides.\nWhat is not listed was not counted."
         )
         return Decoded(items, reading, summary=summary, basis=self._basis(0.95))
+
+    def reading(self, confidence: float) -> dict[str, Any]:
+        """Return what `Released.reading` says: items in words with their types, estimates (float64), and the margin."""
+        items = self.spec.items
+        return {
+            "type": "listed",
+            "items": [*map(in_words, items)],
+            "item_types": [_TYPE_NAMES[type(item)] for item in items],
+            "estimates": self.counters.astype(np.float64),
+            "margin": self._margin(confidence),
+        }
 
     def _rows(self, items: Any, counters: np.ndarray, confidence: float) -> Frequencies:
         estimates = counters.astype(np.float64)
@@ -135,6 +148,23 @@ class ReleasedCounts(ReleasedSketch):
 
     def __len__(self) -> int:
         return self.spec.cells
+
+    def reading(self, confidence: float) -> dict[str, Any]:
+        """Return what `Released.reading` says: items in words, estimates (float64), the margin, and the domain.
+
+        `keys` are those of `GroupedItems.short_keys` in hex. What is not released has at most `most_unreleased`, or
+        `None` if that is not known.
+        """
+        most = self._most_unreleased(confidence)
+        return {
+            "type": "groups",
+            "domain": self.spec.domain.reading(),
+            "items": [*map(in_words, self.items)],
+            "keys": [key.hex() for key in self.spec.short_keys],
+            "estimates": self.counters.astype(np.float64),
+            "margin": self._margin(confidence),
+            "most_unreleased": most if math.isfinite(most) else None,
+        }
 
     def top_k(self, k: int, candidates: Many | None = None, confidence: float = 0.95) -> Frequencies:
         """Return the k released items of largest count, largest first; fewer if fewer were released.

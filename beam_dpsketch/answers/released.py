@@ -168,6 +168,13 @@ class Released(SideAnswers):
         except ValueError as error:
             raise FormatError(f"not a release: {said_by(error)}") from None
 
+    def reading(self, confidence: float) -> dict[str, Any]:
+        """Return all that a program in another language needs to answer as this release does, at one confidence.
+
+        Values are plain ones, text and numpy arrays. All of them follow from the release, and nothing else.
+        """
+        return {"type": "none"}
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Released.from_bytes, (self.to_bytes(),)
 

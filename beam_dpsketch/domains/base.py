@@ -155,6 +155,10 @@ class Domain(Universe):
     def bits(self) -> int:
         return (self.size - 1).bit_length()
 
+    def reading(self) -> dict[str, Any]:
+        """Return all that a program in another language needs to read and show values, with whole numbers as text."""
+        return {"type": self.type_name, "parsed": self.parsed, "size": str(self.size)}
+
     def is_short_key(self, key: bytes) -> bool:
         return len(key) == _POSITION_BYTES and int.from_bytes(key, "big") < self.size
 

@@ -8,7 +8,7 @@ import functools
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -91,6 +91,12 @@ class LogDomain(RealDomain):
     def values(self, indices: np.ndarray) -> list[float]:
         return self._grid[indices.astype(np.int64)].tolist()
 
+    def reading(self) -> dict[str, Any]:
+        ratio, digits, exact, shift = _exactly(self.low, self.relative)
+        ends = {"low": self.low, "high": self.high, "digits": digits, "shift": shift}
+        step = {"exact": str(exact), "numerator": str(ratio.numerator), "denominator": str(ratio.denominator)}
+        return {**super().reading(), **ends, **step}
+
     def describe(self) -> str:
         return f"numbers {self.low:g} to {self.high:g} in steps of {100 * self.relative:g} %"
 
@@ -98,10 +104,8 @@ class LogDomain(RealDomain):
 @functools.lru_cache(maxsize=16)
 def _grid(low: float, high: float, relative: float) -> np.ndarray:
     """Return all values, ascending, float64: the same on every machine, because integers make them."""
-    ratio = 1 + Fraction(repr(relative))
-    shift = _BITS - math.frexp(low)[1]
-    exact = math.floor(Fraction(low) * Fraction(2) ** shift)
-    found, context = [low], decimal.Context(prec=math.ceil(-math.log10(relative)) + 1 + _MORE_DIGITS)
+    ratio, digits, exact, shift = _exactly(low, relative)
+    found, context = [low], decimal.Context(prec=digits)
     whole, over = max(0, -shift), decimal.Decimal(1 << max(0, shift))
     while True:
         exact = exact * ratio.numerator // ratio.denominator
@@ -110,3 +114,10 @@ def _grid(low: float, high: float, relative: float) -> np.ndarray:
             return np.array([*found, high])
         if rounded > found[-1]:
             found.append(rounded)
+
+
+def _exactly(low: float, relative: float) -> tuple[Fraction, int, int, int]:
+    """Return the ratio of steps, how many digits are kept, and the smallest value as a whole number and its shift."""
+    shift = _BITS - math.frexp(low)[1]
+    exact = math.floor(Fraction(low) * Fraction(2) ** shift)
+    return 1 + Fraction(repr(relative)), math.ceil(-math.log10(relative)) + 1 + _MORE_DIGITS, exact, shift

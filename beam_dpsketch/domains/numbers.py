@@ -85,6 +85,9 @@ class IntegerDomain(Domain):
     def values(self, indices: np.ndarray) -> list[int]:
         return [self.low + position for position in indices.tolist()]
 
+    def reading(self) -> dict[str, Any]:
+        return {**super().reading(), "low": str(self.low)}
+
 
 class RealDomain(Domain):
     """Real numbers from low to high; those outside are clamped, infinities too, and NaN is not usable."""
@@ -178,6 +181,11 @@ class FloatDomain(RealDomain):
         if self._decimals <= _MAX_DECIMALS:
             values = np.round(values, self._decimals)
         return np.minimum(values, self.high).tolist()
+
+    def reading(self) -> dict[str, Any]:
+        decimals = self._decimals if self._decimals <= _MAX_DECIMALS else None
+        settings = {"low": self.low, "high": self.high, "resolution": self.resolution}
+        return {**super().reading(), **settings, "decimals": decimals}
 
     @functools.cached_property
     def _decimals(self) -> int:

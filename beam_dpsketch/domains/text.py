@@ -59,6 +59,10 @@ class BytesDomain(Universe):
     def parse(self, text: str) -> Any:
         return bytes.fromhex(text[2:]) if text[:2] == "0x" else text.encode("utf-8", "surrogateescape")
 
+    def reading(self) -> dict[str, Any]:
+        """Return all that a program in another language needs to read values."""
+        return {"type": self.type_name, "parsed": self.parsed, "max_bytes": self.max_bytes}
+
     def describe(self) -> str:
         return f"{self.takes} up to {self.max_bytes} bytes"
 

@@ -105,6 +105,10 @@ class TimestampDomain(Domain):
     def values(self, indices: np.ndarray) -> list[datetime.datetime]:
         return [self.start + position * self.resolution for position in indices.tolist()]
 
+    def reading(self) -> dict[str, Any]:
+        times = {"start": _micros(self.start), "end": _micros(self.end), "resolution": self.resolution // _MICROSECOND}
+        return {**super().reading(), **{name: str(micros) for name, micros in times.items()}}
+
 
 def is_time_type(kind: pa.DataType) -> bool:
     """Return whether a column of this type holds times, dates or text."""

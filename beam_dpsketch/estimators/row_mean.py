@@ -33,25 +33,30 @@ _VALUES = 1 << 12
 
 
 class RowReader:
-    """What the rows of a flat sketch say of items. Unsigned rows are centred: each minus the median of its cells."""
+    """What the rows of a flat sketch say of items. Unsigned rows are centred: each minus the median of its cells.
+
+    Attributes:
+      counters: of shape (depth, width), as they are read.
+      scale: how far from the median a row counts at most.
+    """
 
     def __init__(
         self, spec: SketchSpec, counters: np.ndarray, sigma_squared: Fraction | float, noise: Noise = Noise.GAUSSIAN
     ) -> None:
         self._spec, self._has_signs = spec, spec.kind == "count_sketch"
-        self._counters = centred(counters, has_signs=self._has_signs)
-        self._scale = robust_scale(self._counters, math.sqrt(sigma_squared), noise)
+        self.counters = centred(counters, has_signs=self._has_signs)
+        self.scale = robust_scale(self.counters, math.sqrt(sigma_squared), noise)
         self._margins: dict[float, tuple[float, float]] = {}
 
     def estimates(self, keys: np.ndarray) -> np.ndarray:
-        rows = cells.read_rows(self._counters, keys, seed=self._spec.seed, has_signs=self._has_signs)
-        return huber_mean(rows, self._scale)
+        rows = cells.read_rows(self.counters, keys, seed=self._spec.seed, has_signs=self._has_signs)
+        return huber_mean(rows, self.scale)
 
     def margins(self, confidence: float) -> tuple[float, float]:
         if confidence not in self._margins:
-            errors, depth = self._counters.ravel(), self._spec.depth
+            errors, depth = self.counters.ravel(), self._spec.depth
             self._margins[confidence] = margins(
-                errors, self._scale, depth=depth, confidence=confidence, has_signs=self._has_signs
+                errors, self.scale, depth=depth, confidence=confidence, has_signs=self._has_signs
             )
         return self._margins[confidence]
 

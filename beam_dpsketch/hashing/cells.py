@@ -42,7 +42,7 @@ def add_to_rows(
     """Add each fingerprint's int64 weight (`None`: 1), times its sign if there are signs, to its cell in each row."""
     depth, width = counters.shape
     if (compiled := loading.find(depth * len(fingerprints))) is not None:
-        compiled.add_to_rows(counters, fingerprints, weights, *_keys_of_rows(seed, range(depth)), has_signs=has_signs)
+        compiled.add_to_rows(counters, fingerprints, weights, *keys_of_rows(seed, range(depth)), has_signs=has_signs)
         return
     size = min(CHUNK, len(fingerprints))
     rows_at_once = min(depth, CHUNK // max(1, size))
@@ -55,7 +55,7 @@ def add_to_rows(
         for first in range(0, depth, rows_at_once):
             rows = range(first, min(depth, first + rows_at_once))
             mixed, spare = buffers[:2, : len(rows), : len(part)]
-            _mix_rows_into(mixed, products, spare, *_keys_of_rows(seed, rows))
+            _mix_rows_into(mixed, products, spare, *keys_of_rows(seed, rows))
             columns_of_rows = _scale_into(spare, mixed, width)
             if has_signs:
                 signed = _apply_signs(mixed, added, doubled)
@@ -169,7 +169,8 @@ def _row_keys(seed: int, row: int) -> tuple[np.uint64, np.uint64]:
 
 
 @lru_cache(maxsize=4096)
-def _keys_of_rows(seed: int, rows: range) -> tuple[np.ndarray, np.ndarray]:
+def keys_of_rows(seed: int, rows: range) -> tuple[np.ndarray, np.ndarray]:
+    """Return the two keys of each row, both uint64 of shape (rows, 1)."""
     first, second = zip(*(_row_keys(seed, row) for row in rows), strict=True)
     return np.array(first)[:, None], np.array(second)[:, None]
 

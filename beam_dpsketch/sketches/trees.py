@@ -242,6 +242,11 @@ def extend(spec: PrefixSpec, prefixes: np.ndarray, symbols: np.ndarray) -> np.nd
     return cells.mix(prefixes + (symbols.astype(np.uint64) + np.uint64(1)) * _SYMBOL_STEP, seed=spec.seed, row=0)
 
 
+def extension_keys(spec: PrefixSpec) -> np.ndarray:
+    """Return the keys by which `extend` mixes, of shape (1, 2)."""
+    return np.hstack(cells.keys_of_rows(spec.seed, range(1)))
+
+
 def hash_prefixes(spec: PrefixSpec, keys: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield, for each level, the hashes of the keys' prefixes and which keys have ended."""
     size = spec.domain.max_bytes

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 
+from beam_dpsketch import _validate
 from beam_dpsketch.answers.flat.decoded import Decoded, decode_flat
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Many
 from beam_dpsketch.errors import ArgumentError, ElementsWarning
 from beam_dpsketch.estimators.comparing import Hashing, NoisyTable
+from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.encodings import decode, encode
 from beam_dpsketch.hashing.fingerprints import fingerprints
 
@@ -44,6 +47,30 @@ class ReleasedFrequencies(ReleasedSketch):
         return decode_flat(
             dictionary, self._spec, self.counters, self._privacy, keys_of=self._keys, basis=self._basis(0.95)
         )
+
+    def reading(self, confidence: float) -> dict[str, Any]:
+        """Return what `Released.reading` says, for the usual method: how items are hashed, and how rows are read.
+
+        An estimate is `lift` above what `method` makes of an item's counters: their "minimum", or their "huber" mean
+        with this `scale`. The truth is at most `below` under it and `above` over it. `row_keys` are those of
+        `hashing.cells`, (depth, 2); `counters` are float64 of shape (depth, width), without centres.
+        """
+        _validate.open_unit_interval(confidence=confidence)
+        spec = self._spec
+        return {
+            "type": "flat",
+            "item_hash": spec.item_hash,
+            "item_key": spec.item_key.hex(),
+            "depth": spec.depth,
+            "width": spec.width,
+            "row_keys": np.hstack(cells.keys_of_rows(spec.seed, range(spec.depth))),
+            "has_signs": spec.kind == "count_sketch",
+            **self._rows_and_margins(confidence),
+        }
+
+    @abstractmethod
+    def _rows_and_margins(self, confidence: float) -> dict[str, Any]:
+        """Return the counters, how the rows of an item are read, and how far the truth may be."""
 
     @property
     def _table(self) -> NoisyTable:

@@ -153,14 +153,23 @@ class ReleasedCountMin(ReleasedFrequencies):
         if method == "centred":
             middle, (below, above) = self._centred.estimates(self._keys(items)), self._centred.margins(confidence)
             return Frequencies(items, middle, middle - below, middle + above, basis=self._basis(confidence, len(items)))
+        offset, below = self._reach(guarantee, confidence)
+        upper, basis = self._minimum(items) + offset, self._basis(confidence, len(items))
+        return Frequencies(items, upper, upper - below, upper, basis=basis)
+
+    def _reach(self, guarantee: Guarantee | None, confidence: float) -> tuple[float, float]:
+        """Return E, and how far the truth may be below an estimate by the minimum."""
         failure, privacy = (1 - confidence) / 2, self._privacy
         offset = self._offset(guarantee, failure)
         collisions = collision_bound(
             self.counters, self._spec, privacy.sigma_squared, failure_probability=failure, noise=privacy.noise
         )
-        upper = self._minimum(items) + offset
-        lower, basis = upper - 2 * offset - collisions, self._basis(confidence, len(items))
-        return Frequencies(items, upper, lower, upper, basis=basis)
+        return offset, 2 * offset + collisions
+
+    def _rows_and_margins(self, confidence: float) -> dict[str, Any]:
+        offset, below = self._reach(None, confidence)
+        counters = self.counters.astype(np.float64)
+        return {"counters": counters, "method": "minimum", "scale": 0.0, "lift": offset, "below": below, "above": 0.0}
 
     @property
     def _noise_reach(self) -> float:
@@ -260,6 +269,11 @@ class ReleasedCountSketch(ReleasedFrequencies):
         _validate.open_unit_interval(confidence=confidence)
         middle, (below, above) = self._estimates(items), self._rows.margins(confidence)
         return Frequencies(items, middle, middle - below, middle + above, basis=self._basis(confidence, len(items)))
+
+    def _rows_and_margins(self, confidence: float) -> dict[str, Any]:
+        counters, scale = self._rows.counters.astype(np.float64), self._rows.scale
+        below, above = self._rows.margins(confidence)
+        return {"counters": counters, "method": "huber", "scale": scale, "lift": 0.0, "below": below, "above": above}
 
     @property
     def _noise_reach(self) -> float:

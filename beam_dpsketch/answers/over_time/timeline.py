@@ -75,6 +75,11 @@ class SketchTimeline:
             self._closed += 1
 
     @property
+    def horizon(self) -> Horizon:
+        """Which windows there may be."""
+        return self._horizon
+
+    @property
     def available(self) -> int:
         """The number of windows, from the first on, that are closed and can be asked about."""
         if not self._closed:

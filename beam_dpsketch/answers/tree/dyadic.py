@@ -68,6 +68,9 @@ class ReleasedDyadicCountSketch(ReleasedRanks, ReleasedTree):
         basis = self._basis(confidence)
         return Frequencies(items, weights, lower, upper, self._detection_limit, basis=basis)
 
+    def reading(self, confidence: float) -> dict[str, Any]:
+        return {"type": "tree", **self._rank_reading(confidence), **self._chosen.reading()}
+
     def _own_notes(self) -> tuple[Note, ...]:
         if self.privacy.bounds.signed:
             return ()

@@ -18,7 +18,8 @@ from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.estimators.presence import deviations_for
 from beam_dpsketch.estimators.tree.levels import TreeLevel
 from beam_dpsketch.estimators.tree.prefix_search import EXPANSION_DEVIATIONS, Found, search
-from beam_dpsketch.sketches.trees import PrefixTree, hash_prefixes
+from beam_dpsketch.hashing import cells
+from beam_dpsketch.sketches.trees import PrefixTree, extension_keys, hash_prefixes, root
 
 
 class ReleasedPrefixTree(ReleasedTree):
@@ -62,6 +63,28 @@ class ReleasedPrefixTree(ReleasedTree):
     @property
     def search_deviations(self) -> tuple[float, ...]:
         return self._found.deviations
+
+    def reading(self, confidence: float) -> dict[str, Any]:
+        """Return what `Released.reading` says: how prefixes are hashed on each level, and the counters.
+
+        A prefix starts as `root`, and is extended by mixing with `extension_keys`. `row_keys` have the shape (levels,
+        depth, 2), `counters` (levels, depth, width) of float64. The truth is `margin` from an estimate at most, over
+        the root of the number of levels that are averaged.
+        """
+        spec = self.spec
+        levels = range(spec.domain.max_bytes)
+        keys = [np.hstack(cells.keys_of_rows(spec.level_spec(level).seed, range(spec.depth))) for level in levels]
+        return {
+            "type": "prefix",
+            "domain": spec.domain.reading(),
+            "depth": spec.depth,
+            "width": spec.width,
+            "root": root(spec),
+            "extension_keys": extension_keys(spec),
+            "row_keys": np.array(keys),
+            "counters": self.counters.astype(np.float64),
+            "margin": float(self._margin(np.ones(1), confidence)[0]),
+        }
 
     def _estimates(self, items: Any) -> np.ndarray:
         return self._weights(items)[0]

@@ -225,6 +225,11 @@ class ReleasedRanks(ReleasedSketch):
         """Return fitted weights, which are closer for heavy values than differences of monotone ranks."""
         return np.maximum(weight_between(self._ranks.fitted_rank, positions, positions), 0.0)
 
+    def _rank_reading(self, confidence: float) -> dict[str, Any]:
+        """Return the part of `reading` that all releases of ranks have."""
+        domain, deviations = self.spec.domain.reading(), deviations_for(confidence)
+        return {"domain": domain, "deviations": deviations, "known_total": self._known_total}
+
     @property
     def _known(self) -> str:
         return "" if self._known_total is None else f", known total {self._known_total:g}"

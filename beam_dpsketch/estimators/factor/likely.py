@@ -36,7 +36,7 @@ def likely_weights(factor: ToeplitzRoot, weights: np.ndarray, steps: np.ndarray,
     """
     found, sums = np.maximum(steps, 0.0), np.append(0.0, np.cumsum(weights))
     opened = np.zeros(1, dtype=np.int64)
-    for shift, variance in _variances(factor):
+    for shift, variance in block_variances(factor):
         blocks = (opened[:, np.newaxis] << _BITS) + np.arange(1 << _BITS)
         starts = blocks.ravel() << shift
         starts = starts[starts < factor.size]
@@ -51,7 +51,7 @@ def likely_weights(factor: ToeplitzRoot, weights: np.ndarray, steps: np.ndarray,
 
 
 @functools.lru_cache(maxsize=4)
-def _variances(factor: ToeplitzRoot) -> list[tuple[int, float]]:
+def block_variances(factor: ToeplitzRoot) -> list[tuple[int, float]]:
     """Return the size of blocks as a power of two, and their variance, from the largest on; single values apart."""
     found = []
     for shift in range(_BITS, max(factor.size - 1, 1).bit_length(), _BITS):

@@ -11,6 +11,8 @@ Guarantee: exact, given those of `FactorVariances`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from beam_dpsketch.estimators.factor.variances import FactorVariances
@@ -21,6 +23,10 @@ class PartialRanks:
 
     def __init__(self, variances: FactorVariances) -> None:
         self._variances = variances
+
+    def reading(self) -> dict[str, Any]:
+        """Return what a program in another language makes the same variances of."""
+        return self._variances.reading()
 
     def rank_variance(self, values: np.ndarray, parts: np.ndarray, total_share: np.ndarray | float) -> np.ndarray:
         """Return the variance of the rank less a share of the total."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,11 @@ class FactorVariances:
     def size(self) -> int:
         """How many values there are."""
         return self._factor.size
+
+    def reading(self) -> dict[str, Any]:
+        """Return what a program in another language makes the same variances of."""
+        coefficients, gains = _runs(self._factor.coefficients), _runs(self._factor.gains)
+        return {"size": self.size, "coefficients": coefficients, "gains": gains, "row_variance": self._row_variance}
 
     def rank_variance(self, positions: np.ndarray, total_share: np.ndarray | float = 0.0) -> np.ndarray:
         """Return the variance of rank(position) - total_share * total."""
@@ -53,3 +59,10 @@ def rank_deviation(factor: ToeplitzRoot, row_variance: float, *, known_total: bo
     """Return the root mean square error of the ranks of all values."""
     variances = FactorVariances(factor, row_variance, known_total=known_total)
     return math.sqrt(float(np.mean(variances.rank_variance(np.arange(factor.size)))))
+
+
+def _runs(numbers: np.ndarray) -> dict[str, np.ndarray]:
+    """Return small whole numbers as runs of equal ones."""
+    starts = np.flatnonzero(np.append(True, np.diff(numbers) != 0))
+    lengths = np.diff(starts, append=len(numbers))
+    return {"values": numbers[starts].astype(np.int32), "lengths": lengths.astype(np.int32)}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -69,6 +69,24 @@ class Fit:
     levels: Sequence[TreeLevel]
     tree: list[Nodes]
     ranks: CumulativeTree
+
+    def reading(self) -> dict[str, Any]:
+        """Return what a program in another language makes the same ranks and variances of.
+
+        Nodes are the children of those that were expanded, in order, and all nodes of the coarsest level.
+        """
+        levels = [
+            {
+                "bits": level.bits,
+                "shift": level.shift,
+                "variance": nodes.raw_variance,
+                "expanded": np.flatnonzero(nodes.expanded).astype(np.int32),
+                "weights": nodes.fitted,
+            }
+            for level, nodes in zip(self.levels, self.tree, strict=False)
+        ]
+        joint = self.levels[0].joint_variances(known_total=False)
+        return {"levels": levels, "factor": None if joint is None else joint.reading()}
 
 
 def least_squares_fit(levels: Sequence[TreeLevel], *, size: int, total: float | None) -> Fit:

@@ -22,7 +22,7 @@ from beam_dpsketch.answers.tree.heavy_hitters import detection_limit
 from beam_dpsketch.answers.tree.ranked import Fitted, Method, ReleasedRanks
 from beam_dpsketch.estimators.comparing import NoisyTable
 from beam_dpsketch.estimators.factor import decoding
-from beam_dpsketch.estimators.factor.likely import likely_weights
+from beam_dpsketch.estimators.factor.likely import block_variances, likely_weights
 from beam_dpsketch.estimators.factor.variances import FactorVariances
 from beam_dpsketch.estimators.presence import deviations_for, exceeds_noise
 from beam_dpsketch.estimators.ranks import Ranks
@@ -71,12 +71,20 @@ class ReleasedFactor(ReleasedRanks):
         basis = self._basis(confidence)
         return Frequencies(items, estimates[order], lower[order], upper[order], limit, basis=basis)
 
+    def reading(self, confidence: float) -> dict[str, Any]:
+        blocks = [{"bits": bits, "variance": variance} for bits, variance in block_variances(self._spec.factor)]
+        own = {"weights": self.weights, "blocks": blocks, "factor": self._variances.reading()}
+        return {"type": self.name, **self._rank_reading(confidence), **own}
+
     @functools.cached_property
     def _ranks(self) -> Ranks:
-        size, known = self._spec.cells, self._known_total
-        variances = FactorVariances(self._spec.factor, self._row_variance, known_total=known is not None)
+        size = self._spec.cells
         pieces = np.arange(size, dtype=np.uint64), np.ones(size), self.weights
-        return Ranks(*pieces, size=size, total=known, variances=variances)
+        return Ranks(*pieces, size=size, total=self._known_total, variances=self._variances)
+
+    @property
+    def _variances(self) -> FactorVariances:
+        return FactorVariances(self._spec.factor, self._row_variance, known_total=self._known_total is not None)
 
     @functools.cached_property
     def _likely(self) -> np.ndarray:
