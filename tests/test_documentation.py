@@ -7,7 +7,7 @@ from inspect import ismodule
 import pytest
 
 import beam_dpsketch
-from beam_dpsketch import plots, transforms
+from beam_dpsketch import explore, plots, transforms
 from tests.helpers.pages import PAGES, README, ROOT, fenced, printed_by
 
 PEOPLE, OVER_TIME, STREAMS, KEYS = (PAGES[name] for name in ("people", "over_time", "streams", "keys"))
@@ -300,7 +300,7 @@ def test_names_in_the_table_of_all_names_exist():
     table = PAGES["reference"].split("\n## ")[0]
     names = {name.split(".")[0].split("(")[0] for name in re.findall(r"^\| (`[^|]*)\|", table, re.MULTILINE)}
     names = {part.strip("` ") for name in names for part in name.split(",")} - {"beam_dpsketch"}
-    rooms = (beam_dpsketch, transforms, plots)
+    rooms = (beam_dpsketch, transforms, plots, explore)
     missing = [name for name in names if name and not any(hasattr(room, name) for room in rooms)]
     assert names
     assert not missing

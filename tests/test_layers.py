@@ -25,6 +25,7 @@ LAYERS = [
     {"engine"},
     {"planning", "plots"},
     {"kinds"},
+    {"explore"},
     {"config"},
     {"frames"},
     {"transforms"},
@@ -40,6 +41,7 @@ _ONLY_IN = {
     "apache_beam": {"transforms", "rows"},
     "matplotlib": {"plots"},
     "numba": {"compiled"},
+    "plotly": {"explore"},
     "psycopg": {"ledger"},
     "sqlalchemy": {"ledger"},
 }

@@ -29,7 +29,7 @@ def test_changed_text_and_numbers_are_found() -> None:
 
 
 def test_the_page_names_every_command_and_every_option_of_query() -> None:
-    page, golden = (page.read_text(encoding="utf-8") for page in PAGES)
+    page, golden = (page.read_text(encoding="utf-8") for page in (PAGES[0], PAGES[-1]))
     for option in (
         "quantile",
         "rank",

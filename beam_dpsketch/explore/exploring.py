@@ -1,0 +1,120 @@
+"""`explore`: the page of some releases, as text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import importlib.resources
+import json
+from collections.abc import Iterable
+from string import Template
+from typing import Any
+
+from beam_dpsketch import _validate
+from beam_dpsketch.answers.rows import Many, as_list, as_many
+from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.explore.changes import changes_of
+from beam_dpsketch.explore.content import MOST_LISTED, Wanted, contents_of
+from beam_dpsketch.explore.entries import Explored, distinct, entries_of
+from beam_dpsketch.statement.showing import in_words, interval_words
+
+MOST_BYTES = 1 << 26
+_PAGE = importlib.resources.files("beam_dpsketch.explore") / "page"
+_SCRIPTS = (
+    *("bytes", "typed", "hashing", "items", "prefix"),
+    *("domains", "fourier", "toeplitz", "ranks", "factor", "nodes", "tree", "readers"),
+    *("showing", "log", "statement", "charts", "over_time", "asking_items", "asking_ranks", "changes"),
+)
+"""The parts of the page's program, in the order in which they need each other, before `app` starts it."""
+
+
+def explore(
+    releases: Any, *, title: str = "A private release", candidates: Many | None = None, confidence: float = 0.95
+) -> str:
+    """Return a page that lets anyone ask releases: HTML in one piece, which opens in any browser without network.
+
+    Args:
+      releases: one release or `SketchTimeline`, a dict of them by key, as `release_frame` returns, or `Explored` ones.
+      title: of the page.
+      candidates: items that the page suggests, and that flat sketches choose their largest from. They must be public:
+        the page shows them.
+      confidence: of each interval, in (0, 1).
+
+    Raises:
+      ValueError: no release is given, or too many for one page.
+      TypeError: something else than releases is given.
+      ImportError: without plotly, which draws in the page: `pip install 'beam-dpsketch[explore]'`.
+    """
+    _validate.open_unit_interval(confidence=confidence)
+    _validate.instance(str, title=title)
+    items = None if candidates is None else as_list(as_many(candidates)[0])
+    return assemble(title, _data(distinct(entries_of(releases)), Wanted(confidence, items)))
+
+
+def _data(entries: list[Explored], wanted: Wanted) -> dict[str, Any]:
+    chosen = [each for entry in entries for each in entry.chosen]
+    is_bounded = any(each.released.privacy.is_bounded for each in chosen)
+    return {
+        "confidence": wanted.confidence,
+        "confidence_words": interval_words(wanted.confidence, is_bounded=is_bounded),
+        "releases": [content for each in chosen for content in contents_of(each, wanted)],
+        "changes": [*changes_of(entries, wanted)],
+        "suggestions": [in_words(item) for item in (wanted.candidates or ())[:MOST_LISTED]],
+    }
+
+
+def assemble(title: str, data: dict[str, Any]) -> str:
+    """Return the page of a title and of what `explore` knows."""
+    text = _as_script_data(data)
+    if len(text) > MOST_BYTES:
+        raise ArgumentError(
+            "releases",
+            f"must fit into a page of {MOST_BYTES >> 20} MiB, and take {len(text) >> 20}: give fewer keys, windows or "
+            "files, and make several pages",
+            "E723",
+        )
+    script, charts = f"{read_scripts()}\n{_read('app.js')}", charts_library()
+    return Template(_read("page.html")).substitute(
+        policy=_policy([script, charts]),
+        title=html.escape(title.encode("utf-8", "backslashreplace").decode("utf-8")),
+        style=_read("page.css"),
+        data=text,
+        script=script,
+        charts=charts,
+        confidence=f"Intervals are {data['confidence_words']}.",
+    )
+
+
+def _as_script_data(data: dict[str, Any]) -> str:
+    """Return JSON that no text in it can end, as HTML reads it."""
+    return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _policy(scripts: Iterable[str]) -> str:
+    """Return a content-security policy under which these run, and nothing is fetched or sent; Plotly adds styles."""
+    allowed = f"script-src {' '.join(map(_hash, scripts))}; style-src 'unsafe-inline'; img-src data: blob:"
+    return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def read_scripts() -> str:
+    """Return the program of the page, which nothing starts."""
+    return "\n".join(_read(f"{name}.js") for name in _SCRIPTS)
+
+
+def _read(name: str) -> str:
+    return (_PAGE / name).read_text(encoding="utf-8")
+
+
+def charts_library() -> str:
+    """Return the program that draws."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise ImportError("pages need plotly: pip install 'beam-dpsketch[explore]'") from None
+    script: str = get_plotlyjs()
+    return script

@@ -1,0 +1,49 @@
+// One answer in each window, as a curve: a number that releases tell by themselves, or an item that was asked for.
+"use strict";
+
+/** @typedef {{words: string, axis: string, of: (release: any) => Estimate | undefined}} Series */
+
+/** The releases of single windows that belong together with this one, in order of time. @param {any} release */
+function windowsLike(release) {
+  const alike = data.releases.filter(
+    (/** @type {any} */ each) => each.moment !== null && ["file", "key", "metric"].every((name) => each.place[name] === release.place[name]),
+  );
+  return alike.sort((/** @type {any} */ one, /** @type {any} */ other) => (one.moment < other.moment ? -1 : 1));
+}
+
+/**
+ * A chart over time, and what adds an answer about an item to it; nothing where there are no windows.
+ * @param {any} release
+ * @returns {{nodes: Node[], follow: (item: string, type: string) => void}}
+ */
+function askOverTime(release) {
+  const windows = windowsLike(release);
+  if (windows.length < 2) return { nodes: [], follow: () => {} };
+  /** @type {Series[]} */
+  const series = release.numbers.map((/** @type {any} */ number) => ({
+    words: number.words,
+    axis: number.axis,
+    of: (/** @type {any} */ each) => each.numbers.find((/** @type {any} */ other) => other.words === number.words),
+  }));
+  const chart = element("div", { class: "chart", id: "time-chart" });
+  const choice = element("div", { class: "controls" });
+  function offer() {
+    choice.replaceChildren(selection("series", "What is drawn", series.map((each) => each.words), (place) => show(series[place])));
+  }
+  /** @param {Series} wanted */
+  function show(wanted) {
+    drawMoments(chart, windows.map((/** @type {any} */ each) => each.moment), windows.map(wanted.of), wanted, release);
+  }
+  offer();
+  if (series.length) show(series[0]);
+  /** @param {string} item @param {string} type */
+  function follow(item, type) {
+    const words = `${release.counted} of ${item}`;
+    const added = { words, axis: release.counted, of: (/** @type {any} */ each) => makeReader(each.reading).interval(item, type) };
+    series.unshift(added);
+    offer();
+    show(added);
+  }
+  const words = element("p", { class: "soft" }, "Each point is one window. Ask for an item above, and it is drawn here.");
+  return { nodes: [element("h3", {}, "Over time"), release.reading.type === "none" ? "" : words, choice, chart], follow };
+}

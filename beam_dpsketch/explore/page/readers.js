@@ -1,0 +1,25 @@
+// Which reader answers about a release: one for each type of reading that Python embedded.
+"use strict";
+
+/** @type {Record<string, new (reading: any) => any>} */
+const READERS = {
+  flat: FlatReader,
+  listed: ListedReader,
+  groups: GroupsReader,
+  prefix: PrefixReader,
+  factor: FactorReader,
+  tree: TreeReader,
+};
+
+/** @type {WeakMap<object, any>} */
+const opened = new WeakMap();
+
+/**
+ * The reader of a reading, made once; null where all that the release answers stands in its numbers.
+ * @param {any} reading
+ */
+function makeReader(reading) {
+  if (!(reading.type in READERS)) return null;
+  if (!opened.has(reading)) opened.set(reading, new READERS[reading.type](reading));
+  return opened.get(reading);
+}

@@ -1,0 +1,241 @@
+"""`explore` and `dpsketch explore` without a browser: what is taken, what is refused, and what is in the file."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import os
+import pathlib
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from beam_dpsketch import (
+    DyadicCountSketch,
+    IntegerDomain,
+    PrivacySpec,
+    Released,
+    ReleaseTerms,
+    SketchTimeline,
+    TreeSpec,
+    release,
+)
+from beam_dpsketch.cli.main import main
+from beam_dpsketch.explore import Explored, entries, explore, exploring
+from tests.cli.consoles import make_folder
+from tests.helpers.explored import CITIES, HORIZON, HOSTILE, cities, delays, rides, statistics
+from tests.helpers.pages import PAGES, fenced, printed_by
+
+
+class Texts(html.parser.HTMLParser):
+    """The texts of scripts by id, and the elements of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: dict[str | None, str] = {}
+        self._inside: str | None = None
+
+    def handle_starttag(self, tag: str, attributes: Any) -> None:
+        self.elements.append((tag, dict(attributes)))
+        self._inside = dict(attributes).get("id", "program") if tag == "script" else None
+
+    def handle_data(self, data: str) -> None:
+        if self._inside is not None:
+            self.scripts[self._inside] = self.scripts.get(self._inside, "") + data
+
+
+def texts_of(page: str) -> Texts:
+    found = Texts()
+    found.feed(page)
+    return found
+
+
+def data_of(page: str) -> Any:
+    return json.loads(texts_of(page).scripts["data"])
+
+
+def test_the_documented_code(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed_by(fenced("In Python:", PAGES["explore"]))
+    (release,) = data_of((tmp_path / "minutes.html").read_text(encoding="utf-8"))["releases"]
+    assert release["reading"]["type"] == "tree"
+
+
+@pytest.mark.parametrize(
+    ("releases", "places"),
+    [
+        (cities(), [{"file": None, "key": None, "window": None, "metric": None}]),
+        ({"JFK": delays(), 7: delays(1)}, [{"key": "JFK"}, {"key": "7"}]),
+        ([Explored(cities(), "a", window="2024-05-01T00:00:00Z/2024-05-02T00:00:00Z"), Explored(cities(), "b")],
+         [{"file": "a", "window": "2024-05-01T00:00:00Z/2024-05-02T00:00:00Z"}, {"file": "b"}]),
+        ([cities(), {"JFK": statistics()}], [{"key": None}, {"key": "JFK"}]),
+    ],
+)  # fmt: skip
+def test_what_is_taken(releases: Any, places: list[dict[str, Any]]) -> None:
+    """Each release is there once, by where it was found."""
+    found = [release["place"] for release in data_of(explore(releases))["releases"]]
+    assert [{**each, **place} for each, place in zip(found, places, strict=True)] == found
+
+
+def test_ranges_of_a_timeline() -> None:
+    timeline = SketchTimeline(rides(), HORIZON)
+    found = data_of(explore(timeline))["releases"]
+    assert len(found) == 10
+    assert [each["is_whole"] for each in found].count(True) == 1
+    assert [each["moment"] for each in found if each["moment"]] == [f"2024-05-01T0{hour}:00:00Z" for hour in range(4)]
+    assert {(each["place"]["from"][11:13], each["place"]["to"][11:13]) for each in found} == {
+        (f"{first:02}", f"{last + 1:02}") for first in range(4) for last in range(first, 4)
+    }
+
+
+def test_ranges_of_a_long_timeline() -> None:
+    """Up to 24 windows have all; of more there is each window, and all up to each."""
+    assert len(entries.ranges_of(24)) == entries.MOST_RANGES
+    many = entries.ranges_of(25)
+    assert {*many} == {(each, each) for each in range(25)} | {(0, each) for each in range(25)}
+    assert len({*many}) == len(many)
+
+
+@pytest.mark.parametrize("releases", [[], {}, 7, ["text"], None])
+def test_what_is_refused(releases: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match=r"releases must.*E723"):
+        explore(releases)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, "0.9"])
+def test_confidences_that_are_refused(confidence: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match="confidence must"):
+        explore(cities(), confidence=confidence)
+
+
+def test_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exploring, "MOST_BYTES", 1000)
+    with pytest.raises(ValueError, match=r"give fewer keys, windows or files.*E723"):
+        explore(cities())
+
+
+def test_without_plotly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(ImportError, match=r"pip install 'beam-dpsketch\[explore\]'"):
+        explore(cities())
+
+
+def test_candidates_and_confidence() -> None:
+    """Flat sketches list their largest of the candidates; the confidence is that of all intervals."""
+    data = data_of(explore(cities(), candidates=CITIES, confidence=0.5))
+    (release,) = data["releases"]
+    assert data["suggestions"] == CITIES
+    expected = cities().top_k(1000, CITIES, 0.5)
+    assert [row["item"] for row in release["top"]["rows"]] == [*expected.item]
+    assert [row["lower"] for row in release["top"]["rows"]] == pytest.approx(expected.lower)
+    assert data["confidence_words"].startswith("50 % intervals")
+    assert data_of(explore(cities()))["releases"][0]["top"] is None
+
+
+def test_changes() -> None:
+    """Of two releases of one kind, it tells the largest changes and the distance."""
+    entries = [Explored(delays(1), "one"), Explored(delays(2), "two"), Explored(cities(), "cities")]
+    (change,) = data_of(explore(entries))["changes"]
+    assert change["name"] == "one to two"
+    expected = delays(2).movers(delays(1), 20)
+    assert [row["item"] for row in change["rows"]] == [str(item) for item in expected.item]
+    assert [row["change"] for row in change["rows"]] == pytest.approx(expected.change)
+    distance = delays(2).distance(delays(1))
+    assert f"Distance of all items together: {distance.estimate:,.1f}"[:-2] in change["words"]
+
+
+def test_nothing_leads_outside() -> None:
+    """No element of the page names another address, and scripts stand under a policy with their digests."""
+    page = texts_of(explore(cities(), title=HOSTILE))
+    for tag, attributes in page.elements:
+        assert not {"src", "srcset", "action", "onerror", "onclick", "style"} & attributes.keys(), tag
+        assert attributes.get("href", "#").startswith("#")
+    (policy,) = (each["content"] for tag, each in page.elements if each.get("http-equiv"))
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-eval" not in policy
+    assert "img" not in {tag for tag, _ in page.elements}
+
+
+def test_texts_cannot_end_the_data() -> None:
+    key = "</script><script>alert(1)</script><!--"
+    found = texts_of(explore({key: cities()}, candidates=[key]))
+    assert len([tag for tag, _ in found.elements if tag == "script"]) == 3
+    assert json.loads(found.scripts["data"])["releases"][0]["place"]["key"] == key
+
+
+def test_no_exact_number_is_in_it() -> None:
+    """All numbers of a reading are those of the file, from which the same page is made."""
+    released = delays()
+    again = Released.from_bytes(released.to_bytes())
+    assert explore(again) == explore(released)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    code = main(["explore", *arguments])
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    return code, printed.err
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> pathlib.Path:
+    make_folder(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_command(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Files with windows in their names are one name with windows; keys and candidates are as elsewhere."""
+    code, said = run(capsys, "delays.dpsketch", "--output", "a.html", "--title", "<b>", "--confidence", "0.9")
+    assert (code, said) == (0, "dpsketch: wrote a page about 1 release(s) to a.html\n")
+    page = (folder / "a.html").read_text(encoding="utf-8")
+    assert "<title>&lt;b&gt;</title>" in page
+    assert data_of(page)["confidence"] == 0.9
+    code, said = run(capsys, "rides", "--horizon", "2024-05-01T00:00Z", "1h", "6", "--output", "b.html")
+    assert code == 0
+    assert len(data_of((folder / "b.html").read_text(encoding="utf-8"))["releases"]) == 21
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["delays.dpsketch", "--output", "page.txt"], "--output must end with"),
+        (["delays.dpsketch", "--output", "delays.dpsketch"], "--output must end with"),
+        (["rides", "--output", "page.html"], "give --horizon"),
+        (
+            ["delays.dpsketch", "--output", "page.html", "--metric", "none"],
+            "no release in these files has this --metric",
+        ),
+        (["cities.dpsketch", "--output", "page.html", "--candidates", "cities.txt", "--type", "int"], "whole numbers"),
+        (["missing.dpsketch", "--output", "page.html"], "no file matches"),
+    ],
+)
+def test_what_the_command_refuses(
+    folder: pathlib.Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    code, said = run(capsys, *arguments)
+    assert code in (1, 2)
+    assert words in said
+    assert not os.path.exists("page.html")
+
+
+def test_a_release_that_was_cut(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = (folder / "delays.dpsketch").read_bytes()
+    (folder / "cut.dpsketch").write_bytes(data[: len(data) // 2])
+    code, said = run(capsys, "cut.dpsketch", "--output", "page.html")
+    assert code == 2
+    assert said.startswith("dpsketch: cut.dpsketch is not a file of releases, or a damaged one")
+    assert not os.path.exists("page.html")
+
+
+def test_large_positions_are_exact() -> None:
+    """Numbers of a domain beyond what floats hold stay whole in the list of the largest."""
+    low = (1 << 60) + 1
+    tree = DyadicCountSketch(TreeSpec.for_memory(IntegerDomain(low, low + 1000), 20_000))
+    released = release(tree.accumulate(np.full(2000, low + 7)), ReleaseTerms(PrivacySpec(rho=1.0)))
+    (content,) = data_of(explore(released))["releases"]
+    assert content["top"]["rows"][0]["item"] == str(low + 7)

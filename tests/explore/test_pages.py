@@ -1,0 +1,247 @@
+"""Pages in Chromium: what is typed, dragged and read back, hostile texts, cut files, and who cannot see."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+from typing import Any
+
+import pytest
+
+from beam_dpsketch import Released, SketchTimeline
+from beam_dpsketch.explore import Explored, explore
+from tests.helpers import golden
+from tests.helpers.browser import Browser
+from tests.helpers.explored import CITIES, HORIZON, HOSTILE, cities, delays, hostile, rides, statistics
+
+pytestmark = pytest.mark.browser
+
+
+def shown(browser: Browser, folder: pathlib.Path, releases: Any, **more: Any) -> None:
+    """Open the page of releases."""
+    path = folder / "page.html"
+    path.write_text(explore(releases, **more), encoding="utf-8")
+    browser.open(path)
+
+
+def typed(browser: Browser, selector: str, text: str) -> None:
+    """Type in place of what a box holds."""
+    box = browser.find(selector)
+    box.clear()
+    box.send_keys(text)
+
+
+def numbers(text: str) -> list[float]:
+    return [float(each.replace(",", "")) for each in re.findall(r"-?\d[\d,]*(?:\.\d+)?", text)]
+
+
+def test_a_typed_item(browser: Browser, tmp_path: pathlib.Path) -> None:
+    """Its answer is Python's in the digits that the interval allows, and stays in the table of answers."""
+    released = cities()
+    shown(browser, tmp_path, released, candidates=CITIES)
+    typed(browser, "#item", "Oslo\n")
+    answer, expected = browser.text("#item-answer"), released.interval("Oslo")
+    assert answer.startswith("Oslo: about ")
+    for told, truth in zip(numbers(answer), (expected.estimate, expected.lower, expected.upper), strict=True):
+        assert abs(told - truth) <= (expected.upper - expected.lower) / 40
+    rows = browser.run("return asked.map((each) => [each.question, each.estimate, each.lower, each.upper])")
+    assert rows == [["records of Oslo", pytest.approx(expected.estimate), *map(pytest.approx, expected[2:])]]
+    assert browser.text("#answers tbody td:nth-child(2)") == "records of Oslo"
+    assert not browser.complaints()
+
+
+def test_answers_as_csv(browser: Browser, tmp_path: pathlib.Path) -> None:
+    """A formula has an apostrophe, and quotes are doubled."""
+    shown(browser, tmp_path, cities())
+    typed(browser, "#item", '=1+"a"\n')
+    lines = browser.run("return answersAsCsv()").splitlines()
+    assert lines[0] == "release,question,estimate,lower,upper,confidence"
+    assert '"records of =1+""a"""' in lines[1]
+    assert browser.run("return csvCell('=1')") == "'=1"
+    assert lines[1].endswith(",0.95")
+
+
+def test_a_dragged_line(browser: Browser, tmp_path: pathlib.Path) -> None:
+    """The box, the slider and the answer follow the pointer; Python says the same of the value."""
+    from selenium.webdriver import ActionChains
+
+    released = delays()
+    shown(browser, tmp_path, released)
+    browser.wait_for("document.querySelector('#curve .main-svg')")
+    curve = browser.find("#curve")
+    ActionChains(browser.driver).move_to_element(curve).click_and_hold().move_by_offset(120, 0).release().perform()
+    value = int(browser.run("return document.getElementById('value').value"))
+    assert value != released.quantile(0.5)
+    share = released.cdf_interval(value)
+    told = [each / 100 for each in numbers(browser.text("#share-answer"))[:3]]
+    assert told == pytest.approx([share.estimate, share.lower, share.upper], abs=0.005)
+    assert not browser.run("return document.querySelector('.cursor').hidden")
+
+
+def test_the_keyboard_is_enough(browser: Browser, tmp_path: pathlib.Path) -> None:
+    """A slider moves by arrow keys, and Enter keeps an answer."""
+    from selenium.webdriver.common.keys import Keys
+
+    shown(browser, tmp_path, delays())
+    before = browser.text("#share-answer")
+    browser.find("#value-slider").send_keys(Keys.ARROW_RIGHT * 40)
+    assert browser.text("#share-answer") != before
+    typed(browser, "#share", "90\n")
+    assert browser.text("#answers tbody td:nth-child(2)") == "value at 90 %"
+    browser.find("#clear").send_keys(Keys.ENTER)
+    assert browser.run("return document.activeElement.id") == "ask"
+
+
+def test_wrong_values_are_refused_in_words(browser: Browser, tmp_path: pathlib.Path) -> None:
+    shown(browser, tmp_path, delays())
+    typed(browser, "#value", "noon")
+    assert browser.run("return document.getElementById('share-answer').className") == "answer refused"
+    typed(browser, "#value", "12")
+    assert browser.run("return document.getElementById('share-answer').className") == "answer"
+    typed(browser, "#share", "101")
+    assert "from 0 to 100" in browser.text("#quantile-answer")
+    typed(browser, "#low", "50")
+    typed(browser, "#high", "10")
+    assert "swap" in browser.text("#range-answer")
+    assert browser.run("return asked.length") == 0
+    assert not browser.complaints()
+
+
+def test_windows_are_chosen(browser: Browser, tmp_path: pathlib.Path) -> None:
+    """Any range of a timeline can be asked; items are drawn over time."""
+    timeline = SketchTimeline(rides(), HORIZON)
+    shown(browser, tmp_path, timeline)
+    for name, place in (("from", 1), ("to", 1)):
+        browser.run(
+            "const box = document.getElementById(arguments[0]); box.selectedIndex = arguments[1];"
+            "box.dispatchEvent(new Event('change'))",
+            f"choose-{name}",
+            place,
+        )
+    typed(browser, "#item", "Oslo\n")
+    expected = timeline.between(1, 2).interval("Oslo")
+    found = browser.run("return [asked[0].estimate, asked[0].lower, asked[0].upper]")
+    assert found == pytest.approx([expected.estimate, expected.lower, expected.upper])
+    drawn = browser.run("return document.getElementById('time-chart').data[2].y")
+    assert drawn == pytest.approx([timeline.between(each, each).estimate("Oslo") for each in range(4)])
+    assert "Distance of all items" in browser.text("#changes")
+
+
+def test_keys_are_chosen(browser: Browser, tmp_path: pathlib.Path) -> None:
+    """A page that a dict of releases makes answers for each key; what is chosen stays chosen."""
+    by_key = {"JFK": delays(1), "EWR": delays(2)}
+    shown(browser, tmp_path, by_key)
+    browser.run(
+        "const box = document.getElementById('choose-key'); box.value = '1'; box.dispatchEvent(new Event('change'))"
+    )
+    fits = "document.querySelector('#curve .main-svg').clientWidth - document.getElementById('curve').clientWidth"
+    assert browser.run(f"return {fits}") == 0
+    typed(browser, "#share", "50")
+    assert browser.text("#quantile-answer").startswith(f"50 % lies at or below {by_key['EWR'].quantile(0.5)} ")
+
+
+def test_numbers_that_releases_tell(browser: Browser, tmp_path: pathlib.Path) -> None:
+    released = statistics()
+    shown(browser, tmp_path, released)
+    rows = browser.run("return [...document.querySelectorAll('#ask tbody tr')].map((row) => row.textContent)")
+    assert [row for row in rows if row.startswith("the mean of the numbers")]
+    (mean,) = (row for row in rows if row.startswith("the mean of the numbers"))
+    assert numbers(mean)[0] == pytest.approx(released.mean().estimate, abs=0.01 * 100)
+
+
+def test_hostile_texts_are_text(browser: Browser, tmp_path: pathlib.Path) -> None:
+    """Items, keys, files and titles with markup run nothing and are shown as they are."""
+    key = "</script><script>window.hacked = 1</script>"
+    entries = [Explored(hostile(), file=HOSTILE, key=key), Explored(hostile(), file="other", key=HOSTILE)]
+    shown(browser, tmp_path, entries, title=f"{HOSTILE}&amp;", candidates=[HOSTILE, key])
+    typed(browser, "#item", f"{HOSTILE}\n")
+    browser.wait_for("document.querySelector('#top-chart .main-svg')")
+    assert browser.text("h1") == f"{HOSTILE}&amp;"
+    assert HOSTILE in browser.text("#item-answer")
+    assert HOSTILE in browser.text("#ask table")
+    assert not browser.run("return document.querySelectorAll('img').length")
+    assert not browser.run("return window.hacked")
+    assert not browser.complaints()
+
+
+@pytest.mark.parametrize("share", [0.0001, 0.001, 0.01, 0.5, 0.99])
+def test_a_page_that_was_cut(browser: Browser, tmp_path: pathlib.Path, share: float) -> None:
+    """Wherever it ends, it says that something is missing, or works but for its pictures."""
+    path, page = tmp_path / "page.html", explore(delays())
+    place = page.index("</head>") + 1000 if share < 0.001 else int(len(page) * share)
+    path.write_text(page[:place], encoding="utf-8")
+    browser.open(path)
+    says = browser.run("const it = document.getElementById('broken'); return it && !it.hidden ? it.textContent : ''")
+    answers = browser.run("const it = document.getElementById('share-answer'); return it ? it.textContent : ''")
+    assert "get it again" in says or "lies at or below" in answers
+    assert not [each for each in browser.complaints() if "Uncaught" in each and "Unexpected end" not in each]
+
+
+def test_data_that_were_changed(browser: Browser, tmp_path: pathlib.Path) -> None:
+    path, page = tmp_path / "page.html", explore(delays())
+    path.write_text(page.replace('{"confidence":', '{"confidence"', 1), encoding="utf-8")
+    browser.open(path)
+    assert "get it again" in browser.text("#broken")
+
+
+def test_nothing_is_fetched_or_sent(browser: Browser, tmp_path: pathlib.Path) -> None:
+    """The file is all there is, and its policy forbids more."""
+    shown(browser, tmp_path, delays())
+    assert browser.run("return performance.getEntriesByType('resource').length") == 0
+    browser.driver.set_script_timeout(20)
+    blocked = browser.driver.execute_async_script(
+        "const done = arguments[0];"
+        "document.addEventListener('securitypolicyviolation', (each) => done(each.violatedDirective));"
+        "fetch('https://example.org/').catch(() => {})"
+    )
+    assert blocked == "connect-src"
+    assert browser.complaints()
+
+
+def test_every_kind_of_release(browser: Browser, tmp_path: pathlib.Path) -> None:
+    """All golden releases stand in one page, and each can be chosen."""
+    entries = [Explored(released, file=name) for name, released in golden.good().items()]
+    shown(browser, tmp_path, entries, candidates=["a", "b"])
+    count = browser.run("return data.releases.length")
+    assert count >= len(entries)
+    for place in range(count):
+        browser.run("Object.assign(chosen, data.releases[arguments[0]].place); show();", place)
+    assert not browser.complaints()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1100, False), (1100, True), (390, False)])
+def test_accessible(tmp_path: pathlib.Path, width: int, dark: bool) -> None:
+    """axe finds no violation, on a desktop, in the dark, and on a phone."""
+    from axe_core_python.selenium import Axe
+
+    window = Browser(width=width, dark=dark)
+    try:
+        entries = [Explored(cities(), "cities"), Explored(delays(), "delays"), Explored(statistics(), "means")]
+        shown(window, tmp_path, entries, candidates=CITIES)
+        for each in ("cities", "delays", "means"):
+            window.run("chosen.file = arguments[0]; show();", each)
+            found = Axe().run(window.driver)
+            assert [(each["id"], each["nodes"][0]["html"]) for each in found["violations"]] == []
+            assert len(found["passes"]) > 10
+            assert window.run("return document.documentElement.scrollWidth <= window.innerWidth")
+    finally:
+        window.close()
+
+
+def test_in_print(browser: Browser, tmp_path: pathlib.Path) -> None:
+    """Controls are left out; what is folded away is there."""
+    shown(browser, tmp_path, delays())
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert browser.run("return getComputedStyle(document.querySelector('.controls')).display") == "none"
+    assert browser.run("return [...document.querySelectorAll('details')].every((each) => each.open)")
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_golden_release_types_have_readers() -> None:
+    """No kind of release that answers about items or ranks is left without a program."""
+    for released in golden.good().values():
+        for part in released.parts.values():
+            answers = any(hasattr(part, name) for name in ("interval", "quantile_interval"))
+            assert (part.reading(0.95)["type"] != "none") == answers, part
+    assert isinstance(part, Released)

@@ -1,0 +1,62 @@
+"""Releases that pages are about in tests."""
+
+from __future__ import annotations
+
+import functools
+from fractions import Fraction
+
+import numpy as np
+
+from beam_dpsketch import (
+    CountSketch,
+    FactorHistogram,
+    FactorSpec,
+    Horizon,
+    IntegerDomain,
+    PrivacySpec,
+    ReleasedFactor,
+    ReleasedFrequencies,
+    ReleasedStatistics,
+    ReleaseTerms,
+    SketchSpec,
+    TimelineRow,
+    release,
+)
+from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
+from tests.helpers.timeline_rows import released_rows
+
+CITIES = ["Oslo", "Rome", "Bergen", "Milan"]
+HOSTILE = "<img src=x onerror=window.hacked=1>"
+HORIZON = Horizon(start=1_714_521_600, window_size=3600, windows=4)
+_TERMS = ReleaseTerms(PrivacySpec(rho=1.0))
+
+
+@functools.cache
+def cities() -> ReleasedFrequencies:
+    items = ["Oslo"] * 900 + ["Rome"] * 400 + ["Bergen"] * 90
+    return release(CountSketch(SketchSpec(width=256)).accumulate(items), _TERMS)
+
+
+@functools.cache
+def hostile() -> ReleasedFrequencies:
+    return release(CountSketch(SketchSpec(width=64)).accumulate([HOSTILE] * 500), _TERMS)
+
+
+@functools.cache
+def delays(seed: int = 0) -> ReleasedFactor:
+    values = np.random.default_rng(seed).gamma(2.0, 15.0, 5000).astype(np.int64) - 10
+    return release(FactorHistogram(FactorSpec(IntegerDomain(-20, 240))).accumulate(values), _TERMS)
+
+
+@functools.cache
+def statistics() -> ReleasedStatistics:
+    values = np.random.default_rng(0).integers(-20, 200, 2000)
+    spec = StatisticsSpec(IntegerDomain(-60, 240), Fraction(1, 10))
+    return release(NumberSums(spec).accumulate(values), _TERMS)
+
+
+def rides() -> list[TimelineRow]:
+    """The rows of four hours, in each of which more people ride to Oslo."""
+    spec = SketchSpec(width=64, seed=3)
+    hours = [CountSketch(spec).accumulate(["Oslo"] * 100 * hour + ["Rome"] * 50) for hour in range(1, 5)]
+    return released_rows(hours, HORIZON, records=[100 * hour + 50 for hour in range(1, 5)])
