@@ -44,7 +44,7 @@ from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.transforms import PrivateFrequencies
-from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
+from beam_dpsketch.transforms.steps.release_once import ReleaseKeys
 from tests.helpers.pipelines import FN_API, SPEC, ExactCounters, run, seen_by_sink
 from tests.helpers.streams import in_windows
 
@@ -307,8 +307,8 @@ def test_representations_show_no_votes() -> None:
 
 def test_a_second_firing_shows_no_votes_and_decides_nothing() -> None:
     transform = per_key(unit=Record())
-    once = ReleaseOnce(transform._declared.resolved.calibrated, per_key=True)
+    once = ReleaseKeys(transform._declared.resolved.calibrated)
     pane = beam.utils.windowed_value.PaneInfo(False, False, beam.utils.windowed_value.PaneInfoTiming.ON_TIME, 1, 0)
     with pytest.raises(Exception, match="fired") as raised:
-        once.process(("popular", None), pane, beam.transforms.window.GlobalWindow())
+        once.process(None, pane, beam.transforms.window.GlobalWindow())
     assert not MARKS.search(shown(raised.value))

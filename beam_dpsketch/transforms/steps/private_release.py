@@ -263,7 +263,7 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         # One window longer than the horizon: Prism may fire a timer before elements of the same time.
         longer = windows_of(horizon, horizon.windows + 1)
         named = not elements.is_bounded
-        once = ReleaseOnce(calibration, per_key=per_key, chooses=False, idempotent_noise=noise, named=named)
+        once = ReleaseOnce(calibration, per_key=per_key, idempotent_noise=noise, named=named)
         return (
             sums
             | "Rows" >> RowsOverTime(settings, longer, all_rows, shards=shards, run=choosing)

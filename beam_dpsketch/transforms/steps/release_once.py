@@ -34,7 +34,6 @@ class ReleaseOnce(DrawsNoise):
       calibration: the noise and the terms of each release, before the data have chosen a norm.
       per_key: whether elements are (key, accumulator).
       idempotent_noise: makes the noise and the run a function of a secret; `None` takes the entropy of the system.
-      chooses: whether keys are chosen here; otherwise all of them are released.
       named: whether each element comes as (name of its run, element). Otherwise a side input names the run, or each
         release is a run of its own.
     """
@@ -44,13 +43,11 @@ class ReleaseOnce(DrawsNoise):
         calibration: DeclaredCalibration,
         *,
         per_key: bool = False,
-        chooses: bool = True,
         idempotent_noise: IdempotentNoise | None = None,
         named: bool = False,
     ) -> None:
         super().__init__(idempotent_noise)
         self._calibration = calibration
-        self._choice = calibration.choice if chooses and per_key else None
         self._per_key, self._named = per_key, named
         self.start_bundle()
 
@@ -82,7 +79,7 @@ class ReleaseOnce(DrawsNoise):
         return None if self._buffered < COUNTERS else list(self.finish_bundle())
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        waiting, lost = self.run().chosen(self._choice, self._waiting), self._lost
+        waiting, lost = self._waiting, self._lost
         self.start_bundle()
         for sums, releases in self.run().release(waiting, self._calibration, lost):
             outputs = [each.output for each in sums]
