@@ -260,7 +260,7 @@ def same_choices(first: np.ndarray, second: np.ndarray) -> bool:
 
 
 def _sample_and_net(self: Any, records: pa.Table) -> pa.Table:
-    return self._net(self._keep(records))
+    return self._net(self._keep(records)[0])
 
 
 @pytest.mark.slow

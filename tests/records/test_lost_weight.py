@@ -199,12 +199,12 @@ def test_clamped_weights_of_single_records_are_lost() -> None:
 # Faults that the laws above must find.
 
 
-def nothing_is_carried(before: pa.Table, after: pa.Table) -> pa.Table:
+def nothing_is_carried(before: pa.Table, after: pa.Table, *codes: Any) -> pa.Table:
     return after
 
 
-def carried_to_each(before: pa.Table, after: pa.Table) -> pa.Table:
-    found = lost_weight.carry(before, after)
+def carried_to_each(before: pa.Table, after: pa.Table, *codes: Any) -> pa.Table:
+    found = lost_weight.carry(before, after, *codes)
     if LOST not in found.column_names:
         return found
     most = int(found[LOST].to_numpy().max())

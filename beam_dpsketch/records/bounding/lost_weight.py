@@ -9,7 +9,7 @@ Weights are not signed here. What is kept of a unit has one record at least.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,10 @@ from beam_dpsketch.records.groups import dictionary_codes
 
 MOST_LOST = 1 << 45
 """How much of a unit's loss is told at most: the last bin has no end, and scaled weights fit into 64 bits."""
+Codes: TypeAlias = tuple[np.ndarray, np.ndarray]
+"""The unit of each record, and of each that is left, as numbers from 0 on."""
 _EXACT = 1 << 53
+_NOTHING = np.zeros(0, dtype=np.int64)
 
 
 class UnitWeights(NamedTuple):
@@ -40,29 +43,30 @@ class UnitWeights(NamedTuple):
         """Return the weight of some of the units, int64."""
         return self.weights[_places(units, self.units)]
 
-    def minus(self, records: pa.Table) -> np.ndarray:
-        """Return what is left of the weight of each unit without that of some of its records."""
-        codes, units = dictionary_codes(records["unit"])
-        kept = sum_by_code(codes, _weights(records), len(units))
-        left = self.weights.copy()
-        left[_places(units, self.units)] -= kept
-        return left
 
-
-def carry(before: pa.Table, after: pa.Table) -> pa.Table:
+def carry(before: pa.Table, after: pa.Table, codes: Codes | None = None) -> pa.Table:
     """Return records that are left of others, with the weight of those that are not, and with what these carried."""
-    if LOST not in before.column_names and _weights(before).sum() == _weights(after).sum():
-        return after
-    codes, left = _codes_of_both(before["unit"], after["unit"])
-    count = int(codes.max(initial=-1)) + 1
-    lost = sum_by_code(codes, _weights(before) + lost_of(before), count) - sum_by_code(left, _weights(after), count)
+    lost, left = lost_by_unit(before, after, codes)
     if not lost.any():
         return after
-    firsts = np.zeros(count, dtype=np.int64)
+    firsts = np.zeros(len(lost), dtype=np.int64)
     firsts[left[::-1]] = np.arange(len(after))[::-1]
     carried = np.zeros(len(after), dtype=np.int64)
     carried[firsts[left]] = lost[left]
     return after.append_column(LOST, pa.array(carried))
+
+
+def lost_by_unit(before: pa.Table, after: pa.Table, codes: Codes | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Return what each unit lost, int64 of shape (units,), and the place there of each record that is left.
+
+    Both are empty if nothing was lost.
+    """
+    if LOST not in before.column_names and _weights(before).sum() == _weights(after).sum():
+        return _NOTHING, _NOTHING
+    units, left = _codes_of_both(before["unit"], after["unit"]) if codes is None else codes
+    count = int(units.max(initial=-1)) + 1
+    lost = sum_by_code(units, _weights(before) + lost_of(before), count) - sum_by_code(left, _weights(after), count)
+    return lost, left
 
 
 def _codes_of_both(before: pa.ChunkedArray, after: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:

@@ -22,6 +22,7 @@ BLOCK = 1 << 20
 """More records than these are parted: those of each part fit the cache, and take little memory."""
 PARTS = 64
 _SHIFT = np.uint64(64 - (PARTS - 1).bit_length())  # shards are numbered by the lowest bits
+_MANY_BLOCKS = 4  # wait before any of them is pruned: that sorts, and does not always drop much
 _MANY_TABLES = 256  # a table takes kilobytes, however few records it has
 
 
@@ -54,7 +55,7 @@ class Parts:
 
     def _part(self) -> None:
         """Give what waits to the parts."""
-        self._parts = self._parts or [Gathered(self._rule, BLOCK // PARTS) for _ in range(PARTS)]
+        self._parts = self._parts or [Gathered(self._rule, _MANY_BLOCKS * BLOCK // PARTS) for _ in range(PARTS)]
         for tables in self._waiting.values():
             block = concat_tables(tables).combine_chunks()
             order, places = group_rows((shard_hash(block["unit"]) >> _SHIFT).astype(np.uint8), PARTS)

@@ -17,7 +17,7 @@ from beam_dpsketch.privacy.over_time.horizon import WindowRows
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.bounding import selection
 from beam_dpsketch.records.bounding.bounded import Bounded
-from beam_dpsketch.records.bounding.lost_weight import UnitWeights, carry, sum_by_code, without_lost
+from beam_dpsketch.records.bounding.lost_weight import Codes, carry, lost_by_unit, without_lost
 from beam_dpsketch.records.bounding.netting import net
 from beam_dpsketch.records.bounding.priorities import Priorities, count_copies, sample_copies
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
@@ -25,7 +25,6 @@ from beam_dpsketch.records.bounding.side_sums import add_up_units, sums_of_kept
 from beam_dpsketch.records.groups import dictionary_codes, in_order_of_values
 from beam_dpsketch.records.reading import total_weights
 
-_NOTHING = np.zeros(0, dtype=np.int64)
 _LEAST_PRUNED = 4  # pruning costs about as much as the travel of a fourth of the records
 _MANY = 256  # more of one kind in one bundle could fill the memory of their shard
 
@@ -59,21 +58,21 @@ class RecordRule:
         return many_beyond(unit_hashes, self.bounds.max_per_key)
 
     def prune(self, records: pa.Table) -> pa.Table:
-        if self._lost is None:
-            return self._prune(records)
-        return carry(records, self._prune(without_lost(records)))
+        kept, codes = self._prune(without_lost(records))
+        return kept if self._lost is None else carry(records, kept, codes)
 
-    def _prune(self, records: pa.Table) -> pa.Table:
+    def _prune(self, records: pa.Table) -> tuple[pa.Table, Codes | None]:
+        """Do as `prune`, and return whose the records are, if that is known."""
         if self.bounds.signed:
-            return self._net(records)
-        return self._keep(records)[0] if self._priorities.is_persistent else count_copies(records)
+            return self._net(records), None
+        return self._keep(records) if self._priorities.is_persistent else (count_copies(records), None)
 
     def select(self, records: pa.Table) -> pa.Table:
         """Return the records to keep; with signed weights, the column `copies` says how many of each."""
         return self._select(records)[0]
 
-    def _select(self, records: pa.Table) -> tuple[pa.Table, np.ndarray | None]:
-        """Return the records to keep, and what each id loses, if that is told and known already."""
+    def _select(self, records: pa.Table) -> tuple[pa.Table, Codes | None]:
+        """Do as `select`, and return whose the records are, if that is known."""
         return (self._sample(self._net(records)), None) if self.bounds.signed else self._keep(records)
 
     def bound(self, records: pa.Table) -> Bounded:
@@ -85,13 +84,11 @@ class RecordRule:
 
     def _bounded(self, records: pa.Table) -> tuple[pa.Table, np.ndarray | None]:
         """Return the records to keep, and what is told of lost weight; for a run also the weight kept."""
-        clean, counter = without_lost(records), self._lost
-        kept, lost = self._select(clean)
+        counter = self._lost
+        kept, codes = self._select(without_lost(records))
         if counter is None:
             return kept, None
-        if lost is None or clean is not records:
-            lost = UnitWeights.of(records).minus(kept)
-        counts = histogram(lost, counter.bins)
+        counts = histogram(lost_by_unit(records, kept, codes)[0], counter.bins)
         return kept, np.append(counts, total_weights(kept, self.bounds).sum()) if counter.of_run else counts
 
     def _net(self, records: pa.Table) -> pa.Table:
@@ -115,12 +112,12 @@ class RecordRule:
         names = [name for name in records.column_names if name != "weight"]
         return records.select(names).append_column("weight", pa.array(weights))
 
-    def _keep(self, records: pa.Table) -> tuple[pa.Table, np.ndarray | None]:
-        """Do as `_select`, without signs."""
+    def _keep(self, records: pa.Table) -> tuple[pa.Table, Codes | None]:
+        """Do as `_select`, without signs; what is not persistent takes records in another order."""
         units = records["unit"]
         unassigned = self._priorities.is_persistent and self._priorities.column not in records.column_names
         if unassigned and pa.types.is_integer(units.type) and self.keeps_all(units.to_numpy()):
-            return records, _NOTHING  # faster than assigning priorities
+            return records, None  # faster than assigning priorities
         records = self._priorities.assign(records)
         units, partitions, partition_priorities = self._partitions(records)
         positions = selection.select_within_bounds(
@@ -131,17 +128,10 @@ class RecordRule:
             lambda: _contents(records),
             self.bounds,
         )
-        if len(positions) == len(records):
-            return records, _NOTHING
-        return records.take(pa.array(positions)), self._dropped(records, units, positions)
-
-    def _dropped(self, records: pa.Table, units: np.ndarray, positions: np.ndarray) -> np.ndarray | None:
-        """Return the weight of each id that is not at some positions."""
-        if self._lost is None:
-            return None
-        left = records["weight"].to_numpy().copy()
-        left[positions] = 0
-        return sum_by_code(units, left)
+        left = units
+        if len(positions) < len(records):
+            records, left = records.take(pa.array(positions)), units[positions]
+        return records, (units, left) if self._priorities.is_persistent else None
 
     def _partitions(self, records: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return units and partitions as whole numbers, and the priority of each unit's partition.

@@ -17,6 +17,7 @@ from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.records.bounding import selection
 from beam_dpsketch.records.bounding.bounded import Rule
+from beam_dpsketch.records.bounding.lost_weight import Codes
 from beam_dpsketch.records.bounding.priorities import Priorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule, max_multiplicity_at_most
 from beam_dpsketch.records.bounding.rules import rule_of
@@ -52,12 +53,12 @@ class RuleOverWindows(RecordRule):
         """Return whether no id can exceed the bounds; an id with few records is in few windows."""
         return super().keeps_all(units) and max_multiplicity_at_most(units, self._max_windows)
 
-    def _prune(self, records: pa.Table) -> pa.Table:
+    def _prune(self, records: pa.Table) -> tuple[pa.Table, Codes | None]:
         """Shrink a part of the records; keep all windows of signed weights, because one may turn out to be empty."""
-        bounded = self._in_each_window(records, super()._prune)
-        return bounded if self.bounds.signed else self._keep_windows(bounded)
+        bounded = self._in_each_window(records, lambda each: super(RuleOverWindows, self)._prune(each)[0])
+        return (bounded if self.bounds.signed else self._keep_windows(bounded)), None
 
-    def _select(self, records: pa.Table) -> tuple[pa.Table, np.ndarray | None]:
+    def _select(self, records: pa.Table) -> tuple[pa.Table, Codes | None]:
         kept = self._in_each_window(records, lambda each: super(RuleOverWindows, self)._select(each)[0])
         return self._keep_windows(kept), None
 
