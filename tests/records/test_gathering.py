@@ -98,6 +98,26 @@ def test_what_never_counts_is_dropped_on_the_way(monkeypatch: pytest.MonkeyPatch
     assert [len(each) for each in Parts(Rule(), same[:2])] == [200]  # type: ignore[arg-type]
 
 
+def test_where_little_is_dropped_more_records_come_before_the_next_time() -> None:
+    pruned: list[int] = []
+
+    class Rule(Whole):
+        kept = 100
+
+        def prune(self, records: pa.Table) -> pa.Table:
+            pruned.append(len(records))
+            return records.slice(0, self.kept)
+
+    rule = Rule()
+    gathered, payload = parts.Gathered(rule, 90), to_bytes(part(np.ones(10, dtype=np.int64)))
+    for step in range(90):
+        rule.kept = 100 if step < 50 else 30
+        gathered.add(payload, 10)
+    # None of 100 is dropped, so 300 more come; of 410 most are dropped, so 100 more; 30 are kept, and 90 may wait.
+    assert pruned == [100, 410, 210, 130, 130, 130]
+    assert len(gathered.table()) == 30 + 80
+
+
 SECRET = KeyedRandomness(bytes(range(32)), b"gathering")
 RECORDS = (SideCounter(("records",), Fraction(1, 50), Fraction(4)),)
 COUNTED = SketchInput(SPEC, NormBound(2, max_weight=9), counters=RECORDS)

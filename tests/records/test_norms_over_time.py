@@ -306,8 +306,8 @@ def a_factor_for_each_window(exact: Any, rule: NormRule, records: pa.Table) -> p
     return pa.concat_tables(exact(rule, records.filter(pc.equal(records["window"], end))) for end in windows)
 
 
-def sixteen_bits_in_full(exact: Any, rule: NormRule, records: pa.Table) -> Any:
-    found = exact(rule, records)
+def sixteen_bits_in_full(exact: Any, rule: NormRule, *records: Any) -> Any:
+    found = exact(rule, *records)
     rule._bits = 16 if found is not None else rule._bits
     return found
 
@@ -328,7 +328,7 @@ FAULTS = {
         RowMechanism, "pair_weights", lambda mechanism: np.eye(mechanism.windows, dtype=int) << PAIR_BITS, TOO_LONG
     ),
     "16 bits": laws.around(scaling, "scaled", lambda exact, sizes, factors, _: exact(sizes, factors), TOO_LONG),
-    "16 bits in full": laws.around(NormRule, "_units_in_full", sixteen_bits_in_full, f"grew|{TOO_LONG}"),
+    "16 bits in full": laws.around(NormRule, "_totals_in_full", sixteen_bits_in_full, f"grew|{TOO_LONG}"),
     "windows numbered wrongly": laws.around(
         WindowRows,
         "number",

@@ -6,7 +6,7 @@ unit, and within a unit in order of their values: the order of a unit's rows doe
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,8 @@ from beam_dpsketch.records.bounding.lost_weight import sum_by_code
 from beam_dpsketch.records.bounding.selection import mark_starts
 from beam_dpsketch.records.groups import dictionary_codes, in_order_of_values
 
+Units: TypeAlias = tuple[np.ndarray, pa.Array]
+"""The unit of each record, as a position in the array of distinct ones."""
 _WORD = 64
 _FAR_FEWER = 4
 
@@ -60,19 +62,20 @@ class NetRecords(NamedTuple):
         return self._replace(records=counts).take(keep)
 
 
-def net(records: pa.Table, *, count: bool = False) -> NetRecords:
+def net(records: pa.Table, *, count: bool = False, units: Units | None = None) -> NetRecords:
     """Net a table with the columns unit, item, weight, and any others, by which rows are ordered before the item.
 
     Rows of weight 0 stay. With `count`, records are counted; a column `records` says how many a row stands for, and
-    without a number it is 1.
+    without a number it is 1. `units` are `dictionary_codes` of the units, if they are known.
     """
     others = [name for name in records.column_names if name not in ("unit", "item", "weight", "records")]
     names = ["unit", *others, "item"]
     values, codes = {}, {}
     for name in names:
-        found, distinct = dictionary_codes(records[name])
-        if name != "unit":
-            found, distinct = in_order_of_values(found, distinct)
+        if name == "unit":
+            found, distinct = dictionary_codes(records[name]) if units is None else units
+        else:
+            found, distinct = in_order_of_values(*dictionary_codes(records[name]))
         values[name], codes[name] = distinct, found.astype(np.int64)
     numbers = [records["weight"].to_numpy()] + ([count_records(records)] if count else [])
     return _net_codes(codes, values, numbers)

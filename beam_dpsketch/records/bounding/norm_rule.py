@@ -22,7 +22,7 @@ from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.lost_weight import MOST_LOST, UnitWeights, carry, sum_by_code, without_lost
-from beam_dpsketch.records.bounding.netting import NetRecords, add_up_ids, net
+from beam_dpsketch.records.bounding.netting import NetRecords, Units, add_up_ids, net
 from beam_dpsketch.records.bounding.record_rule import count_beyond, repeats_pay
 from beam_dpsketch.records.bounding.selection import count_since_mark, mark_starts
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
@@ -107,8 +107,8 @@ class NormRule:
     ) -> tuple[pa.Table, pa.Table | None, ScaledUnits]:
         """Do as `select_and_count`, and return what becomes of the weight of each unit."""
         counts_aside = bool(self._counters) or self._selection is not None
-        if (found := self._units_in_full(records)) is not None:
-            units, totals = found
+        units = dictionary_codes(records["unit"])
+        if (totals := self._totals_in_full(records, units)) is not None:
             weights = records["weight"].to_numpy() << np.int64(self._bits)
             in_full = records.set_column(records.column_names.index("weight"), "weight", pa.array(weights))
             in_full = in_full.select([name for name in in_full.column_names if name != "records"])
@@ -125,7 +125,7 @@ class NormRule:
                 over_time=self._over_time,
             )
             return in_full, sums, whole
-        netted = self._net(records)
+        netted = self._net(records, units)
         magnitudes = self._lengths.sizes(netted)
         parts, of_units = self._scaled_parts(netted, magnitudes)
         kept = [to_table(part.scaled(factors, self._bits)) for part, factors in parts]
@@ -167,21 +167,20 @@ class NormRule:
         bins = choice.bin_count(self.bounds.max_weight)
         return choice.histogram(self._lengths.squares(parts).sum(axis=0), self._lengths.denominator(netted), bins)
 
-    def _units_in_full(self, records: pa.Table) -> tuple[tuple[np.ndarray, pa.Array], np.ndarray] | None:
-        """Return the ids, as `dictionary_codes`, and their weights, if all records count in full, netted or not.
+    def _totals_in_full(self, records: pa.Table, units: Units) -> np.ndarray | None:
+        """Return the weight of each id, if all records count in full, netted or not.
 
         For most ids this takes less than netting.
         """
         bounds = self.bounds
         if bounds.signed or bounds.max_per_item is not None or bounds.resource_limit is not None:
             return None
-        units = dictionary_codes(records["unit"])
         totals = sum_by_code(units[0], records["weight"].to_numpy(), len(units[1]))
         least = min(bounds.max_norm, scaling.MAX_ITEM_WEIGHT)
-        return (units, totals) if scaling.fits_untouched(totals, least).all() else None
+        return totals if scaling.fits_untouched(totals, least).all() else None
 
-    def _net(self, records: pa.Table) -> NetRecords:
-        netted = net(without_lost(records), count=self._counts_records)
+    def _net(self, records: pa.Table, units: Units | None = None) -> NetRecords:
+        netted = net(without_lost(records), count=self._counts_records, units=units)
         if self.bounds.resource_limit is not None:
             # Rows of weight 0 stay until the end: what is kept must not depend on when they became 0.
             return netted.take(_lowest_hashes(netted, self.bounds.resource_limit))

@@ -23,6 +23,7 @@ BLOCK = 1 << 20
 PARTS = 64
 _SHIFT = np.uint64(64 - (PARTS - 1).bit_length())  # shards are numbered by the lowest bits
 _MANY_BLOCKS = 4  # wait before any of them is pruned: that sorts, and does not always drop much
+_MUCH, _LATER = 4, 3  # where less than a fourth of the records was dropped, so many times as many come first
 _MANY_TABLES = 256  # a table takes kilobytes, however few records it has
 
 
@@ -69,7 +70,7 @@ class Gathered:
     """Records that grow, encoded, and pruned where more than `most` have come: the rule keeps the same of them."""
 
     def __init__(self, rule: Rule, most: int) -> None:
-        self._rule, self._most, self._new, self._kept = rule, most, 0, 0
+        self._rule, self._most, self._wait, self._new = rule, most, most, 0
         self._payloads: list[bytes] = []
 
     def __bool__(self) -> bool:
@@ -80,10 +81,13 @@ class Gathered:
             return
         self._payloads.append(payload)
         self._new += rows
-        if self._new > max(self._most, self._kept):
-            kept = self._rule.prune(self.table())
+        if self._new > self._wait:
+            records = self.table()
+            kept = self._rule.prune(records)
+            dropped = len(records) - len(kept)
             self._payloads, self._new = [to_bytes(kept)], 0
-            self._kept = len(kept)  # what must be kept anyway is not sorted again and again
+            # What must be kept anyway is not sorted again and again.
+            self._wait = max(self._most, len(kept) * (1 if dropped * _MUCH >= len(records) else _LATER))
 
     def table(self) -> pa.Table:
         return from_payloads(self._payloads)
