@@ -17,6 +17,7 @@ from beam_dpsketch.compiled import loading
 
 _MAX_DISTINCT_SHARE = 0.9  # above it, counting costs more than hashing every item
 _SAMPLE, _RUN, _FEW_REPEATS = 1024, 64, 16
+_LEAST_STEP = 8  # samples in all: of fewer items, drawing one takes as long as sorting all
 _LONG = 64  # bytes; longer items are not hashed by columns
 _HALF_WORD = 1 << 32
 _COUNTED = (np.dtype(np.uint32), np.dtype(np.uint64))
@@ -81,7 +82,7 @@ def may_repeat(items: pa.Array) -> bool:
     So counting them pays. Where none of the sample repeats, hashing all items is faster, unless they are long.
     """
     step = len(items) // _SAMPLE
-    if step < 2 or items.nbytes > _LONG * len(items):
+    if step < _LEAST_STEP or items.nbytes > _LONG * len(items):
         return True
     half = np.arange(_SAMPLE // 2)
     runs = half // _RUN * (len(items) // (len(half) // _RUN)) + half % _RUN
