@@ -23,7 +23,7 @@ BLOCK = 1 << 20
 PARTS = 64
 _SHIFT = np.uint64(64 - (PARTS - 1).bit_length())  # shards are numbered by the lowest bits
 _MANY_BLOCKS = 16  # wait before any of them is pruned: that sorts, and does not always drop much
-_MUCH, _LATER = 4, 3  # where less than a fourth of the records was dropped, so many times as many come first
+_MUCH, _LATER = 4, 3  # where less than a fourth of the records was dropped, three times as many come before the next
 _MANY_TABLES = 256  # a table takes kilobytes, however few records it has
 
 
