@@ -1,14 +1,13 @@
 """Nanoseconds per discrete Gaussian sample, this package against OpenDP: ``python -m benchmarks.speed.noise``.
 
 Both draw from the operating system's randomness in one process and one run, on int64 vectors; tables are
-built before the clock starts, and the time that takes is printed.
+built before the clock starts, and the time that takes is printed. Times are processor time.
 The distribution is that of Canonne, Kamath, Steinke 2020 (arXiv:2004.00010).
 """
 
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
@@ -29,9 +28,9 @@ REPETITIONS = 5
 
 
 def nanoseconds(draw: Callable[[], object], samples: int) -> list[float]:
-    """Time per sample of each repetition, after one warm-up."""
+    """Processor time per sample of each repetition, after one warm-up."""
     draw()
-    return [1e9 * seconds(draw, time.perf_counter) / samples for _ in range(REPETITIONS)]
+    return [1e9 * seconds(draw) / samples for _ in range(REPETITIONS)]
 
 
 def main() -> None:
@@ -50,7 +49,7 @@ def main() -> None:
         table = Table(None, heads, (-7, -12, -22, -30, -8), bar=0)
         for sigma in SIGMAS:
             variance = Fraction(sigma) ** 2
-            tables = 1000 * seconds(partial(discrete_gaussian.sample, 0, variance), time.perf_counter)
+            tables = 1000 * seconds(partial(discrete_gaussian.sample, 0, variance))
             mechanism = dp.m.make_gaussian(*space, scale=float(sigma))
             ours = nanoseconds(partial(discrete_gaussian.sample, SAMPLES, variance), SAMPLES)
             theirs = nanoseconds(partial(mechanism, zeros), OPENDP_SAMPLES)
