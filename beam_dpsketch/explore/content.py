@@ -15,18 +15,25 @@ from beam_dpsketch.answers.questions.kinds import KINDS
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.explore.entries import Chosen
 from beam_dpsketch.plots.asking import counted
+from beam_dpsketch.privacy.aside.side_counters import RECORDS, WEIGHT
 from beam_dpsketch.statement import statement_text
 from beam_dpsketch.statement.showing import in_words, interval_words, plain, shown
 
 MOST_LISTED = 1000
+_CHOSEN = (
+    "Each interval is about an item that is chosen before looking. Of the largest of many, fewer hold, as noise lifted "
+    "some to the top."
+)
 _ALL = {"records", "total_weight", "privacy_units"}
 
 
 class Wanted(NamedTuple):
-    """How releases are asked while a page is made."""
+    """How releases are asked while a page is made, and what their values and weights are called."""
 
     confidence: float
     candidates: Sequence[Any] | None
+    value: str | None = None
+    weight: str | None = None
 
 
 def contents_of(chosen: Chosen, wanted: Wanted) -> Iterator[dict[str, Any]]:
@@ -41,25 +48,50 @@ def contents_of(chosen: Chosen, wanted: Wanted) -> Iterator[dict[str, Any]]:
             "is_whole": chosen.is_whole,
             "name": name,
             "kind": part.made_as,
-            "counted": counted(part),
+            "counted": _counted(part, wanted),
+            "value": wanted.value or "value",
             "intervals": interval_words(wanted.confidence, is_bounded=part.privacy.is_bounded),
             "statement": statement_text.facts(released.privacy),
-            "notes": [note.words for note in dict.fromkeys((*released.notes, *part.notes))],
-            "holds": f"it holds {released._holds or part._size}",
-            "numbers": [*_numbers(released, part, wanted.confidence)],
+            "notes": [*_notes(chosen, part)],
+            "holds": "" if released._holds is None else f"it holds {released._holds}",
+            "numbers": [*_numbers(chosen, part, wanted)],
             "top": top_of(part, wanted),
             "reading": encoded(part.reading(wanted.confidence)),
         }
 
 
-def _numbers(released: Released, part: Released, confidence: float) -> Iterator[dict[str, Any]]:
-    """Yield the answers to questions that take nothing; what is counted aside is of all metrics together."""
+def _notes(chosen: Chosen, part: Released) -> Iterator[str]:
+    yield from (note.words for note in dict.fromkeys((*chosen.released.notes, *part.notes)))
+    if chosen.gap:
+        yield f"{chosen.gap}, so later windows are not in this page"
+
+
+def _counted(released: Released, wanted: Wanted) -> str:
+    """Return what is counted, in words."""
+    kept = " that the bounds kept" if released.privacy.is_bounded else ""
+    return f"{wanted.weight or counted(released)}{kept}"
+
+
+def _numbers(chosen: Chosen, part: Released, wanted: Wanted) -> Iterator[dict[str, Any]]:
+    """Yield the answers to questions that take nothing; what is counted aside is of all metrics together.
+
+    Left out is what says less than another: units that are records, weight that is counted as records, and both where
+    numbers are counted closer.
+    """
+    unit, several = part.privacy.unit, chosen.moment is None and "from" in chosen.place
+    known = {"privacy_units"} if unit.is_one_record else set()
+    weight = chosen.released.privacy.note(WEIGHT)
+    known |= {"total_weight"} if weight is not None and weight is chosen.released.privacy.note(RECORDS) else set()
+    known |= {"records", "total_weight"} if KINDS["count"].method in dir(part) else set()
     for kind, entry in KINDS.items():
-        if entry.takes is Takes.NOTHING:
-            answered = ask(Ask(kind, None, confidence), released if kind in _ALL else part)
+        if entry.takes is Takes.NOTHING and kind not in known:
+            question = Ask(kind, None, wanted.confidence)
+            answered = (ask(question, chosen.released) if kind in _ALL else None) or ask(question, part)
             if answered is not None:
                 axis = entry.drawing.axis if entry.drawing else None
-                yield {"words": entry.words, "axis": axis or counted(part), **numbers_of(answered.rows[0])}
+                again = ", each once in each window" if several and kind == "privacy_units" else ""
+                words = {"kind": kind, "words": f"{entry.words}{again}", "axis": axis or _counted(part, wanted)}
+                yield {**words, **numbers_of(answered.rows[0])}
 
 
 def top_of(released: Released, wanted: Wanted) -> dict[str, Any] | None:
@@ -70,11 +102,17 @@ def top_of(released: Released, wanted: Wanted) -> dict[str, Any] | None:
         return None
     limit = getattr(answered.answer, "detection_limit", None)
     finds = [] if limit is None else [f"It finds items of {shown(limit)} or more with 95 %, and may miss others."]
+    chosen = [_CHOSEN] if len(answered.rows) > 1 else []
     return {
-        "caption": f"The largest, with {answered.intervals}",
-        "rows": [{"item": in_words(row["item"]), **numbers_of(row)} for row in answered.rows],
-        "notes": finds,
+        "caption": f"The most frequent, with {answered.intervals}",
+        "rows": [{"item": _shown_item(row), **numbers_of(row)} for row in answered.rows],
+        "notes": [*finds, *chosen, *(note.words for note in answered.notes if note not in released.notes)],
     }
+
+
+def _shown_item(row: dict[str, Any]) -> str:
+    """Return an item in words; three dots follow one that stands for all that begin so."""
+    return in_words(row["item"]) + "\u2026" * row.get("truncated", False)
 
 
 def searches(released: Released) -> bool:

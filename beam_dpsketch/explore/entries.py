@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+import datetime
+from collections.abc import Iterator, Mapping, Sequence, ValuesView
 from typing import Any, NamedTuple
 
 from beam_dpsketch.answers.over_time.timeline import SketchTimeline
@@ -12,8 +13,8 @@ from beam_dpsketch.domains.timestamps import from_micros
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.statement.showing import in_words
 
-MOST_RANGES = 300
-"""Of a timeline, up to this many ranges of windows are all in a page: 24 windows have 300."""
+MOST_RANGES, MOST_CELLS = 300, 1 << 20
+"""All ranges of a timeline are in a page up to this number, with this number of counters: 24 windows have 300."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,41 +26,66 @@ class Explored:
       file: the name of its file, or another name of its own.
       key: its output key.
       window: its window, as an ISO 8601 interval.
+      windows: the first and the last window of a timeline that the page is about; `None` takes all.
     """
 
     asked: Released | SketchTimeline
     file: str | None = None
     key: Any = None
     window: str | None = None
+    windows: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.asked, (Released, SketchTimeline)):
             raise ArgumentTypeError(
                 "releases",
-                "must be a release, a SketchTimeline of rows over time, a dict of them by key, or Explored ones, got "
-                f"{type(self.asked).__name__}",
+                "must be a release, a SketchTimeline of rows over time, a dict of them by key or window, or a list of "
+                f"Explored ones, got {type(self.asked).__name__}",
                 "E723",
             )
 
     @property
     def name(self) -> str:
         """What it is called among others."""
-        return ", ".join(filter(None, self._place.values()))
+        return ", ".join(filter(None, self.place.values()))
+
+    @property
+    def has_all_ranges(self) -> bool:
+        """Whether each range of its windows can be chosen."""
+        if isinstance(self.asked, Released):
+            return True
+        windows = self._ends[1] - self._ends[0] + 1
+        return len(self._ranges) == windows * (windows + 1) // 2
 
     @property
     def chosen(self) -> Iterator[Chosen]:
         """All releases in it: itself, or those of ranges of windows."""
         if isinstance(self.asked, Released):
-            yield Chosen(self.asked, self._place, None if self.window is None else self.window.split("/")[0])
+            yield Chosen(self.asked, self.place, None if self.window is None else self.window.split("/")[0])
             return
         edges = self.asked.horizon.edges
-        for first, last in ranges_of(self.asked.available):
-            start, end = (in_words(from_micros(edge)) for edge in (edges(first)[0], edges(last)[1]))
-            place, is_whole = {**self._place, "from": start, "to": end}, last - first + 1 == self.asked.available
-            yield Chosen(self.asked.between(first, last), place, start if first == last else None, is_whole)
+        for first, last in self._ranges:
+            opens, closes = (in_words(from_micros(edge)) for edge in (edges(first)[0], edges(last)[1]))
+            place, is_whole = {**self.place, "from": opens, "to": closes}, (first, last) == self._ends
+            moment = opens if first == last else None
+            yield Chosen(self.asked.between(first, last), place, moment, is_whole, self.asked.gap)
 
     @property
-    def _place(self) -> dict[str, str | None]:
+    def _ends(self) -> tuple[int, int]:
+        """The first and the last window of a timeline."""
+        assert isinstance(self.asked, SketchTimeline)
+        return self.windows or (0, self.asked.available - 1)
+
+    @property
+    def _ranges(self) -> list[tuple[int, int]]:
+        """The ranges of a timeline that can be chosen."""
+        assert isinstance(self.asked, SketchTimeline)
+        begin, end = self._ends
+        return ranges_of(begin, end, self.asked.between(begin, end).spec.cells)
+
+    @property
+    def place(self) -> dict[str, str | None]:
+        """What a reader chooses it by, as text."""
         return {"file": self.file, "key": None if self.key is None else in_words(self.key), "window": self.window}
 
 
@@ -71,20 +97,30 @@ class Chosen(NamedTuple):
       place: what a reader chooses it by.
       moment: when its window begins, if it is of one window.
       is_whole: whether it is all that its entry has.
+      gap: which rows of its timeline are missing, in words; empty if none is.
     """
 
     released: Released
     place: dict[str, str | None]
     moment: str | None
     is_whole: bool = True
+    gap: str = ""
 
 
-def ranges_of(windows: int) -> list[tuple[int, int]]:
-    """Return which ranges of this number of windows can be chosen: all, or of many each window, and all up to each."""
-    every = [(first, last) for first in range(windows) for last in range(first, windows)]
-    if len(every) <= MOST_RANGES:
-        return every
-    return [(first, last) for first, last in every if first in (0, last)]
+def ranges_of(begin: int, end: int, cells: int) -> list[tuple[int, int]]:
+    """Return which ranges of these windows can be chosen: all; of many, or large ones, each window and all up to each.
+
+    Args:
+      begin: the first window.
+      end: the last one.
+      cells: how many counters the release of a range has.
+    """
+    windows = range(begin, end + 1)
+    count = len(windows) * (len(windows) + 1) // 2
+    is_small = count <= MOST_RANGES and count * cells <= MOST_CELLS
+    return [
+        (first, last) for first in windows for last in windows[first - begin :] if is_small or first in (begin, last)
+    ]
 
 
 def entries_of(releases: Any) -> list[Explored]:
@@ -96,19 +132,39 @@ def entries_of(releases: Any) -> list[Explored]:
 
 
 def distinct(entries: list[Explored]) -> list[Explored]:
-    """Return the same without the name of a file that all are of, which tells none of them from another."""
-    if len({entry.file for entry in entries}) > 1:
-        return entries
-    return [dataclasses.replace(entry, file=None) for entry in entries]
+    """Return the same, each by a place of its own: numbered where nothing else tells them from each other.
+
+    The name of a file that all are of is left out.
+    """
+    if len({entry.file for entry in entries}) == 1 and len({entry.name for entry in entries}) == len(entries):
+        return [dataclasses.replace(entry, file=None) for entry in entries]
+    alike: dict[tuple[str | None, ...], list[int]] = {}
+    for number, entry in enumerate(entries):
+        alike.setdefault(tuple(entry.place.values()), []).append(number)
+    found = [*entries]
+    for numbers in alike.values():
+        for place, number in enumerate(numbers, 1):
+            if len(numbers) > 1:
+                file = f"{entries[number].file or 'release'} ({place})"
+                found[number] = dataclasses.replace(entries[number], file=file)
+    return found
 
 
-def _each(releases: Any) -> Iterator[Explored]:
+def _each(releases: Any, **found: Any) -> Iterator[Explored]:
     if isinstance(releases, Explored):
         yield releases
     elif isinstance(releases, Mapping) and not isinstance(releases, Released):
-        yield from (Explored(each, key=key) for key, each in releases.items())
-    elif isinstance(releases, Iterable) and not isinstance(releases, (Released, str, bytes)):
+        for name, each in releases.items():
+            yield from _each(each, **{**found, **_named(name)})
+    elif isinstance(releases, (Sequence, Iterator, ValuesView)) and not isinstance(releases, (str, bytes)):
         for each in releases:
-            yield from _each(each)
+            yield from _each(each, **found)
     else:
-        yield Explored(releases)
+        yield Explored(releases, **found)
+
+
+def _named(name: Any) -> dict[str, Any]:
+    """Return the name of a release in a dict as a window, which is a pair of times, or as a key."""
+    if isinstance(name, tuple) and [*map(type, name)] == [datetime.datetime] * 2:
+        return {"window": "/".join(map(in_words, name))}
+    return {"key": name}

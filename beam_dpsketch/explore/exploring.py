@@ -7,38 +7,58 @@ import hashlib
 import html
 import importlib.resources
 import json
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from string import Template
 from typing import Any
 
+import numpy as np
+
 from beam_dpsketch import _validate
+from beam_dpsketch._showing import round_up
+from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.rows import Many, as_list, as_many
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.explore.changes import changes_of
 from beam_dpsketch.explore.content import MOST_LISTED, Wanted, contents_of
 from beam_dpsketch.explore.entries import Explored, distinct, entries_of
+from beam_dpsketch.statement.accounting import add_up
 from beam_dpsketch.statement.showing import in_words, interval_words
 
 MOST_BYTES = 1 << 26
+_NO_LIST = (
+    "There is no list of the most frequent: a sketch stores no items. Who makes the page can give a public list, as "
+    "candidates."
+)
 _PAGE = importlib.resources.files("beam_dpsketch.explore") / "page"
 _SCRIPTS = (
     *("bytes", "typed", "hashing", "items", "prefix"),
     *("domains", "fourier", "toeplitz", "ranks", "factor", "nodes", "tree", "readers"),
-    *("showing", "log", "statement", "charts", "over_time", "asking_items", "asking_ranks", "changes"),
+    *("showing", "charts", "curve", "statement", "log", "asking", "over_time", "by_key"),
+    *("asking_items", "asking_ranks", "changes"),
 )
 """The parts of the page's program, in the order in which they need each other, before `app` starts it."""
 
 
 def explore(
-    releases: Any, *, title: str = "A private release", candidates: Many | None = None, confidence: float = 0.95
+    releases: Any,
+    *,
+    title: str = "A private release",
+    candidates: Many | None = None,
+    value: str | None = None,
+    weight: str | None = None,
+    confidence: float = 0.95,
 ) -> str:
     """Return a page that lets anyone ask releases: HTML in one piece, which opens in any browser without network.
 
     Args:
-      releases: one release or `SketchTimeline`, a dict of them by key, as `release_frame` returns, or `Explored` ones.
+      releases: one release or `SketchTimeline`, a dict of them by key or window, as `release_frame` returns, or a list
+        of such, and of `Explored` ones.
       title: of the page.
       candidates: items that the page suggests, and that flat sketches choose their largest from. They must be public:
         the page shows them.
+      value: what values are, with their unit: "delay, minutes".
+      weight: what is counted: "flights"; "records" if not given, or "weight" where records weigh.
       confidence: of each interval, in (0, 1).
 
     Raises:
@@ -49,19 +69,42 @@ def explore(
     _validate.open_unit_interval(confidence=confidence)
     _validate.instance(str, title=title)
     items = None if candidates is None else as_list(as_many(candidates)[0])
-    return assemble(title, _data(distinct(entries_of(releases)), Wanted(confidence, items)))
+    return assemble(title, _data(distinct(entries_of(releases)), Wanted(confidence, items, value, weight)))
 
 
 def _data(entries: list[Explored], wanted: Wanted) -> dict[str, Any]:
     chosen = [each for entry in entries for each in entry.chosen]
     is_bounded = any(each.released.privacy.is_bounded for each in chosen)
+    changes, left = changes_of(entries, wanted)
     return {
         "confidence": wanted.confidence,
         "confidence_words": interval_words(wanted.confidence, is_bounded=is_bounded),
         "releases": [content for each in chosen for content in contents_of(each, wanted)],
-        "changes": [*changes_of(entries, wanted)],
+        "spent": [*_spent(each.released for each in chosen if each.is_whole)],
+        "has_all_ranges": all(each.has_all_ranges for each in entries),
+        "no_list": _NO_LIST,
+        "changes": changes,
+        "changes_left": left,
+        "suggested_type": _type_of(wanted.candidates or ()),
         "suggestions": [in_words(item) for item in (wanted.candidates or ())[:MOST_LISTED]],
     }
+
+
+def _spent(releases: Iterable[Released]) -> Iterator[str]:
+    """Say what all runs of a page have lost together."""
+    for spent in add_up(released.privacy for released in releases):
+        if spent.run_count > 1:
+            epsilon, delta = spent.loss.shown(spent.shown_delta)
+            least = epsilon if math.isinf(epsilon) else round_up(epsilon, 4)
+            yield (
+                f"All {spent.run_count} runs of this page together: epsilon = {least:g} at delta = "
+                f"{round_up(delta, 4):g}, if all are about the same people, for {spent.unit.value}."
+            )
+
+
+def _type_of(candidates: Sequence[Any]) -> str:
+    """Return as what the page reads an item that is typed, where nothing else is chosen."""
+    return "int" if candidates and all(isinstance(item, (int, np.integer)) for item in candidates) else "text"
 
 
 def assemble(title: str, data: dict[str, Any]) -> str:

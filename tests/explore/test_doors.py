@@ -13,18 +13,23 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import (
+    CountSketch,
     DyadicCountSketch,
+    FactorHistogram,
+    FactorSpec,
     IntegerDomain,
     PrivacySpec,
     Released,
     ReleaseTerms,
+    SketchSpec,
     SketchTimeline,
     TreeSpec,
     release,
 )
 from beam_dpsketch.cli.main import main
-from beam_dpsketch.explore import Explored, entries, explore, exploring
+from beam_dpsketch.explore import Explored, changes, entries, explore, exploring
 from tests.cli.consoles import make_folder
+from tests.helpers import golden
 from tests.helpers.explored import CITIES, HORIZON, HOSTILE, cities, delays, rides, statistics
 from tests.helpers.pages import PAGES, fenced, printed_by
 
@@ -60,8 +65,11 @@ def data_of(page: str) -> Any:
 def test_the_documented_code(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.chdir(tmp_path)
     printed_by(fenced("In Python:", PAGES["explore"]))
-    (release,) = data_of((tmp_path / "minutes.html").read_text(encoding="utf-8"))["releases"]
-    assert release["reading"]["type"] == "tree"
+    data = data_of((tmp_path / "minutes.html").read_text(encoding="utf-8"))
+    assert [each["name"] for each in data["releases"]] == ["first week", "second week"]
+    assert {each["counted"] for each in data["releases"]} == {"trips that the bounds kept"}
+    assert [each["name"] for each in data["changes"]] == ["first week to second week"]
+    assert data["spent"][0].startswith("All 2 runs of this page together: epsilon = ")
 
 
 @pytest.mark.parametrize(
@@ -72,11 +80,17 @@ def test_the_documented_code(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.
         ([Explored(cities(), "a", window="2024-05-01T00:00:00Z/2024-05-02T00:00:00Z"), Explored(cities(), "b")],
          [{"file": "a", "window": "2024-05-01T00:00:00Z/2024-05-02T00:00:00Z"}, {"file": "b"}]),
         ([cities(), {"JFK": statistics()}], [{"key": None}, {"key": "JFK"}]),
+        ([Explored(cities(), "a"), Explored(delays(), "a"), Explored(cities(), "b")],
+         [{"file": "a (1)"}, {"file": "a (2)"}, {"file": "b"}]),
+        ({1: cities(), "1": delays()}, [{"file": "release (1)", "key": "1"}, {"file": "release (2)", "key": "1"}]),
+        ([SketchTimeline(rides()[:1], HORIZON), SketchTimeline(rides()[:1], HORIZON)],
+         [{"file": "release (1)"}, {"file": "release (2)"}]),
     ],
 )  # fmt: skip
 def test_what_is_taken(releases: Any, places: list[dict[str, Any]]) -> None:
     """Each release is there once, by where it was found."""
     found = [release["place"] for release in data_of(explore(releases))["releases"]]
+    assert len({tuple(each.values()) for each in found}) == len(found)
     assert [{**each, **place} for each, place in zip(found, places, strict=True)] == found
 
 
@@ -93,8 +107,9 @@ def test_ranges_of_a_timeline() -> None:
 
 def test_ranges_of_a_long_timeline() -> None:
     """Up to 24 windows have all; of more there is each window, and all up to each."""
-    assert len(entries.ranges_of(24)) == entries.MOST_RANGES
-    many = entries.ranges_of(25)
+    assert len(entries.ranges_of(0, 23, 1)) == entries.MOST_RANGES
+    assert len(entries.ranges_of(3, 26, 1 << 20)) == 47
+    many = entries.ranges_of(0, 24, 1)
     assert {*many} == {(each, each) for each in range(25)} | {(0, each) for each in range(25)}
     assert len({*many}) == len(many)
 
@@ -128,11 +143,48 @@ def test_candidates_and_confidence() -> None:
     data = data_of(explore(cities(), candidates=CITIES, confidence=0.5))
     (release,) = data["releases"]
     assert data["suggestions"] == CITIES
+    assert [data_of(explore(cities(), candidates=each))["suggested_type"] for each in ([1, 2], [1, "a"], [], None)] == [
+        "int",
+        "text",
+        "text",
+        "text",
+    ]
     expected = cities().top_k(1000, CITIES, 0.5)
     assert [row["item"] for row in release["top"]["rows"]] == [*expected.item]
     assert [row["lower"] for row in release["top"]["rows"]] == pytest.approx(expected.lower)
     assert data["confidence_words"].startswith("50 % intervals")
     assert data_of(explore(cities()))["releases"][0]["top"] is None
+
+
+def test_what_is_to_be_known_of_the_largest() -> None:
+    """That noise picked some of them, and where all of them are within noise, as items of another type are."""
+    notes = [
+        data_of(explore(cities(), candidates=each))["releases"][0]["top"]["notes"] for each in (CITIES, [1, 2], ["a"])
+    ]
+    assert [len(each) for each in notes] == [1, 2, 0]
+    assert "asked with the type" in notes[1][1]
+
+
+def test_items_that_are_cut() -> None:
+    """They are shown as such in the list of the largest."""
+    (content,) = data_of(explore(golden.good()["groups_text"]))["releases"]
+    assert {row["item"] for row in content["top"]["rows"]} == {"ab", "abc\u2026", ""}
+
+
+def test_numbers_of_metrics() -> None:
+    """What the whole of several metrics does not count, each may still tell."""
+    released = golden.good()["metrics_factor"]
+    (weight,) = data_of(explore(released))["releases"][0]["numbers"]
+    assert weight["estimate"] == pytest.approx(released.parts["a"].total_weight().estimate)
+
+
+def test_changes_behind_releases_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Releases that cannot be compared take no room from those that can."""
+    monkeypatch.setattr(changes, "_MOST_PAIRS", 1)
+    others = [FactorHistogram(FactorSpec(IntegerDomain(0, high))).accumulate([1, 2]) for high in (5, 6, 7)]
+    differing = [release(each, ReleaseTerms(PrivacySpec(rho=1.0))) for each in others]
+    (change,) = data_of(explore([*differing, Explored(delays(1), "one"), Explored(delays(2), "two")]))["changes"]
+    assert change["name"] == "one to two"
 
 
 def test_changes() -> None:
@@ -144,7 +196,27 @@ def test_changes() -> None:
     assert [row["item"] for row in change["rows"]] == [str(item) for item in expected.item]
     assert [row["change"] for row in change["rows"]] == pytest.approx(expected.change)
     distance = delays(2).distance(delays(1))
-    assert f"Distance of all items together: {distance.estimate:,.1f}"[:-2] in change["words"]
+    assert f"have a length of {distance.estimate:,.1f}, from" in " ".join(change["words"])
+
+
+def test_noise_is_no_change() -> None:
+    """Of two releases of the same items, no row says that it changed; of others, what changed says so.
+
+    False alarms: 2e-9 for the list of equal items, whose confidence is 1 - 1e-9; with 5 % for each, all 20 would be.
+    """
+    names = [f"item {number}" for number in range(1000)]
+    terms, spec = ReleaseTerms(PrivacySpec(rho=1.0)), SketchSpec(width=1024, seed=1)
+    releases = [release(CountSketch(spec).accumulate(names * 5), terms) for _ in range(2)]
+    releases.append(release(CountSketch(spec).accumulate([*names * 5, *names[:1] * 2000]), terms))
+    first, second, third = (Explored(each, str(place)) for place, each in enumerate(releases))
+    (change,) = data_of(explore([first, second], candidates=names, confidence=1 - 1e-9))["changes"]
+    assert [row["changed"] for row in change["rows"]] == [False] * 20
+    (change,) = data_of(explore([first, second], candidates=names))["changes"]
+    alone = [row for row in change["rows"] if row["lower"] > 0 or row["upper"] < 0]
+    assert len(alone) > sum(row["changed"] for row in change["rows"])
+    (change,) = data_of(explore([second, third], candidates=names))["changes"]
+    assert change["rows"][0]["item"] == "item 0"
+    assert change["rows"][0]["changed"]
 
 
 def test_nothing_leads_outside() -> None:
@@ -191,19 +263,28 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> pathlib.P
 def test_the_command(folder: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Files with windows in their names are one name with windows; keys and candidates are as elsewhere."""
     code, said = run(capsys, "delays.dpsketch", "--output", "a.html", "--title", "<b>", "--confidence", "0.9")
-    assert (code, said) == (0, "dpsketch: wrote a page about 1 release(s) to a.html\n")
+    assert (code, said) == (0, "dpsketch: wrote a page about 1 release(s), 5 MB, to a.html\n")
     page = (folder / "a.html").read_text(encoding="utf-8")
     assert "<title>&lt;b&gt;</title>" in page
     assert data_of(page)["confidence"] == 0.9
     code, said = run(capsys, "rides", "--horizon", "2024-05-01T00:00Z", "1h", "6", "--output", "b.html")
     assert code == 0
     assert len(data_of((folder / "b.html").read_text(encoding="utf-8"))["releases"]) == 21
+    code, said = run(
+        capsys, "rides", "--horizon", "2024-05-01T00:00Z", "1h", "6", "--windows", "2", "3", "--output", "c.html"
+    )
+    places = [each["place"] for each in data_of((folder / "c.html").read_text(encoding="utf-8"))["releases"]]
+    assert [each["from"][11:13] + each["to"][11:13] for each in places] == ["0203", "0204", "0304"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["delays.dpsketch", "--output", "page.txt"], "--output must end with"),
+        (["delays.dpsketch", "--output", "page.txt"], "--output must end with .html, which"),
+        (
+            ["rides", "--horizon", "2024-05-01T00:00Z", "1h", "6", "--windows", "2", "1", "--output", "page.html"],
+            "must be at most last",
+        ),
         (["delays.dpsketch", "--output", "delays.dpsketch"], "--output must end with"),
         (["rides", "--output", "page.html"], "give --horizon"),
         (

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import datetime
 import pathlib
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
-from beam_dpsketch import Released, SketchTimeline
+from beam_dpsketch import (
+    CountSketch,
+    DyadicCountSketch,
+    PrivacySpec,
+    Released,
+    ReleaseTerms,
+    SketchSpec,
+    SketchTimeline,
+    TimestampDomain,
+    TreeSpec,
+    release,
+)
 from beam_dpsketch.explore import Explored, explore
 from tests.helpers import golden
 from tests.helpers.browser import Browser
@@ -44,7 +57,9 @@ def test_a_typed_item(browser: Browser, tmp_path: pathlib.Path) -> None:
     assert answer.startswith("Oslo: about ")
     for told, truth in zip(numbers(answer), (expected.estimate, expected.lower, expected.upper), strict=True):
         assert abs(told - truth) <= (expected.upper - expected.lower) / 40
-    rows = browser.run("return asked.map((each) => [each.question, each.estimate, each.lower, each.upper])")
+    rows = browser.run(
+        "return asked.map(({ question, answer }) => [question, answer.estimate, answer.lower, answer.upper])"
+    )
     assert rows == [["records of Oslo", pytest.approx(expected.estimate), *map(pytest.approx, expected[2:])]]
     assert browser.text("#answers tbody td:nth-child(2)") == "records of Oslo"
     assert not browser.complaints()
@@ -55,10 +70,52 @@ def test_answers_as_csv(browser: Browser, tmp_path: pathlib.Path) -> None:
     shown(browser, tmp_path, cities())
     typed(browser, "#item", '=1+"a"\n')
     lines = browser.run("return answersAsCsv()").splitlines()
-    assert lines[0] == "release,question,estimate,lower,upper,confidence"
+    assert lines[0] == "file,key,window,from,to,metric,question,estimate,lower,upper,confidence"
     assert '"records of =1+""a"""' in lines[1]
     assert browser.run("return csvCell('=1')") == "'=1"
     assert lines[1].endswith(",0.95")
+
+
+def test_negative_numbers_as_csv(browser: Browser, tmp_path: pathlib.Path) -> None:
+    """They stay numbers, and formulas that begin with a minus do not."""
+    shown(browser, tmp_path, delays())
+    typed(browser, "#share", "0\n")
+    released = delays().quantile_interval(0)
+    assert browser.run("return answersAsCsv()").endswith(f",value at 0 %,{','.join(map(str, released))},0.95\n")
+    assert released.lower < 0
+    assert browser.run("return ['-1+1', '-1.5e-7', '-x'].map(csvCell)") == ["'-1+1", "-1.5e-7", "'-x"]
+
+
+def test_an_item_of_the_type_that_is_suggested(browser: Browser, tmp_path: pathlib.Path) -> None:
+    """Whole numbers that are suggested are asked as whole numbers."""
+    released = release(CountSketch(SketchSpec(width=64)).accumulate([42] * 500), ReleaseTerms(PrivacySpec(rho=1.0)))
+    shown(browser, tmp_path, released, candidates=[42, 43])
+    typed(browser, "#item", "42\n")
+    assert browser.run("return asked[0].answer.estimate") == pytest.approx(released.estimate(42))
+
+
+def test_answers_that_say_more(browser: Browser, tmp_path: pathlib.Path) -> None:
+    """What is not known is no number, and what is cut says so; neither breaks the page, however long."""
+    shown(browser, tmp_path, golden.good()["groups_text"])
+    typed(browser, "#item", "zz\n")
+    assert browser.text("#item-answer").startswith("zz: records that the bounds kept cannot be told, 0.0 to ")
+    typed(browser, "#item", "abc" * 1000 + "\n")
+    assert "in the first 3 bytes, count as one" in browser.text("#item-answer")
+    assert browser.run("return document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_windows_of_other_kinds(browser: Browser, tmp_path: pathlib.Path) -> None:
+    """Where a window does not answer about an item, the line has a gap; one item has one line."""
+    windows = [f"2024-05-0{day}T00:00:00Z/2024-05-0{day + 1}T00:00:00Z" for day in (1, 2, 3)]
+    asked = (cities(), delays(), cities())
+    shown(browser, tmp_path, [Explored(each, "a", window=place) for each, place in zip(asked, windows, strict=True)])
+    for _ in range(2):
+        typed(browser, "#item", "Oslo\n")
+    drawn = browser.run("return document.getElementById('time-chart').data[2].y")
+    assert drawn == [pytest.approx(cities().estimate("Oslo")), None, pytest.approx(cities().estimate("Oslo"))]
+    options = browser.run("return [...document.getElementById('series').options].map((each) => each.text)")
+    assert options.count("records of Oslo") == 1
+    assert not browser.complaints()
 
 
 def test_a_dragged_line(browser: Browser, tmp_path: pathlib.Path) -> None:
@@ -75,6 +132,21 @@ def test_a_dragged_line(browser: Browser, tmp_path: pathlib.Path) -> None:
     share = released.cdf_interval(value)
     told = [each / 100 for each in numbers(browser.text("#share-answer"))[:3]]
     assert told == pytest.approx([share.estimate, share.lower, share.upper], abs=0.005)
+    assert not browser.run("return document.querySelector('.cursor').hidden")
+
+
+def test_a_curve_of_one_value(browser: Browser, tmp_path: pathlib.Path) -> None:
+    """It shows the values beside it too, and the line stands in it, though the domain has 10,000 years."""
+    ends = (datetime.datetime(year, 1, 1, tzinfo=datetime.timezone.utc) for year in (1, 9999))
+    domain = TimestampDomain(*ends, datetime.timedelta(hours=1))
+    tree = DyadicCountSketch(TreeSpec.for_memory(domain, 20_000))
+    times = np.full(100_000, np.datetime64("2024-05-01T10:00", "us"))
+    shown(browser, tmp_path, release(tree.accumulate(times), ReleaseTerms(PrivacySpec(rho=1.0))))
+    browser.wait_for("document.querySelector('#curve .main-svg')")
+    range_of = "document.querySelector('#curve .chart')._fullLayout.xaxis.range"
+    low, high = (datetime.datetime.fromisoformat(each[:16]) for each in browser.run(f"return {range_of}"))
+    assert low < datetime.datetime(2024, 5, 1, 9) < datetime.datetime(2024, 5, 1, 11) < high
+    assert high - low < datetime.timedelta(hours=4)
     assert not browser.run("return document.querySelector('.cursor').hidden")
 
 
@@ -120,11 +192,22 @@ def test_windows_are_chosen(browser: Browser, tmp_path: pathlib.Path) -> None:
         )
     typed(browser, "#item", "Oslo\n")
     expected = timeline.between(1, 2).interval("Oslo")
-    found = browser.run("return [asked[0].estimate, asked[0].lower, asked[0].upper]")
+    found = browser.run("const { answer } = asked[0]; return [answer.estimate, answer.lower, answer.upper]")
     assert found == pytest.approx([expected.estimate, expected.lower, expected.upper])
     drawn = browser.run("return document.getElementById('time-chart').data[2].y")
     assert drawn == pytest.approx([timeline.between(each, each).estimate("Oslo") for each in range(4)])
-    assert "Distance of all items" in browser.text("#changes")
+    assert "All changes together" in browser.text("#changes")
+
+
+def test_windows_of_a_long_timeline(browser: Browser, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a window is all that begins there, the page says where it ends too."""
+    monkeypatch.setattr("beam_dpsketch.explore.entries.MOST_RANGES", 5)
+    shown(browser, tmp_path, SketchTimeline(rides(), HORIZON))
+    browser.run("chosen.from = arguments[0]; show();", "2024-05-01T02:00:00Z")
+    found = browser.run(
+        "return [...document.querySelectorAll('#choice select')].map((each) => each.selectedOptions[0].text)"
+    )
+    assert found == ["2024-05-01T02:00:00Z", "2024-05-01T03:00:00Z"]
 
 
 def test_keys_are_chosen(browser: Browser, tmp_path: pathlib.Path) -> None:
@@ -173,7 +256,10 @@ def test_a_page_that_was_cut(browser: Browser, tmp_path: pathlib.Path, share: fl
     browser.open(path)
     says = browser.run("const it = document.getElementById('broken'); return it && !it.hidden ? it.textContent : ''")
     answers = browser.run("const it = document.getElementById('share-answer'); return it ? it.textContent : ''")
-    assert "get it again" in says or "lies at or below" in answers
+    assert ("again" in says or "no pictures" in says) != ("lies at or below" in answers and not says)
+    assert browser.run(
+        "return 'Plotly' in window || [...document.querySelectorAll('.chart')].every((it) => !it.clientHeight)"
+    )
     assert not [each for each in browser.complaints() if "Uncaught" in each and "Unexpected end" not in each]
 
 
@@ -235,6 +321,9 @@ def test_in_print(browser: Browser, tmp_path: pathlib.Path) -> None:
     browser.run("dispatchEvent(new Event('beforeprint'))")
     assert browser.run("return getComputedStyle(document.querySelector('.controls')).display") == "none"
     assert browser.run("return [...document.querySelectorAll('details')].every((each) => each.open)")
+    assert browser.run("return colours().paper") == "#fff"
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert browser.run("return onPaper") is False
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 

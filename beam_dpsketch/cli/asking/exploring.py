@@ -9,7 +9,7 @@ from typing import Any
 
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.cli.asking.over_time import group_rows, needs_horizon, read_horizon
-from beam_dpsketch.cli.asking.query import add_answer_options, read_asked
+from beam_dpsketch.cli.asking.query import add_answer_options, add_labels, read_asked
 from beam_dpsketch.cli.asking.values import ITEM_TYPES, read_lines
 from beam_dpsketch.cli.output import add_output_options, output_kind, write_output
 from beam_dpsketch.cli.stored import Stored, add_files, name_without_window, window_of
@@ -27,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_files(parser)
     add_output_options(parser, FORMATS)
     parser.add_argument("--title", default="A private release", help="of the page (A private release)")
-    add_answer_options(parser)
+    add_labels(parser)
+    add_answer_options(parser, "the items that the page suggests, and flat sketches list, one a line; public")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -37,12 +38,17 @@ def run(arguments: argparse.Namespace) -> int:
     entries = [*_entries(stored, horizon, arguments)]
     try:
         page = explore(
-            entries, title=arguments.title, candidates=_candidates(arguments), confidence=arguments.confidence
+            entries,
+            title=arguments.title,
+            candidates=_candidates(arguments),
+            value=arguments.value_label,
+            weight=arguments.weight_label,
+            confidence=arguments.confidence,
         )
     except (ValueError, ImportError) as error:
         raise UsageError.of(error) from None
     write_output(arguments, page.encode(), [each.path for each in stored])
-    note(f"wrote a page about {len(entries)} release(s) to {arguments.output}")
+    note(f"wrote a page about {len(entries)} release(s), {len(page) / 1e6:.0f} MB, to {arguments.output}")
     return DONE
 
 
@@ -60,7 +66,8 @@ def _entries(stored: list[Stored], horizon: Horizon | None, arguments: argparse.
             raise needs_horizon(rows.title)
         found = True
         place = rows.place
-        yield Explored(rows.timeline(horizon), place["file"], place["key"])
+        windows = None if arguments.windows is None else tuple(arguments.windows)
+        yield Explored(rows.timeline(horizon), place["file"], place["key"], windows=windows)
     if not found:
         raise AnswerError("no release in these files has this --metric; `dpsketch inspect` lists their metrics")
 

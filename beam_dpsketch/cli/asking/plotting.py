@@ -19,6 +19,7 @@ from beam_dpsketch.answers.rows import Frequencies
 from beam_dpsketch.cli.asking.over_time import MAX_SERIES, Moment, moments, read_horizon
 from beam_dpsketch.cli.asking.query import (
     add_answer_options,
+    add_labels,
     add_question,
     answer,
     parts_of,
@@ -176,8 +177,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add_question(kinds, entry, **words, **_CHANGES.get(entry.takes, {}))
     add_answer_options(parser)
     parser.add_argument("--so-far", action="store_true", help="over time: all windows up to each, of rows over time")
-    parser.add_argument("--value-label", metavar="TEXT", help="what the values are, with their unit: 'delay, minutes'")
-    parser.add_argument("--weight-label", metavar="TEXT", help="what is counted: 'flights'")
+    add_labels(parser)
     add_output_options(parser, FORMATS)
 
 

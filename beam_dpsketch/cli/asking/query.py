@@ -65,11 +65,19 @@ def add_question(kinds: Any, entry: QuestionKind, **changes: Any) -> None:
     kinds.add_argument(f"--{entry.option}", **{**form, "help": f"{entry.words}{more}", **changes})
 
 
-def add_answer_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that pick releases, items, windows and a confidence."""
+def add_labels(parser: argparse.ArgumentParser) -> None:
+    """Declare the options that name values and weights."""
+    parser.add_argument("--value-label", metavar="TEXT", help="what the values are, with their unit: 'delay, minutes'")
+    parser.add_argument("--weight-label", metavar="TEXT", help="what is counted: 'flights'")
+
+
+def add_answer_options(
+    parser: argparse.ArgumentParser, candidates: str = "the items that --top chooses from, one a line; public"
+) -> None:
+    """Declare the options that pick releases, items, windows and a confidence; `candidates` says what these are for."""
     parser.add_argument("--key", help="only the releases of this output key")
     parser.add_argument("--metric", metavar="NAME", help="only this one of several metrics of a release")
-    parser.add_argument("--candidates", metavar="FILE", help="the items that --top chooses from, one a line; public")
+    parser.add_argument("--candidates", metavar="FILE", help=candidates)
     parser.add_argument("--type", choices=ITEM_TYPES, help="what the items of a sketch are (text)")
     parser.add_argument(
         "--confidence", type=read_confidence, default=0.95, metavar="C", help="of each interval, between 0 and 1 (0.95)"

@@ -11,7 +11,14 @@ function readData() {
 }
 
 const data = readData();
-const DIMENSIONS = { file: "File", key: "Key", window: "Window", from: "From", to: "To", metric: "Metric" };
+const DIMENSIONS = {
+  file: "File",
+  key: "Key",
+  window: "Window",
+  from: "From",
+  to: "Until, not included",
+  metric: "Metric",
+};
 /** @type {Record<string, string | null | undefined>} */
 const chosen = {};
 
@@ -31,24 +38,45 @@ function current() {
 /** Lists to choose from, each of what the choices before it leave. @param {any} release */
 function showChoice(release) {
   const section = byId("choice");
+  /** @type {HTMLElement[]} */
   const fields = [];
   let left = data.releases;
   for (const [name, words] of Object.entries(DIMENSIONS)) {
     /** @type {(string | null | undefined)[]} */
     const values = [...new Set(left.map((/** @type {any} */ each) => each.place[name]))];
-    if (values.length > 1) {
-      const field = selection(`choose-${name}`, words, values.map((each) => (each || "all")), (place) => {
-        chosen[name] = values[place];
-        show();
-        byId(`choose-${name}`)?.focus();
-      });
+    const endsRange = name === "to" && fields.some((each) => each.querySelector("#choose-from"));
+    if (values.length > 1 || (endsRange && release.place.to !== null)) {
+      const field = selection(
+        `choose-${name}`,
+        words,
+        values.map((each) => (each === null ? "none" : each || "(empty)")),
+        (place) => {
+          chosen[name] = values[place];
+          show();
+          byId(`choose-${name}`)?.focus();
+        },
+      );
       field.querySelector("select").value = String(values.indexOf(release.place[name]));
       fields.push(field);
     }
     left = left.filter((/** @type {any} */ each) => each.place[name] === release.place[name]);
   }
+  const isPartial = fields.some((each) => each.querySelector("#choose-to")) && !data.has_all_ranges;
   section.hidden = fields.length === 0;
   section.querySelector(".fields").replaceChildren(...fields);
+  section.querySelector("p").textContent = isPartial
+    ? "This page has each window alone, and all windows from the first one up to each."
+    : "";
+}
+
+/** What the page begins with: of the first file and key, all of it, or its latest window. */
+function beginning() {
+  const whole = data.releases.filter((/** @type {any} */ each) => each.is_whole);
+  const alike = ["file", "key", "metric"];
+  const first = whole.filter((/** @type {any} */ each) =>
+    alike.every((name) => each.place[name] === whole[0].place[name]),
+  );
+  return first.reduce((/** @type {any} */ best, /** @type {any} */ each) => (each.moment > best.moment ? each : best));
 }
 
 function show() {
@@ -61,26 +89,45 @@ function show() {
   byId("ask").hidden = false;
   const reader = makeReader(release.reading);
   const time = askOverTime(release);
-  byId("ask").querySelector(".content").replaceChildren(
-    element("p", {}, `${release.name}: ${release.holds}`),
-    ...askRanks(release, reader),
-    ...askItems(release, reader, time.follow),
-    ...showTop(release),
-    numbersOf(release),
-    ...time.nodes,
-  );
+  byId("ask")
+    .querySelector(".content")
+    .replaceChildren(
+      release.holds ? element("p", {}, `${release.name}: ${release.holds}`) : "",
+      ...askRanks(release, reader),
+      ...askItems(release, reader, time.follow),
+      ...showTop(release),
+      numbersOf(release),
+      ...time.nodes,
+      ...showKeys(release),
+    );
+  showChanges(release);
   drawAll();
+}
+
+/** Say that there are no pictures, and leave no room for them: all that they show is in words too. */
+function showUndrawn() {
+  document.body.classList.add("undrawn");
+  byId("broken").textContent = "This file was cut on its way, so it has no pictures. Its answers are all there.";
+  byId("broken").hidden = false;
 }
 
 if (data === null) {
   byId("broken").textContent = "This file was cut or changed on its way, so it answers nothing: get it again.";
 } else {
-  Object.assign(chosen, data.releases.find((/** @type {any} */ each) => each.is_whole).place);
+  Object.assign(chosen, beginning().place);
   show();
-  showChanges();
   byId("broken").hidden = true;
   performance.mark("answers");
-  addEventListener("DOMContentLoaded", drawAll);
+  addEventListener("DOMContentLoaded", () => {
+    if (!("Plotly" in window)) showUndrawn();
+    drawAll();
+  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
-  addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
+  addEventListener("beforeprint", () => {
+    document.querySelectorAll("details").forEach((each) => {
+      each.open = true;
+    });
+    drawOnPaper(true);
+  });
+  addEventListener("afterprint", () => drawOnPaper(false));
 }

@@ -1,7 +1,9 @@
-// Questions about items: one that is typed, and the list of the largest.
+// Questions about items: one that is typed, and the list of the most frequent.
 "use strict";
 
 const LISTED = 20;
+/** @type {Record<string, string>} */
+const TYPE_WORDS = { any: "what is listed", text: "text", int: "a whole number", bytes: "bytes" };
 
 /**
  * @param {any} release
@@ -11,75 +13,76 @@ const LISTED = 20;
  */
 function askItems(release, reader, follow) {
   if (reader === null || !reader.interval) return [];
-  const box = element("input", { type: "text", list: "known", autocomplete: "off", spellcheck: "false" });
-  const known = [...new Set([...data.suggestions, ...(reader.items || [])])].slice(0, MANY);
+  /** @type {string[]} */
   const types = reader.itemTypes;
-  const type = element("select", {}, ...types.map((/** @type {string} */ each) => element("option", { value: each }, TYPE_WORDS[each])));
-  const answer = element("output", { class: "answer", id: "item-answer", for: "item" });
-  const ask = element("button", { type: "submit" }, "Ask");
-  const form = element(
-    "form",
-    { class: "fields controls" },
-    labelled("item", "Item", box),
-    types.length > 1 ? labelled("item-type", "Read as", type) : null,
-    ask,
+  const known = new Set([...data.suggestions, ...(reader.items || [])]);
+  const box = textBox("item", { type: "text", list: "known" }, "", () => asking.update());
+  const type = element("select", {}, ...types.map((each) => element("option", { value: each }, TYPE_WORDS[each])));
+  if (types.includes(data.suggested_type)) type.value = data.suggested_type;
+  type.addEventListener("change", () => asking.update());
+  const controls = [labelled("item", "Item", box), types.length > 1 ? labelled("item-type", "Read as", type) : null];
+  const asking = questionOf(
+    release,
+    "How much is there of one item?",
+    "item",
+    controls,
+    () => {
+      if (box.value === "" && !known.has("")) throw new Refusal("Type an item, exactly as it was counted.");
+      return foundItem(release, box.value, reader.interval(box.value, type.value), known);
+    },
+    () => follow(box.value, type.value),
   );
-  form.addEventListener("submit", (/** @type {Event} */ event) => {
-    event.preventDefault();
-    answering(answer, () => {
-      const found = reader.interval(box.value, type.value);
-      const shown = interval(found);
-      keepAnswer(release.name, `${release.counted} of ${box.value}`, found, shown);
-      follow(box.value, type.value);
-      return `${box.value}: about ${shown.estimate} ${release.counted}, ${shown.between}`;
-    });
-  });
+  asking.update();
+  const listed = [...known].slice(0, MANY);
   return [
-    element("h3", {}, "How much is there of one item?"),
-    element("datalist", { id: "known" }, ...known.map((each) => element("option", { value: each }))),
-    form,
-    answer,
+    element("datalist", { id: "known" }, ...listed.map((each) => element("option", { value: each }))),
+    ...asking.nodes,
   ];
 }
 
-/** @type {Record<string, string>} */
-const TYPE_WORDS = { any: "what is listed", text: "text", int: "a whole number", bytes: "bytes" };
-
 /**
- * Write an answer, or in words why there is none.
- * @param {HTMLElement} place
- * @param {() => string} find
+ * @param {any} release
+ * @param {string} item
+ * @param {any} answer
+ * @param {Set<string>} known
+ * @returns {Found}
  */
-function answering(place, find) {
-  let words;
-  let refused = false;
-  try {
-    words = find();
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    words = error.message;
-    refused = true;
-  }
-  place.classList.toggle("refused", refused);
-  place.textContent = words;
+function foundItem(release, item, answer, known) {
+  const shown = interval(answer);
+  const isTold = !Number.isNaN(answer.estimate);
+  const about = isTold ? `about ${shown.estimate} ${release.counted}` : `${release.counted} cannot be told`;
+  const cut = answer.truncated
+    ? `; all items that begin as it does, in the first ${release.reading.domain.max_bytes} bytes, count as one`
+    : "";
+  const isStrange = known.size > 0 && !known.has(item);
+  const strange = isStrange ? ". It is not in the list, so check its spelling: this may be noise alone" : "";
+  const question = `${release.counted} of ${item}`;
+  return { question, answer, shown, sentence: `${item || "(empty)"}: ${about}, ${shown.between}${cut}${strange}.` };
 }
 
-/** @param {any} release @returns {Node[]} */
+/** The most frequent; values of numbers are folded away, because they are seldom what is asked. @param {any} release @returns {Node[]} */
 function showTop(release) {
-  if (release.top === null || release.top.rows.length === 0) return [];
+  if (release.top === null)
+    return release.kind === "frequencies" ? [element("p", { class: "soft" }, data.no_list)] : [];
+  if (release.top.rows.length === 0) return [];
+  const isOfValues = release.kind === "quantiles";
+  const title = isOfValues ? "The most frequent values" : "The most frequent";
   const rows = release.top.rows.map((/** @type {any} */ each, /** @type {number} */ place) => {
     const shown = interval(each);
     return [String(place + 1), each.item, shown.estimate, shown.between];
   });
-  const all = table(`All ${rows.length.toLocaleString("en-US")} of the list`, ["place ", "item", "estimate ", "interval "], rows);
-  const first = table(release.top.caption, ["place ", "item", "estimate ", "interval "], rows.slice(0, LISTED));
+  const names = ["place ", isOfValues ? "value" : "item", "estimate ", "interval "];
   const chart = element("div", { class: "chart", id: "top-chart" });
   drawBars(chart, release.top.rows.slice(0, LISTED), release);
-  return [
-    element("h3", {}, "The largest"),
+  const all = table(`All ${rows.length.toLocaleString("en-US")} of the list`, names, rows);
+  const nodes = [
     ...release.top.notes.map((/** @type {string} */ words) => element("p", { class: "soft" }, words)),
     chart,
-    first,
+    table(release.top.caption, names, rows.slice(0, LISTED)),
     rows.length > LISTED ? element("details", {}, element("summary", {}, "The whole list"), all) : "",
   ];
+  if (!isOfValues) return [element("h3", {}, title), ...nodes];
+  const folded = element("details", {}, element("summary", {}, title), ...nodes);
+  folded.addEventListener("toggle", drawAll);
+  return [folded];
 }

@@ -14,12 +14,14 @@ const STEPS = 1000n;
 function valueControl(domain, id, words, start, moved) {
   const last = domain.size - 1n;
   const steps = last < STEPS ? last : STEPS;
-  const box = element("input", { type: "text", autocomplete: "off", spellcheck: "false" });
-  const slider = element("input", { type: "range", min: 0, max: steps, "aria-label": `${words}, by sliding`, id: `${id}-slider` });
+  const box = textBox(id, { type: "text" }, domain.show(start), read);
+  const named = { "aria-label": `${words}, by sliding`, id: `${id}-slider` };
+  const slider = element("input", { type: "range", min: 0, max: steps, ...named });
   const control = {
     position: start,
-    /** @type {string | null} */ refused: null,
-    box,
+    /** @type {string | null} */
+    refused: null,
+    outside: "",
     node: element("div", {}, labelled(id, words, box), slider),
     /** @param {bigint} position */
     set(position) {
@@ -29,9 +31,9 @@ function valueControl(domain, id, words, start, moved) {
   };
   /** @param {bigint} position */
   function stand(position) {
-    control.position = position;
-    control.refused = null;
+    [control.position, control.refused, control.outside] = [position, null, ""];
     box.value = domain.show(position);
+    typed.set(id, box.value);
     slider.setAttribute("aria-valuetext", box.value);
     moved();
   }
@@ -39,21 +41,34 @@ function valueControl(domain, id, words, start, moved) {
     slider.value = last === 0n ? "0" : String((control.position * steps) / last);
     slider.setAttribute("aria-valuetext", domain.show(control.position));
   }
-  box.addEventListener("input", () => {
+  function parse() {
     control.refused = null;
     try {
       control.position = domain.parse(box.value);
+      control.outside = outsideWords(domain, box.value, control.position);
       slide();
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       control.refused = error.message;
     }
+  }
+  function read() {
+    parse();
     moved();
-  });
+  }
   slider.addEventListener("input", () => stand(steps === 0n ? 0n : (BigInt(slider.value) * last) / steps));
-  box.value = domain.show(start);
-  slide();
+  parse();
+  if (control.refused !== null) box.value = domain.show(start); // it was typed for a release of another domain
+  parse();
   return control;
+}
+
+/** What is to be said of a number outside a domain, which moves it to its end. @param {any} domain @param {string} text @param {bigint} position */
+function outsideWords(domain, text, position) {
+  const [number, end] = [Number(text), domain.axis(position)];
+  const isOutside = (position === 0n && number < end) || (position === domain.size - 1n && number > end);
+  if (!domain.isNumeric || !isOutside) return "";
+  return `. Values go from ${domain.show(0n)} to ${domain.show(domain.size - 1n)}, and all outside count as these`;
 }
 
 /**
@@ -63,115 +78,70 @@ function valueControl(domain, id, words, start, moved) {
  */
 function askRanks(release, reader) {
   if (reader === null || !reader.quantile) return [];
-  const middle = reader.quantile(0.5).estimate;
-  return [...askShare(release, reader, middle), ...askQuantile(release, reader), ...askRange(release, reader)];
+  return [...askShare(release, reader), ...askQuantile(release, reader), ...askRange(release, reader)];
 }
 
-/** @param {any} release @param {any} reader @param {bigint} middle @returns {Node[]} */
-function askShare(release, reader, middle) {
-  const answer = element("output", { class: "answer", id: "share-answer" });
+/** @param {any} release @param {any} reader @returns {Node[]} */
+function askShare(release, reader) {
   const chart = element("div", { class: "chart", id: "curve" });
-  const value = valueControl(reader.domain, "value", "Value", middle, update);
+  const middle = reader.quantile(0.5).estimate;
+  const value = valueControl(reader.domain, "value", "Value", middle, () => asking.update());
   const cursor = drawCurve(chart, reader, release, (position) => value.set(position));
-  function found() {
-    const share = reader.cdf(value.position);
-    const rank = reader.rank(value.position);
-    return { share, rank, shown: interval(share, (end) => percent(Number(end), share)), ranks: interval(rank) };
-  }
-  function update() {
-    answering(answer, () => {
-      if (value.refused !== null) throw new Refusal(value.refused);
-      cursor(value.position);
-      const { shown, ranks } = found();
-      const name = reader.domain.show(value.position);
-      return (
-        `${shown.estimate} (${shown.between}) lies at or below ${name}: ` +
-        `about ${ranks.estimate} ${release.counted} (${ranks.between})`
-      );
-    });
-  }
-  const form = keeping([value.node], () => {
-    if (value.refused !== null) return;
-    const { share, shown } = found();
-    keepAnswer(release.name, `share at or below ${reader.domain.show(value.position)}`, share, shown);
+  const asking = questionOf(release, "Which share lies at or below a value?", "share", [value.node], () => {
+    if (value.refused !== null) throw new Refusal(value.refused);
+    cursor(value.position);
+    const answer = reader.cdf(value.position);
+    const [shown, ranks] = [
+      interval(answer, (end) => percent(Number(end), answer)),
+      interval(reader.rank(value.position)),
+    ];
+    const name = reader.domain.show(value.position);
+    const weight = `about ${ranks.estimate} ${release.counted} (${ranks.between})`;
+    const sentence = `${shown.estimate} (${shown.between}) lies at or below ${name}: ${weight}${value.outside}.`;
+    return { question: `share at or below ${name}`, answer, shown, sentence };
   });
-  update();
-  return [element("h3", {}, "Which share lies at or below a value?"), chart, form, answer];
+  asking.update();
+  const [title, ...others] = asking.nodes;
+  return [title, chart, ...others];
 }
 
 /** @param {any} release @param {any} reader @returns {Node[]} */
 function askQuantile(release, reader) {
-  const answer = element("output", { class: "answer", id: "quantile-answer" });
-  const box = element("input", { type: "number", min: 0, max: 100, step: "any", value: 50, inputmode: "decimal" });
+  const attributes = { type: "number", min: 0, max: 100, step: "any", inputmode: "decimal" };
+  const box = textBox("share", attributes, "50", () => asking.update());
   const show = (/** @type {any} */ position) => reader.domain.show(position);
-  function found() {
+  const controls = [labelled("share", "Share, percent", box)];
+  const asking = questionOf(release, "Which value does a share lie at or below?", "quantile", controls, () => {
     const share = Number(box.value) / 100;
-    if (box.value === "" || !(share >= 0 && share <= 1)) throw new Refusal("Give a share from 0 to 100 percent, such as 95.");
-    return reader.quantile(share);
-  }
-  function update() {
-    answering(answer, () => {
-      const { estimate, lower, upper } = found();
-      return `${box.value} % lies at or below ${show(estimate)} (${show(lower)} to ${show(upper)})`;
-    });
-  }
-  box.addEventListener("input", update);
-  const form = keeping([labelled("share", "Share, percent", box)], () => {
-    answering(answer, () => {
-      const { estimate, lower, upper } = found();
-      const texts = { estimate: show(estimate), lower: show(lower), upper: show(upper) };
-      keepAnswer(release.name, `value at ${box.value} %`, texts, { estimate: texts.estimate, between: `${texts.lower} to ${texts.upper}` });
-      return `${box.value} % lies at or below ${texts.estimate} (${texts.lower} to ${texts.upper})`;
-    });
+    if (box.value === "" || !(share >= 0 && share <= 1)) {
+      throw new Refusal("Give a share from 0 to 100 percent, such as 95.");
+    }
+    const found = reader.quantile(share);
+    const answer = { estimate: show(found.estimate), lower: show(found.lower), upper: show(found.upper) };
+    const shown = { estimate: answer.estimate, between: `${answer.lower} to ${answer.upper}` };
+    const sentence = `${box.value} % lies at or below ${shown.estimate} (${shown.between}).`;
+    return { question: `value at ${box.value} %`, answer, shown, sentence };
   });
-  update();
-  return [element("h3", {}, "Which value does a share lie at or below?"), form, answer];
+  asking.update();
+  return asking.nodes;
 }
 
 /** @param {any} release @param {any} reader @returns {Node[]} */
 function askRange(release, reader) {
-  const answer = element("output", { class: "answer", id: "range-answer" });
-  const [low, high] = [reader.quantile(0.25).estimate, reader.quantile(0.75).estimate];
-  const from = valueControl(reader.domain, "low", "From", low, update);
-  const to = valueControl(reader.domain, "high", "To, included", high, update);
-  function found() {
+  const [low, high] = [0.25, 0.75].map((share) => reader.quantile(share).estimate);
+  const from = valueControl(reader.domain, "low", "From", low, () => asking.update());
+  const to = valueControl(reader.domain, "high", "To, included", high, () => asking.update());
+  const asking = questionOf(release, "How much lies in a range?", "range", [from.node, to.node], () => {
     const refused = from.refused || to.refused;
     if (refused) throw new Refusal(refused);
     if (from.position > to.position) throw new Refusal("The range ends before it begins: swap its ends.");
-    return reader.range(from.position, to.position);
-  }
-  function update() {
-    answering(answer, () => {
-      const range = found();
-      const shown = interval(range);
-      return `About ${shown.estimate} ${release.counted} (${shown.between}) lie from ${ends()}`;
-    });
-  }
-  function ends() {
-    return `${reader.domain.show(from.position)} to ${reader.domain.show(to.position)}`;
-  }
-  const form = keeping([from.node, to.node], () => {
-    answering(answer, () => {
-      const range = found();
-      const shown = interval(range);
-      keepAnswer(release.name, `${release.counted} from ${ends()}`, range, shown);
-      return `About ${shown.estimate} ${release.counted} (${shown.between}) lie from ${ends()}`;
-    });
+    const answer = reader.range(from.position, to.position);
+    const shown = interval(answer);
+    const ends = `from ${reader.domain.show(from.position)} to ${reader.domain.show(to.position)}`;
+    const outside = from.outside || to.outside;
+    const sentence = `About ${shown.estimate} ${release.counted} (${shown.between}) lie ${ends}${outside}.`;
+    return { question: `${release.counted} ${ends}`, answer, shown, sentence };
   });
-  update();
-  return [element("h3", {}, "How much lies in a range?"), form, answer];
-}
-
-/**
- * Controls whose button, or the Enter key, keeps an answer.
- * @param {Node[]} controls
- * @param {() => void} keep
- */
-function keeping(controls, keep) {
-  const form = element("form", { class: "fields controls" }, ...controls, element("button", { type: "submit" }, "Keep this answer"));
-  form.addEventListener("submit", (/** @type {Event} */ event) => {
-    event.preventDefault();
-    keep();
-  });
-  return form;
+  asking.update();
+  return asking.nodes;
 }

@@ -1,28 +1,46 @@
 // What changed between two releases of one kind, as Python found it.
 "use strict";
 
-function showChanges() {
+/** Show the pairs that a release is in. @param {any} release */
+function showChanges(release) {
   const section = byId("changes");
-  section.hidden = data.changes.length === 0;
+  const parts = ["file", "key", "window"];
+  const isOf = (/** @type {any} */ place) => parts.every((name) => place[name] === release.place[name]);
+  const pairs = data.changes.filter((/** @type {any} */ each) => each.places.some(isOf));
+  section.hidden = pairs.length === 0;
   if (section.hidden) return;
   const place = element("div", {});
-  const names = data.changes.map((/** @type {any} */ each) => each.name);
-  section.querySelector(".content").replaceChildren(
-    element("div", { class: "fields controls" }, selection("change", "From one to another", names, show)),
-    place,
-  );
-  /** @param {number} number */
-  function show(number) {
-    const found = data.changes[number];
-    const rows = found.rows.map((/** @type {any} */ each) => {
-      const shown = interval({ estimate: each.change, lower: each.lower, upper: each.upper });
-      const may = each.lower <= 0 && each.upper >= 0 ? "it may not have changed" : "it changed";
-      return [each.item, rounded(each.before, each.lower, each.upper), rounded(each.after, each.lower, each.upper), shown.estimate, shown.between, may];
-    });
-    place.replaceChildren(
-      element("p", {}, found.words),
-      rows.length ? table(found.caption, ["item", "before ", "after ", "change ", "interval ", "which says"], rows) : "",
+  const names = pairs.map((/** @type {any} */ each) => each.name);
+  const choice = selection("change", "From one to another", names, (number) => showPair(place, pairs[number]));
+  const left = data.changes_left ? `${data.changes_left} older pairs are not in this page.` : "";
+  section
+    .querySelector(".content")
+    .replaceChildren(
+      element("div", { class: "fields controls" }, choice),
+      element("p", { class: "soft" }, left),
+      place,
     );
-  }
-  show(0);
+  showPair(place, pairs[0]);
+}
+
+/** @param {HTMLElement} place @param {any} found */
+function showPair(place, found) {
+  const rows = found.rows.map((/** @type {any} */ each) => {
+    const { change, lower, upper, before, after } = each;
+    const shown = interval({ estimate: change, lower, upper });
+    const says = !each.changed ? "cannot tell" : change > 0 ? "more" : "less";
+    return [
+      each.item,
+      rounded(before, lower, upper),
+      rounded(after, lower, upper),
+      shown.estimate,
+      shown.between,
+      says,
+    ];
+  });
+  const names = ["item", "before ", "after ", "change ", "interval ", "so it is"];
+  place.replaceChildren(
+    ...found.words.map((/** @type {string} */ words) => element("p", { class: "soft" }, words)),
+    rows.length ? table(found.caption, names, rows) : "",
+  );
 }

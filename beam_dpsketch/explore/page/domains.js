@@ -147,8 +147,8 @@ function logarithmicGrid(reading) {
   let power = reading.digits - Math.floor(Math.log10(reading.low));
   let [up, down, limit] = [0n, 0n, 0n];
   const scale = () => {
-    up = 10n ** BigInt(Math.max(power, 0)) << BigInt(Math.max(-reading.shift, 0));
-    down = 10n ** BigInt(Math.max(-power, 0)) << BigInt(Math.max(reading.shift, 0));
+    up = (10n ** BigInt(Math.max(power, 0))) << BigInt(Math.max(-reading.shift, 0));
+    down = (10n ** BigInt(Math.max(-power, 0))) << BigInt(Math.max(reading.shift, 0));
     limit = most * down;
   };
   scale();

@@ -10,8 +10,14 @@ const MURMUR_BLOCK = 16;
 const BLAKE_BLOCK = 128;
 const BLAKE_DIGEST = 8;
 const BLAKE_START = [
-  0x6a09e667f3bcc908n, 0xbb67ae8584caa73bn, 0x3c6ef372fe94f82bn, 0xa54ff53a5f1d36f1n,
-  0x510e527fade682d1n, 0x9b05688c2b3e6c1fn, 0x1f83d9abfb41bd6bn, 0x5be0cd19137e2179n,
+  0x6a09e667f3bcc908n,
+  0xbb67ae8584caa73bn,
+  0x3c6ef372fe94f82bn,
+  0xa54ff53a5f1d36f1n,
+  0x510e527fade682d1n,
+  0x9b05688c2b3e6c1fn,
+  0x1f83d9abfb41bd6bn,
+  0x5be0cd19137e2179n,
 ];
 const BLAKE_ORDER = [
   [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
@@ -27,8 +33,14 @@ const BLAKE_ORDER = [
 ];
 const BLAKE_ROUNDS = 12;
 const BLAKE_MIXED = [
-  [0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15],
-  [0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14],
+  [0, 4, 8, 12],
+  [1, 5, 9, 13],
+  [2, 6, 10, 14],
+  [3, 7, 11, 15],
+  [0, 5, 10, 15],
+  [1, 6, 11, 12],
+  [2, 7, 8, 13],
+  [3, 4, 9, 14],
 ];
 
 /**
@@ -186,7 +198,10 @@ function compressed(state, block, taken, isLast) {
  * @param {bigint} second
  */
 function stirInto(mixed, [a, b, c, d], first, second) {
-  for (const [word, turnD, turnB] of [[first, 32n, 40n], [second, 48n, 1n]]) {
+  for (const [word, turnD, turnB] of [
+    [first, 32n, 40n],
+    [second, 48n, 1n],
+  ]) {
     mixed[a] += mixed[b] + word;
     mixed[d] = rotateLeft(mixed[d] ^ mixed[a], turnD);
     mixed[c] += mixed[d];

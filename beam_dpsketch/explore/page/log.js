@@ -1,22 +1,19 @@
-// The answers that the reader asked for, in a table, and as CSV.
+// The answers that the reader keeps, in a table, and as CSV.
 "use strict";
 
 const FORMULA = /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/;
-const COLUMNS = ["release", "question", "estimate", "lower", "upper", "confidence"];
+const NUMBER = /^-[0-9.]+(?:e[-+]?[0-9]+)?$/i;
+const PLACES = ["file", "key", "window", "from", "to", "metric"];
+const ANSWER = ["estimate", "lower", "upper"];
+const BYTE_ORDER_MARK = "\ufeff"; // spreadsheets take text for UTF-8 that begins so
 
-/** @type {{release: string, question: string, estimate: string | number, lower: string | number, upper: string | number, shown: string[]}[]} */
+/** @type {(Found & {release: any})[]} */
 const asked = [];
 
-/**
- * Keep an answer.
- * @param {string} release
- * @param {string} question
- * @param {{estimate: any, lower: any, upper: any}} answer
- * @param {{estimate: string, between: string}} shown
- */
-function keepAnswer(release, question, answer, shown) {
-  const { estimate, lower, upper } = answer;
-  asked.push({ release, question, estimate, lower, upper, shown: [release, question, shown.estimate, shown.between] });
+/** Keep an answer, unless it is there. @param {any} release @param {Found} found */
+function keepAnswer(release, found) {
+  const isThere = asked.some((each) => each.release === release && each.question === found.question);
+  if (!isThere) asked.push({ release, ...found });
   showAnswers();
 }
 
@@ -31,29 +28,38 @@ function showAnswers() {
     showAnswers();
     byId("ask").focus();
   });
-  const rows = asked.map((each) => each.shown);
-  section.querySelector(".content").replaceChildren(
-    table(data.confidence_words, ["release", "question", "estimate ", "interval "], rows),
-    element("div", { class: "fields controls" }, save, clear),
-  );
+  const rows = asked.map((each) => [each.release.name, each.question, each.shown.estimate, each.shown.between]);
+  section
+    .querySelector(".content")
+    .replaceChildren(
+      table(data.confidence_words, ["release", "question", "estimate ", "interval "], rows),
+      element("div", { class: "fields controls" }, save, clear),
+    );
 }
 
 /** The answers as CSV. Text that a spreadsheet would take for a formula has an apostrophe before it. */
 function answersAsCsv() {
-  const rows = asked.map((each) => [each.release, each.question, each.estimate, each.lower, each.upper, data.confidence]);
-  return [COLUMNS, ...rows].map((row) => `${row.map(csvCell).join(",")}\n`).join("");
+  const rows = asked.map(({ release, question, answer }) => [
+    ...PLACES.map((name) => release.place[name] ?? null),
+    question,
+    ...ANSWER.map((name) => /** @type {any} */ (answer)[name]),
+    data.confidence,
+  ]);
+  const names = [...PLACES, "question", ...ANSWER, "confidence"];
+  return [names, ...rows].map((row) => `${row.map(csvCell).join(",")}\n`).join("");
 }
 
 /** @param {any} value */
 function csvCell(value) {
   if (value === null || Number.isNaN(value)) return "";
   if (typeof value === "number") return Number.isFinite(value) ? String(value) : "";
-  const text = FORMULA.test(value) ? `'${value}` : value;
+  const text = FORMULA.test(value) && !NUMBER.test(value) ? `'${value}` : value;
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 function saveAnswers() {
-  const address = URL.createObjectURL(new Blob([answersAsCsv()], { type: "text/csv" }));
+  const csv = new Blob([BYTE_ORDER_MARK, answersAsCsv()], { type: "text/csv" });
+  const address = URL.createObjectURL(csv);
   const link = element("a", { href: address, download: "answers.csv" });
   link.click();
   setTimeout(() => URL.revokeObjectURL(address), MANY);

@@ -52,11 +52,20 @@ function selection(id, words, options, choose) {
  */
 function rounded(value, lower, upper) {
   if (value === null || Number.isNaN(value)) return UNTOLD;
-  const half = lower === null || upper === null ? 0 : (upper - lower) / 2;
+  const half = reachOf(value, lower, upper);
   const isKnown = half > 0 && Number.isFinite(half);
   const digits = isKnown ? Math.min(Math.max(1 - Math.floor(Math.log10(half)), 0), 12) : Math.abs(value) < MANY ? 2 : 0;
-  const shown = value.toLocaleString("en-US", { minimumFractionDigits: isKnown ? digits : 0, maximumFractionDigits: digits });
+  const shown = value.toLocaleString("en-US", {
+    minimumFractionDigits: isKnown ? digits : 0,
+    maximumFractionDigits: digits,
+  });
   return /^-0(\.0*)?$/.test(shown) ? shown.slice(1) : shown;
+}
+
+/** How far an interval reaches: half of it, or to the end that it has. @param {number} value @param {number | null} lower @param {number | null} upper */
+function reachOf(value, lower, upper) {
+  if (lower === null || !Number.isFinite(lower)) return upper === null ? 0 : upper - value;
+  return upper === null || !Number.isFinite(upper) ? value - lower : (upper - lower) / 2;
 }
 
 /** @param {Estimate} answer @param {(value: number | null) => string} [show] */
@@ -65,7 +74,10 @@ function interval(answer, show) {
   const spell = show || ((/** @type {number | null} */ value) => rounded(value, lower, upper));
   const low = isOpen(lower) ? null : spell(lower);
   const high = isOpen(upper) ? null : spell(upper);
-  const between = low !== null && high !== null ? `${low} to ${high}` : low !== null ? `at least ${low}` : high !== null ? `at most ${high}` : "any value";
+  let between = "any value";
+  if (low !== null && high !== null) between = `${low} to ${high}`;
+  else if (low !== null) between = lower > 0 ? `at least ${low}` : "cannot be told from 0";
+  else if (high !== null) between = `at most ${high}`;
   return { estimate: spell(estimate), between };
 }
 
@@ -87,10 +99,18 @@ function percent(share, answer) {
  */
 function table(caption, names, rows) {
   const isNumber = names.map((name) => name.endsWith(" "));
-  const head = names.map((name, place) => element("th", { scope: "col", class: isNumber[place] ? "number" : null }, name.trim()));
+  const head = names.map((name, place) =>
+    element("th", { scope: "col", class: isNumber[place] ? "number" : null }, name.trim()),
+  );
   const body = rows.map((row) =>
     element("tr", {}, ...row.map((cell, place) => element("td", { class: isNumber[place] ? "number" : "text" }, cell))),
   );
-  const made = element("table", {}, element("caption", {}, caption), element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body));
+  const made = element(
+    "table",
+    {},
+    element("caption", {}, caption),
+    element("thead", {}, element("tr", {}, ...head)),
+    element("tbody", {}, ...body),
+  );
   return element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, made);
 }

@@ -11,6 +11,7 @@ function showPrivacy(release) {
   const notes = release.notes.map((/** @type {string} */ words) => element("li", {}, words));
   place.replaceChildren(
     facts(release.statement, first),
+    ...data.spent.map((/** @type {string} */ words) => element("p", {}, words)),
     notes.length ? element("ul", { class: "notes", "aria-label": "Notes" }, ...notes) : "",
     element("details", {}, element("summary", {}, "The rest of the statement"), facts(release.statement, others)),
   );
@@ -27,5 +28,7 @@ function numbersOf(release) {
     const shown = interval(each);
     return [each.words, shown.estimate, shown.between];
   });
-  return rows.length ? table(`What the release says by itself, with ${release.intervals}`, ["about", "estimate ", "interval "], rows) : "";
+  return rows.length
+    ? table(`What the release says by itself, with ${release.intervals}`, ["about", "estimate ", "interval "], rows)
+    : "";
 }
