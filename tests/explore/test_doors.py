@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import html.parser
 import json
 import os
@@ -32,6 +33,8 @@ from tests.cli.consoles import make_folder
 from tests.helpers import golden
 from tests.helpers.explored import CITIES, HORIZON, HOSTILE, cities, delays, rides, statistics
 from tests.helpers.pages import PAGES, fenced, printed_by
+
+DAY = tuple(datetime.datetime(2024, 5, day, tzinfo=datetime.timezone.utc) for day in (1, 2))
 
 
 class Texts(html.parser.HTMLParser):
@@ -80,6 +83,8 @@ def test_the_documented_code(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.
         ([Explored(cities(), "a", window="2024-05-01T00:00:00Z/2024-05-02T00:00:00Z"), Explored(cities(), "b")],
          [{"file": "a", "window": "2024-05-01T00:00:00Z/2024-05-02T00:00:00Z"}, {"file": "b"}]),
         ([cities(), {"JFK": statistics()}], [{"key": None}, {"key": "JFK"}]),
+        ({DAY: {"JFK": cities()}}, [{"key": "JFK", "window": "2024-05-01T00:00:00Z/2024-05-02T00:00:00Z"}]),
+        ({"JFK": delays()}.values(), [{"key": None}]),
         ([Explored(cities(), "a"), Explored(delays(), "a"), Explored(cities(), "b")],
          [{"file": "a (1)"}, {"file": "a (2)"}, {"file": "b"}]),
         ({1: cities(), "1": delays()}, [{"file": "release (1)", "key": "1"}, {"file": "release (2)", "key": "1"}]),
@@ -118,6 +123,26 @@ def test_ranges_of_a_long_timeline() -> None:
 def test_what_is_refused(releases: Any) -> None:
     with pytest.raises((ValueError, TypeError), match=r"releases must.*E723"):
         explore(releases)
+
+
+def test_what_is_refused_is_named() -> None:
+    """A data frame is not a list of its columns."""
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(TypeError, match="got DataFrame"):
+        explore(pandas.DataFrame({"a": [1]}))
+
+
+def test_changes_between_keys() -> None:
+    """Keys of one file are compared, and what has a window is not with what has none."""
+    by_key = {"JFK": delays(1), "EWR": delays(2)}
+    assert [each["name"] for each in data_of(explore(by_key))["changes"]] == ["JFK to EWR"]
+    assert data_of(explore([Explored(delays(1), "a"), {DAY: delays(2)}]))["changes"] == []
+
+
+def test_units_that_are_records_are_told_once() -> None:
+    timeline = SketchTimeline(rides(), HORIZON)
+    numbers = [{number["kind"] for number in each["numbers"]} for each in data_of(explore(timeline))["releases"]]
+    assert all("privacy_units" not in kinds for kinds in numbers)
 
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, "0.9"])

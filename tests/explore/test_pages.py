@@ -243,6 +243,8 @@ def test_hostile_texts_are_text(browser: Browser, tmp_path: pathlib.Path) -> Non
     assert HOSTILE in browser.text("#item-answer")
     assert HOSTILE in browser.text("#ask table")
     assert not browser.run("return document.querySelectorAll('img').length")
+    typed(browser, "#item", "\u202eolsO\n")
+    assert browser.text("#item-answer").startswith("\\u202eolsO: ")
     assert not browser.run("return window.hacked")
     assert not browser.complaints()
 

@@ -37,12 +37,12 @@ function questionOf(release, title, id, controls, find, kept) {
     try {
       const found = find();
       answer.classList.remove("refused");
-      answer.textContent = found.sentence;
+      answer.textContent = plainly(found.sentence);
       return found;
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       answer.classList.add("refused");
-      answer.textContent = error.message;
+      answer.textContent = plainly(error.message);
       return null;
     }
   }

@@ -3,6 +3,7 @@
 
 const UNTOLD = "cannot tell";
 const MANY = 1000;
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /**
  * An element. Attributes whose value is null are left out; nothing that is given here is ever read as HTML.
@@ -17,8 +18,15 @@ function element(tag, attributes = {}, ...children) {
     if (value === true) made.setAttribute(name, "");
     else if (value !== null && value !== false) made.setAttribute(name, String(value));
   }
-  made.append(...children.filter((child) => child !== null));
+  made.append(
+    ...children.filter((child) => child !== null).map((child) => (typeof child === "string" ? plainly(child) : child)),
+  );
   return made;
+}
+
+/** Text with escapes in place of what nobody sees, and of what turns the direction of others. @param {string} text */
+function plainly(text) {
+  return text.replace(UNSEEN, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 /** @param {string} id @returns {any} */
