@@ -133,8 +133,8 @@ def ones(records: Any) -> np.ndarray:
     return np.ones(len(records), dtype=np.int64)
 
 
-def records_counted_after_netting(exact: Any, records: pa.Table, *, count: bool = False) -> NetRecords:
-    netted = exact(records, count=count)
+def records_counted_after_netting(exact: Any, records: pa.Table, *, count: bool = False, **more: Any) -> NetRecords:
+    netted = exact(records, count=count, **more)
     return netted._replace(records=ones(netted.weights) if count else None)
 
 

@@ -120,7 +120,7 @@ def one_row_for_all(exact: Any, lengths: UnitLengths, part: PartRecords) -> Iter
     yield from (row._replace(cells=cells) for row, cells in zip(rows, first, strict=True))
 
 
-def forget(_: Any, rule: NormRule, records: pa.Table) -> NetRecords:
+def forget(_: Any, rule: NormRule, records: pa.Table, *_units: Any) -> NetRecords:
     netted = net(records)
     netted = netted.take(netted.weights != 0)
     limit = rule.bounds.resource_limit
