@@ -44,6 +44,12 @@ def typed(browser: Browser, selector: str, text: str) -> None:
     box.send_keys(text)
 
 
+def cells_of(browser: Browser) -> list[list[str]]:
+    """The texts of all rows of tables among the answers."""
+    cells = "[...row.cells].map((cell) => cell.textContent)"
+    return browser.run(f"return [...document.querySelectorAll('#ask tbody tr')].map((row) => {cells})")
+
+
 def numbers(text: str) -> list[float]:
     return [float(each.replace(",", "")) for each in re.findall(r"-?\d[\d,]*(?:\.\d+)?", text)]
 
@@ -214,22 +220,37 @@ def test_keys_are_chosen(browser: Browser, tmp_path: pathlib.Path) -> None:
     """A page that a dict of releases makes answers for each key; what is chosen stays chosen."""
     by_key = {"JFK": delays(1), "EWR": delays(2)}
     shown(browser, tmp_path, by_key)
+    typed(browser, "#value", "12")
     browser.run(
         "const box = document.getElementById('choose-key'); box.value = '1'; box.dispatchEvent(new Event('change'))"
     )
+    assert browser.run("return document.getElementById('value').value") == "12"
+    assert "lies at or below 12:" in browser.text("#share-answer")
     fits = "document.querySelector('#curve .main-svg').clientWidth - document.getElementById('curve').clientWidth"
     assert browser.run(f"return {fits}") == 0
     typed(browser, "#share", "50")
     assert browser.text("#quantile-answer").startswith(f"50 % lies at or below {by_key['EWR'].quantile(0.5)} ")
 
 
+def test_keys_side_by_side(browser: Browser, tmp_path: pathlib.Path) -> None:
+    shown(browser, tmp_path, {"JFK": statistics(), "EWR": statistics()})
+    place = list(browser.run("return data.releases[0].numbers.map((each) => each.kind)")).index("mean")
+    browser.run(
+        "const box = document.getElementById('number'); box.selectedIndex = arguments[0];"
+        "box.dispatchEvent(new Event('change'))",
+        place,
+    )
+    rows = dict(row[:2] for row in cells_of(browser))
+    for key in ("JFK", "EWR"):
+        assert float(rows[key]) == pytest.approx(statistics().mean().estimate, abs=0.01)
+
+
 def test_numbers_that_releases_tell(browser: Browser, tmp_path: pathlib.Path) -> None:
     released = statistics()
     shown(browser, tmp_path, released)
-    rows = browser.run("return [...document.querySelectorAll('#ask tbody tr')].map((row) => row.textContent)")
-    assert [row for row in rows if row.startswith("the mean of the numbers")]
-    (mean,) = (row for row in rows if row.startswith("the mean of the numbers"))
-    assert numbers(mean)[0] == pytest.approx(released.mean().estimate, abs=0.01 * 100)
+    rows = dict(row[:2] for row in cells_of(browser))
+    assert float(rows["the mean of the numbers"]) == pytest.approx(released.mean().estimate, abs=0.01)
+    assert float(rows["the sum of the numbers"].replace(",", "")) == pytest.approx(released.total().estimate, abs=1)
 
 
 def test_hostile_texts_are_text(browser: Browser, tmp_path: pathlib.Path) -> None:
