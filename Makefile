@@ -60,7 +60,7 @@ test: $(VENV)/.demo $(VENV)/.test
 	$(RUN) pytest -n 2
 
 test-fast: $(VENV)/.demo $(VENV)/.test
-	$(RUN) pytest -n 2 --hypothesis-profile=fast -m 'not (pipeline or slow or $(ELSEWHERE))' $(addprefix --ignore=tests/,transforms guarantees engines)
+	$(RUN) pytest -n 2 -m 'not (pipeline or slow or $(ELSEWHERE))' $(addprefix --ignore=tests/,transforms guarantees engines)
 
 test-steady: $(VENV)/.demo $(VENV)/.test
 	for run in $$(seq 60); do $(MAKE) --no-print-directory test-fast || exit 1; done
@@ -80,8 +80,8 @@ test-engines: $(VENV)/.demo $(VENV)/.test engines
 	$(RUN) pytest -n 2 --plain-beam -vv -rs -m 'engine or prism or flink'
 
 test-compiled: $(VENV)/.demo $(VENV)/.test $(VENV)/.fast
-	DPSKETCH_COMPILED=1 $(RUN) pytest -n 2 --hypothesis-profile=fast -m compiled tests/compiled
-	DPSKETCH_COMPILED=1 $(RUN) pytest -n 2 --hypothesis-profile=fast -m 'not (pipeline or slow)' $(addprefix tests/,hashing sketches frames)
+	DPSKETCH_COMPILED=1 $(RUN) pytest -n 2 -m compiled tests/compiled
+	DPSKETCH_COMPILED=1 $(RUN) pytest -n 2 -m 'not (pipeline or slow)' $(addprefix tests/,hashing sketches frames)
 
 test-browser: $(VENV)/.demo $(VENV)/.test $(VENV)/.browser
 	$(RUN) pytest -n 2 -m browser tests/explore

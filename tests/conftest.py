@@ -12,7 +12,7 @@ from hypothesis import settings
 from tests.helpers import quick_beam
 
 # A busy machine is not a failure.
-for name, max_examples in (("fast", 10), ("project", 20), ("full", 200)):
+for name, max_examples in (("project", 10), ("full", 200)):
     settings.register_profile(name, deadline=None, max_examples=max_examples)
 settings.load_profile("project")
 

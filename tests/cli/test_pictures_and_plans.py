@@ -145,6 +145,7 @@ def test_broken_data_are_refused_without_their_bytes() -> None:
         assert "sesame" not in printed
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
 def test_shells_complete_commands_options_and_files(shell: str) -> None:
     """With the line of the page."""

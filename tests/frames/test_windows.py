@@ -84,6 +84,7 @@ TIMES: dict[str, Callable[[pa.ChunkedArray], Any]] = {
 }
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("form", TIMES)
 def test_times_of_every_form_lead_to_the_same_windows(form: str) -> None:
     place = TABLE.schema.get_field_index("at")
@@ -92,6 +93,7 @@ def test_times_of_every_form_lead_to_the_same_windows(form: str) -> None:
         assert bytes_of_frame(name, other) == expected(name), name
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("unit", ["s", "ms", "date32", "date64"])
 def test_coarse_times_and_dates_lead_to_the_same_windows(unit: str) -> None:
     """No window is shorter than a day, so nothing moves to another one."""

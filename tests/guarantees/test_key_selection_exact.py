@@ -211,6 +211,7 @@ every_relation = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.one_fast_case
 @every_toy
 @every_relation
 @pytest.mark.parametrize("min_units", [1, pytest.param(2, marks=pytest.mark.slow)])

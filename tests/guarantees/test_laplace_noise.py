@@ -207,6 +207,7 @@ test_a_planted_fault_is_found = laws.mutants(FAULTS, check_law, intact=True)
 
 
 @pytest.mark.pipeline
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("relation", [ADD_OR_REMOVE_ONE, REPLACE_ONE])
 @pytest.mark.parametrize("bounds", [RecordBounds(2), NormBound(3, order=1), AutoNorm(order=1)], ids=repr)
 def test_a_pipeline_releases_with_laplace_noise(bounds: Any, relation: Any) -> None:

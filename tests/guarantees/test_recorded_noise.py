@@ -469,6 +469,6 @@ def check(setting: Setting, recorder: Recorder) -> None:
         losses(recorder, case)
 
 
-test_a_planted_fault_is_found = laws.mutants(
-    FAULTS | NUMBERS_FAULTS | RANKS_FAULTS | METRICS_FAULTS, check, intact=True
+test_a_planted_fault_is_found = pytest.mark.one_fast_case(
+    laws.mutants(FAULTS | NUMBERS_FAULTS | RANKS_FAULTS | METRICS_FAULTS, check, intact=True)
 )

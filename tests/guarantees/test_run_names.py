@@ -165,6 +165,7 @@ def complaints(case: Case, folder: Path) -> list[str]:
     return wrong
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("case", FEW, ids=str)
 def test_no_mixture_costs_more_than_is_said(case: Case, tmp_path: Path) -> None:
     assert complaints(case, tmp_path / "sink") == []

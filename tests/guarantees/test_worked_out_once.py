@@ -74,6 +74,7 @@ def worked() -> Iterator[Worked]:
     threading.setprofile(None)  # type: ignore[arg-type]
 
 
+@pytest.mark.one_fast_case
 @pytest.mark.pipeline
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_one_pipeline_works_out_each_set_of_terms_once(name: str, worked: Worked) -> None:

@@ -205,6 +205,7 @@ def exact_norms(factor: ToeplitzRoot, groups: np.ndarray, units: np.ndarray, row
     return norms
 
 
+@pytest.mark.one_fast_case
 @every_way
 @pytest.mark.parametrize("largest", [9, 1000, scaling.MAX_ITEM_WEIGHT << 24])
 @given(data=st.data())
