@@ -191,7 +191,8 @@ def main(argv: list[str] | None = None) -> None:
     print(f"\nPlots: {', '.join(plots)}")
     page = Path(known.output, "explore.html")
     entries = [Explored(released, file="destinations"), *(Explored(delays[each], "delays", each) for each in airports)]
-    page.write_text(explore(entries, title="Flights from New York", candidates=candidates), encoding="utf-8")
+    names = {"title": "Flights from New York", "value": "delay, minutes", "weight": "flights"}
+    page.write_text(explore(entries, candidates=candidates, **names), encoding="utf-8")
     print(f"A page that answers questions in any browser: {page}")
     command = os.path.relpath(Path(sys.executable).with_name("dpsketch"))
     print(f"Ask the releases more: {command} inspect {known.output}, or {command} query --help")
