@@ -87,7 +87,7 @@ class SqliteStore(Store):
     def _said(self, more: str = "") -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a message that holds damaged text
             said = str(error).lower()
             words = next((words for part, words in _SAID.items() if part in said), None)
             if words is None:

@@ -276,6 +276,20 @@ def test_text_that_is_damaged_is_named(tmp_path: Path) -> None:
             ledger.verify()
 
 
+def test_a_damaged_schema_is_named(tmp_path: Path) -> None:
+    """Also where SQLite's own message holds the bytes that are damaged."""
+    file, named = tmp_path / "ledger", 0
+    ledger = with_account(file, LossLimit(rho=10))
+    right, content = ledger.verify(), file.read_bytes()
+    for place in range(content.index(b"CREATE") - 80, content.index(b"CREATE") + 400, 4):
+        file.write_bytes(content[:place] + b"\x80" + content[place + 1 :])
+        try:
+            assert ledger.verify(right.head) == right
+        except LedgerError:
+            named += 1
+    assert named > 20
+
+
 TEXTS = st.one_of(
     st.text(max_size=20),
     st.binary(max_size=20),
