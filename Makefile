@@ -18,7 +18,7 @@ help:
 	@echo "make demo          run the example on real flights: answers, privacy statement, plots in out/"
 	@echo "make figures       the paper's figures beside ours, into benchmarks/paper (TRACE=file COLUMN=name: a trace too)"
 	@echo "make peers         the comparison with other libraries on that page"
-	@echo "make test          fast tests (less than three minutes)"
+	@echo "make test          fast tests (three to four minutes)"
 	@echo "make test-fast     those of them that start no pipeline (about a minute)"
 	@echo "make test-steady   the fast tests again and again, until one fails (about 75 minutes)"
 	@echo "make test-slow     statistics at full size, fuzzing, whole runs"
