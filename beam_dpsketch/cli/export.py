@@ -21,8 +21,8 @@ from beam_dpsketch.cli.output import (
     write_output,
 )
 from beam_dpsketch.cli.stored import Stored, add_files, read_stored
-from beam_dpsketch.cli.text import DONE, finite, note
-from beam_dpsketch.statement.showing import in_words
+from beam_dpsketch.cli.text import DONE, note
+from beam_dpsketch.statement.showing import finite, in_words
 
 FORMATS = ("parquet", "csv", "json")
 

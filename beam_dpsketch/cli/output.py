@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Literal, TypeAlias
 
 from beam_dpsketch.answers.notes import Note
-from beam_dpsketch.cli.text import UsageError, cell, defused, finite, is_terminal, note, write
-from beam_dpsketch.statement.showing import in_words, plain, printable
+from beam_dpsketch.cli.text import UsageError, cell, defused, is_terminal, note, write
+from beam_dpsketch.statement.showing import finite, in_words, plain, printable
 
 Shape: TypeAlias = Literal["table", "json", "csv"]
 SHAPES: tuple[Shape, ...] = ("table", "json", "csv")

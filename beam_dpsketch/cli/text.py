@@ -7,7 +7,6 @@ gets CSV exactly, and JSON with escapes that stand for the exact text.
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import sys
 import warnings
@@ -53,15 +52,6 @@ def said_warnings() -> Iterator[None]:
         yield
     for warning in caught:
         note(warning.message)
-
-
-def finite(value: Any) -> Any:
-    """Return a plain value with `None` for numbers that JSON lacks: what is not known, and what has no bound."""
-    if isinstance(value, list):
-        return [finite(part) for part in value]
-    if isinstance(value, dict):
-        return {name: finite(part) for name, part in value.items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def defused(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 from beam_dpsketch.answers.item_answers import Changes
@@ -36,18 +36,14 @@ def changes_of(entries: Sequence[Explored], wanted: Wanted) -> tuple[list[dict[s
         if isinstance(entry.asked, SketchTimeline):
             pairs += _windows(entry, entry.asked)
         elif isinstance(entry.asked, ReleasedSketch):
-            key, is_window = _hashable(entry.key), entry.window is None
-            alike.setdefault(("key", key, is_window, entry.asked.name), []).append(entry)
+            key, has_window = repr(entry.key), entry.window is not None
+            alike.setdefault(("key", key, has_window, entry.asked.name), []).append(entry)
             alike.setdefault(("keys", entry.file, entry.window, entry.asked.name), []).append(entry)
     for found in alike.values():
         pairs += [_Pair.of(*each) for each in _pairs(found)]
     waiting = iter(pairs[::-1])
     changes = filter(None, (each.change(wanted) for each in waiting))
     return [*itertools.islice(changes, _MOST_PAIRS)], len([*waiting])
-
-
-def _hashable(key: Any) -> Any:
-    return key if isinstance(key, Hashable) else repr(key)
 
 
 def _pairs(alike: list[Any]) -> Iterator[tuple[Any, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from beam_dpsketch.explore.entries import Chosen
 from beam_dpsketch.plots.asking import counted
 from beam_dpsketch.privacy.aside.side_counters import RECORDS, WEIGHT
 from beam_dpsketch.statement import statement_text
-from beam_dpsketch.statement.showing import in_words, interval_words, plain, shown
+from beam_dpsketch.statement.showing import finite, in_words, interval_words, plain, shown
 
 MOST_LISTED = 1000
 _CHOSEN = (
@@ -133,7 +132,7 @@ def ask(question: Ask, released: Released) -> Answered | None:
 
 def numbers_of(row: dict[str, Any]) -> dict[str, Any]:
     """Return the estimate of a row and its bounds; `None` for what is not known and what has no end."""
-    return {name: encoded(plain(row[name])) for name in ("estimate", "lower", "upper")}
+    return {name: finite(plain(row[name])) for name in ("estimate", "lower", "upper")}
 
 
 def encoded(value: Any) -> Any:
@@ -145,5 +144,4 @@ def encoded(value: Any) -> Any:
         return {name: encoded(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [encoded(each) for each in value]
-    value = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return finite(plain(value))

@@ -50,38 +50,17 @@ class Explored:
         return ", ".join(filter(None, self.place.values()))
 
     @property
-    def has_all_ranges(self) -> bool:
-        """Whether each range of its windows can be chosen."""
-        if isinstance(self.asked, Released):
-            return True
-        windows = self._ends[1] - self._ends[0] + 1
-        return len(self._ranges) == windows * (windows + 1) // 2
-
-    @property
     def chosen(self) -> Iterator[Chosen]:
         """All releases in it: itself, or those of ranges of windows."""
         if isinstance(self.asked, Released):
             yield Chosen(self.asked, self.place, None if self.window is None else self.window.split("/")[0])
             return
-        edges = self.asked.horizon.edges
-        for first, last in self._ranges:
+        edges, (begin, end) = self.asked.horizon.edges, self.windows or (0, self.asked.available - 1)
+        for first, last in ranges_of(begin, end, self.asked.between(begin, end).spec.cells):
             opens, closes = (in_words(from_micros(edge)) for edge in (edges(first)[0], edges(last)[1]))
-            place, is_whole = {**self.place, "from": opens, "to": closes}, (first, last) == self._ends
+            place, is_whole = {**self.place, "from": opens, "to": closes}, (first, last) == (begin, end)
             moment = opens if first == last else None
             yield Chosen(self.asked.between(first, last), place, moment, is_whole, self.asked.gap)
-
-    @property
-    def _ends(self) -> tuple[int, int]:
-        """The first and the last window of a timeline."""
-        assert isinstance(self.asked, SketchTimeline)
-        return self.windows or (0, self.asked.available - 1)
-
-    @property
-    def _ranges(self) -> list[tuple[int, int]]:
-        """The ranges of a timeline that can be chosen."""
-        assert isinstance(self.asked, SketchTimeline)
-        begin, end = self._ends
-        return ranges_of(begin, end, self.asked.between(begin, end).spec.cells)
 
     @property
     def place(self) -> dict[str, str | None]:

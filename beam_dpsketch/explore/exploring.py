@@ -81,7 +81,6 @@ def _data(entries: list[Explored], wanted: Wanted) -> dict[str, Any]:
         "confidence_words": interval_words(wanted.confidence, is_bounded=is_bounded),
         "releases": [content for each in chosen for content in contents_of(each, wanted)],
         "spent": [*_spent(each.released for each in chosen if each.is_whole)],
-        "has_all_ranges": all(each.has_all_ranges for each in entries),
         "no_list": _NO_LIST,
         "changes": changes,
         "changes_left": left,

@@ -50,6 +50,15 @@ def plain(value: Any) -> Any:
     return value
 
 
+def finite(value: Any) -> Any:
+    """Return a plain value with `None` for numbers that JSON lacks: what is not known, and what has no bound."""
+    if isinstance(value, list):
+        return [finite(part) for part in value]
+    if isinstance(value, dict):
+        return {name: finite(part) for name, part in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def in_words(value: Any) -> str:
     """Return a value in words: of a tuple, its parts in brackets; nothing for `None` and NaN."""
     value = plain(value)

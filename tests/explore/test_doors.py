@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from beam_dpsketch import (
@@ -93,7 +94,7 @@ def test_the_documented_code(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.
     ],
 )  # fmt: skip
 def test_what_is_taken(releases: Any, places: list[dict[str, Any]]) -> None:
-    """Each release is there once, by where it was found."""
+    """The page lists each release once, under its file, key and window."""
     found = [release["place"] for release in data_of(explore(releases))["releases"]]
     assert len({tuple(each.values()) for each in found}) == len(found)
     assert [{**each, **place} for each, place in zip(found, places, strict=True)] == found
@@ -127,9 +128,8 @@ def test_what_is_refused(releases: Any) -> None:
 
 def test_what_is_refused_is_named() -> None:
     """A data frame is not a list of its columns."""
-    pandas = pytest.importorskip("pandas")
     with pytest.raises(TypeError, match="got DataFrame"):
-        explore(pandas.DataFrame({"a": [1]}))
+        explore(pd.DataFrame({"a": [1]}))
 
 
 def test_changes_between_keys() -> None:

@@ -56,7 +56,7 @@ def statistics() -> ReleasedStatistics:
 
 
 def rides() -> list[TimelineRow]:
-    """The rows of four hours, in each of which more people ride to Oslo."""
+    """Rows for four hours; each hour more people ride to Oslo."""
     spec = SketchSpec(width=64, seed=3)
     hours = [CountSketch(spec).accumulate(["Oslo"] * 100 * hour + ["Rome"] * 50) for hour in range(1, 5)]
     return released_rows(hours, HORIZON, records=[100 * hour + 50 for hour in range(1, 5)])

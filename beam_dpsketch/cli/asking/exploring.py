@@ -10,12 +10,11 @@ from typing import Any
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.cli.asking.over_time import group_rows, needs_horizon, read_horizon
 from beam_dpsketch.cli.asking.query import add_answer_options, add_labels, read_asked
-from beam_dpsketch.cli.asking.values import ITEM_TYPES, read_lines
+from beam_dpsketch.cli.asking.values import read_items, read_lines
 from beam_dpsketch.cli.output import add_output_options, output_kind, write_output
 from beam_dpsketch.cli.stored import Stored, add_files, name_without_window, window_of
 from beam_dpsketch.cli.text import DONE, AnswerError, UsageError, note
 from beam_dpsketch.config import ConfigError
-from beam_dpsketch.config.scalars import read_whole
 from beam_dpsketch.explore import Explored, explore
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 
@@ -36,6 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
     output_kind(arguments, FORMATS)
     horizon, stored = read_horizon(arguments), read_asked(arguments)
     entries = [*_entries(stored, horizon, arguments)]
+    if not entries:
+        raise AnswerError("no release in these files has this --metric; `dpsketch inspect` lists their metrics")
     try:
         page = explore(
             entries,
@@ -53,32 +54,24 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _entries(stored: list[Stored], horizon: Horizon | None, arguments: argparse.Namespace) -> Iterator[Explored]:
-    found = False
     for each in stored:
         if isinstance(each.released, Released):
             parts = each.released.parts
             if arguments.metric is None or arguments.metric in parts:
-                found = True
                 asked = each.released if arguments.metric is None else parts[arguments.metric]
                 yield Explored(asked, os.path.basename(name_without_window(each.path)), each.key, window_of(each.path))
     for rows in group_rows(stored):
         if horizon is None:
             raise needs_horizon(rows.title)
-        found = True
         place = rows.place
         windows = None if arguments.windows is None else tuple(arguments.windows)
         yield Explored(rows.timeline(horizon), place["file"], place["key"], windows=windows)
-    if not found:
-        raise AnswerError("no release in these files has this --metric; `dpsketch inspect` lists their metrics")
 
 
-def _candidates(arguments: argparse.Namespace) -> list[Any] | None:
+def _candidates(arguments: argparse.Namespace) -> tuple[Any, ...] | None:
     if arguments.candidates is None:
         return None
-    lines = read_lines(arguments.candidates, "--candidates")
-    if arguments.type != ITEM_TYPES[1]:
-        return list(lines)
     try:
-        return [read_whole(line, "") for line in lines]
+        return read_items(read_lines(arguments.candidates, "--candidates"), arguments.type)
     except ConfigError:
         raise UsageError("--candidates must be whole numbers with --type int, one a line") from None

@@ -41,10 +41,15 @@ def read_values(texts: Iterable[str], released: Released, item_type: ItemType | 
         if domain is not None:
             read = _READERS.get(domain.plain_type) or value_reader(domain)
             return tuple(read(text, "") for text in texts)
-        return tuple(read_whole_number(text, "") for text in texts) if item_type == "int" else tuple(texts)
+        return read_items(texts, item_type)
     except ConfigError:
         expected = "whole numbers" if domain is None else domain.parsed
         raise UsageError(f"this release is about {expected}: give such values") from None
+
+
+def read_items(texts: Iterable[str], item_type: ItemType | None) -> tuple[Any, ...]:
+    """Parse texts as items of a flat sketch, which does not say what they are; raise `ConfigError` for other text."""
+    return tuple(read_whole_number(text, "") for text in texts) if item_type == "int" else tuple(texts)
 
 
 def count_outside(values: Iterable[Any], domain: Domain) -> int:

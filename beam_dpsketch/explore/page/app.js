@@ -61,7 +61,7 @@ function showChoice(release) {
     }
     left = left.filter((/** @type {any} */ each) => each.place[name] === release.place[name]);
   }
-  const isPartial = fields.some((each) => each.querySelector("#choose-to")) && !data.has_all_ranges;
+  const isPartial = Boolean(release.place.to) && !hasAllRanges(release);
   section.hidden = fields.length === 0;
   section.querySelector(".fields").replaceChildren(...fields);
   section.querySelector("p").textContent = isPartial
@@ -69,14 +69,18 @@ function showChoice(release) {
     : "";
 }
 
+/** Whether each range of the windows of a timeline can be chosen. @param {any} release */
+function hasAllRanges(release) {
+  const ranges = releasesLike(release, ["file", "key", "metric"]);
+  const windows = ranges.filter((each) => each.moment !== null).length;
+  return ranges.length === (windows * (windows + 1)) / 2;
+}
+
 /** What the page begins with: of the first file and key, all of it, or its latest window. */
 function beginning() {
   const whole = data.releases.filter((/** @type {any} */ each) => each.is_whole);
-  const alike = ["file", "key", "metric"];
-  const first = whole.filter((/** @type {any} */ each) =>
-    alike.every((name) => each.place[name] === whole[0].place[name]),
-  );
-  return first.reduce((/** @type {any} */ best, /** @type {any} */ each) => (each.moment > best.moment ? each : best));
+  const first = releasesLike(whole[0], ["file", "key", "metric"]).filter((each) => each.is_whole);
+  return first.reduce((best, each) => (each.moment > best.moment ? each : best));
 }
 
 function show() {

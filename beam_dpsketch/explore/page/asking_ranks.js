@@ -58,8 +58,10 @@ function valueControl(domain, id, words, start, moved) {
   }
   slider.addEventListener("input", () => stand(steps === 0n ? 0n : (BigInt(slider.value) * last) / steps));
   parse();
-  if (control.refused !== null) box.value = domain.show(start); // it was typed for a release of another domain
-  parse();
+  if (control.refused !== null) {
+    box.value = domain.show(start); // what is remembered was typed for a release of another domain
+    parse();
+  }
   return control;
 }
 

@@ -3,10 +3,7 @@
 
 /** @param {any} release @returns {Node[]} */
 function showKeys(release) {
-  const others = ["file", "window", "from", "to", "metric"];
-  const alike = data.releases.filter((/** @type {any} */ each) =>
-    others.every((name) => each.place[name] === release.place[name]),
-  );
+  const alike = releasesLike(release, ["file", "window", "from", "to", "metric"]);
   if (alike.length < 2 || release.numbers.length === 0) return [];
   const place = element("div", {});
   const names = release.numbers.map((/** @type {any} */ each) => each.words);

@@ -5,11 +5,8 @@
 
 /** The releases of single windows that belong together with this one, in order of time. @param {any} release */
 function windowsLike(release) {
-  const alike = data.releases.filter(
-    (/** @type {any} */ each) =>
-      each.moment !== null && ["file", "key", "metric"].every((name) => each.place[name] === release.place[name]),
-  );
-  return alike.sort((/** @type {any} */ one, /** @type {any} */ other) => (one.moment < other.moment ? -1 : 1));
+  const alike = releasesLike(release, ["file", "key", "metric"]).filter((each) => each.moment !== null);
+  return alike.sort((one, other) => (one.moment < other.moment ? -1 : 1));
 }
 
 /**

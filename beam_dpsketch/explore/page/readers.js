@@ -1,4 +1,4 @@
-// Which reader answers about a release: one for each type of reading that Python embedded.
+// Which reader answers about a release, one for each type of reading, and which releases belong together.
 "use strict";
 
 /** @type {Record<string, new (reading: any) => any>} */
@@ -10,6 +10,18 @@ const READERS = {
   factor: FactorReader,
   tree: TreeReader,
 };
+
+/**
+ * The releases of the page that are chosen as this one is, by some names of lists.
+ * @param {any} release
+ * @param {string[]} names
+ * @returns {any[]}
+ */
+function releasesLike(release, names) {
+  return data.releases.filter((/** @type {any} */ each) =>
+    names.every((name) => each.place[name] === release.place[name]),
+  );
+}
 
 /** @type {WeakMap<object, any>} */
 const opened = new WeakMap();
