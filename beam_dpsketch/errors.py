@@ -196,7 +196,7 @@ class ElementsWarning(UserWarning):
 
 
 class PrivacyWarning(UserWarning):
-    """A release would protect hardly anyone, or tell hardly anything: its epsilon or delta does not suit."""
+    """The privacy parameters give very weak protection or very noisy answers."""
 
 
 class AllAtOnce:

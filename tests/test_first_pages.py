@@ -8,7 +8,7 @@ from tests.cli.consoles import run_block
 from tests.helpers.pages import PAGES, README, ROOT, fenced, printed_by
 
 SHORT = re.findall(r"\(docs/(\w+)\.md\)", README.split("### First\n")[1].split("\n###")[0])
-WORDS, LINES, WORDS_OF_A_PAGE = 3_500, 200, 525
+WORDS, LINES, WORDS_OF_A_PAGE = 3_700, 200, 550
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 
 

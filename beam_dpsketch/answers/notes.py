@@ -121,10 +121,8 @@ def of_spending(privacy: PrivacyStatement) -> tuple[Note, ...]:
     """Return notes of an epsilon that promises little, and of a delta that may give away someone."""
     epsilon, delta, found = privacy.shown_epsilon, privacy.delta_of_epsilon, []
     if LARGE_EPSILON < epsilon < math.inf:
-        words = (
-            f"epsilon = {round_up(epsilon, 4):g} at delta = {delta:g} is above {LARGE_EPSILON}, which promises little"
-        )
-        found.append(Note("large_epsilon", f"{words}: spend less on the next release"))
+        words = f"epsilon = {round_up(epsilon, 4):g} at delta = {delta:g} gives little protection"
+        found.append(Note("large_epsilon", f"{words}: {privacy.loss.attack_words}; use 3 or less if you can"))
     least = max((note.interval(0.95).lower for note in privacy.side if UNITS in note.names), default=0.0)
     if delta * least > 1 and len(privacy.release_ids) == 1:  # else a unit is in several of its parts
         words = f"delta = {delta:g} is above 1/{shown(least)}, and the release holds more units than that"

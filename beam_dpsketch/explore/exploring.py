@@ -97,7 +97,8 @@ def _spent(releases: Iterable[Released]) -> Iterator[str]:
             least = epsilon if math.isinf(epsilon) else round_up(epsilon, 4)
             yield (
                 f"All {spent.run_count} runs of this page together: epsilon = {least:g} at delta = "
-                f"{round_up(delta, 4):g}, if all are about the same people, for {spent.unit.value}."
+                f"{round_up(delta, 4):g}, if all are about the same people, for {spent.unit.value}; "
+                f"{spent.loss.attack_words}."
             )
 
 

@@ -67,8 +67,7 @@ class PrivacySpec:
     noise: Noise | None
     pure: Fraction | None
     promises_delta: bool
-    given_epsilon: float | None = dataclasses.field(compare=False, repr=False)
-    is_of_epsilon: bool = dataclasses.field(compare=False, repr=False)
+    is_part: bool = dataclasses.field(compare=False, repr=False)
 
     _purpose: ClassVar[Purpose | None] = None  # what a budget or an account of a ledger pays for has one of its own
 
@@ -92,8 +91,7 @@ class PrivacySpec:
         pure = None if epsilon is None else _validate.exact(epsilon=epsilon)
         if pure is not None and delta is not None:
             _validate.open_unit_interval(delta=delta)
-            epsilon = epsilon if isinstance(epsilon, (int, float)) else math.nextafter(float(pure), 0)
-            rho = Fraction(gaussian_curve.rho(epsilon=epsilon, delta=left_of_delta(delta, Fraction(0))))
+            rho = Fraction(gaussian_curve.rho(epsilon=_float_below(pure), delta=left_of_delta(delta, Fraction(0))))
         self._set(
             rho=Loss.of_pure(pure).rho if kind is Noise.LAPLACE and pure else _validate.exact(rho=rho),
             relation=relation,
@@ -102,8 +100,7 @@ class PrivacySpec:
             noise=kind,
             pure=pure,
             promises_delta=pure is None or delta is not None,
-            given_epsilon=epsilon,
-            is_of_epsilon=epsilon is not None,
+            is_part=False,
         )
 
     def _set(self, **fields: Any) -> None:
@@ -132,7 +129,7 @@ class PrivacySpec:
         return self._changed(self._with(noise=noise, rho=rho))
 
     def epsilon(self, delta: float) -> float:
-        """Return the epsilon at this delta, rounded up, by Gaussian noise where the noise is not decided."""
+        """Return the epsilon at this delta, rounded up, without chosen keys; of noise that is open, by a Gaussian."""
         return self.loss().epsilon(delta)
 
     def losing(self, delta: Fraction, *, is_gaussian: bool = True) -> PrivacySpec:
@@ -143,7 +140,7 @@ class PrivacySpec:
         Args:
           delta: above 0, and below the delta that was given.
           is_gaussian: whether all noise of the release is Gaussian: a table of probabilities is not, and epsilon needs
-            a smaller rho. Parts of an epsilon are for Gaussian noise alone.
+            a smaller rho. Parts of a budget are for Gaussian noise alone, because the budget reports its epsilon.
         """
         if delta and not self.promises_delta:
             raise ArgumentError(
@@ -155,17 +152,17 @@ class PrivacySpec:
         if self.noise is Noise.LAPLACE and delta <= Fraction(repr(self.shown_delta)):
             return self  # which needs no delta of its own
         left = left_of_delta(self.shown_delta, delta)
-        if not is_gaussian and self.is_of_epsilon and self.given_epsilon is None:
+        if not is_gaussian and self.is_part:
             raise ArgumentError(
                 "keys.method",
-                'must be "gaussian" where a part of an epsilon pays, because its rho is that of Gaussian noise; share '
-                "out rho, or give this release an epsilon of its own",
+                'must be "gaussian" where a part of a budget pays, because the epsilon of the budget is that of '
+                "Gaussian noise; give this release a PrivacySpec of its own",
                 "E119",
             )
-        if self.given_epsilon is None:
+        if self.pure is None:
             return self
         curve = gaussian_curve if is_gaussian else zcdp
-        return self._changed(self._with(rho=Fraction(curve.rho(epsilon=self.given_epsilon, delta=left))))
+        return self._changed(self._with(rho=Fraction(curve.rho(epsilon=_float_below(self.pure), delta=left))))
 
     def paying_for(self, release: Any, delta: Fraction = Fraction(0)) -> PrivacySpec:
         """Return the spec of a release, without its budget; raise if a part of a budget has paid for another release.
@@ -212,8 +209,8 @@ class PrivacySpec:
 
     def _of(self, amount: Fraction, **changes: Any) -> PrivacySpec:
         if self.noise is Noise.LAPLACE:
-            return self._with(rho=Loss.of_pure(amount).rho, pure=amount, given_epsilon=None, **changes)
-        return self._with(rho=amount, noise=Noise.GAUSSIAN, pure=None, given_epsilon=None, **changes)
+            return self._with(rho=Loss.of_pure(amount).rho, pure=amount, is_part=True, **changes)
+        return self._with(rho=amount, noise=Noise.GAUSSIAN, pure=None, is_part=True, **changes)
 
     def part(self, amount: Fraction, take_delta: Callable[[Fraction], None]) -> PrivacySpec:
         """Return a part of this budget, which pays for one release; that takes its delta from the budget.
@@ -245,13 +242,16 @@ class PrivacySpec:
         return self
 
     def __repr__(self) -> str:
-        return f"<PrivacySpec of {self.loss_in_words()}, {self.relation.name}>"
+        words = self.loss_in_words()
+        if self.noise is Noise.GAUSSIAN and self.pure is None:  # chosen keys spend a delta next to this rho
+            words += " without chosen keys"
+        return f"<PrivacySpec of {words}, {self.relation.name}>"
 
     def loss_in_words(self, amount: Fraction | None = None, delta: Fraction = Fraction(0)) -> str:
-        """Return what is spent, or an amount of it, with a delta of exceptions, in a few digits, rounded up."""
+        """Return the loss, or that of an amount of it, with a delta of exceptions, in a few digits, rounded up."""
         part = self if amount is None else self._of(amount)
         if part.noise is Noise.LAPLACE:
-            lost = f" at delta = {float(delta):g}" if delta else ""
+            lost = f" at delta = {round_up(delta, 6):g}" if delta else ""
             return f"epsilon = {round_up(part.amount, 6):g}{lost}, by Laplace noise"
         rho = "" if part.noise is None else f", rho = {round_up(part.rho, 6):g}"
         epsilon = round_up(part.loss(delta).epsilon(self.shown_delta), 4)
@@ -266,6 +266,12 @@ class PrivacySpec:
     def __reduce__(self) -> tuple[Any, ...]:
         state = None if self.payer is None else {"_purpose": self.payer}
         return _unpickled, tuple(getattr(self, field.name) for field in dataclasses.fields(self)), state
+
+
+def _float_below(exact: Fraction) -> float:
+    """Return a float that exceeds this neither by its value nor by its decimal spelling."""
+    found = float(exact)
+    return found if max(Fraction(found), Fraction(repr(found))) <= exact else math.nextafter(found, 0.0)
 
 
 def _unpickled(*fields: Any) -> PrivacySpec:

@@ -172,7 +172,8 @@ class ReleaseTerms(Generic[Limit]):
         who, privacy = "records" if self.unit.is_one_record else "people", self.privacy
         epsilon, delta = self.shown
         noise = math.sqrt(privacy.spending.of_one_count)
-        found = foolish(noise=noise, epsilon=epsilon, delta=delta, people=people, who=who)
+        attack = self.loss.attack_words
+        found = foolish(noise=noise, epsilon=epsilon, delta=delta, attack=attack, people=people, who=who)
         if self.bounds.has_norm and self.bounds.least.total_weight is not None and self.noise is Noise.GAUSSIAN:
             found.append("a norm of order 1 takes more than one of order 2, and Gaussian noise gains nothing by it")
         return found

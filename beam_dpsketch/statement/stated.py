@@ -190,6 +190,15 @@ class Stated:
         return self.loss.epsilon(delta)
 
     @property
+    def attack_accuracy(self) -> float:
+        """The highest accuracy of a guess about one unit by someone who knows all other records, rounded up.
+
+        The question is whether the unit is in the data, or which of two versions of it; both answers are equally likely
+        beforehand. One half is a coin flip. Source: `privacy.loss.composition`.
+        """
+        return self.loss.attack_accuracy
+
+    @property
     def shown_epsilon(self) -> float:
         """The epsilon that is shown, at `delta_of_epsilon`; infinite if the release has no less of a delta itself."""
         return self.loss.shown(self.shown_delta)[0]

@@ -157,6 +157,7 @@ class PrivacyStatement(Stated):
             "rho": float_above(self.rho),
             "epsilon": self.shown_epsilon,
             "delta": self.delta_of_epsilon,
+            "attack_accuracy": self.attack_accuracy,
             "sigma_squared": [float(value) for value in self.sigma_squared_per_level],
             "relation": self.relation.name,
             "unit": self.unit.value,

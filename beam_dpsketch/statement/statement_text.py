@@ -8,15 +8,19 @@ from typing import Any
 
 from beam_dpsketch._showing import round_up
 from beam_dpsketch.privacy.aside.side_counters import UNITS
-from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.mechanism import Randomness, Spending, one_count
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.stated import Stated
 
 _CHANGE = {
-    NeighboringRelation.REPLACE_ONE: "was replaced by any other within the bounds",
-    NeighboringRelation.ADD_OR_REMOVE_ONE: "was added or removed",
+    NeighboringRelation.REPLACE_ONE: "which of two versions of {} was used",
+    NeighboringRelation.ADD_OR_REMOVE_ONE: "whether {} was included",
+}
+_UNITS = {
+    PrivacyUnit.PRIVACY_ID_IN_WINDOW: "what a given privacy id contributed to one window",
+    PrivacyUnit.PRIVACY_ID_IN_PERIOD: "what a given privacy id contributed to one period",
 }
 _DISCLOSED = {Disclosure.KEYS: "which keys have data", Disclosure.WINDOWS: "which windows have data"}
 
@@ -28,11 +32,9 @@ def facts(statement: Stated) -> dict[str, str]:
     source = "" if statement.randomness is Randomness.SYSTEM else f", from {statement.randomness.value}"
     bounds = statement.bounds.words(statement.unit, statement.window_count, statement.period_micros)
     return {
-        "Protected": (
-            f"{statement.unit.value}. Someone who sees the release cannot reliably tell whether this "
-            f"{_CHANGE[statement.relation]} ({statement.relation.name})."
-        ),
+        "Protected": f"{statement.unit.value} ({statement.relation.name}).",
         "How well": _loss(statement),
+        "Meaning": _meaning(statement),
         "Bounds enforced on each": f"{bounds}{_choice(statement)}.",
         **_keys(statement),
         **_holds(statement),
@@ -70,6 +72,15 @@ def _loss(statement: Stated) -> str:
         return f"{first}, so (epsilon, delta)-DP for every delta above {lost}."
     epsilon = round_up(statement.shown_epsilon, 4)
     return f"{first}, so (epsilon, delta)-DP with epsilon = {epsilon:g} at delta = {delta}, which includes the {lost}."
+
+
+def _meaning(statement: Stated) -> str:
+    unit = _UNITS.get(statement.unit, f"a given {'record' if statement.unit.is_one_record else 'privacy id'}")
+    accuracy = round_up(100 * statement.attack_accuracy, 3)
+    return (
+        f"an attacker who knows all other records guesses {_CHANGE[statement.relation].format(unit)} with at most "
+        f"{accuracy:g} % accuracy (50 % is a coin flip)."
+    )
 
 
 def _noise(statement: Stated, width: str) -> str:

@@ -20,7 +20,7 @@ from tests.cli.consoles import run
 FOOLISH = {
     "huge epsilon": (
         {"epsilon": 20, "delta": 1e-6, "noise": "gaussian"},
-        ["epsilon = 20 at delta = 1e-06 protects hardly anyone"],
+        ["epsilon = 20 at delta = 1e-06 gives little protection: an attacker who"],
     ),
     "huge delta": (
         {"epsilon": 1, "delta": 0.1, "noise": "gaussian"},
@@ -36,7 +36,7 @@ FOOLISH = {
     "careful": ({"rho": 1e-6}, []),
     "pure": ({"epsilon": 2}, []),
     "pure, by a delta that is not needed": ({"epsilon": 2, "delta": 0.01, "noise": "laplace"}, []),
-    "pure, huge epsilon": ({"epsilon": 11}, ["epsilon = 11 at delta = 0 protects hardly anyone"]),
+    "pure, huge epsilon": ({"epsilon": 11}, ["epsilon = 11 at delta = 0 gives little protection: an attacker who"]),
     "pure, careful": ({"epsilon": 1e-6}, ["epsilon = 1e-06 at delta = 0 is so small that answers are mostly noise"]),
 }
 SETTINGS = {"kind": "frequencies", "item": "page", "unit": {"privacy_id": "person", "records": {"max_per_key": 1}}}

@@ -23,6 +23,7 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from tests.helpers.timeline_rows import released_rows
 
 CITIES = ["Oslo", "Rome", "Bergen", "Milan"]
@@ -34,7 +35,8 @@ _TERMS = ReleaseTerms(PrivacySpec(rho=1.0))
 @functools.cache
 def cities() -> ReleasedFrequencies:
     items = ["Oslo"] * 900 + ["Rome"] * 400 + ["Bergen"] * 90
-    return release(CountSketch(SketchSpec(width=256)).accumulate(items), _TERMS)
+    same_noise = KeyedRandomness(b"a secret of thirty-two bytes ...", b"cities")
+    return release(CountSketch(SketchSpec(width=256)).accumulate(items), _TERMS, same_noise)
 
 
 @functools.cache

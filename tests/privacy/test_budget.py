@@ -170,16 +170,17 @@ def test_a_split_spends_all_that_is_left_in_equal_parts(parts, spent):
         budget.split(parts)
 
 
-def test_parts_of_an_epsilon_are_for_gaussian_noise_alone():
-    """A table of probabilities has the rho of any mechanism, so a part of the rho of Gaussian noise would exceed it."""
+def test_parts_of_a_budget_are_for_gaussian_noise_alone():
+    """A table of probabilities has the rho of any mechanism, so it would exceed the epsilon that the budget reports."""
     part = PrivacyBudget(epsilon=2, delta=1e-6, keys_delta=1e-7).spend(share=1)
     shared = read_privacy({"share": "1/2", "of": {"epsilon": 2, "delta": 1e-6}})
-    for spec in (part, shared, *(pickle.loads(pickle.dumps(each)) for each in (part, shared))):
+    of_rho = PrivacyBudget(rho=1, keys_delta=1e-7).spend(share=1), read_privacy({"share": 1, "of": {"rho": 1}})
+    parts = (part, shared, *of_rho)
+    for spec in (*parts, *(pickle.loads(pickle.dumps(each)) for each in parts)):
         assert spec.losing(Fraction(1, 10**8)).rho == spec.rho
-        with pytest.raises(ValueError, match='method must be "gaussian" where a part of an epsilon pays'):
+        with pytest.raises(ValueError, match='method must be "gaussian" where a part of a budget pays'):
             spec.losing(Fraction(1, 10**8), is_gaussian=False)
-    for spec in (PrivacySpec(rho=1), PrivacyBudget(rho=1).spend(share=1), read_privacy({"share": 1, "of": {"rho": 1}})):
-        assert spec.losing(Fraction(1, 10**8), is_gaussian=False).rho == 1
+    assert PrivacySpec(rho=1).losing(Fraction(1, 10**8), is_gaussian=False).rho == 1
     whole = PrivacySpec(epsilon=2, delta=1e-6)
     assert whole.losing(Fraction(1, 10**8), is_gaussian=False).rho < whole.losing(Fraction(1, 10**8)).rho
 

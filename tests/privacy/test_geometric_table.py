@@ -141,7 +141,7 @@ def test_one_key_a_person_needs_a_fourth_fewer() -> None:
     [
         (PrivacySpec(rho=1), 1, 'method must not be "geometric" where a unit votes for several keys, or no epsilon'),
         (PrivacySpec(epsilon=1, delta=1e-6), 2, 'method must not be "geometric" where a unit votes for several keys'),
-        (PrivacyBudget(epsilon=1, delta=1e-6).spend(share=1), 1, "a part of an epsilon pays"),
+        (PrivacyBudget(epsilon=1, delta=1e-6).spend(share=1), 1, "a part of a budget pays"),
         (PrivacySpec(epsilon=1, delta=1e-6, relation=REPLACE_ONE), 1, 'method="geometric" .* needs the relation'),
     ],
 )

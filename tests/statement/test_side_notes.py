@@ -82,19 +82,19 @@ def test_the_statement_says_how_much_is_in_the_release_and_what_paid_for_it() ->
     lost = LostNote(share=Fraction(1, 40), sigma_squared=Fraction(100), counts=(0,) * 5)
     settings: dict[str, Any] = {"side": side, "norm_spend": Fraction(1, 20), "rho": Fraction(1, 10), "lost": lost}
     lines = str(statement(bounds=NORM, **settings)).splitlines()
-    assert lines[2].endswith(
+    assert lines[3].endswith(
         "weights 0 to 1; max_norm was chosen from a histogram of how long units are, with noise of sigma = 14.14 on "
         "each count."
     )  # two counts change when one unit is replaced: 2 / (2 rho / 20) = 200
-    assert lines[3] == (
+    assert lines[4] == (
         "Holds: about 1,200 units (+-20), about 4,900 in kept weight (at least 4,704). "
         'Each +- covers the noise with 95 %, each "at least" with 97.5 %, '
         "and not what the bounds took away."
     )
-    assert lines[4] == (
+    assert lines[5] == (
         "Lost to the bounds: unknown: no loss shows above the noise, yet a few heavy units may have lost much."
     )
-    assert lines[7] == (
+    assert lines[8] == (
         "Parts of rho: 22/25 for the sketch, 1/20 for the choice of max_norm, 1/50 for units (sigma = 10), 1/40 for "
         "kept weight (sigma = 100), 1/40 for lost weight (sigma = 10 on each count of units)."
     )

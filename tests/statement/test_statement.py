@@ -45,14 +45,17 @@ def test_the_statement_in_words():
         )
     )
     lines = text.splitlines()
-    assert lines[0].startswith("Protected: all records of one privacy id.")
-    assert lines[0].endswith("whether this was replaced by any other within the bounds (REPLACE_ONE).")
+    assert lines[0] == "Protected: all records of one privacy id (REPLACE_ONE)."
     assert lines[1].startswith("How well: rho = 0.1 zCDP of Gaussian noise, so (epsilon, delta)-DP with epsilon = 1.99")
     assert lines[1].endswith("at delta = 1e-06.")
-    assert "3 record(s) per key, 2 key(s) per window, weights -7 to 7, 4 window(s)" in lines[2]
-    assert "about the records that these bounds kept. Intervals do not cover what the bounds dropped." in lines[3]
-    assert "sigma = 20 times what one record changes, drawn once in 1 release(s)" in lines[4]
-    assert "which keys have data, which windows have data" in lines[5]
+    assert lines[2] == (
+        "Meaning: an attacker who knows all other records guesses which of two versions of a given privacy id was used "
+        "with at most 58.9 % accuracy (50 % is a coin flip)."
+    )
+    assert "3 record(s) per key, 2 key(s) per window, weights -7 to 7, 4 window(s)" in lines[3]
+    assert "about the records that these bounds kept. Intervals do not cover what the bounds dropped." in lines[4]
+    assert "sigma = 20 times what one record changes, drawn once in 1 release(s)" in lines[5]
+    assert "which keys have data, which windows have data" in lines[6]
 
 
 @given(it=strategies.statements())
@@ -93,8 +96,8 @@ def test_answers_are_about_what_was_kept_where_bounds_can_drop(it):
 def test_a_norm_in_words(changes, words):
     lines = str(statement(**changes)).splitlines()
     start = "scaled down to the length of at most "
-    assert lines[2].endswith(f"{start}{words}.")
-    assert lines[3].endswith("about the weight that this bound kept. Intervals do not cover what scaling removed.")
+    assert lines[3].endswith(f"{start}{words}.")
+    assert lines[4].endswith("about the weight that this bound kept. Intervals do not cover what scaling removed.")
 
 
 def test_a_norm_as_plain_values():
@@ -106,7 +109,7 @@ def test_a_norm_as_plain_values():
 
 def test_the_relation_and_the_unit_are_in_the_words():
     text = str(statement(relation=ADD_OR_REMOVE_ONE, unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW, bounds=RecordBounds(1)))
-    assert "added or removed (ADD_OR_REMOVE_ONE)" in text
+    assert "guesses whether what a given privacy id contributed to one window was included" in text
     assert "within one window (not over several windows)" in text
     assert "weights 0 to 1" in text
     assert "which keys" not in text
@@ -264,5 +267,5 @@ def test_notebooks_show_the_words_escaped_and_logs_a_line(monkeypatch):
     for line in str(it).splitlines():
         heading, words = line.split(": ", 1)
         assert f"<tr><td>{heading}</td><td>{words}</td></tr>" in shown
-    monkeypatch.setitem(statement_text._CHANGE, it.relation, "was <script>")
-    assert "was &lt;script&gt; (REPLACE_ONE)" in it._repr_html_()
+    monkeypatch.setitem(statement_text._CHANGE, it.relation, "whether <script>")
+    assert "guesses whether &lt;script&gt; with" in it._repr_html_()

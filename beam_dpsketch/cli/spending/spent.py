@@ -50,6 +50,7 @@ def _row(spent: Spent, delta: float | None) -> dict[str, Any]:
         "rho": round_up(spent.rho, RHO_DIGITS),
         "epsilon": rounded_epsilon(epsilon),
         "delta": round_up(delta, DELTA_DIGITS),
+        "attack_accuracy": round_up(spent.loss.attack_accuracy, 3),
         "keys_delta": rounded_delta(spent.lost),
         "relation": spent.relation.name,
         "protected": spent.unit.value,

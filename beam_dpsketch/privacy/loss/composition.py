@@ -47,6 +47,18 @@ input.
 
 The same for delta. Where a unit is added, exceptions are needed on one of the two inputs: that with the unit. So if a
 unit leaves one mechanism, and another enters the other, each of the two data sets has the exceptions of one mechanism.
+
+Accuracy of an attacker. Somebody knows both inputs, holds each of them for equally likely, sees all outputs, and says
+which input was used. The best guess is right with probability (1 + t) / 2, where t is the total variation distance
+between the two laws of the outputs (Neyman and Pearson). These bound t, and `attack_accuracy` uses the smaller of both:
+
+* Of Gaussian noise, t is the delta at epsilon 0. Of a pure epsilon e, t is at most (exp(e) - 1) / (exp(e) + 1), which
+  the discrete Laplace attains. Mechanisms with t and t' together have at most 1 - (1 - t)(1 - t'): couple the outputs
+  of the first, which are equal with probability 1 - t, and then those of the second.
+* rho-zCDP has a Kullback-Leibler divergence of at most rho (its order 1), so t is at most sqrt(rho / 2) by Pinsker's
+  inequality, and at most sqrt(1 - exp(-rho)) by that of Bretagnolle and Huber (1979).
+
+With exceptions of probability d, t is at most 1 - (1 - d)(1 - t), as the laws are mixtures with the same weights.
 """
 
 from __future__ import annotations
@@ -62,6 +74,7 @@ from beam_dpsketch.privacy.loss import gaussian_curve, zcdp
 _LARGE_EPSILON, _NOISY_SHARE = 10, 0.1
 _FEW, _MANY = 1e3, 1e6
 _STEPS = 1 << 256
+_ROUND_UP = 1 + 2.0**-40  # exceeds the rounding errors of `attack_accuracy`
 
 
 class Loss(NamedTuple):
@@ -139,9 +152,30 @@ class Loss(NamedTuple):
             return float_above(self.pure)
         left = left_of_delta(delta, self.delta)
         rest = (gaussian_curve if self.is_gaussian else zcdp).epsilon(rho=self._rest, delta=left) if self._rest else 0.0
-        if not self.pure:
-            return rest
-        return min(float_above(self.pure + Fraction(rest)), zcdp.epsilon(rho=self.rho, delta=left))
+        found = self.pure + Fraction(rest)
+        if self.pure:
+            found = min(found, Fraction(zcdp.epsilon(rho=self.rho, delta=left)))
+        return float_above(found)
+
+    @property
+    def attack_accuracy(self) -> float:
+        """The highest accuracy of a guess which of two neighboring, equally likely inputs was used; rounded up.
+
+        >>> round(Loss.of_pure(Fraction(1)).attack_accuracy, 4), round(Loss(Fraction("0.028")).attack_accuracy, 3)
+        (0.7311, 0.547)
+        """
+        rest, rho = float_above(self._rest), float_above(self.rho)
+        kept = 1 - gaussian_curve.delta(rho=rest, epsilon=0.0) if rest and self.is_gaussian else 1.0 - (rest > 0)
+        distance = 1 - kept * (1 - math.tanh(float_above(self.pure) / 2))
+        distance = min(distance, math.sqrt(rho / 2), math.sqrt(-math.expm1(-rho)))
+        distance = 1 - (1 - distance) * (1 - float_above(self.delta))
+        return min(1.0, (1 + distance) / 2 * _ROUND_UP)
+
+    @property
+    def attack_words(self) -> str:
+        """The best attack, as a part of a sentence."""
+        accuracy = round_up(100 * self.attack_accuracy, 3)
+        return f"an attacker who knows all other records may guess correctly in up to {accuracy:g} % of cases"
 
 
 def composed_delta(first: Fraction, second: Fraction) -> Fraction:
@@ -155,7 +189,7 @@ def _short(exact: Fraction) -> Fraction:
 
 
 def foolish(
-    *, noise: float, epsilon: float, delta: float, people: float | None = None, who: str = "people"
+    *, noise: float, epsilon: float, delta: float, attack: str, people: float | None = None, who: str = "people"
 ) -> list[str]:
     """Return what no release should lose or promise, in words; an empty list if the loss suits.
 
@@ -163,20 +197,21 @@ def foolish(
       noise: the standard deviation of a count of units that all of the loss pays for.
       epsilon: the loss of all that is released together, at this delta.
       delta: at which epsilon is shown; 0 where it is pure.
+      attack: `Loss.attack_words`.
       people: about how many there are, or a noisy count of them. `None` finds what suits none of 1,000 to a million.
       who: what they are called.
 
-    >>> foolish(noise=2.2, epsilon=2.2, delta=1e-6, people=10_000)
+    >>> foolish(noise=2.2, epsilon=2.2, delta=1e-6, attack="", people=10_000)
     []
-    >>> foolish(noise=0.35, epsilon=20, delta=1e-6)
-    ['epsilon = 20 at delta = 1e-06 protects hardly anyone; take 10 or less, better 1 to 3']
+    >>> foolish(noise=0.35, epsilon=20, delta=1e-6, attack="an attacker may know all")
+    ['epsilon = 20 at delta = 1e-06 gives little protection: an attacker may know all; use 10 or less, better 1 to 3']
     """
     few, many = (_FEW, _MANY) if people is None else (max(people, 1.0),) * 2
     known = "" if people is None else f", which is about {1 / few:.2g}"
     found = []
     if epsilon > _LARGE_EPSILON:
         said = f"epsilon = {round_up(epsilon, 4):g} at delta = {delta:g}"
-        found.append(f"{said} protects hardly anyone; take 10 or less, better 1 to 3")
+        found.append(f"{said} gives little protection: {attack}; use 10 or less, better 1 to 3")
     if delta * few > 1:
         found.append(
             f"delta = {delta:g} is more than 1 over the number of {who}{known}, so its epsilon may fail for some "

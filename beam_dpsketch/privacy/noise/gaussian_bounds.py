@@ -4,7 +4,7 @@ Only Python integers are used and every rounding goes outwards, so the true valu
 exp(-numerator / denominator) and tables of thresholds serve the exact sampler; tables hold no randomness.
 
 Guarantee of the tail: a bound of P(Z >= t) is never below the true probability. It exceeds it by less than 1 in 10^6
-for sigma from 1 to 100, by 2 % at sigma = 1/2, and by less than 5 % for any larger sigma where t is at least 4 sigma.
+for sigma from 1 to 100, by 2 % at sigma = 1/2, and by less than 6 % for any larger sigma where t is at least 4 sigma.
 
 With P(Z = k) proportional to exp(-k^2 / (2 sigma^2)) over all integers, both parts are bounded by integers alone:
 
