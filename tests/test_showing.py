@@ -54,7 +54,9 @@ def test_what_is_shown_is_plain():
     assert repr(Interval(59.800000000000004, 54334.19999916091, 123456789.1)) == (
         "Interval(estimate=59.8, lower=54334.2, upper=123456789)"
     )
-    assert repr(PrivacySpec(rho=1)) == "<PrivacySpec of epsilon = 7.287 at delta = 1e-06, rho = 1, ADD_OR_REMOVE_ONE>"
+    assert repr(PrivacySpec(rho=1)) == (
+        "<PrivacySpec of epsilon = 7.287 at delta = 1e-06, rho = 1 without chosen keys, ADD_OR_REMOVE_ONE>"
+    )
 
 
 def test_values_of_a_grid_are_its_decimals():

@@ -389,8 +389,7 @@ def test_two_keys_of_a_run_are_one_release_of_both() -> None:
     assert both.privacy.sigma_squared == 2 * released["key 0"].privacy.sigma_squared
     words = str(both.privacy)
     assert "the length of at most 5 record(s) of one item, over all counters, keys and windows" in words
-    assert "all records of one privacy id." in words
-    assert "(ADD_OR_REMOVE_ONE)" in words
+    assert "all records of one privacy id (ADD_OR_REMOVE_ONE)." in words
 
 
 @settings(max_examples=30, deadline=None)
