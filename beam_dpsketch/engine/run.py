@@ -24,7 +24,7 @@ from beam_dpsketch.engine.noising import draw_lost, release_parts
 from beam_dpsketch.engine.norms import NORM_PART, choose_norm
 from beam_dpsketch.engine.parts import Part, PartColumns
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
-from beam_dpsketch.privacy.loss.payment import STREAM, Bill
+from beam_dpsketch.privacy.loss.payment import IDEMPOTENT, STREAM, Bill
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
@@ -263,19 +263,23 @@ class Run:
         return [release_randomness(secret, place.name(*which), place.pane) for place, which in parts]
 
 
-def bill_of(resolved: ResolvedRelease, windows: tuple[int, ...], is_bounded: bool = True) -> Bill | None:
+def bill_of(
+    resolved: ResolvedRelease, windows: tuple[int, ...], *, is_bounded: bool = True, is_idempotent: bool = False
+) -> Bill | None:
     """Return the bill for all that one run releases, if an account of a ledger pays for it; else `None`.
 
     Args:
       resolved: the release under its terms.
       windows: see `ReleaseSpec.identify`.
       is_bounded: whether all records are there as it pays; others are those of a stream.
+      is_idempotent: whether a secret and a release id name the run.
     """
     declared, terms = resolved.declared, resolved.terms
     names = [name for name in declared.selectors.names if name is not None]
     facts: dict[str, Any] = {"kind": declared.count.name, "fields": list(map(str, names))}
     facts |= {"settings": declared.display_data(), "digest": declared.identify(terms, windows).hex()}
-    return terms.bill(facts if is_bounded else {**facts, STREAM: True})
+    flags = {STREAM: not is_bounded, IDEMPOTENT: is_idempotent}
+    return terms.bill(facts | {name: True for name, is_set in flags.items() if is_set})
 
 
 def release_randomness(transform: KeyedRandomness, part: bytes, pane: int = 0) -> KeyedRandomness:

@@ -102,7 +102,7 @@ class TableRelease:
     ) -> None:
         (resolved, plan), self._opened, self._warned = resolve(declared), opened, warned
         self._windows = windows_of(declared, plan)
-        self._declared, self._bill = declared, bill_of(resolved, self._windows.edges)
+        self._declared, self._bill = declared, bill_of(resolved, self._windows.edges, is_idempotent=secret is not None)
         terms, payer = resolved.terms, resolved.terms.privacy.payer
         self._resolved = resolved.paid(terms.paying_for(object()) if payer is None else terms.without_budget())
         self._unused = Unused(declared.selectors, declared.sketch_input.readables)

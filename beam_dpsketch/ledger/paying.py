@@ -18,7 +18,7 @@ from beam_dpsketch.ledger.entries import NAMED, SPEND, WRITE_OFF, LedgerEntry
 from beam_dpsketch.ledger.places import open_store
 from beam_dpsketch.ledger.store import Book
 from beam_dpsketch.privacy.loss.composition import Loss
-from beam_dpsketch.privacy.loss.payment import STREAM, Payer
+from beam_dpsketch.privacy.loss.payment import IDEMPOTENT, STREAM, Payer
 
 SKEW = datetime.timedelta(minutes=5)
 """By how much clocks of machines may differ."""
@@ -64,7 +64,7 @@ class AccountBill:
             book.check_version()
             known = book.of_payment(payment)
             if known and known[-1].kind == SPEND:
-                self._check_same(known[-1])
+                self._check_same(known[-1], book)
                 return
             account, time, period = self._place(book)
             total = self._total(account, period, book.total(account.name, period))
@@ -82,10 +82,17 @@ class AccountBill:
             )
             book.add(entry, occasion_of(payment, known))
 
-    def _check_same(self, known: LedgerEntry) -> None:
-        """Refuse another release that has the name of a run that was paid for."""
+    def _check_same(self, known: LedgerEntry, book: Book) -> None:
+        """Refuse another release that has the name of a paid run, and a release id that comes again in a new period."""
         if (known.account, known.loss) != (self.payer.account, self.loss):
             raise LedgerError("", f"payment {known.payment} is of another release, so this one is not paid for", "E144")
+        if self.what.get(IDEMPOTENT) and (period := self._place(book)[2]) != known.period:
+            words = (
+                f"account {known.account!r} paid for this release id in {known.period}, and nothing pays for it in "
+                f"{period}. Give each period a release id of its own. To repeat the run of {known.period} on the same "
+                f'input, name its period: ledger.spend(..., period="{known.period}")'
+            )
+            raise LedgerError("", words, "E144")
 
     def _place(self, book: Book) -> tuple[Account, datetime.datetime, str]:
         """Return the account, and when and in which period it pays."""

@@ -10,13 +10,14 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.testing.test_stream import TestStream as Stream
+from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows
 
 from beam_dpsketch import ArgumentError, LedgerError, LossLimit, PrivacySpec, Record, SketchSpec
 from beam_dpsketch.ledger import entries
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
-from tests.helpers.ledgers import pay, payments, with_account
+from tests.helpers.ledgers import bill, pay, payments, with_account
 
 ONE = Loss(Fraction(1))
 
@@ -72,6 +73,60 @@ def test_a_stream_is_refused_where_a_period_ends(
     with pytest.raises((ArgumentError, RuntimeError), match="a stream pays once"):
         pipeline.run().wait_until_finish()
     assert payments(ledger) == []
+
+
+class _Monthly:
+    """A job that runs each month, with one release id, and pays from an account with periods of a month."""
+
+    def __init__(self, path: Path, patch: pytest.MonkeyPatch) -> None:
+        patch.setenv("LEDGER_SECRET", "0123456789abcdef" * 3)
+        self.ledger, self._patch = with_account(path, LossLimit(rho=1), period="month", unit="record"), patch
+
+    def run(self, month: int, release_id: str | None = "visits", period: str | None = None) -> None:
+        """Run in a month; one release comes out."""
+        set_clock(self._patch, 2030, month)
+        spec = self.ledger.spend("visits", PrivacySpec(rho=0.4), period=period)
+        private: Any = PrivateFrequencies(SketchSpec(width=16), spec, unit=Record())
+        if release_id is not None:
+            private = private.with_idempotent_noise(release_id=release_id, secret=EnvironmentSecret("LEDGER_SECRET"))
+        with beam.Pipeline(runner="FnApiRunner") as pipeline:
+            released = pipeline | beam.Create(["a"] * month) | private
+            assert_that(released | beam.combiners.Count.Globally(), equal_to([1]))
+
+    def periods(self) -> list[str]:
+        return [each.period for each in self.ledger.entries() if each.kind == entries.SPEND]
+
+
+@pytest.mark.pipeline
+def test_one_release_id_in_two_periods_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other data would be released in the second, and nothing would pay. A replay of the first names its period."""
+    monthly = _Monthly(tmp_path / "ledger", monkeypatch)
+    for _ in range(2):
+        monthly.run(9)
+    for wrong in ({}, {"period": "2030-08"}):
+        with pytest.raises((LedgerError, RuntimeError), match="Give each period a release id of its own"):
+            monthly.run(10, **wrong)  # type: ignore[arg-type]
+    monthly.run(10, period="2030-09")
+    assert monthly.periods() == ["2030-09"]
+    monthly.run(10, "visits of October")
+    assert monthly.periods() == ["2030-09", "2030-10"]
+
+
+@pytest.mark.pipeline
+def test_runs_without_a_release_id_pay_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monthly = _Monthly(tmp_path / "ledger", monkeypatch)
+    for month in (9, 10, 10):
+        monthly.run(month, None)
+    assert monthly.periods() == ["2030-09", "2030-10", "2030-10"]
+
+
+def test_a_worker_may_be_asked_again_after_midnight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of such a run was drawn at random, so it is the same run."""
+    ledger = with_account(tmp_path / "ledger", LossLimit(rho=1), period="month")
+    for month in (9, 10):
+        set_clock(monkeypatch, 2030, month)
+        bill(ledger, ONE).pay(b"a" * 16)
+    assert len(payments(ledger)) == 1
 
 
 def test_accounts_and_periods_that_are_unknown_are_refused(tmp_path: Path) -> None:

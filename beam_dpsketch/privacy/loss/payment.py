@@ -11,8 +11,8 @@ from typing import Any, NoReturn, Protocol
 from beam_dpsketch.errors import ArgumentError, BudgetExceededError
 from beam_dpsketch.privacy.loss.composition import Loss
 
-STREAM = "is_stream"
-"""A fact of a release that pays as it begins, for all records that are still to come."""
+STREAM, IDEMPOTENT = "is_stream", "is_idempotent"
+"""Facts of a release: it pays as it begins, for all records that are still to come; its release id names the run."""
 
 
 class Purpose(abc.ABC):

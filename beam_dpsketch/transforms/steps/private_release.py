@@ -160,7 +160,8 @@ class PrivateTransform(ReadsElements):
         self, elements: beam.PCollection, resolved: ResolvedRelease, noise: IdempotentNoise | None
     ) -> beam.PCollection | None:
         """Return the name of the run, once an account of a ledger has paid for it; `None` without a ledger."""
-        if (bill := bill_of(resolved, self._edges(elements), elements.is_bounded)) is None:
+        facts = {"is_bounded": elements.is_bounded, "is_idempotent": noise is not None}
+        if (bill := bill_of(resolved, self._edges(elements), **facts)) is None:
             return None
         check_reach(elements.pipeline, bill)
         if noise is None:  # else a run that was paid for before costs nothing more
