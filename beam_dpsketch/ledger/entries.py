@@ -62,6 +62,24 @@ class LedgerEntry:
         fields |= {"loss": _loss_as_dict(self.loss), "total": _loss_as_dict(self.total)}
         return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
+    def to_readable_text(self) -> str:
+        """Return the same text; refuse an entry whose text `of` would not read."""
+        try:
+            self.of(self.number, self.to_text(), self.digest)
+        except LedgerError:
+            words = (
+                f"nothing was spent, because the entry could not be read again: the clock shows {self.time.year} and "
+                f"not {_YEARS[0]} to {_YEARS[-1]}, or an amount has more than {_MAX_DIGITS:,} digits. Set the clock, "
+                "or ask for an amount of fewer digits"
+            )
+            raise LedgerError("", words, "E148") from None
+        return self.to_text()
+
+    @property
+    def by_clock(self) -> int:
+        """1 for a payment in the period of a clock, else 0."""
+        return int(self.kind == SPEND and not self.what.get(NAMED))
+
     @property
     def digest(self) -> str:
         """SHA-256 of the text, which names all entries before it too."""

@@ -13,34 +13,44 @@ from typing import Any, TypeAlias
 
 from beam_dpsketch.errors import LedgerError
 from beam_dpsketch.ledger import entries
-from beam_dpsketch.ledger.entries import LEDGER, NAMED, SPEND, START, LedgerEntry
+from beam_dpsketch.ledger.entries import LEDGER, SPEND, START, LedgerEntry
 from beam_dpsketch.privacy.loss.composition import Loss
 
 Execute: TypeAlias = Callable[..., list[tuple[Any, ...]]]
 """Runs a statement with values by name, and returns its rows."""
 
-VERSION = 1
+VERSION = 2
 LOCK_SECONDS = 300
 """How long a process waits for others."""
 
+TABLE = "dpsketch_ledger"
 CREATE = (
     "CREATE TABLE IF NOT EXISTS dpsketch_ledger (number BIGINT PRIMARY KEY, occasion TEXT NOT NULL UNIQUE, "
-    "account TEXT NOT NULL, period TEXT NOT NULL, payment TEXT NOT NULL, body TEXT NOT NULL, digest TEXT NOT NULL)",
+    "account TEXT NOT NULL, period TEXT NOT NULL, payment TEXT NOT NULL, by_clock INTEGER NOT NULL, "
+    "body TEXT NOT NULL, digest TEXT NOT NULL)",
     "CREATE INDEX IF NOT EXISTS dpsketch_by_place ON dpsketch_ledger (account, period, number)",
     "CREATE INDEX IF NOT EXISTS dpsketch_by_payment ON dpsketch_ledger (payment, number)",
+    "CREATE INDEX IF NOT EXISTS dpsketch_by_clock ON dpsketch_ledger (account, by_clock, number)",
 )
 _INSERT = (
-    "INSERT INTO dpsketch_ledger (number, occasion, account, period, payment, body, digest) "
-    "VALUES (:number, :occasion, :account, :period, :payment, :body, :digest)"
+    "INSERT INTO dpsketch_ledger (number, occasion, account, period, payment, by_clock, body, digest) "
+    "VALUES (:number, :occasion, :account, :period, :payment, :by_clock, :body, :digest)"
 )
+_PLACE = ("account", "period", "payment", "by_clock")
+"""Columns that repeat what the text of an entry contains, for indexes."""
 _SELECT = "SELECT number, body, digest FROM dpsketch_ledger"
-_AFTER_ALL = 2**63 - 1
 _LAST = "ORDER BY number DESC LIMIT 1"
-_VERSIONS = "SELECT occasion FROM dpsketch_ledger WHERE occasion LIKE 'version:%'"
+_FIRST = "SELECT occasion FROM dpsketch_ledger WHERE number = 0"
 
 
 class Store(abc.ABC):
-    """A place for a ledger."""
+    """A place for a ledger.
+
+    Attributes:
+      where: what tells the ledger from others at its address, in words.
+    """
+
+    where = ""
 
     @abc.abstractmethod
     def reading(self) -> contextlib.AbstractContextManager[Execute]:
@@ -66,15 +76,15 @@ class Book:
             self._insert(first, f"version:{VERSION}")
 
     def check_version(self) -> None:
-        """Refuse a ledger of a later version of this package."""
-        found = [str(occasion).removeprefix("version:") for (occasion,) in self._execute(_VERSIONS)]
+        """Refuse the format of another version of this package."""
+        found = [str(occasion).removeprefix("version:") for (occasion,) in self._execute(_FIRST)]
         if not found:
             raise LedgerError("", "the table of the ledger has no first entry, so it is not a whole one", "E142")
         if found != [str(VERSION)]:
             raise LedgerError(
                 "",
-                f"the ledger has version {', '.join(each[:9] for each in found)}, and this package knows version "
-                f"{VERSION}: take a later version of beam-dpsketch",
+                f"the ledger has version {found[0][:9]}, and this package reads version {VERSION}. Use the version of "
+                "beam-dpsketch that made the ledger",
                 "E141",
             )
 
@@ -88,16 +98,13 @@ class Book:
         return entry
 
     def _insert(self, entry: LedgerEntry, occasion: str) -> None:
-        self._execute(
-            _INSERT,
-            number=entry.number,
-            occasion=occasion,
-            account=entry.account,
-            period=entry.period,
-            payment=entry.payment,
-            body=entry.to_text(),
-            digest=entry.digest,
-        )
+        """Add a row that can be read again, or raise: the transaction then leaves nothing."""
+        number, body, digest = written = entry.number, entry.to_readable_text(), entry.digest
+        place = {name: getattr(entry, name) for name in _PLACE}
+        self._execute(_INSERT, number=number, occasion=occasion, body=body, digest=digest, **place)
+        if self._execute(f"{_SELECT} WHERE number = :number", number=number) != [written]:
+            words = "the database did not keep the new entry, as if a trigger or a rule dropped it; nothing was spent"
+            raise LedgerError("", words, "E148")
 
     def total(self, account: str, period: str) -> Loss:
         """Return what is spent of an account in a period."""
@@ -106,12 +113,7 @@ class Book:
 
     def last_by_clock(self, account: str) -> LedgerEntry | None:
         """Return the last payment of an account whose period is that of a clock."""
-        where, before = "WHERE account = :account AND number < :before", _AFTER_ALL
-        while (last := self._last(where, account=account, before=before)) is not None:
-            if last.kind == SPEND and not last.what.get(NAMED):
-                return last
-            before = last.number
-        return None
+        return self._last("WHERE account = :account AND by_clock = 1", account=account)
 
     def of_payment(self, payment: str) -> list[LedgerEntry]:
         """Return the entries of a payment: spent, written off, and so on by turns."""
@@ -123,12 +125,12 @@ class Book:
 
     def each(self) -> Iterator[tuple[LedgerEntry, str]]:
         """Yield all entries with their occasions, and refuse columns that say another thing than the text."""
-        columns = "number, body, digest, occasion, account, period, payment"
+        columns = ", ".join(("number, body, digest, occasion", *_PLACE))
         for number, body, digest, occasion, *place in self._execute(
             f"SELECT {columns} FROM dpsketch_ledger ORDER BY number"
         ):
             entry = LedgerEntry.of(number, body, digest)
-            if place != [entry.account, entry.period, entry.payment]:
+            if place != [getattr(entry, name) for name in _PLACE]:
                 raise LedgerError("", f"entry {number} of the ledger is damaged: its columns differ", "E142")
             yield entry, occasion
 

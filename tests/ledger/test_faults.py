@@ -130,12 +130,12 @@ def test_a_later_version_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "ledger"
     ledger = with_account(file, LossLimit(rho=10))
     connection = sqlite3.connect(file)
-    connection.execute("UPDATE dpsketch_ledger SET occasion = 'version:2' WHERE number = 0")
+    connection.execute("UPDATE dpsketch_ledger SET occasion = 'version:3' WHERE number = 0")
     connection.commit()
     connection.close()
     account = Account(name="b", limit=LossLimit(rho=1))
     for use in (lambda: pay(ledger, ONE), ledger.verify, lambda: ledger.create(account)):
-        with pytest.raises(LedgerError, match="has version 2, and this package knows version 1") as caught:
+        with pytest.raises(LedgerError, match="has version 3, and this package reads version 2") as caught:
             use()
         assert caught.value.code == "E141"
 
@@ -299,7 +299,7 @@ TEXTS = st.one_of(
 )
 
 
-@given(column=st.sampled_from(["body", "digest", "occasion", "account", "period", "payment"]), value=TEXTS)
+@given(column=st.sampled_from(["body", "digest", "occasion", "account", "period", "payment", "by_clock"]), value=TEXTS)
 def test_rows_that_were_changed_are_named(tmp_path_factory: pytest.TempPathFactory, column: str, value: Any) -> None:
     file = tmp_path_factory.mktemp("rows") / "ledger"
     ledger = with_account(file, LossLimit(rho=10))
