@@ -7,11 +7,13 @@ import re
 import urllib.parse
 
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.ledger.postgres import PostgresStore
+from beam_dpsketch.ledger.postgres import SCHEMA, USUAL_SCHEMA, PostgresStore
 from beam_dpsketch.ledger.sqlite import SqliteStore
 from beam_dpsketch.ledger.store import Store
 
 _SCHEME = "postgresql"
+_DATABASE = re.compile(r"/[^/]+")
+_SCHEMA_NAME = re.compile(r"[a-z_][\w$-]{0,62}", re.ASCII | re.IGNORECASE)
 _WITHOUT_SLASHES = re.compile(r"postgres[\w+]*:", re.IGNORECASE)
 UNREACHABLE = "E140"
 """The code of a ledger that is not there, or cannot be opened, read or written now."""
@@ -42,6 +44,16 @@ def address_of(given: str | os.PathLike[str]) -> str:
             "PostgreSQL, ~/.pgpass, or into PGPASSWORD. In other parts, write @ as %40",
             "E139",
         )
+    parts = urllib.parse.urlsplit(address)
+    settings = urllib.parse.parse_qs(parts.query, keep_blank_values=True)
+    schemas = settings.get(SCHEMA, [USUAL_SCHEMA])
+    is_named = _DATABASE.fullmatch(parts.path) and not {"dbname", "service", "servicefile"} & {*settings}
+    if not is_named or len(schemas) > 1 or not _SCHEMA_NAME.fullmatch(schemas[0]):
+        words = (
+            f"must name its database, and its {SCHEMA} if it is not {USUAL_SCHEMA}, as "
+            f"postgresql://user@host/database?{SCHEMA}=privacy; a {SCHEMA} has up to 63 letters, digits, _, - and $"
+        )
+        raise ArgumentError("address", words, "E139")
     return address
 
 

@@ -12,8 +12,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from beam_dpsketch.errors import ArgumentError, LedgerError
-from beam_dpsketch.ledger.store import CREATE, LOCK_SECONDS, Execute, Store
+from beam_dpsketch.ledger.store import CREATE, LOCK_SECONDS, TABLE, Execute, Store
 
+SCHEMA, USUAL_SCHEMA = "schema", "public"
+"""The setting of an address that names the schema of the table, and the schema of an address without it."""
+_ENVIRONMENT = ("host", "hostaddr", "port")
+"""What PGHOST and the like would decide if the address does not."""
+_FIND = (
+    "SELECT nspname FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace "
+    f"WHERE relname = '{TABLE}' AND relkind IN ('r', 'p', 'v', 'f') AND relpersistence <> 't' ORDER BY nspname"
+)
+"""Finds the schemas with a ledger, also those whose tables this user may not read."""
 _LOCK = 0x6470736B65746368  # "dpsketch"
 _SETTINGS = (
     "SELECT set_config('synchronous_commit', 'on', true), set_config('lock_timeout', :seconds, true), "
@@ -21,7 +30,9 @@ _SETTINGS = (
 )
 _SAID = {
     'role "': "does not know this user; make the role, or name another user",
-    "does not exist": "holds no ledger, or is not there; dpsketch ledger create makes one in a database",
+    'schema "': "has no such schema: make it, as CREATE SCHEMA, or name another one",
+    "does not exist": "is not there: make the database, and then the ledger: dpsketch ledger create",
+    "denied for schema": f"lets this user do nothing in the schema; to use another, add {SCHEMA}=NAME to the address",
     "lock timeout": f"was locked by another process for {LOCK_SECONDS} seconds; end the transaction that holds it",
     "read-only": "may not be written to: it is read-only",
     "permission denied": "may not be read or written by this user",
@@ -36,16 +47,21 @@ class PostgresStore(Store):
     """A database.
 
     Args:
-      url: as `postgresql://user@host/database`, without a password.
+      url: as `postgresql://user@host/database?schema=privacy`, without a password. The search path of the user does
+        not count, so an address is one ledger for all users.
     """
 
     def __init__(self, url: str) -> None:
         self._url, self._sql = url, _sqlalchemy()
+        named = self._sql.make_url(url).query.get(SCHEMA)
+        self._schema, self._is_named = named or USUAL_SCHEMA, named is not None
+        self.where = f"schema {self._schema}"
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Execute]:
         with self._open() as execute:
             execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            self._find(execute)
             yield execute
 
     @contextlib.contextmanager
@@ -53,10 +69,22 @@ class PostgresStore(Store):
         with self._open() as execute:
             execute(_SETTINGS, seconds=f"{LOCK_SECONDS}s")
             execute("SELECT pg_advisory_xact_lock(:lock)", lock=_LOCK)
-            if create and not execute("SELECT 1 WHERE to_regclass('dpsketch_ledger') IS NOT NULL"):
-                for statement in CREATE:
-                    execute(statement)
+            for statement in () if self._find(execute, create=create) else CREATE:
+                execute(statement)
             yield execute
+
+    def _find(self, execute: Execute, *, create: bool = False) -> bool:
+        """Return whether the ledger is there; raise if none is to be created, or another schema has one already."""
+        schemas = [name for (name,) in execute(_FIND)]
+        is_there = self._schema in schemas
+        if not is_there and not (create and (self._is_named or not schemas)):
+            words = "dpsketch ledger create makes one"
+            if schemas:
+                names = " or ".join(f"{SCHEMA}={name}" for name in schemas)
+                words = f"another schema has one: add {names} to the address to use it"
+                words += f", or {SCHEMA}={self._schema} to make one more" * create
+            raise LedgerError("", f"{self._url} has no ledger in {self.where}; {words}", "E140")
+        return is_there
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[Execute]:
@@ -65,7 +93,8 @@ class PostgresStore(Store):
             with _engine(self._url).begin() as connection:
 
                 def execute(statement: str, **values: Any) -> list[tuple[Any, ...]]:
-                    found = connection.execute(sql.text(statement), values)
+                    qualified = statement.replace(f" {TABLE}", f' "{self._schema}".{TABLE}')
+                    found = connection.execute(sql.text(qualified), values)
                     return [tuple(row) for row in found] if found.returns_rows else []
 
                 yield execute
@@ -79,9 +108,10 @@ class PostgresStore(Store):
 def _engine(url: str) -> Any:
     """Return what connects; it keeps no connection, which two processes could share after a fork."""
     sql = _sqlalchemy()
-    made = sql.make_url(url).set(drivername="postgresql+psycopg")
-    text = {"client_encoding": "utf8"}  # also of a database that names no encoding
-    return sql.create_engine(made, poolclass=sql.pool.NullPool, isolation_level="READ COMMITTED", connect_args=text)
+    made = sql.make_url(url).set(drivername="postgresql+psycopg").difference_update_query([SCHEMA])
+    options = {name: "" for name in _ENVIRONMENT if not (getattr(made, name, None) or name in made.query)}
+    options["client_encoding"] = "utf8"  # also of a database that names no encoding
+    return sql.create_engine(made, poolclass=sql.pool.NullPool, isolation_level="READ COMMITTED", connect_args=options)
 
 
 def _sqlalchemy() -> Any:

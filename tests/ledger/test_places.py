@@ -50,7 +50,41 @@ def test_passwords_in_any_spelling_and_names_of_no_text_are_refused(address: Any
     assert not {"secret", "sec", "ret"} & set(str(caught.value).replace("/", " ").split())
 
 
-@pytest.mark.parametrize("address", ["postgresql://a%40b@db:5432/privacy?sslmode=require", "postgresql:///privacy"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://ledger@db.example.com",
+        "postgresql://ledger@db.example.com/",
+        "postgresql://",
+        "postgresql:///?host=/run/postgresql",
+        "postgresql://db/privacy/other",
+        "postgresql://db/privacy?dbname=other",
+        "postgresql://db/privacy?service=mine",
+        "postgresql:///privacy?servicefile=/home/me/services",
+        "postgresql://db/privacy?schema=",
+        "postgresql://db/privacy?schema=a&schema=b",
+        'postgresql://db/privacy?schema=a"b',
+        "postgresql://db/privacy?schema=a.b",
+        "postgresql://db/privacy?schema=a:b",
+        "postgresql://db/privacy?schema=7a",
+        f"postgresql://db/privacy?schema={'a' * 64}",
+    ],
+)
+def test_addresses_that_mean_another_table_to_another_user_are_refused(address: str) -> None:
+    """Without a database the server would look for one named like the user; a service is a file of the user."""
+    with pytest.raises(ArgumentError, match="must name its database, and its schema") as caught:
+        Ledger(address)
+    assert caught.value.code == "E139"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://a%40b@db:5432/privacy?sslmode=require",
+        "postgresql:///privacy",
+        "postgresql://db/privacy?schema=team-a$1&sslmode=require",
+    ],
+)
 def test_addresses_without_a_password_are_taken(address: str) -> None:
     assert address_of(address) == address
 

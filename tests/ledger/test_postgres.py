@@ -7,11 +7,11 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import Any
 
 import pytest
 
 from beam_dpsketch import Account, ArgumentError, Ledger, LedgerError, LossLimit, release_frame
+from beam_dpsketch.cli.main import main
 from beam_dpsketch.errors import BudgetExceededError
 from beam_dpsketch.ledger import postgres
 from beam_dpsketch.privacy.loss.composition import Loss
@@ -128,13 +128,10 @@ def test_a_lock_of_a_dead_process_is_gone(address: str) -> None:
     assert ledger.verify().entries == 3
 
 
-@pytest.mark.parametrize(
-    ("use", "said"),
-    [(lambda ledger: pay(ledger, ONE), "holds no ledger"), (lambda ledger: ledger.verify(), "holds no ledger")],
-)
-def test_a_database_without_a_ledger_says_so(address: str, use: Callable[[Ledger], Any], said: str) -> None:
-    with pytest.raises(LedgerError, match=said):
-        use(Ledger(address))
+def test_a_database_without_a_ledger_says_so(address: str) -> None:
+    for use in (lambda ledger: pay(ledger, ONE), lambda ledger: ledger.verify()):
+        with pytest.raises(LedgerError, match="has no ledger in schema public; dpsketch ledger create makes one"):
+            use(Ledger(address))
 
 
 def test_a_server_that_is_not_there_says_so() -> None:
@@ -184,8 +181,8 @@ def test_a_user_whom_the_server_does_not_know_is_named(address: str) -> None:
 def test_a_later_version_is_refused(address: str) -> None:
     ledger = with_account(address, LossLimit(rho=10))
     with postgres.PostgresStore(address)._open() as execute:
-        execute("UPDATE dpsketch_ledger SET occasion = 'version:2' WHERE number = 0")
-    with pytest.raises(LedgerError, match="has version 2"):
+        execute("UPDATE dpsketch_ledger SET occasion = 'version:3' WHERE number = 0")
+    with pytest.raises(LedgerError, match="has version 3"):
         pay(ledger, ONE)
 
 
@@ -197,3 +194,106 @@ def test_a_payment_twice_and_a_write_off(address: str) -> None:
     with pytest.raises(ArgumentError, match="must not be written off twice"):
         ledger.write_off(run.hex(), "again")
     assert ledger.verify().balances[0].written_off == 1
+
+
+def sql(address: str, *statements: str) -> None:
+    """Run statements as a user of the database."""
+    with postgres.PostgresStore(address)._open() as execute:
+        for statement in statements:
+            execute(statement)
+
+
+@pytest.fixture
+def team(address: str) -> Iterator[Callable[[str], str]]:
+    """Two users with a schema each, as PostgreSQL's manual recommends; the address of the database for one of them."""
+    users = ("anna", "bob")
+    sql(address, *(f"CREATE ROLE {user} LOGIN" for user in users))
+    sql(address, *(f"CREATE SCHEMA {user} AUTHORIZATION {user}" for user in users))
+    yield lambda user: address.replace("ledger@", f"{user}@")
+    sql(address, *(f"DROP OWNED BY {user} CASCADE" for user in users), *(f"DROP ROLE {user}" for user in users))
+
+
+def test_one_address_is_one_ledger_for_all_users(address: str, team: Callable[[str], str]) -> None:
+    """A schema that is named like a user, and comes first in the search path, holds no ledger of its own."""
+    ledger = with_account(address, LossLimit(rho=1))
+    sql(address, *(f"GRANT SELECT, INSERT ON dpsketch_ledger TO {user}" for user in ("anna", "bob")))
+    sql(team("bob"), "CREATE TABLE bob.dpsketch_ledger (LIKE public.dpsketch_ledger INCLUDING ALL)")
+    pay(Ledger(team("anna")), ONE)
+    with pytest.raises(BudgetExceededError):
+        pay(Ledger(team("bob")), ONE)
+    sql(team("bob"), "ALTER ROLE bob SET search_path = bob")
+    with pytest.raises(BudgetExceededError):
+        pay(Ledger(f"{team('bob')}&options=-csearch_path%3Dbob"), ONE)
+    assert len(payments(ledger)) == 1
+
+
+def test_a_schema_of_the_address_is_the_ledger_of_all_who_name_it(address: str, team: Callable[[str], str]) -> None:
+    ledger = with_account(f"{team('anna')}&schema=anna", LossLimit(rho=1))
+    sql(team("anna"), "GRANT USAGE ON SCHEMA anna TO bob", "GRANT SELECT, INSERT ON anna.dpsketch_ledger TO bob")
+    pay(Ledger(f"{team('bob')}&schema=anna"), ONE)
+    with pytest.raises(BudgetExceededError):
+        pay(ledger, ONE)
+    assert ledger.verify() == Ledger(f"{address}&schema=anna").verify()
+
+
+def test_ledgers_of_other_schemas_are_named_before_one_more_is_made(address: str, team: Callable[[str], str]) -> None:
+    with_account(f"{team('anna')}&schema=anna", LossLimit(rho=1))
+    for use in (lambda at: pay(Ledger(at), ONE), lambda at: Ledger(at).verify(), lambda at: Ledger(at).balances()):
+        with pytest.raises(LedgerError, match="public; another schema has one: add schema=anna to") as caught:
+            use(team("bob"))
+        assert "makes one" not in str(caught.value)
+        assert caught.value.code == "E140"
+    with pytest.raises(LedgerError, match=r"add schema=anna to .*, or schema=public to make one more"):
+        with_account(team("bob"), LossLimit(rho=1))
+    with_account(f"{team('bob')}&schema=bob", LossLimit(rho=1))
+    with pytest.raises(LedgerError, match="add schema=anna or schema=bob to"):
+        Ledger(address).verify()
+
+
+def test_the_command_names_the_schema_of_a_new_account(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ledger", "create", address, "visits", "--rho", "1"]) == 0
+    assert f"account 'visits' of {address}, schema public has a limit of rho = 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ("nosuch", "has no such schema: make it, as CREATE SCHEMA"),
+        ("anna", "lets this user do nothing in the schema; .* schema=NAME"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_named(
+    schema: str, said: str, address: str, team: Callable[[str], str]
+) -> None:
+    with pytest.raises(LedgerError, match=said):
+        with_account(f"{team('bob')}&schema={schema}", LossLimit(rho=1))
+
+
+def test_the_environment_of_a_user_moves_no_ledger(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = with_account(address, LossLimit(rho=1))
+    for name in ("PGHOST", "PGHOSTADDR", "PGDATABASE"):
+        monkeypatch.setenv(name, "192.0.2.1")
+    monkeypatch.setenv("PGPORT", "1")
+    assert ledger.verify().entries == 2
+    with pytest.raises(LedgerError) as caught:  # the socket of this machine, and not 192.0.2.1
+        Ledger("postgresql://ledger@/postgres").verify()
+    assert caught.value.code == "E140"
+
+
+DROPS = {
+    "a trigger": (
+        "CREATE FUNCTION keep_nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+        "CREATE TRIGGER t BEFORE INSERT ON dpsketch_ledger FOR EACH ROW EXECUTE FUNCTION keep_nothing()",
+    ),
+    "a rule": ("CREATE RULE r AS ON INSERT TO dpsketch_ledger DO INSTEAD NOTHING",),
+}
+
+
+@pytest.mark.parametrize("drop", DROPS)
+def test_a_row_that_the_server_does_not_keep_is_no_payment(drop: str, address: str) -> None:
+    ledger = with_account(address, LossLimit(rho=10))
+    sql(address, *DROPS[drop])
+    with pytest.raises(LedgerError, match="did not keep the new entry"):
+        pay(ledger, ONE)
+    assert ledger.verify().entries == 2
+    sql(address, "DROP TABLE dpsketch_ledger", "DROP FUNCTION IF EXISTS keep_nothing")

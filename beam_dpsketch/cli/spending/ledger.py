@@ -16,6 +16,7 @@ from beam_dpsketch.ledger.accounts import PERIODS, UNITS, Account
 from beam_dpsketch.ledger.entries import SPEND, WRITE_OFF, LedgerEntry
 from beam_dpsketch.ledger.ledger import Ledger
 from beam_dpsketch.ledger.limits import LossLimit
+from beam_dpsketch.ledger.places import open_store
 from beam_dpsketch.ledger.sums import Balance, largest, together
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 
@@ -66,7 +67,8 @@ def _create(ledger: Ledger, arguments: argparse.Namespace) -> None:
         period=arguments.period,
     )
     ledger.create(account, who=arguments.who)
-    note(f"account {account.name!r} of {arguments.ledger} has a limit of {_limit(account)}")
+    place = ", ".join(filter(None, (arguments.ledger, open_store(ledger.address).where)))
+    note(f"account {account.name!r} of {place} has a limit of {_limit(account)}")
 
 
 def _list(ledger: Ledger, arguments: argparse.Namespace) -> None:
