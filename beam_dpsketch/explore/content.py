@@ -101,9 +101,10 @@ def top_of(released: Released, wanted: Wanted) -> dict[str, Any] | None:
         return None
     limit = getattr(answered.answer, "detection_limit", None)
     finds = [] if limit is None else [f"It finds items of {shown(limit)} or more with 95 %, and may miss others."]
-    chosen = [_CHOSEN] if len(answered.rows) > 1 else []
+    chosen, count = [_CHOSEN] if len(answered.rows) > 1 else [], len(answered.rows)
     return {
         "caption": f"The most frequent, with {answered.intervals}",
+        "summary": f"All {count:,} of the list" if count < MOST_LISTED else f"The {count:,} most frequent",
         "rows": [{"item": _shown_item(row), **numbers_of(row)} for row in answered.rows],
         "notes": [*finds, *chosen, *(note.words for note in answered.notes if note not in released.notes)],
     }

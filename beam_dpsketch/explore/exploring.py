@@ -20,7 +20,7 @@ from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.rows import Many, as_list, as_many
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.explore.changes import changes_of
-from beam_dpsketch.explore.content import MOST_LISTED, Wanted, contents_of
+from beam_dpsketch.explore.content import Wanted, contents_of
 from beam_dpsketch.explore.entries import Explored, distinct, entries_of
 from beam_dpsketch.statement.accounting import add_up
 from beam_dpsketch.statement.showing import in_words, interval_words
@@ -85,7 +85,7 @@ def _data(entries: list[Explored], wanted: Wanted) -> dict[str, Any]:
         "changes": changes,
         "changes_left": left,
         "suggested_type": _type_of(wanted.candidates or ()),
-        "suggestions": [in_words(item) for item in (wanted.candidates or ())[:MOST_LISTED]],
+        "suggestions": [*map(in_words, wanted.candidates or ())],
     }
 
 
@@ -113,8 +113,8 @@ def assemble(title: str, data: dict[str, Any]) -> str:
     if len(text) > MOST_BYTES:
         raise ArgumentError(
             "releases",
-            f"must fit into a page of {MOST_BYTES >> 20} MiB, and take {len(text) >> 20}: give fewer keys, windows or "
-            "files, and make several pages",
+            f"must fit into a page of {MOST_BYTES >> 20} MiB, and take {len(text) >> 20}: give fewer keys, windows, "
+            "files or candidates, and make several pages",
             "E723",
         )
     script, charts = f"{read_scripts()}\n{_read('app.js')}", charts_library()

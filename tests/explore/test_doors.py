@@ -153,7 +153,7 @@ def test_confidences_that_are_refused(confidence: Any) -> None:
 
 def test_what_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exploring, "MOST_BYTES", 1000)
-    with pytest.raises(ValueError, match=r"give fewer keys, windows or files.*E723"):
+    with pytest.raises(ValueError, match=r"give fewer keys, windows, files or candidates.*E723"):
         explore(cities())
 
 

@@ -28,6 +28,8 @@ from tests.helpers.browser import Browser
 from tests.helpers.explored import CITIES, HORIZON, HOSTILE, cities, delays, hostile, rides, statistics
 
 pytestmark = pytest.mark.browser
+STANDS = """const slider = document.getElementById('value-slider');
+return [document.querySelector('.cursor').hidden, slider.className, slider.getAttribute('aria-valuetext')]"""
 
 
 def shown(browser: Browser, folder: pathlib.Path, releases: Any, **more: Any) -> None:
@@ -174,7 +176,15 @@ def test_wrong_values_are_refused_in_words(browser: Browser, tmp_path: pathlib.P
     shown(browser, tmp_path, delays())
     typed(browser, "#value", "noon")
     assert browser.run("return document.getElementById('share-answer').className") == "answer refused"
+    browser.wait_for("document.querySelector('#curve .main-svg')")
+    for refused, said in (("50.5", 'in place of "50.5".'), ("", ": type such a value."), (" ", ": type such a value.")):
+        typed(browser, "#value", "7")
+        assert not browser.run(STANDS)[0]
+        typed(browser, "#value", refused or "1\b")
+        assert browser.text("#share-answer").endswith(said)
+        assert browser.run(STANDS) == [True, "refused", "none"]
     typed(browser, "#value", "12")
+    assert browser.run(STANDS) == [False, "", "12"]
     assert browser.run("return document.getElementById('share-answer').className") == "answer"
     typed(browser, "#share", "101")
     assert "from 0 to 100" in browser.text("#quantile-answer")

@@ -21,6 +21,8 @@ const DIMENSIONS = {
 };
 /** @type {Record<string, string | null | undefined>} */
 const chosen = {};
+/** The lists to choose from that were made last, each with its values. @type {Map<string, {values: any[], field: HTMLElement}>} */
+const choices = new Map();
 
 /** The release that fits what is chosen best. */
 function current() {
@@ -46,27 +48,33 @@ function showChoice(release) {
     const values = [...new Set(left.map((/** @type {any} */ each) => each.place[name]))];
     const endsRange = name === "to" && fields.some((each) => each.querySelector("#choose-from"));
     if (values.length > 1 || (endsRange && release.place.to !== null)) {
-      const field = selection(
-        `choose-${name}`,
-        words,
-        values.map((each) => (each === null ? "none" : each || "(empty)")),
-        (place) => {
-          chosen[name] = values[place];
-          show();
-          byId(`choose-${name}`)?.focus();
-        },
-      );
-      field.querySelector("select").value = String(values.indexOf(release.place[name]));
+      const field = choiceOf(name, words, values);
+      /** @type {any} */ (field.querySelector("select")).selectedIndex = values.indexOf(release.place[name]);
       fields.push(field);
     }
     left = left.filter((/** @type {any} */ each) => each.place[name] === release.place[name]);
   }
   const isPartial = Boolean(release.place.to) && !hasAllRanges(release);
   section.hidden = fields.length === 0;
-  section.querySelector(".fields").replaceChildren(...fields);
+  const row = section.querySelector(".fields");
+  if (!isSame([...row.children], fields)) row.replaceChildren(...fields);
   section.querySelector("p").textContent = isPartial
     ? "This page has each window alone, and all windows from the first one up to each."
     : "";
+}
+
+/** A list of values, the same as before if they are: one of many keys takes long to make. @param {string} name @param {string} words @param {any[]} values */
+function choiceOf(name, words, values) {
+  const made = choices.get(name);
+  if (made && isSame(made.values, values)) return made.field;
+  const options = values.map((each) => (each === null ? "none" : named(each)));
+  const field = selection(`choose-${name}`, words, options, (place) => {
+    chosen[name] = values[place];
+    show();
+    byId(`choose-${name}`)?.focus();
+  });
+  choices.set(name, { values, field });
+  return field;
 }
 
 /** Whether each range of the windows of a timeline can be chosen. @param {any} release */

@@ -16,7 +16,18 @@ function askItems(release, reader, follow) {
   /** @type {string[]} */
   const types = reader.itemTypes;
   const known = new Set([...data.suggestions, ...(reader.items || [])]);
-  const box = textBox("item", { type: "text", list: "known" }, "", () => asking.update());
+  const suggested = element("datalist", { id: "known" });
+  function suggest() {
+    const found = [];
+    for (const each of known) {
+      if (found.length < MANY && each.includes(box.value)) found.push(element("option", { value: each }));
+    }
+    suggested.replaceChildren(...found);
+  }
+  const box = textBox("item", { type: "text", list: "known" }, "", () => {
+    suggest();
+    asking.update();
+  });
   const type = element("select", {}, ...types.map((each) => element("option", { value: each }, TYPE_WORDS[each])));
   if (types.includes(data.suggested_type)) type.value = data.suggested_type;
   type.addEventListener("change", () => asking.update());
@@ -33,11 +44,8 @@ function askItems(release, reader, follow) {
     () => follow(box.value, type.value),
   );
   asking.update();
-  const listed = [...known].slice(0, MANY);
-  return [
-    element("datalist", { id: "known" }, ...listed.map((each) => element("option", { value: each }))),
-    ...asking.nodes,
-  ];
+  suggest();
+  return [suggested, ...asking.nodes];
 }
 
 /**
@@ -56,8 +64,8 @@ function foundItem(release, item, answer, known) {
     : "";
   const isStrange = known.size > 0 && !known.has(item);
   const strange = isStrange ? ". It is not in the list, so check its spelling: this may be noise alone" : "";
-  const question = `${release.counted} of ${item}`;
-  return { question, answer, shown, sentence: `${item || "(empty)"}: ${about}, ${shown.between}${cut}${strange}.` };
+  const question = `${release.counted} of ${item || "(empty)"}`;
+  return { question, answer, shown, sentence: `${named(item)}: ${about}, ${shown.between}${cut}${strange}.` };
 }
 
 /** The most frequent; values of numbers are folded away, because they are seldom what is asked. @param {any} release @returns {Node[]} */
@@ -69,17 +77,17 @@ function showTop(release) {
   const title = isOfValues ? "The most frequent values" : "The most frequent";
   const rows = release.top.rows.map((/** @type {any} */ each, /** @type {number} */ place) => {
     const shown = interval(each);
-    return [String(place + 1), each.item, shown.estimate, shown.between];
+    return [String(place + 1), named(each.item), shown.estimate, shown.between];
   });
   const names = ["place ", isOfValues ? "value" : "item", "estimate ", "interval "];
   const chart = element("div", { class: "chart", id: "top-chart" });
   drawBars(chart, release.top.rows.slice(0, LISTED), release);
-  const all = table(`All ${rows.length.toLocaleString("en-US")} of the list`, names, rows);
+  const all = table(release.top.summary, names, rows);
   const nodes = [
     ...release.top.notes.map((/** @type {string} */ words) => element("p", { class: "soft" }, words)),
     chart,
     table(release.top.caption, names, rows.slice(0, LISTED)),
-    rows.length > LISTED ? element("details", {}, element("summary", {}, "The whole list"), all) : "",
+    rows.length > LISTED ? element("details", {}, element("summary", {}, release.top.summary), all) : "",
   ];
   if (!isOfValues) return [element("h3", {}, title), ...nodes];
   const folded = element("details", {}, element("summary", {}, title), ...nodes);

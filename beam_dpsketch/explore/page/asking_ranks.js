@@ -32,6 +32,7 @@ function valueControl(domain, id, words, start, moved) {
   /** @param {bigint} position */
   function stand(position) {
     [control.position, control.refused, control.outside] = [position, null, ""];
+    slider.classList.remove("refused");
     box.value = domain.show(position);
     typed.set(id, box.value);
     slider.setAttribute("aria-valuetext", box.value);
@@ -50,7 +51,9 @@ function valueControl(domain, id, words, start, moved) {
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       control.refused = error.message;
+      slider.setAttribute("aria-valuetext", "none");
     }
+    slider.classList.toggle("refused", control.refused !== null);
   }
   function read() {
     parse();
@@ -90,8 +93,8 @@ function askShare(release, reader) {
   const value = valueControl(reader.domain, "value", "Value", middle, () => asking.update());
   const cursor = drawCurve(chart, reader, release, (position) => value.set(position));
   const asking = questionOf(release, "Which share lies at or below a value?", "share", [value.node], () => {
+    cursor(value.refused === null ? value.position : null);
     if (value.refused !== null) throw new Refusal(value.refused);
-    cursor(value.position);
     const answer = reader.cdf(value.position);
     const [shown, ranks] = [
       interval(answer, (end) => percent(Number(end), answer)),

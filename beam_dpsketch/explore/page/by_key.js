@@ -1,11 +1,22 @@
 // One number of all keys side by side, in a table.
 "use strict";
 
+/** The nodes of the last table, and of which releases it is: it stays when another of its keys is chosen. @type {{alike: any[], nodes: Node[]}} */
+let ofKeys = { alike: [], nodes: [] };
+
 /** @param {any} release @returns {Node[]} */
 function showKeys(release) {
   const alike = releasesLike(release, ["file", "window", "from", "to", "metric"]);
   if (alike.length < 2 || release.numbers.length === 0) return [];
+  if (!isSame(alike, ofKeys.alike)) ofKeys = { alike, nodes: tableOfKeys(alike) };
+  return ofKeys.nodes;
+}
+
+/** @param {any[]} alike @returns {Node[]} */
+function tableOfKeys(alike) {
+  const spelled = (/** @type {number} */ count) => count.toLocaleString("en-US");
   const place = element("div", {});
+  const [release] = alike;
   const names = release.numbers.map((/** @type {any} */ each) => each.words);
   const choice = selection("number", "Of all keys", names, show);
   /** @param {number} number */
@@ -14,9 +25,13 @@ function showKeys(release) {
     const rows = alike.slice(0, MANY).map((/** @type {any} */ each) => {
       const found = each.numbers.find((/** @type {any} */ other) => other.kind === kind);
       const shown = found ? interval(found) : { estimate: UNTOLD, between: "" };
-      return [each.place.key, shown.estimate, shown.between];
+      return [named(each.place.key), shown.estimate, shown.between];
     });
-    place.replaceChildren(table(`${words}, with ${release.intervals}`, ["key", "estimate ", "interval "], rows));
+    const cut = `The table has the first ${spelled(MANY)} of ${spelled(alike.length)} keys. Choose another key above.`;
+    place.replaceChildren(
+      alike.length > MANY ? element("p", { class: "soft" }, cut) : "",
+      table(`${words}, with ${release.intervals}`, ["key", "estimate ", "interval "], rows),
+    );
   }
   show(0);
   return [element("h3", {}, "Key by key"), element("div", { class: "controls" }, choice), place];

@@ -30,7 +30,7 @@ function showPair(place, found) {
     const shown = interval({ estimate: change, lower, upper });
     const says = !each.changed ? "cannot tell" : change > 0 ? "more" : "less";
     return [
-      each.item,
+      named(each.item),
       rounded(before, lower, upper),
       rounded(after, lower, upper),
       shown.estimate,

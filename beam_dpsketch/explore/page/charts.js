@@ -2,6 +2,7 @@
 "use strict";
 
 const FONT = "system-ui, 'DejaVu Sans', sans-serif";
+const LABEL = 24;
 let onPaper = false;
 /** What draws each place, once the library is there and the place is on the page. @type {Map<HTMLElement, () => void>} */
 const drawing = new Map();
@@ -93,7 +94,6 @@ function drawBars(place, rows, release) {
   place.setAttribute("aria-label", `The largest items, with ${release.intervals}; the table below has the same`);
   const listed = [...rows].reverse();
   place.style.height = `${5 + 1.6 * listed.length}rem`;
-  const names = listed.map((each) => (each.item.length > 24 ? `${each.item.slice(0, 23)}\u2026` : each.item));
   draw(place, () => ({
     traces: [
       {
@@ -115,10 +115,10 @@ function drawBars(place, rows, release) {
       },
     ],
     layout: {
-      xaxis: { title: { text: release.counted }, fixedrange: true },
+      xaxis: { title: { text: label(release.counted) }, fixedrange: true },
       yaxis: {
         tickvals: listed.map((_, row) => row),
-        ticktext: names.map(escapedText),
+        ticktext: listed.map((each) => label(shortened(named(each.item)))),
         fixedrange: true,
         showgrid: false,
       },
@@ -131,16 +131,16 @@ function drawBars(place, rows, release) {
  * @param {HTMLElement} place
  * @param {string[]} moments
  * @param {(Estimate | undefined)[]} answers
- * @param {{words: string, axis: string}} named
+ * @param {{words: string, axis: string}} drawn
  * @param {any} release
  */
-function drawMoments(place, moments, answers, named, release) {
-  place.setAttribute("aria-label", `${named.words} in each window, with ${release.intervals}`);
+function drawMoments(place, moments, answers, drawn, release) {
+  place.setAttribute("aria-label", `${drawn.words} in each window, with ${release.intervals}`);
   draw(place, () => ({
     traces: bandOf(moments, answers, "lines+markers"),
     layout: {
       xaxis: { type: "date", fixedrange: true },
-      yaxis: { title: { text: named.axis }, fixedrange: true, rangemode: "tozero" },
+      yaxis: { title: { text: label(drawn.axis) }, fixedrange: true, rangemode: "tozero" },
     },
   }));
 }
@@ -150,7 +150,13 @@ function reach(far, near) {
   return far === null || near === null ? 0 : far - near;
 }
 
-/** Plotly reads some tags in texts; an item is text alone. @param {string} text */
-function escapedText(text) {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+/** Text of a chart: Plotly reads some tags in texts, and this has none. @param {string} text */
+function label(text) {
+  return plainly(text).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
+
+/** The beginning of a long text, without half a character. @param {string} text */
+function shortened(text) {
+  const characters = Array.from(text);
+  return characters.length > LABEL ? `${characters.slice(0, LABEL - 1).join("")}\u2026` : text;
 }

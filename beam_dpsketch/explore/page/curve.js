@@ -13,7 +13,7 @@ const AXES = { log: "log", timestamp: "date" };
  * @param {any} reader
  * @param {any} release
  * @param {(position: bigint) => void} moved
- * @returns {(position: bigint) => void}
+ * @returns {(position: bigint | null) => void}
  */
 function drawCurve(place, reader, release, moved) {
   const type = AXES[release.reading.domain.type] || "linear";
@@ -41,7 +41,7 @@ function drawCurve(place, reader, release, moved) {
           type,
           range: [ends[0] - room, ends[1] + room],
           fixedrange: true,
-          title: { text: release.value },
+          title: { text: label(release.value) },
           ...ticks,
         },
         yaxis: { range: [0, 1.02], tickformat: ".0%", fixedrange: true },
@@ -51,7 +51,10 @@ function drawCurve(place, reader, release, moved) {
   const axis = () => /** @type {any} */ (plot)._fullLayout?.xaxis;
   function mark() {
     const shown = axis();
-    if (marked === null || !shown) return;
+    if (marked === null || !shown) {
+      line.hidden = true;
+      return;
+    }
     const height = /** @type {any} */ (plot)._fullLayout.yaxis;
     const left = shown.d2p(reader.domain.axis(marked));
     line.hidden = left < 0 || left > shown._length;
@@ -106,7 +109,7 @@ function nearestPosition(domain, wanted) {
 /** Places on an axis whose values are no numbers, with their names. @param {any} domain @param {number[]} ends */
 function ticksOf(domain, ends) {
   const tickvals = Array.from({ length: TICKS }, (_, step) => ends[0] + ((ends[1] - ends[0]) * step) / (TICKS - 1));
-  return { tickvals, ticktext: tickvals.map((each) => domain.show(nearestPosition(domain, each))) };
+  return { tickvals, ticktext: tickvals.map((each) => label(domain.show(nearestPosition(domain, each)))) };
 }
 
 /** Shares at even steps over the domain, and where they rise. @param {any} reader */

@@ -183,7 +183,8 @@ function orRefuse(read, reading) {
   return (text) => {
     const value = read(text);
     if (value === null) {
-      throw new Refusal(`This release is about ${reading.parsed}: give such a value in place of "${text}".`);
+      const asked = text.trim() === "" ? "type such a value" : `give such a value in place of "${text}"`;
+      throw new Refusal(`This release is about ${reading.parsed}: ${asked}.`);
     }
     return value;
   };

@@ -47,7 +47,7 @@ function askOverTime(release) {
   if (series.length) show(series[0]);
   /** @param {string} item @param {string} type */
   function follow(item, type) {
-    const words = `${release.counted} of ${item}`;
+    const words = `${release.counted} of ${item || "(empty)"}`;
     const added = { words, axis: release.counted, of: (/** @type {any} */ each) => answerIn(each, item, type) };
     series.splice(0, series.length, added, ...series.filter((each) => each.words !== words));
     offer();

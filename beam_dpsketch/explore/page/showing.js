@@ -3,7 +3,13 @@
 
 const UNTOLD = "cannot tell";
 const MANY = 1000;
-const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+// Signs that nobody sees, that turn the direction of others, or that look like a space; not those that change an emoji.
+const JOINED =
+  "(?<=\\p{Extended_Pictographic}[\\ufe0f\\p{Emoji_Modifier}]?)(?:[\\ufe0e\\ufe0f]|\\u200d\\p{Extended_Pictographic})";
+const UNSEEN = new RegExp(
+  `(?! |${JOINED})[\\p{Cc}\\p{Cf}\\p{Cs}\\p{Co}\\p{Z}\\p{Default_Ignorable_Code_Point}\\u2800]`,
+  "gu",
+);
 
 /**
  * An element. Attributes whose value is null are left out; nothing that is given here is ever read as HTML.
@@ -26,7 +32,20 @@ function element(tag, attributes = {}, ...children) {
 
 /** Text with escapes in place of what nobody sees, and of what turns the direction of others. @param {string} text */
 function plainly(text) {
-  return text.replace(UNSEEN, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return text.replace(UNSEEN, (each) => {
+    const code = Number(each.codePointAt(0)).toString(16);
+    return code.length > 4 ? `\\U${code.padStart(8, "0")}` : `\\u${code.padStart(4, "0")}`;
+  });
+}
+
+/** An item or a key, so that two that differ also look different: without text, or with spaces that HTML leaves out. @param {string} text */
+function named(text) {
+  return text === "" ? "(empty)" : plainly(text).replace(/^ | $|(?<= ) /g, "\\u0020");
+}
+
+/** Whether two lists have the same parts. @param {any[]} one @param {any[]} other */
+function isSame(one, other) {
+  return one.length === other.length && one.every((each, place) => each === other[place]);
 }
 
 /** @param {string} id @returns {any} */
