@@ -10,6 +10,7 @@ import pyarrow as pa
 from apache_beam.io.parquetio import ReadFromParquetBatched
 
 from beam_dpsketch import transforms as python
+from beam_dpsketch.config.blocks import make
 from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.config.scalars import read_choice, read_flag, read_text
 from beam_dpsketch.errors import ConfigError
@@ -34,8 +35,11 @@ class WriteReleases(RowTransform):
 
     def __init__(self, path: str, overwrite: Optional[bool] = None, **others: Any) -> None:
         super().__init__({"path": path, "overwrite": overwrite}, others)
-        self._path = read_text(path, "path")
-        self._overwrite = overwrite is not None and read_flag(overwrite, "overwrite")
+        given = {
+            "file_path_prefix": read_text(path, "path"),
+            "overwrite": overwrite is not None and read_flag(overwrite, "overwrite"),
+        }
+        self._write = make("", python.WriteReleases, given, {"file_path_prefix": "path"})
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         known = columns_of(pcoll)
@@ -43,7 +47,7 @@ class WriteReleases(RowTransform):
         return (
             pcoll
             | f"Read {self.step}" >> beam.Map(_element, is_keyed="key" in known)
-            | f"Write {self.step}" >> python.WriteReleases(self._path, overwrite=self._overwrite)
+            | f"Write {self.step}" >> self._write
             | f"Names {self.step}" >> beam.Map(_name_row).with_output_types(row_type({"path": str}))
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, overload
@@ -15,11 +16,14 @@ from beam_dpsketch import _validate
 from beam_dpsketch.answers import release_file
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.release_file import Kind, Stored
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import Item
 from beam_dpsketch.transforms.outputs import key_and_release
 from beam_dpsketch.transforms.steps.earlier_files import ReleaseSink, check_equal, check_none, open_file
 from beam_dpsketch.transforms.steps.release_once import spent_before
 from beam_dpsketch.transforms.windows import check_windowing, is_global
+
+_PATTERN = re.compile(r"[\[\]*?\0]")
 
 
 class WriteReleases(beam.PTransform):
@@ -39,7 +43,7 @@ class WriteReleases(beam.PTransform):
     if the files can be seen from there.
 
     Args:
-      file_path_prefix: how the names begin, on any filesystem that Beam knows.
+      file_path_prefix: how the names begin, on any filesystem that Beam knows, without the signs [ ] * ? of patterns.
       overwrite: whether to replace earlier releases of the same names.
 
     Raises:
@@ -51,6 +55,9 @@ class WriteReleases(beam.PTransform):
         super().__init__()
         _validate.instance(str, file_path_prefix=file_path_prefix)
         _validate.instance(bool, overwrite=overwrite)
+        if found := _PATTERN.search(file_path_prefix):
+            words = f"must not contain {found[0]!r}: filesystems of Beam read the signs [ ] * ? of a name as a pattern"
+            raise ArgumentError("file_path_prefix", words, "E724")
         self._prefix, self._overwrite = file_path_prefix, overwrite
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:

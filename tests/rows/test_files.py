@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from beam_dpsketch import read_releases, rows
+from beam_dpsketch import ConfigError, read_releases, rows
 from tests.helpers.plain_rows import HORIZON, KEYED, PRIVACY, UNIT, VISITS, Seen, seen, visits
 
 SMALL = {"depth": 3, "width": 16}
@@ -71,6 +71,14 @@ def test_files_of_another_form_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("sign", "[]*?")
+def test_a_path_that_is_a_pattern_is_refused_with_its_setting(sign: str) -> None:
+    """As the setting is read, also in Beam YAML; a path to read from may be one."""
+    with pytest.raises(ConfigError, match=r"^path: must not contain .* as a pattern .*E724"):
+        rows.WriteReleases(f"out/run{sign}1/trips")
+    rows.ReadReleases(f"out/run{sign}1/trips")
+
+
 def test_files_are_not_replaced_without_overwrite(tmp_path: Path) -> None:
     write(tmp_path)
     with pytest.raises(FileExistsError):

@@ -15,6 +15,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 import beam_dpsketch
 from beam_dpsketch import (
+    ArgumentError,
     AssumePublicKeys,
     CountMin,
     CountSketch,
@@ -221,3 +222,21 @@ def test_files_do_not_show_the_order_of_records(windows: int | None, tmp_path: P
     assert sorted(itertools.chain(*up)) == sorted(set(KEYS_OF_FILES))
     assert up == down or windows is None  # which shard a key is in is the runner's choice
     assert all(keys == sorted(keys) for keys in found)
+
+
+@pytest.mark.parametrize("sign", [*"[]*?", "\0"])
+@pytest.mark.parametrize("prefix", ["trips{}1", "{}/trips", "gs://bucket/{}/trips", "/out/run{}1/trips"])
+def test_names_that_filesystems_read_as_patterns_are_refused(sign: str, prefix: str) -> None:
+    """Before the pipeline is built: its last step would find none of its files, after all has been paid for."""
+    with pytest.raises(ArgumentError, match=r"^file_path_prefix must not contain .* as a pattern") as caught:
+        WriteReleases(prefix.format(sign), overwrite=True)
+    assert caught.value.code == "E724"
+
+
+@pytest.mark.parametrize("name", ["trips{1}", "50 %", "a#b", "über", "a'b", "trips(1)", "a+b", "~", "a!b", "^$"])
+def test_other_names_are_those_of_files(name: str, tmp_path: Path) -> None:
+    """They are written and read, and another release does not replace the first."""
+    assert written_and_read([RELEASED], tmp_path / name) == [RELEASED]
+    other = release(CountSketch(SketchSpec(depth=2, width=4)), ReleaseTerms(PRIVACY))
+    with pytest.raises(FileExistsError, match="exists already"):
+        written_and_read([other], tmp_path / name)
