@@ -133,7 +133,7 @@ def places_of_arguments(of: Unit, path: str = "") -> dict[str, str]:
         "epsilon": join(join(path, "privacy"), "epsilon"),
         "rho": join(join(path, "privacy"), "rho"),
         "delta": join(join(path, "privacy"), "delta"),
-        **{name: join(path, name) for name in ("time.every", "time.window_size")},
+        **{name: join(path, name) for name in ("time.every", "time.window_size", "input")},
     }
 
 

@@ -38,7 +38,9 @@ OPTIONS = (
 _SETTINGS_ERROR = re.compile(r"(?:beam_dpsketch[\w.]+|ValueError|TypeError): (.*)")
 _ANOTHER = re.compile(r"\[dpsketch-E\d+\]$|^and \d+ more$")
 """Ends of a line after the first one of an error that says several things."""
-_UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+MAX_MIB = 16
+"""The size of a request at most. SDKs send kilobytes; a list of a million short items has some 10 MB."""
+_SIZES = [("grpc.max_receive_message_length", MAX_MIB << 20), ("grpc.max_send_message_length", -1)]
 
 
 class RowsExpansion(beam_expansion_api_pb2_grpc.ExpansionServiceServicer):
@@ -121,7 +123,7 @@ def serve(host: str, port: int, image: str | None) -> Service:
       ConfigError: host and port cannot be listened at.
     """
     pickler.set_library("cloudpickle")
-    server = grpc.server(shared_unbounded_instance(), options=[*_UNLIMITED, ("grpc.so_reuseport", 0)])
+    server = grpc.server(shared_unbounded_instance(), options=[*_SIZES, ("grpc.so_reuseport", 0)])
     try:
         port = server.add_insecure_port(f"{_bracketed(host)}:{port}")
     except RuntimeError:

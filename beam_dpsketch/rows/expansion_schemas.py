@@ -29,6 +29,7 @@ LOGICAL = frozenset(
 )
 """Logical types whose values are numbers, text, bytes and times."""
 
+_MAX_FIELDS = 10_000
 _INNER = {
     "row_type": (),
     "array_type": ("element_type",),
@@ -52,14 +53,19 @@ class SchemaCopier:
 
     def __init__(self, subject: str, logical: frozenset[str] = frozenset()) -> None:
         self.ids: dict[str, str] = {}
+        self._fields = 0
         self._subject, self._logical = subject, logical
 
     def copy(self, schema: Any) -> Any:
         """Return the copy.
 
         Raises:
-          ConfigError: a type is not listed, a name is not one in Python, or two schemas have one id.
+          ConfigError: a type is not listed, a name is not one in Python, two schemas have one id, or there are too
+            many fields.
         """
+        self._fields += len(schema.fields)
+        if self._fields > _MAX_FIELDS:
+            raise ConfigError(self._subject, f"expected at most {_MAX_FIELDS:,} fields", "E815")
         try:
             namedtuple("Fields", [field.name for field in schema.fields])  # which checks them
         except (ValueError, SyntaxError):

@@ -62,6 +62,7 @@ def check_no_windowing(elements: beam.PCollection) -> Windowing:
 
 
 def _check_fires_once(elements: beam.PCollection) -> None:
+    windowing = _windowing_of(elements)
     _check_upstream_flattens(elements)
     services = elements.pipeline.options.view_as(GoogleCloudOptions).dataflow_service_options or []
     if "streaming_mode_at_least_once" in services:
@@ -70,9 +71,7 @@ def _check_fires_once(elements: beam.PCollection) -> None:
             "dataflow_service_options=streaming_mode_at_least_once may count and release records repeatedly; remove it",
             "E404",
         )
-    windowing = elements.windowing
-    trigger = windowing.triggerfn
-    if not fires_once(trigger):
+    if not fires_once(trigger := windowing.triggerfn):
         raise WindowingError(
             "",
             f"trigger={type(trigger).__name__} with early, late or repeated firings would release a window "
@@ -124,7 +123,14 @@ def check_timestamps(interval: Any) -> None:
 
 def is_global(elements: beam.PCollection) -> bool:
     """Return whether all elements are in the one global window."""
-    return type(elements.windowing.windowfn) is window.GlobalWindows
+    return type(_windowing_of(elements).windowfn) is window.GlobalWindows
+
+
+def _windowing_of(elements: beam.PCollection) -> Any:
+    """Return the windowing of elements; refuse a pipeline, which has none."""
+    if not isinstance(elements, beam.PCollection):
+        raise ArgumentError("input", "must be a collection: apply the transform to one, and not to a pipeline", "E813")
+    return elements.windowing
 
 
 def describe_windowing(windowfn: Any, *, is_bounded: bool = True) -> Windowing:

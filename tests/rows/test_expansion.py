@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
+import grpc
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability import python_urns
-from apache_beam.portability.api import beam_expansion_api_pb2
+from apache_beam.portability.api import beam_expansion_api_pb2, beam_expansion_api_pb2_grpc
 from apache_beam.transforms.fully_qualified_named_transform import FullyQualifiedNamedTransform
 
 from beam_dpsketch import rows
-from beam_dpsketch.rows.expansion import GLOB, OPTIONS, RowsExpansion
+from beam_dpsketch.rows.expansion import GLOB, MAX_MIB, OPTIONS, RowsExpansion, serve
 from beam_dpsketch.rows.expansion_requests import ALLOWED, URN, copy_request
 from tests.helpers import noise
 from tests.helpers.other_languages import EXTERNAL, AsGo, call, payload
@@ -23,6 +24,12 @@ from tests.helpers.pipelines import FN_API, seen_by_sink
 
 UNIT = '{"privacy_id": "person", "records": {"max_per_key": 1, "max_keys": 2}}'
 SETTINGS = {"item": "page", "items": ["a", "b"], "privacy": '{"rho": 0.5}', "unit": UNIT}
+ALONE = {"privacy": '{"rho": 0.5}', "unit": '{"privacy_id": "person", "records": {"max_per_key": 1}}'}
+LATENCIES = {"item": "ms", "domain": '{"type": "integer", "low": 0, "high": 9}', **ALONE}
+OVER_TIME = {
+    "horizon": '{"start": 0, "window_size": "1h", "windows": 4}',
+    "unit": '{"privacy_id": "person", "records": {"max_per_key": 1}, "max_windows": 1}',
+}
 KEYS = '{"assume_public": true, "field": "key"}'
 VISITS = {
     name: [beam.Row(person=f"{name}{n}", key=key, page=page) for n, (key, page) in enumerate(pairs)]
@@ -124,6 +131,55 @@ def test_every_transform_of_rows_can_be_named() -> None:
         copy_request(request(payload(name)))
     unnamed = {f"beam_dpsketch.rows.{name}" for name in rows.__all__} - {*ALLOWED}
     assert unnamed == {"beam_dpsketch.rows.ReadParquetBatches"}
+
+
+CALLS: dict[str, dict[str, Any]] = {
+    "PrivateFrequencies": {**SETTINGS, **ALONE},
+    "PrivateQuantiles": {**LATENCIES, "ask": '{"quantiles": [0.5]}'},
+    "PrivateStatistics": LATENCIES,
+    "PrivateTopK": {"item": "page", **ALONE, "k": 3, "domain": '{"type": "text", "max_bytes": 4}'},
+    "PrivateContinualFrequencies": {**SETTINGS, **ALONE, **OVER_TIME},
+    "PrivateContinualQuantiles": {**LATENCIES, **OVER_TIME},
+    "PrivateContinualStatistics": {**LATENCIES, **OVER_TIME},
+    "QueryReleases": {"ask": '{"count": true}'},
+    "QueryTimeline": {"ask": '{"count": true}', "horizon": OVER_TIME["horizon"]},
+    "WriteReleases": {"path": "out/cities"},
+}
+
+
+@pytest.mark.parametrize("name", [each.rpartition(".")[2] for each in ALLOWED if not each.endswith("ReadReleases")])
+def test_a_call_without_input_names_it_in_one_line(name: str, service: AsGo) -> None:
+    """Each transform of rows, but for those that read files."""
+    said = error(service, request(payload(f"beam_dpsketch.rows.{name}", **CALLS[name])))
+    assert said.startswith("input: "), said
+    assert "\n" not in said
+    assert "E813" in said
+
+
+def test_a_path_that_is_a_pattern_is_refused_in_one_line(service: AsGo) -> None:
+    said = error(service, request(payload("beam_dpsketch.rows.WriteReleases", path="out/run[1]/trips")))
+    assert said.startswith("path: must not contain '['")
+    assert "\n" not in said
+
+
+def test_a_request_is_of_some_mebibytes_at_most() -> None:
+    """The port refuses a larger one before it is read, and then takes others; a list of 500,000 items is not large."""
+    service = serve("localhost", 0, None)
+    try:
+        with grpc.insecure_channel(service.address, options=[("grpc.max_send_message_length", -1)]) as channel:
+            stub = beam_expansion_api_pb2_grpc.ExpansionServiceStub(channel)
+            items = [f"item {number:06}" for number in range(500_000)]
+            name = "beam_dpsketch.rows.PrivateFrequencies"
+            large = request(payload(name, **{**CALLS["PrivateFrequencies"], "items": items}))
+            assert len(large.transform.spec.payload) > 5_000_000
+            assert stub.Expand(large).error.startswith("input: ")
+            large.transform.spec.payload += bytes(MAX_MIB << 20)
+            with pytest.raises(grpc.RpcError, match="Received message larger than max") as caught:
+                stub.Expand(large)
+            assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert stub.Expand(request(payload(name, **CALLS["PrivateFrequencies"]))).error.startswith("input: ")
+    finally:
+        service.stop()
 
 
 def test_what_no_sdk_sends_is_refused_in_one_line(service: AsGo) -> None:

@@ -94,3 +94,22 @@ def test_names_that_python_cannot_use_are_refused(names: list[str]) -> None:
     fields = [schema_pb2.Field(name=name, type=TEXT) for name in names]
     with pytest.raises(ConfigError, match=r"^input: expected different names of fields"):
         SchemaCopier("input").copy(schema_pb2.Schema(fields=fields))
+
+
+@pytest.mark.parametrize("layout", ["wide", "nested", "several"])
+def test_so_many_fields_are_refused(layout: str) -> None:
+    """10,000 of all schemas of a request together, however they are parted."""
+    for fields, is_taken in ((10_000, True), (10_001, False)):
+        copier = SchemaCopier("input", LOGICAL)
+        if layout == "wide":
+            schemas = [schema_of(*[TEXT] * fields)]
+        elif layout == "several":
+            schemas = [schema_of(*[TEXT] * 5000), schema_of(*[TEXT] * (fields - 5000))]
+        else:
+            row = schema_pb2.FieldType(row_type=schema_pb2.RowType(schema=schema_of(*[TEXT] * 99)))
+            schemas = [schema_of(*[row] * 100, *[TEXT] * (fields - 10_000))]
+        if is_taken:
+            assert [len(copier.copy(each).fields) for each in schemas]
+            continue
+        with pytest.raises(ConfigError, match=r"^input: expected at most 10,000 fields"):
+            [*map(copier.copy, schemas)]
