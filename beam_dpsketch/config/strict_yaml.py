@@ -1,7 +1,7 @@
 """Read YAML 1.1, and refuse what it would misread in silence. The one module that needs PyYAML.
 
-YAML 1.1 reads 010 as 8 and 1:30 as 90, and PyYAML keeps the last of two equal names. Merge keys can turn a few lines
-into gigabytes. A tag makes a value of another type than it looks like. Each of these is an error here.
+YAML 1.1 reads 010 as 8, 0x10 as 16, 1_0 as 10 and 1:30 as 90, and PyYAML keeps the last of two equal names. Merge keys
+can turn a few lines into gigabytes. A tag makes a value of another type than it looks like. Each of these is an error.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import yaml
 
 from beam_dpsketch.config.paths import join
 
-_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F_]+)")
+_INTEGER, _REAL = re.compile(r"[-+]?(0|[1-9][0-9]*)"), re.compile(r"[^:_]*")
 _MERGE, _TEXT = "tag:yaml.org,2002:merge", "tag:yaml.org,2002:str"
 _ANOTHER_NUMBER = "YAML would read this as another number; put it in quotes if it is a text"
 
 
 class StrictLoader(yaml.SafeLoader):
-    """Plain values only, each name once, no tags or merge keys, and no octal or sexagesimal numbers."""
+    """Plain values only, each name once, no tags or merge keys, and decimal numbers alone."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()
@@ -41,14 +41,14 @@ class StrictLoader(yaml.SafeLoader):
         return node
 
     def construct_integer(self, node: Any) -> int:
-        """Return a decimal or hexadecimal integer."""
+        """Return a decimal integer."""
         if not _INTEGER.fullmatch(str(node.value)):
             raise _problem(node, _ANOTHER_NUMBER)
         return self.construct_yaml_int(node)
 
     def construct_decimal(self, node: Any) -> float:
         """Return a float."""
-        if ":" in node.value:
+        if not _REAL.fullmatch(str(node.value)):
             raise _problem(node, _ANOTHER_NUMBER)
         return self.construct_yaml_float(node)
 
