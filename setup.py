@@ -61,7 +61,7 @@ setup(
         "zstandard>=0.22",
     ],
     extras_require=EXTRAS,
-    entry_points={"console_scripts": ["dpsketch = beam_dpsketch.cli.main:main"]},
+    entry_points={"console_scripts": ["dpsketch = beam_dpsketch.cli.main:start"]},
     classifiers=[
         "Development Status :: 4 - Beta",
         "Intended Audience :: Developers",

@@ -1,5 +1,6 @@
 """Differentially private linear sketches: frequencies and top-K lists from Apache Beam and without it."""
 
+import beam_dpsketch._starting  # first, because the rest takes long
 import beam_dpsketch.plots  # enters what `plot` of a release calls
 from beam_dpsketch.answers.comparable import Difference
 from beam_dpsketch.answers.counts import ReleasedCounts, ReleasedListedItems

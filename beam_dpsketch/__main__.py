@@ -2,7 +2,7 @@
 
 import sys
 
-from beam_dpsketch.cli.main import main
+from beam_dpsketch.cli.main import start
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(start())

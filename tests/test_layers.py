@@ -15,7 +15,7 @@ MAX_LINES = 300
 
 LAYERS = [
     {"errors"},
-    {"_validate", "_columns", "_showing", "compiled"},
+    {"_validate", "_columns", "_showing", "_starting", "compiled"},
     {"hashing", "domains"},
     {"privacy"},
     {"sketches"},

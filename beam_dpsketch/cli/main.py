@@ -8,17 +8,29 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from beam_dpsketch import __version__
+from beam_dpsketch._starting import stop
 from beam_dpsketch.cli import expansion_service, export, inspecting, releasing
 from beam_dpsketch.cli.asking import exploring, plotting, query
 from beam_dpsketch.cli.settings import checking, planning, rehearsing
 from beam_dpsketch.cli.spending import ledger, spent
-from beam_dpsketch.cli.text import DONE, NO_ANSWER, WRONG_USAGE, AnswerError, UsageError, note, write
+from beam_dpsketch.cli.text import (
+    DONE,
+    NO_ANSWER,
+    STDOUT,
+    WRONG_USAGE,
+    AnswerError,
+    UsageError,
+    naming_output,
+    note,
+    write,
+)
 from beam_dpsketch.errors import FormatError
 
 _COMMANDS: dict[str, tuple[Any, str]] = {
@@ -51,19 +63,32 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}; see {self.prog} --help")
 
 
+def start() -> int:
+    """Run the command as a process of its own: Ctrl-C stops it until all is done, and not while Python ends."""
+    if signal.getsignal(signal.SIGINT) is stop:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    code = main()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return code
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     try:
         parsed = make_parser().parse_args(arguments)
         code: int = parsed.run(parsed)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            with naming_output():
+                sys.stdout.flush()
         return code
     except AnswerError as error:
         return _fail(error, NO_ANSWER)
     except BrokenPipeError:  # who reads has enough, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains when it flushes stdout
+        _forget_output()
         return DONE
     except OSError as error:
+        if error.filename == STDOUT:
+            _forget_output()
         return _fail(f"{error.filename}: {error.strerror}" if error.filename else error, WRONG_USAGE)
     except (UsageError, FormatError) as error:
         return _fail(error, WRONG_USAGE)
@@ -98,6 +123,11 @@ def make_parser() -> argparse.ArgumentParser:
 def _print_providers(_: argparse.Namespace) -> int:
     write(sys.stdout, f"{PROVIDERS}\n")
     return DONE
+
+
+def _forget_output() -> None:
+    """Write what waits for stdout nowhere, or the interpreter complains when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _fail(message: object, code: int) -> int:

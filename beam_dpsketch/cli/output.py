@@ -186,8 +186,11 @@ def unfinished_files(paths: Sequence[str]) -> list[str]:
 def write_output(arguments: argparse.Namespace, data: bytes, read: Iterable[str]) -> None:
     """Write `--output`, which must not be one of the files that were read."""
     refuse_input(arguments.output, read)
-    with complete_file(arguments.output, replace=arguments.replace) as file:
-        file.write(data)
+    try:
+        with complete_file(arguments.output, replace=arguments.replace) as file:
+            file.write(data)
+    except OSError as error:
+        raise UsageError(f"{arguments.output} cannot be written: {error.strerror}") from None
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ gets CSV exactly, and JSON with escapes that stand for the exact text.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import warnings
@@ -18,6 +19,7 @@ from beam_dpsketch.statement.showing import in_words, plain, printable
 
 DONE, NO_ANSWER, WRONG_USAGE = 0, 1, 2
 """Exit codes."""
+STDOUT = "stdout"
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the last are wide forms of the first four
 
 
@@ -38,6 +40,7 @@ def note(message: object) -> None:
     lines = message.refusals if isinstance(message, RefusalError) else (message,)
     try:
         write(sys.stderr, "".join(f"dpsketch: {printable(str(line))}\n" for line in lines))
+        assert sys.stderr is not None  # or it was not written to
         sys.stderr.flush()
     except OSError:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # or the interpreter fails as it ends
@@ -66,17 +69,30 @@ def cell(value: Any) -> str:
     return printable(f"{value:.6g}" if isinstance(value, float) and value == value else in_words(value))
 
 
-def is_terminal(stream: TextIO) -> bool:
+def is_terminal(stream: TextIO | None) -> bool:
     """Return whether people read what is written to a stream."""
-    return stream.isatty()
+    return stream is not None and stream.isatty()
 
 
-def write(stream: TextIO, text: str, *, exact: bool = False) -> None:
+def write(stream: TextIO | None, text: str, *, exact: bool = False) -> None:
     """Write lines to a stream, with escapes in place of what a terminal would act on and of what its encoding lacks.
 
     With `exact`, text for programs is escaped on a terminal only.
     """
+    if stream is None:  # its file was closed before Python began
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF), STDOUT)
     if not exact or is_terminal(stream):
         text = "\n".join(map(printable, text.split("\n")))
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    with naming_output():
+        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+@contextlib.contextmanager
+def naming_output() -> Iterator[None]:
+    """Give errors of stdout its name, which they lack."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = STDOUT
+        raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,7 +12,6 @@ import pytest
 
 from beam_dpsketch import release_frame
 from beam_dpsketch.explore import Explored, explore
-from tests.explore.test_doors import data_of
 from tests.helpers.browser import Browser
 from tests.helpers.explored import cities
 
@@ -118,4 +118,5 @@ def test_a_key_is_chosen_without_making_all_again(browser: Browser, tmp_path: pa
 
 
 def test_all_candidates_are_in_the_page() -> None:
-    assert data_of(explore(cities(), candidates=names(2600)))["suggestions"] == names(2600)
+    page = explore(cities(), candidates=names(2600))
+    assert json.dumps(names(2600), separators=(",", ":")) in page
