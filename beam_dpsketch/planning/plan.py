@@ -12,6 +12,7 @@ from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.planning.advice import Advice
 from beam_dpsketch.planning.expected_error import Detection, Errors, QuantileError, has_numbers
 from beam_dpsketch.planning.plan_text import (
+    OverTime,
     aside_lines,
     bound_in_words,
     in_digits,
@@ -48,7 +49,7 @@ def _unsuited(spec: Any, terms: DeclaredTerms) -> list[str]:
 
 @shown_plainly
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Plan:
+class Plan(OverTime):
     """A release before it is made, with what to expect of it; `print` it.
 
     Attributes:
@@ -169,7 +170,7 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield from aside_lines(terms)
     if plan.key_note is not None:
         yield f"Keys: {plan.key_note}."
-    yield from over_time_lines(terms, sigmas, copies)
+    yield from over_time_lines(spec, terms, sigmas, copies, plan.apart)
     yield from _expected(plan)
 
 

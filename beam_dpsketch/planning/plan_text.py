@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import dataclasses
 import functools
 import itertools
 import math
@@ -12,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch._showing import round_up
-from beam_dpsketch.engine.calibration import calibrate_side, empty_lost, empty_note
+from beam_dpsketch.engine.calibration import calibrate, calibrate_side, empty_lost, empty_note
 from beam_dpsketch.estimators.over_time.decoders import decoder_of
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
+from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.privacy.over_time.lengths import ONE_PAIR, WindowPairs
+from beam_dpsketch.privacy.over_time.mechanism import MAX_DENSE, RowMechanism
 from beam_dpsketch.privacy.terms import DeclaredTerms, RowTerms
 
 _BY_LAPLACE = "by Laplace noise, where the epsilons of several releases add up"
@@ -113,8 +117,21 @@ def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, Fraction) else value
 
 
-def over_time_lines(terms: DeclaredTerms, sigmas: Sequence[float], copies: str) -> Iterator[str]:
-    """Say which windows rho covers; of rows, how many there are, and how much noise answers have."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OverTime:
+    """What plans have in common.
+
+    Attributes:
+      apart: over a horizon, the terms of a release of its own for each window, under the same bounds; else `None`.
+    """
+
+    apart: DeclaredTerms | None = dataclasses.field(default=None, repr=False)
+
+
+def over_time_lines(
+    spec: Any, terms: DeclaredTerms, sigmas: Sequence[float], copies: str, apart: DeclaredTerms | None
+) -> Iterator[str]:
+    """Say which windows rho covers; of rows, how many there are, how much noise answers have, and where it pays."""
     if not isinstance(terms, RowTerms):
         if terms.window_count > 1:
             yield f"Windows: {terms.privacy.currency} covers {windows_in_words(terms)}."
@@ -128,6 +145,15 @@ def over_time_lines(terms: DeclaredTerms, sigmas: Sequence[float], copies: str) 
             f"Answers at the end: sigma = {window} on each counter of window {middle}, {half} of the first {middle}, "
             f"{every} of all {mechanism.windows}."
         )
+    if apart is not None and isinstance(mechanism, BinnedRoot) and mechanism.windows <= MAX_DENSE:
+        alone, who, growth = [math.sqrt(each) for each in calibrate(spec, apart.resolved(1))], "The timeline", 1.0
+        if terms.bounds.has_norm and terms.window_count == 1:
+            windows, growth = _spread_over_windows(mechanism, math.floor(terms.bounds.least.squared_length))
+            kept = f"With a norm that keeps people with a record in each of {windows} windows in full, the timeline"
+            who = kept if windows > 1 else who
+        ranges = closer_from(mechanism, growth * math.hypot(*alone) / math.hypot(*sigmas))
+        closer = f"from ranges of {ranges} windows on" if ranges else "for no range of windows"
+        yield f"A release of its own for each window: sigma = {span(alone)} on each counter. {who} is closer {closer}."
 
 
 def listed(errors: Sequence[tuple[float | Fraction, float]]) -> str:
@@ -145,20 +171,53 @@ def span(sigmas: Sequence[float]) -> str:
     return " to ".join(dict.fromkeys(f"{each:.4g}" for each in (min(sigmas), max(sigmas))))
 
 
+def _spread_over_windows(mechanism: RowMechanism, most: int) -> tuple[int, float]:
+    """Return over how many windows a person is spread, and the norm that keeps all of it in windows, over that in rows.
+
+    Args:
+      mechanism: which rows there are.
+      most: how many windows, with a record in each, are kept in full where each has a release of its own.
+    """
+    windows = np.unique(np.linspace(0, mechanism.windows - 1, min(most, mechanism.windows)).astype(np.int64))
+    one = np.ones(len(windows), dtype=np.int64)
+    squares = WindowPairs(mechanism, one - 1, windows).squares(one, one > 0).sum() / ONE_PAIR
+    return len(windows), math.sqrt(len(windows) / squares)
+
+
+@functools.lru_cache(maxsize=8)
+def closer_from(mechanism: RowMechanism, alone: float) -> int | None:
+    """Return from how many windows on a range has less noise than releases of its windows; `None` for no range.
+
+    Args:
+      mechanism: which rows there are.
+      alone: the sigma of a release of one window, over that of rows.
+    """
+    lengths = range(1, mechanism.windows + 1)
+
+    def is_closer(length: int) -> bool:
+        first = (mechanism.windows - length) // 2
+        return _sigma(mechanism, first, first + length - 1) < alone * math.sqrt(length)
+
+    found = bisect.bisect_left(lengths, True, key=is_closer)
+    return lengths[found] if found < len(lengths) else None
+
+
 @functools.lru_cache(maxsize=8)
 def noise_of_answers(mechanism: RowMechanism) -> tuple[float, float, float] | None:
     """Return the sigma of answers when the horizon ends, over that of rows; `None` for very long horizons.
 
     They are about the middle window, all windows before it, and all windows.
     """
-    windows, decoder = mechanism.windows, decoder_of(mechanism, lambda number: np.zeros(0))
+    windows, middle = mechanism.windows, mechanism.windows // 2
     if windows > MAX_PLANNED:
         return None
+    ranges = (middle, middle), (0, middle - 1), (0, windows - 1)
+    one, half, every = (_sigma(mechanism, *each) for each in ranges)
+    return one, half, every
 
-    def sigma(first: int, last: int) -> float:
-        coefficients = np.zeros(windows)
-        coefficients[first : last + 1] = 1.0
-        return math.sqrt(decoder.variance(coefficients))
 
-    middle = windows // 2
-    return sigma(middle, middle), sigma(0, middle - 1), sigma(0, windows - 1)
+def _sigma(mechanism: RowMechanism, first: int, last: int) -> float:
+    """Return the sigma of a range of windows when the horizon ends, over that of rows."""
+    coefficients = np.zeros(mechanism.windows)
+    coefficients[first : last + 1] = 1.0
+    return math.sqrt(decoder_of(mechanism, lambda number: np.zeros(0)).variance(coefficients))

@@ -72,8 +72,7 @@ class ReleaseSpec:
                 checks.do(check_max_weight, self.unit.bounds)
             if self.horizon is not None:
                 checks.do(check_over_time, self.unit, self.horizon.windows)
-        suited = self.count.suited(self.unit.bounds, over_time=self.horizon is not None)
-        object.__setattr__(self, "count", suited)
+        object.__setattr__(self, "count", self.count.suited(self.unit.bounds, over_time=self.horizon is not None))
         if not self.is_keyed and not self.count.by_item and (self.unit.bounds.kept_keys or 1) > 1:
             raise ArgumentError("bounds.max_keys", "must be 1 without keys", "E217")
 
@@ -223,7 +222,9 @@ class ReleaseSpec:
 
         The arguments are those of `beam_dpsketch.plan`; n is about what counts in one release, and per key, of one key.
         """
-        return self.resolved.plan(n, wanted_error=wanted_error, typical=typical, quantiles=quantiles)
+        planned = self.resolved.plan(n, wanted_error=wanted_error, typical=typical, quantiles=quantiles)
+        each = self.terms_of_each(in_windows=True)
+        return planned if self.horizon is None else dataclasses.replace(planned, apart=self.count.decide(each))
 
     def identify(self, terms: DeclaredTerms, windows: tuple[int, ...] = ()) -> bytes:
         """Return 32 bytes that say which transform it is, for randomness from a secret: a digest of all settings.

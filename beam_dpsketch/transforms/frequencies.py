@@ -37,8 +37,8 @@ class PrivateFrequencies(PrivateRelease[Output], kind=ItemFrequencies):
     Under a `Horizon`, rows over time come out: `TimelineRow`s, or (key, `TimelineRow`), for a `SketchTimeline`, which
     answers any window, any range of windows and every prefix. Input then has no windows of its own. A row comes out in
     its window, when that closes. Every key has all rows. Records outside the horizon, and those later than the
-    watermark, are dropped. Where only single windows matter, take windows and no horizon: each then has about half the
-    noise. From ranges of about ten windows on, a timeline has less.
+    watermark, are dropped. Windows without a horizon have less noise in a single window and in short ranges; `explain`
+    computes from which range on a timeline has less.
 
     Sources of rows over time: Fichtenberger, Henzinger and Upadhyay 2023, Andersson and Pagh 2024 ("binned"); Zhao et
     al., NeurIPS 2022, Appendix D ("tree").

@@ -18,6 +18,7 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec, argument_of
 from beam_dpsketch.kinds.sketched import calibrated
 from beam_dpsketch.planning.plan_text import (
+    OverTime,
     in_digits,
     noise_in_words,
     over_time_lines,
@@ -155,7 +156,7 @@ def _width(count: Count, tables: slice, terms: ReleaseTerms, parameters: Sequenc
 
 @shown_plainly
 @dataclasses.dataclass(frozen=True)
-class MetricsPlan:
+class MetricsPlan(OverTime):
     """A release of several metrics before it is made; `print` it.
 
     Attributes:
@@ -197,7 +198,7 @@ class MetricsPlan:
         under, paid = under_norm(terms), paid_in_words(terms)
         yield f"Noise: {noise_in_words(terms.resolved(1), per_table)} on each counter{under}; {paid} for all."
         yield from privacy_lines(terms, terms.foolish())
-        yield from over_time_lines(terms, [math.sqrt(each) for each in per_table], copies)
+        yield from over_time_lines(spec, terms, [math.sqrt(each) for each in per_table], copies, self.apart)
         if terms.unit.over_horizon:
             return
         for part, (measure, error) in zip(spec.parts, self.errors.values(), strict=True):

@@ -17,6 +17,7 @@ from beam_dpsketch.kinds.sketched import calibrated
 from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
 from beam_dpsketch.planning.advice import ErrorAt, errors_at, of_bound, round_bounds
 from beam_dpsketch.planning.plan_text import (
+    OverTime,
     bound_in_words,
     in_digits,
     listed,
@@ -101,7 +102,7 @@ class Statistics(Count):
 
 @shown_plainly
 @dataclasses.dataclass(frozen=True)
-class StatisticsPlan:
+class StatisticsPlan(OverTime):
     """A release of statistics before it is made; `print` it.
 
     Attributes:
@@ -162,7 +163,8 @@ class StatisticsPlan:
         paid = paid_in_words(terms)
         yield f"Noise: {noise} on each sum{under}, over what one record adds to it at most; {paid} for it."
         yield from privacy_lines(terms, terms.foolish())
-        yield from over_time_lines(terms, [math.sqrt(each) for each in self.calibrated.per_table], copies)
+        sigmas = [math.sqrt(each) for each in self.calibrated.per_table]
+        yield from over_time_lines(spec, terms, sigmas, copies, self.apart)
         if terms.unit.over_horizon:
             return
         yield f"Counts{under}: 95 % intervals of about +- {in_digits(self.count)} from the noise alone."

@@ -1,0 +1,129 @@
+"""From which range on a timeline is closer than releases of its windows: what plans say, against matrices by hand."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from beam_dpsketch import (
+    AssumePublicKeys,
+    Horizon,
+    IntegerDomain,
+    ItemFrequencies,
+    ListedItems,
+    NormBound,
+    PrivacyId,
+    PrivacySpec,
+    Quantiles,
+    Record,
+    RecordBounds,
+    SketchSpec,
+    TimeRange,
+    TreeSpec,
+)
+from beam_dpsketch.kinds.statistics.kind import Statistics
+from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
+from beam_dpsketch.records.release_spec import ReleaseSpec
+
+DAY = 86_400
+LISTED, SKETCH = ItemFrequencies(ListedItems(["a", "b"])), ItemFrequencies(SketchSpec(width=64))
+EPSILON, RHO = PrivacySpec(epsilon=1, delta=1e-6), PrivacySpec(rho=0.5)
+FEW, MANY = PrivacyId("p", RecordBounds(1), max_windows=3), PrivacyId("p", RecordBounds(2), max_windows=20)
+SETTINGS: dict[str, tuple[Any, PrivacySpec, Any]] = {
+    "listed items, Laplace": (LISTED, EPSILON, Record()),
+    "listed items, rho": (LISTED, RHO, Record()),
+    "a sketch, Laplace": (SKETCH, EPSILON, Record()),
+    "a sketch, rho": (SKETCH, RHO, Record()),
+    "quantiles": (Quantiles(TreeSpec.for_memory(IntegerDomain(0, 100))), EPSILON, Record()),
+    "statistics": (Statistics(IntegerDomain(0, 100)), EPSILON, Record()),
+    "people in few windows": (SKETCH, EPSILON, FEW),
+    "people in many windows": (LISTED, EPSILON, MANY),
+    "a norm of a stream": (SKETCH, RHO, PrivacyId("p", NormBound(4), max_windows=3)),
+}
+SAID = re.compile(
+    r"A release of its own for each window: sigma = (\S+)(?: to (\S+))? on each counter\. (.*) is closer (.*)\."
+)
+
+
+def said(spec: ReleaseSpec) -> tuple[float, str, int | None]:
+    """The sigma of a release of a window, about whom the rest is, and the length; `None` for no range."""
+    (line,) = [line for line in str(spec.plan()).splitlines() if line.startswith("A release of its own")]
+    match = SAID.fullmatch(line)
+    assert match, line
+    length = re.fullmatch(r"from ranges of (\d+) windows on", match[4])
+    assert length or match[4] == "for no range of windows"
+    return float(match[1]), match[3], int(length[1]) if length else None
+
+
+def sigmas(spec: ReleaseSpec) -> np.ndarray:
+    return np.sqrt(np.array([float(each) for each in spec.resolved.calibrated.per_table]))
+
+
+def matrix(horizon: Horizon) -> np.ndarray:
+    return np.array([*matrix_rows(horizon.rows)], dtype=np.float64)
+
+
+def of_range(rows: np.ndarray, length: int) -> float:
+    """The sigma of a range in the middle, over that of rows: of the least squares solution for all rows."""
+    windows = rows.shape[1]
+    wanted = np.zeros(windows)
+    first = (windows - length) // 2
+    wanted[first : first + length] = 1.0
+    return float(np.linalg.norm(rows @ np.linalg.solve(rows.T @ rows, wanted))) * math.sqrt(np.max(np.sum(rows**2, 0)))
+
+
+def first_closer(rows: np.ndarray, alone: float) -> int | None:
+    """The length from which on all ranges are closer."""
+    lengths = range(1, rows.shape[1] + 1)
+    farther = [length for length in lengths if of_range(rows, length) >= alone * math.sqrt(length)]
+    found = max(farther, default=0) + 1
+    return found if found in lengths else None
+
+
+@pytest.mark.parametrize("windows", [12, 48])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_range_is_that_of_matrices(name: str, windows: int) -> None:
+    """The release of a window is that of a `TimeRange` over the same time, with the same bounds."""
+    count, privacy, unit = SETTINGS[name]
+    if isinstance(unit, PrivacyId) and unit.max_windows > windows:  # type: ignore[operator]
+        unit = PrivacyId("p", unit.bounds, max_windows=windows)
+    horizon = Horizon(start=0, window_size=DAY, windows=windows)
+    over_time = ReleaseSpec(count, privacy, unit, item="a", windows=horizon)
+    alone = sigmas(ReleaseSpec(over_time.count, privacy, unit, item="a", windows=TimeRange(0, DAY * windows)))
+    sigma, who, length = said(over_time)
+    assert sigma == pytest.approx(alone.min(), rel=1e-3)
+    assert who == "The timeline"
+    rows = matrix(horizon)
+    assert length == first_closer(rows, np.linalg.norm(alone) / np.linalg.norm(sigmas(over_time)))
+
+
+@pytest.mark.parametrize(("norm", "kept"), [(1, 1), (2.5, 6), (4, 16), (9, 40)])
+def test_a_norm_is_told_for_people_that_it_keeps(norm: float, kept: int) -> None:
+    """Spread over as many windows as the norm keeps in windows alone; the timeline needs a longer one for them."""
+    horizon = Horizon(start=0, window_size=DAY, windows=40)
+    rows, unit = matrix(horizon), PrivacyId("p", NormBound(norm))
+    over_time = ReleaseSpec(SKETCH, RHO, unit, item="a", windows=horizon)
+    sigma, who, length = said(over_time)
+    alone = sigmas(ReleaseSpec(SKETCH, RHO, unit, item="a", windows=TimeRange(0, DAY * 40)))
+    assert sigma == pytest.approx(alone.min(), rel=1e-3)
+    person = np.zeros(40)
+    person[np.linspace(0, 39, kept).astype(int)] = 1.0
+    growth = math.sqrt(kept) / (np.linalg.norm(rows @ person) / math.sqrt(np.max(np.sum(rows**2, 0))))
+    assert length == first_closer(rows, growth * np.linalg.norm(alone) / np.linalg.norm(sigmas(over_time)))
+    assert who == (f"With a norm that keeps people with a record in each of {kept} windows in full, the timeline"
+                   if kept > 1 else "The timeline")  # fmt: skip
+
+
+def test_keys_trees_and_long_horizons() -> None:
+    """Keys share the noise; of a tree no length splits all ranges, and of a long horizon it would take long."""
+    horizon = Horizon(start=0, window_size=DAY, windows=48)
+    plain = ReleaseSpec(LISTED, EPSILON, Record(), item="a", windows=horizon)
+    keyed = ReleaseSpec(LISTED, EPSILON, Record(), item="a", keys=AssumePublicKeys("k"), windows=horizon)
+    assert said(keyed) == said(plain)
+    tree, long = Horizon(0, DAY, 48, mechanism="tree"), Horizon(start=0, window_size=DAY, windows=2049)
+    for windows in (tree, long, TimeRange(0, DAY), None):
+        assert "A release of its own" not in str(ReleaseSpec(LISTED, EPSILON, Record(), windows=windows).plan())
