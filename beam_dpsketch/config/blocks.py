@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import numbers
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -21,6 +22,7 @@ MAX_DEPTH = 16
 MAX_VALUES = MAX_ITEMS + (1 << 16)
 _MAX_NUMBER = 1 << 64
 _OF_BEAM_YAML = ("__line__", "__uuid__")
+_TWO_MEANINGS = re.compile(r"(.*\.)?side_counters(\.\w+)?")
 
 
 class Form(NamedTuple):
@@ -150,10 +152,11 @@ class _Walk:
         if isinstance(value, (datetime.date, datetime.time)):
             raise refusal(path, f'put times in quotes, as "{value.isoformat()}"')
         as_dict = getattr(value, "_asdict", None) or getattr(value, "as_dict", None)
+        is_row = False
         if not isinstance(value, Mapping) and callable(as_dict):
-            value = as_dict()
+            value, is_row = as_dict(), True
         if isinstance(value, Mapping):
-            return self._block(value, path, depth)
+            return self._block(value, path, depth, may_be_null=is_row)
         if isinstance(value, (list, tuple)):
             return self._list(value, path, depth)
         raise refusal(path, f"expected text, a number, a list or a block of settings, got {type(value).__name__}")
@@ -169,11 +172,14 @@ class _Walk:
         if self.left < 0:
             raise refusal(path, f"there are more than {MAX_VALUES} values in all; anchors of YAML count each time")
 
-    def _block(self, value: Mapping[Any, Any], path: str, depth: int) -> dict[str, Any]:
+    def _block(self, value: Mapping[Any, Any], path: str, depth: int, *, may_be_null: bool) -> dict[str, Any]:
         block = {}
         for name, each in value.items():
             if not isinstance(name, str):
                 raise refusal(path, f"names of settings must be text, got {type(name).__name__}")
+            if each is None and not may_be_null and _TWO_MEANINGS.fullmatch(join(path, name)):
+                words = "is null, which Python and settings read differently: write none, or leave it out for the usual"
+                raise refusal(join(path, name), words)
             if each is not None and name not in _OF_BEAM_YAML:
                 block[name] = self.visit(each, join(path, name), depth + 1)
         return block

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import (
     AutoNorm,
+    ConfigError,
     FloatDomain,
     Groups,
     Horizon,
@@ -347,3 +348,21 @@ def test_what_is_not_a_time(start: Any) -> None:
 )
 def test_times_are_in_utc(start: str) -> None:
     assert config.read_windows([start, "2025-01-01"]).start == datetime.datetime(2024, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("name", ["", "units", "records", "weight", "lost"])
+@pytest.mark.parametrize("door", ["dict", "yaml", "json", "share"])
+def test_null_is_refused_where_python_and_settings_read_it_differently(name: str, door: str) -> None:
+    """`none` leaves counters out, as `None` does in Python, and what is left out is counted as usual."""
+    counters: Any = {name: None} if name else None
+    settings: Any = {"rho": 1, "side_counters": counters}
+    if door == "share":
+        settings = {"share": "1/2", "of": {"rho": 1}, "side_counters": counters}
+    if door in ("yaml", "json"):
+        settings = (
+            json.dumps(settings) if door == "json" else f"rho: 1\nside_counters: {{{name}: }}".replace("{: }", "~")
+        )
+    with pytest.raises(ConfigError, match=rf"side_counters{'.' * bool(name)}{name}: is null, .* write none, or leave"):
+        config.read_privacy(settings)
+    assert config.read_privacy({"rho": 1, "side_counters": {name: "none"} if name else "none"}) != PrivacySpec(rho=1)
+    assert config.read_privacy({"rho": 1}) == PrivacySpec(rho=1)

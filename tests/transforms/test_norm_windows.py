@@ -268,7 +268,7 @@ def test_a_stream_cannot_be_idempotent_under_a_norm() -> None:
         release_id="visits", secret=EnvironmentSecret("OF_TESTS")
     )
     elements = beam.Pipeline(runner=FN_API) | Stream().add_elements([1]) | in_windows(FIXED)
-    with pytest.raises(WindowingError, match=r"needs bounded input: .*; take RecordBounds and leave max_windows out"):
+    with pytest.raises(WindowingError, match=r"needs bounded input: .* RecordBounds .* within each window alone"):
         elements | transform
 
 

@@ -65,8 +65,8 @@ def bound_over_windows(
             raise WindowingError(
                 "",
                 "with_idempotent_noise with max_windows or a Horizon needs bounded input: on a stream the first "
-                "windows of an id count, and a replay may see them in another order; take $RecordBounds and "
-                "leave max_windows out",
+                "windows of an id count, and a replay may see them in another order. $RecordBounds without max_windows "
+                "can be replayed, but protect each id within each window alone, and not over its windows",
                 "E422",
             )
         elements = elements | "FirstWindows" >> FirstWindows(reader, plan.max_windows, periods)
