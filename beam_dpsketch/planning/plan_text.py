@@ -18,7 +18,6 @@ from beam_dpsketch.engine.calibration import calibrate, calibrate_side, empty_lo
 from beam_dpsketch.estimators.over_time.decoders import decoder_of
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
-from beam_dpsketch.privacy.over_time.lengths import ONE_PAIR, WindowPairs
 from beam_dpsketch.privacy.over_time.mechanism import MAX_DENSE, RowMechanism
 from beam_dpsketch.privacy.terms import DeclaredTerms, RowTerms
 
@@ -147,10 +146,10 @@ def over_time_lines(
         )
     if apart is not None and isinstance(mechanism, BinnedRoot) and mechanism.windows <= MAX_DENSE:
         alone, who, growth = [math.sqrt(each) for each in calibrate(spec, apart.resolved(1))], "The timeline", 1.0
-        if terms.bounds.has_norm and terms.window_count == 1:
-            windows, growth = _spread_over_windows(mechanism, math.floor(terms.bounds.least.squared_length))
-            kept = f"With a norm that keeps people with a record in each of {windows} windows in full, the timeline"
-            who = kept if windows > 1 else who
+        windows = min(math.floor(terms.bounds.least.squared_length), mechanism.windows)
+        if terms.bounds.has_norm and terms.window_count == 1 and windows > 1:
+            who = f"With a norm that keeps any person with a record in each of {windows} windows in full, the timeline"
+            growth = math.sqrt(windows / mechanism.squared_reach(windows))
         ranges = closer_from(mechanism, growth * math.hypot(*alone) / math.hypot(*sigmas))
         closer = f"from ranges of {ranges} windows on" if ranges else "for no range of windows"
         yield f"A release of its own for each window: sigma = {span(alone)} on each counter. {who} is closer {closer}."
@@ -171,26 +170,11 @@ def span(sigmas: Sequence[float]) -> str:
     return " to ".join(dict.fromkeys(f"{each:.4g}" for each in (min(sigmas), max(sigmas))))
 
 
-def _spread_over_windows(mechanism: RowMechanism, most: int) -> tuple[int, float]:
-    """Return over how many windows a person is spread, and the norm that keeps all of it in windows, over that in rows.
-
-    Args:
-      mechanism: which rows there are.
-      most: how many windows, with a record in each, are kept in full where each has a release of its own.
-    """
-    windows = np.unique(np.linspace(0, mechanism.windows - 1, min(most, mechanism.windows)).astype(np.int64))
-    one = np.ones(len(windows), dtype=np.int64)
-    squares = WindowPairs(mechanism, one - 1, windows).squares(one, one > 0).sum() / ONE_PAIR
-    return len(windows), math.sqrt(len(windows) / squares)
-
-
 @functools.lru_cache(maxsize=8)
 def closer_from(mechanism: RowMechanism, alone: float) -> int | None:
-    """Return from how many windows on a range has less noise than releases of its windows; `None` for no range.
+    """Return from how many windows on a range in the middle has less noise than releases of its windows, if from any.
 
-    Args:
-      mechanism: which rows there are.
-      alone: the sigma of a release of one window, over that of rows.
+    `alone` is the sigma of a release of one window, over that of rows.
     """
     lengths = range(1, mechanism.windows + 1)
 
@@ -199,7 +183,7 @@ def closer_from(mechanism: RowMechanism, alone: float) -> int | None:
         return _sigma(mechanism, first, first + length - 1) < alone * math.sqrt(length)
 
     found = bisect.bisect_left(lengths, True, key=is_closer)
-    return lengths[found] if found < len(lengths) else None
+    return found + 1 if found < len(lengths) else None
 
 
 @functools.lru_cache(maxsize=8)
