@@ -62,19 +62,6 @@ class LedgerEntry:
         fields |= {"loss": _loss_as_dict(self.loss), "total": _loss_as_dict(self.total)}
         return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
-    def to_readable_text(self) -> str:
-        """Return the same text; refuse an entry whose text `of` would not read."""
-        try:
-            self.of(self.number, self.to_text(), self.digest)
-        except LedgerError:
-            words = (
-                f"nothing was spent, because the entry could not be read again: the clock shows {self.time.year} and "
-                f"not {_YEARS[0]} to {_YEARS[-1]}, or an amount has more than {_MAX_DIGITS:,} digits. Set the clock, "
-                "or ask for an amount of fewer digits"
-            )
-            raise LedgerError("", words, "E148") from None
-        return self.to_text()
-
     @property
     def by_clock(self) -> int:
         """1 for a payment in the period of a clock, else 0."""
@@ -86,16 +73,16 @@ class LedgerEntry:
         return digest_of(self.to_text())
 
     @classmethod
-    def of(cls, number: int, text: Any, digest: Any) -> LedgerEntry:
-        """Return the entry that `to_text` wrote; refuse any other text, and one that is not of this digest."""
+    def of(cls, number: int, body: Any, digest: Any) -> LedgerEntry:
+        """Return the entry whose text `to_text` wrote; refuse any other text, and one that is not of this digest."""
         try:
-            if digest_of(text) != digest:
+            if digest_of(body) != digest:
                 raise ValueError
-            fields = json.loads(text)
+            fields = json.loads(body)
             fields["time"] = datetime.datetime.fromisoformat(fields["time"].replace("Z", "+00:00")).astimezone(_UTC)
             fields |= {name: _read_loss(fields[name]) for name in ("loss", "total")}
             entry = cls(**fields)
-            if not _is_well_formed(entry) or entry.number != number or entry.to_text() != text:
+            if not _is_well_formed(entry) or entry.number != number or entry.to_text() != body:
                 raise ValueError
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
             words = f"entry {number} of the ledger is damaged: it is not what was written"

@@ -55,7 +55,6 @@ class PostgresStore(Store):
         self._url, self._sql = url, _sqlalchemy()
         named = self._sql.make_url(url).query.get(SCHEMA)
         self._schema, self._is_named = named or USUAL_SCHEMA, named is not None
-        self.where = f"schema {self._schema}"
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Execute]:
@@ -83,7 +82,7 @@ class PostgresStore(Store):
                 names = " or ".join(f"{SCHEMA}={name}" for name in schemas)
                 words = f"another schema has one: add {names} to the address to use it"
                 words += f", or {SCHEMA}={self._schema} to make one more" * create
-            raise LedgerError("", f"{self._url} has no ledger in {self.where}; {words}", "E140")
+            raise LedgerError("", f"{self._url} has no ledger in schema {self._schema}; {words}", "E140")
         return is_there
 
     @contextlib.contextmanager

@@ -44,13 +44,7 @@ _FIRST = "SELECT occasion FROM dpsketch_ledger WHERE number = 0"
 
 
 class Store(abc.ABC):
-    """A place for a ledger.
-
-    Attributes:
-      where: what tells the ledger from others at its address, in words.
-    """
-
-    where = ""
+    """A place for a ledger."""
 
     @abc.abstractmethod
     def reading(self) -> contextlib.AbstractContextManager[Execute]:
@@ -99,11 +93,19 @@ class Book:
 
     def _insert(self, entry: LedgerEntry, occasion: str) -> None:
         """Add a row that can be read again, or raise: the transaction then leaves nothing."""
-        number, body, digest = written = entry.number, entry.to_readable_text(), entry.digest
         place = {name: getattr(entry, name) for name in _PLACE}
-        self._execute(_INSERT, number=number, occasion=occasion, body=body, digest=digest, **place)
-        if self._execute(f"{_SELECT} WHERE number = :number", number=number) != [written]:
-            words = "the database did not keep the new entry, as if a trigger or a rule dropped it; nothing was spent"
+        written: dict[str, Any] = {"number": entry.number, "body": entry.to_text(), "digest": entry.digest}
+        self._execute(_INSERT, occasion=occasion, **written, **place)
+        try:
+            LedgerEntry.of(**written)
+            is_kept = self._execute(f"{_SELECT} WHERE number = :number", number=entry.number) == [(*written.values(),)]
+        except LedgerError:
+            is_kept = False
+        if not is_kept:
+            words = (
+                "the new entry cannot be read as it was written, so nothing was spent. Possible causes: a clock "
+                f"outside 1970 to 8999 (it shows {entry.time.year}), an amount of over 1,000 digits, a trigger"
+            )
             raise LedgerError("", words, "E148")
 
     def total(self, account: str, period: str) -> Loss:

@@ -56,9 +56,7 @@ def test_whatever_the_clock_shows_the_ledger_stays_readable(
     if YEARS[year]:
         USES[use](ledger)
     else:
-        with pytest.raises(
-            LedgerError, match=f"nothing was spent.* the clock shows {year} and not 1970 to 8999"
-        ) as caught:
+        with pytest.raises(LedgerError, match=rf"so nothing was spent.*1970 to 8999 .it shows {year}\)") as caught:
             USES[use](ledger)
         assert caught.value.code == "E148"
     monkeypatch.undo()
@@ -68,7 +66,7 @@ def test_whatever_the_clock_shows_the_ledger_stays_readable(
 
 def test_the_first_entry_of_a_ledger_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     set_clock(monkeypatch, 1969)
-    with pytest.raises(LedgerError, match="the clock shows 1969"):
+    with pytest.raises(LedgerError, match="it shows 1969"):
         with_account(tmp_path / "ledger", LossLimit(rho=1))
     monkeypatch.undo()
     assert with_account(tmp_path / "ledger", LossLimit(rho=1)).verify().entries == 2
@@ -81,7 +79,7 @@ def test_amounts_of_many_digits(digits: int, is_taken: bool, tmp_path: Path) -> 
     if is_taken:
         pay(ledger, amount)
     else:
-        with pytest.raises(LedgerError, match="an amount has more than 1,000 digits"):
+        with pytest.raises(LedgerError, match="an amount of over 1,000 digits"):
             pay(ledger, amount)
     assert ledger.verify().entries == 2 + is_taken
 
@@ -109,7 +107,7 @@ def test_a_row_that_the_database_does_not_keep_is_no_payment(trigger: str, tmp_p
         connection.execute(f"CREATE TRIGGER drops {TRIGGERS[trigger]}")
     privacy = {"rho": 1, "ledger": str(file), "account": "visits"}
     for use in (lambda: pay(ledger, ONE), lambda: release_frame(TABLE, {**SETTINGS, "privacy": privacy})):
-        with pytest.raises(LedgerError, match=r"did not keep the new entry.*nothing was spent") as caught:
+        with pytest.raises(LedgerError, match=r"cannot be read .* nothing was spent.* a trigger") as caught:
             use()
         assert caught.value.code == "E148"
     assert ledger.verify() == before

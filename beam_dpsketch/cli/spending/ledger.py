@@ -16,7 +16,7 @@ from beam_dpsketch.ledger.accounts import PERIODS, UNITS, Account
 from beam_dpsketch.ledger.entries import SPEND, WRITE_OFF, LedgerEntry
 from beam_dpsketch.ledger.ledger import Ledger
 from beam_dpsketch.ledger.limits import LossLimit
-from beam_dpsketch.ledger.places import open_store
+from beam_dpsketch.ledger.postgres import SCHEMA, USUAL_SCHEMA
 from beam_dpsketch.ledger.sums import Balance, largest, together
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 
@@ -67,8 +67,8 @@ def _create(ledger: Ledger, arguments: argparse.Namespace) -> None:
         period=arguments.period,
     )
     ledger.create(account, who=arguments.who)
-    place = ", ".join(filter(None, (arguments.ledger, open_store(ledger.address).where)))
-    note(f"account {account.name!r} of {place} has a limit of {_limit(account)}")
+    schema = f", schema {USUAL_SCHEMA}," * ("://" in ledger.address and f"{SCHEMA}=" not in ledger.address)
+    note(f"account {account.name!r} of {arguments.ledger}{schema} has a limit of {_limit(account)}")
 
 
 def _list(ledger: Ledger, arguments: argparse.Namespace) -> None:
