@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from types import FrameType
-
-_NAMES = ("dpsketch", "dpsketch.exe", "-m")
-"""What the command is called; Python itself puts `-m` there while it imports what `python -m beam_dpsketch` is in."""
+from typing import Any
 
 
-def stop(_signal: int, _frame: FrameType | None) -> None:
+def stop(*_: Any) -> None:
     """End the process at once."""
     os.write(2, b"dpsketch: interrupted before anything was read or spent\n")
     os._exit(1)
 
 
-if os.path.basename(sys.argv[0]) in _NAMES and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+# Python itself puts -m there while it imports what `python -m beam_dpsketch` is in.
+is_command = os.path.basename(sys.argv[0]) in ("dpsketch", "dpsketch.exe", "-m")
+if is_command and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, stop)

@@ -57,7 +57,6 @@ def run(arguments: argparse.Namespace) -> int:
             f"{'' if arguments.image else ', and can run any code in this process'}; close the port to all but your own"
         )
     write(sys.stdout, f"listening on {service.address}\n")
-    sys.stdout.flush()
     stopped.wait()
     service.stop()
     return DONE

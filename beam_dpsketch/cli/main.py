@@ -20,17 +20,7 @@ from beam_dpsketch.cli import expansion_service, export, inspecting, releasing
 from beam_dpsketch.cli.asking import exploring, plotting, query
 from beam_dpsketch.cli.settings import checking, planning, rehearsing
 from beam_dpsketch.cli.spending import ledger, spent
-from beam_dpsketch.cli.text import (
-    DONE,
-    NO_ANSWER,
-    STDOUT,
-    WRONG_USAGE,
-    AnswerError,
-    UsageError,
-    naming_output,
-    note,
-    write,
-)
+from beam_dpsketch.cli.text import DONE, NO_ANSWER, STDOUT, WRONG_USAGE, AnswerError, UsageError, note, write
 from beam_dpsketch.errors import FormatError
 
 _COMMANDS: dict[str, tuple[Any, str]] = {
@@ -77,18 +67,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = make_parser().parse_args(arguments)
         code: int = parsed.run(parsed)
-        if sys.stdout is not None:
-            with naming_output():
-                sys.stdout.flush()
         return code
     except AnswerError as error:
         return _fail(error, NO_ANSWER)
-    except BrokenPipeError:  # who reads has enough, as `head` does
-        _forget_output()
-        return DONE
     except OSError as error:
-        if error.filename == STDOUT:
-            _forget_output()
+        if error.filename == STDOUT:  # what waits is written nowhere, or the interpreter complains when it ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if isinstance(error, BrokenPipeError):  # who reads has enough, as `head` does
+            return DONE
         return _fail(f"{error.filename}: {error.strerror}" if error.filename else error, WRONG_USAGE)
     except (UsageError, FormatError) as error:
         return _fail(error, WRONG_USAGE)
@@ -123,11 +109,6 @@ def make_parser() -> argparse.ArgumentParser:
 def _print_providers(_: argparse.Namespace) -> int:
     write(sys.stdout, f"{PROVIDERS}\n")
     return DONE
-
-
-def _forget_output() -> None:
-    """Write what waits for stdout nowhere, or the interpreter complains when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _fail(message: object, code: int) -> int:

@@ -40,8 +40,6 @@ def note(message: object) -> None:
     lines = message.refusals if isinstance(message, RefusalError) else (message,)
     try:
         write(sys.stderr, "".join(f"dpsketch: {printable(str(line))}\n" for line in lines))
-        assert sys.stderr is not None  # or it was not written to
-        sys.stderr.flush()
     except OSError:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # or the interpreter fails as it ends
 
@@ -84,15 +82,7 @@ def write(stream: TextIO | None, text: str, *, exact: bool = False) -> None:
     if not exact or is_terminal(stream):
         text = "\n".join(map(printable, text.split("\n")))
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    with naming_output():
-        stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
-
-
-@contextlib.contextmanager
-def naming_output() -> Iterator[None]:
-    """Give errors of stdout its name, which they lack."""
     try:
-        yield
+        print(text.encode(encoding, "backslashreplace").decode(encoding), end="", file=stream, flush=True)
     except OSError as error:
-        error.filename = STDOUT
-        raise
+        raise OSError(error.errno, error.strerror, STDOUT) from None
