@@ -86,7 +86,8 @@ def main() -> None:
         first = statistics.median(each.worked for each in found[0])
         for size, times in found.items():
             waited, worked = zip(*times, strict=True)
-            bars = [Bar(statistics.median(waited), "<=", BAR), Bar(statistics.median(worked) / first, "<=", GROWTH, " times")]
+            growth = Bar(statistics.median(worked) / first, "<=", GROWTH, " times")
+            bars = [Bar(statistics.median(waited), "<=", BAR), growth]
             table.row(f"{size:,}", spread(waited, 1), spread(worked, 1), bars=bars)
 
 
