@@ -16,8 +16,6 @@ from beam_dpsketch.ledger.store import CREATE, LOCK_SECONDS, TABLE, Execute, Sto
 
 SCHEMA, USUAL_SCHEMA = "schema", "public"
 """The setting of an address that names the schema of the table, and the schema of an address without it."""
-_ENVIRONMENT = ("host", "hostaddr", "port")
-"""What PGHOST and the like would decide if the address does not."""
 _FIND = (
     "SELECT nspname FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace "
     f"WHERE relname = '{TABLE}' AND relkind IN ('r', 'p', 'v', 'f') AND relpersistence <> 't' ORDER BY nspname"
@@ -73,17 +71,17 @@ class PostgresStore(Store):
             yield execute
 
     def _find(self, execute: Execute, *, create: bool = False) -> bool:
-        """Return whether the ledger is there; raise if none is to be created, or another schema has one already."""
+        """Look for the ledger; raise if it is missing and not to be created, or another schema has one already."""
         schemas = [name for (name,) in execute(_FIND)]
-        is_there = self._schema in schemas
-        if not is_there and not (create and (self._is_named or not schemas)):
+        is_found = self._schema in schemas
+        if not is_found and not (create and (self._is_named or not schemas)):
             words = "dpsketch ledger create makes one"
             if schemas:
                 names = " or ".join(f"{SCHEMA}={name}" for name in schemas)
                 words = f"another schema has one: add {names} to the address to use it"
                 words += f", or {SCHEMA}={self._schema} to make one more" * create
             raise LedgerError("", f"{self._url} has no ledger in schema {self._schema}; {words}", "E140")
-        return is_there
+        return is_found
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[Execute]:
@@ -108,7 +106,8 @@ def _engine(url: str) -> Any:
     """Return what connects; it keeps no connection, which two processes could share after a fork."""
     sql = _sqlalchemy()
     made = sql.make_url(url).set(drivername="postgresql+psycopg").difference_update_query([SCHEMA])
-    options = {name: "" for name in _ENVIRONMENT if not (getattr(made, name, None) or name in made.query)}
+    places = {*made.query} | {name for name in ("host", "port") if getattr(made, name)}
+    options = dict.fromkeys({"host", "hostaddr", "port"} - places, "")  # so that PGHOST and the like do not count
     options["client_encoding"] = "utf8"  # also of a database that names no encoding
     return sql.create_engine(made, poolclass=sql.pool.NullPool, isolation_level="READ COMMITTED", connect_args=options)
 
