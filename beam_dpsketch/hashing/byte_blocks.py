@@ -33,4 +33,4 @@ def blocks(values: pa.Array, *, most: int) -> Iterator[tuple[np.ndarray, np.ndar
             if len(places) == len(values):
                 yield some, data_bytes[offsets[some[0]] : offsets[some[-1] + 1]].reshape(len(some), size)
             else:
-                yield some, data_bytes[offsets[some][:, np.newaxis] + np.arange(size)]
+                yield some, data_bytes[np.add.outer(offsets[some], np.arange(size))]

@@ -6,9 +6,7 @@ import dataclasses
 import decimal
 import enum
 from fractions import Fraction
-from typing import Any, ClassVar
-
-from typing_extensions import Self
+from typing import Any, ClassVar, Self
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError, IncompatibleSketchError, RefusalError

@@ -11,9 +11,7 @@ import functools
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, Generic, TypeAlias, cast
-
-from typing_extensions import TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
@@ -32,7 +30,12 @@ from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.privacy.selection import GroupRule, SelectionRule
 
 MAX_PERIOD = (1 << 63) - 1
-Limit = TypeVar("Limit", bound=ContributionLimit, default=Bounds, covariant=True)
+if TYPE_CHECKING:
+    import typing_extensions
+
+    Limit = typing_extensions.TypeVar("Limit", bound=ContributionLimit, default=Bounds, covariant=True)
+else:
+    Limit = TypeVar("Limit")
 
 
 class Disclosure(enum.Flag):

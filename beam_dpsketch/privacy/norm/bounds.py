@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from fractions import Fraction
-from typing import Any, ClassVar
-
-from typing_extensions import Self
+from typing import Any, ClassVar, Self
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
