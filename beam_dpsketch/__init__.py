@@ -82,7 +82,7 @@ from beam_dpsketch.sketches.listed_items import ListedHistogram, ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.sketches.trees import DyadicCountSketch, PrefixSpec, PrefixTree
-from beam_dpsketch.statement.lost_notes import Lost
+from beam_dpsketch.statement.clipping import Clipping, ClippingState
 from beam_dpsketch.statement.side_notes import Interval
 from beam_dpsketch.statement.statement import PrivacyStatement
 
@@ -91,12 +91,13 @@ __version__ = "0.1.0"
 # fmt: off
 __all__ = [
     "ADD_OR_REMOVE_ONE", "Account", "ArgumentError", "ArgumentTypeError", "AssumePublicKeys", "AutoNorm",
-    "BudgetExceededError", "BytesDomain", "Change", "Changes", "CompiledWarning", "ConfigError", "CountMin",
+    "BudgetExceededError", "BytesDomain", "Change", "Changes", "Clipping", "ClippingState",
+    "CompiledWarning", "ConfigError", "CountMin",
     "CountSketch", "Decoded", "Difference", "Disclosure", "DistanceError", "Domain", "DyadicCountSketch",
     "ElementsWarning", "FactorHistogram", "FactorSpec", "FloatDomain", "FormatError", "Frequencies", "Frequency",
     "GroupedCounts", "Groups", "Horizon", "IPv4Domain", "IncompatibleSketchError", "IntegerDomain", "Interval",
     "Intervals", "ItemFrequencies", "KeySelection", "Ledger", "LedgerError", "Level", "ListedHistogram",
-    "ListedItems", "LogDomain", "LossLimit", "Lost", "Metric", "Metrics", "NeighboringRelation", "NormBound",
+    "ListedItems", "LogDomain", "LossLimit", "Metric", "Metrics", "NeighboringRelation", "NormBound",
     "Note", "Plan", "PrefixSpec", "PrefixTree", "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement",
     "PrivacyUnit", "PrivacyWarning", "PublicKeys", "Quantiles", "REPLACE_ONE", "Record", "RecordBounds",
     "Rehearsal", "ReleaseSpec", "ReleaseTerms", "Released", "ReleasedCountMin", "ReleasedCountSketch",

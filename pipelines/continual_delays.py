@@ -163,7 +163,7 @@ def print_held(released: ReleasedDyadicCountSketch, protect: str) -> None:
     print(f"  flights as weighted      {_held(released.total_weight())}")
     print(f"  aircraft in each window  {_held(released.privacy_units())}, the windows added up")
     if released.privacy.bounds.has_norm:
-        print(f"  Scaling took at least {released.lost().at_least:.1%} of the weight.")
+        print(f"  {released.clipping()}")
 
 
 def _held(interval: Interval) -> str:

@@ -97,7 +97,7 @@ def print_held(released: ReleasedSketch) -> None:
     print("\nHow much is in this release, as it says itself")
     for name, held in (("aircraft", released.privacy_units()), ("flights", released.records())):
         print(f"  {name:10}{max(0, held.estimate):10,.0f}   {interval(held)}")
-    print(f"Lost to the bounds: {released.lost()}.")
+    print(released.clipping())
     print("All of these are private, and epsilon covers them.")
 
 

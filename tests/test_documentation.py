@@ -159,7 +159,7 @@ def test_the_data_choose_a_norm_and_the_release_says_how_much_is_in_it():
         assert abs(estimate - truth) < 3.4 * (estimate - lower)
         assert upper == (math.inf if truth > 5_000 else pytest.approx(2 * estimate - lower, abs=0.1))
     assert float(found[3][0]) > 0 or found[3] == ("nan", "-inf", "inf")
-    assert "\nLost to the bounds: " in output
+    assert "\nClipping: " in output
     assert "max_norm was chosen" in output
 
 
@@ -277,13 +277,15 @@ def test_the_pipeline_prints_the_largest_cities(printed):
 
 
 def test_the_privacy_statement_is_the_one_shown(printed):
-    """Noise may say that something was lost: what is lost is not compared."""
+    """Noise may say that something was clipped: what is clipped is not compared."""
     statements = []
     for text in (fenced("<!-- checked by tests/test_documentation.py -->"), printed):
-        lines = [line for line in text.splitlines() if not line.startswith(("note: ", "Lost to the bounds: "))]
-        (holds,) = [line for line in lines if line.startswith("Holds: ")]
+        lines = [line for line in text.splitlines() if not line.startswith(("note: ", "Clipping: "))]
+        (holds,) = [line for line in lines if line.startswith("Contents: ")]
         lines.remove(holds)
-        units = re.match(r"Holds: about ([\d.]+) units \(\+-30\.91\), .* records.*, .*kept weight.*\. Each \+- ", holds)
+        units = re.match(
+            r"Contents: about ([\d.]+) units \(\+-30\.91\), .* records.*, .*kept weight.*\. Each \+- ", holds
+        )
         assert abs(float(units.group(1)) - 500) < 120  # 7 deviations
         number = r"([\d.]+)"
         named = "<Frequencies of 2 with 95 % intervals of what the bounds kept"

@@ -22,6 +22,7 @@ from beam_dpsketch.answers.rows import Frequencies, Many, as_list, as_many
 from beam_dpsketch.errors import ArgumentTypeError, IncompatibleSketchError
 from beam_dpsketch.estimators import comparing
 from beam_dpsketch.estimators.comparing import NoisyTable
+from beam_dpsketch.statement.clipping import Clipping, weakest
 from beam_dpsketch.statement.side_notes import Interval
 from beam_dpsketch.statement.statement import PrivacyStatement
 
@@ -42,11 +43,12 @@ class Comparable(ABC):
         Its error grows with the root of both second moments. So the join of many rare items is mostly noise.
         """
         self._check_comparable(other)
-        return _interval(comparing.inner_product(self._table, other._table), confidence)
+        return self._with(other, _interval(comparing.inner_product(self._table, other._table), confidence))
 
     def second_moment(self, confidence: float = 0.95) -> Interval:
         """Return the sum over items of the squared weight, at least 0: how skewed the data are."""
-        return _at_least_zero(_interval(comparing.second_moment(self._table), confidence))
+        found = _at_least_zero(_interval(comparing.second_moment(self._table), confidence))
+        return found.of(self.privacy.clipping())
 
     def distance(self, other: Comparable, confidence: float = 0.95) -> Interval:
         """Return the Euclidean distance: the root of the sum over items of the squared change of weight.
@@ -56,7 +58,7 @@ class Comparable(ABC):
         """
         self._check_comparable(other)
         squared = comparing.second_moment(self._table.minus(other._table))
-        return Interval(*map(math.sqrt, _at_least_zero(_interval(squared, confidence))))
+        return self._with(other, Interval(*map(math.sqrt, _at_least_zero(_interval(squared, confidence)))))
 
     def cosine(self, other: Comparable, confidence: float = 0.95) -> Interval:
         """Return the cosine of the angle between both, in [-1, 1]: 1 for equal shares, 0 without common items.
@@ -65,9 +67,8 @@ class Comparable(ABC):
         """
         self._check_comparable(other)
         value, lower, upper = _interval(comparing.cosine(self._table, other._table), confidence)
-        if math.isnan(value):
-            return Interval(math.nan, -1.0, 1.0)
-        return Interval(value, max(lower, -1.0), min(upper, 1.0))
+        found = (-1.0, 1.0) if math.isnan(value) else (max(lower, -1.0), min(upper, 1.0))
+        return self._with(other, Interval(value, *found))
 
     def minus(self, other: Comparable) -> Difference:
         """Return the signed difference of both: counters subtract, and the noise of both adds.
@@ -102,6 +103,10 @@ class Comparable(ABC):
         _validate.whole(low=1, high=1 << 31, k=k)
         self._check_comparable(before)
         return self._changes(before, self._difference(before), k, candidates, confidence)
+
+    def _with(self, other: Comparable, answer: Interval) -> Interval:
+        """Let an answer about two releases carry the clipping of the one that knows less of it."""
+        return answer.of(weakest([self.privacy.clipping(), other.privacy.clipping()]))
 
     def _changes(
         self, before: Any, difference: Comparable, k: int, candidates: Many | None, confidence: float
@@ -182,6 +187,10 @@ class Difference(ItemAnswers):
         """The shape and the hash functions of both releases."""
         return self._signed.spec
 
+    def clipping(self, confidence: float = 0.95) -> Clipping:
+        """Return how much of the total of both releases the bounds removed, as far as it is known."""
+        return self.privacy.clipping(confidence)
+
     def top_k(self, k: int, candidates: Many, confidence: float = 0.95) -> Frequencies:
         """Return the k candidates of largest change, up or down, largest first; `movers` finds candidates of trees.
 
@@ -200,7 +209,7 @@ class Difference(ItemAnswers):
         return dataclasses.replace(rows, basis=dataclasses.replace(rows.basis, notes=(), asked=0))
 
     def __repr__(self) -> str:
-        return f"<Difference of two {type(self._signed).__name__} of {self._signed._size}>"
+        return f"<Difference of two {type(self._signed).__name__} of {self._signed._size}>\n{self.clipping()}"
 
 
 def _interval(estimate: comparing.Estimate, confidence: float) -> Interval:

@@ -91,6 +91,9 @@ class ReleasedListedItems(ReleasedSketch):
     def _noise_reach(self) -> float:
         return self._margin(0.95)
 
+    def _own_total(self) -> tuple[float, float]:
+        return float(self.counters.sum(dtype=np.float64)), self.counters.size * self._noise_variance()
+
     @property
     def _table(self) -> NoisyTable:
         return NoisyTable.of(self.counters.reshape(1, -1), self._noise_variance(), "exact", self._fourth_cumulant())

@@ -15,6 +15,7 @@ import numpy as np
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.answers.notes import UNKNOWN, Basis
 from beam_dpsketch.answers.rows import Frequencies, Frequency, Many, One, Rows, as_asked, as_many
+from beam_dpsketch.statement.clipping import WithClipping
 
 
 class ItemAnswers(ABC):
@@ -60,16 +61,18 @@ class ItemAnswers(ABC):
         """Return the estimates and bounds of an array, a column or a list of items."""
 
 
-@shown_plainly
-class Change(NamedTuple):
-    """One item with its weights before and after, and its change with bounds for the true one."""
-
+class _Change(NamedTuple):
     item: Any
     before: float
     after: float
     change: float
     lower: float
     upper: float
+
+
+@shown_plainly
+class Change(_Change, WithClipping):
+    """One item with its weights before and after, and its change with bounds for the true one."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

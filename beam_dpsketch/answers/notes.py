@@ -1,4 +1,4 @@
-"""Notes: what a release knows of itself and its reader should know too; and what its intervals cover.
+"""Notes: warnings that a release attaches to its answers; and the scope of their intervals.
 
 Guarantee: post-processing of noisy numbers and of public settings, so notes cost no privacy. A release of noise alone,
 or with an ordinary share at the ends of its domain, is said to sit at one of them with a probability below 1e-4.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,22 +18,15 @@ from beam_dpsketch.domains import Domain
 from beam_dpsketch.estimators.presence import deviations_for
 from beam_dpsketch.privacy.aside.side_counters import UNITS
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.statement.lost_notes import LOST_SHOWN
+from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.showing import interval_words, short, shown
 from beam_dpsketch.statement.statement import PrivacyStatement
 
 LARGE_EPSILON = 10
-_TAKEN, _LEAST_VALUES, _END_DEVIATIONS = 0.9, 16, 4.0
+_TAKEN, _NEAR, _LEAST_VALUES, _END_DEVIATIONS = 0.9, 0.03, 16, 4.0
 _USELESS_SHARE = 0.1
-_LOSS_DEVIATIONS = 4
-_HIDDEN_SHARE = 0.02
 _TOGETHER = 0.99
 _NOISE_ALONE = {"may_be_empty", "mostly_noise"}
-TELL_LOSS = {"lost", "lost_unknown"}
-"""Codes of notes that say what intervals do not cover."""
-
-BOUNDED = "intervals are about the bounded data: they cover noise and collisions, and not what the bounds took away"
-"""What intervals of bounded data do not cover, for doors that show only numbers."""
 
 
 class Note(NamedTuple):
@@ -48,20 +41,23 @@ class Note(NamedTuple):
     words: str
 
 
+Notes: TypeAlias = tuple[Note, ...]
+
+
 @dataclasses.dataclass(frozen=True)
 class Basis:
     """What answers were made of, and what is to be known of it.
 
     Attributes:
       confidence: of each interval; `None` if that is not known.
-      is_bounded: whether bounds may have taken something, which intervals do not cover.
+      clipping: how much the bounds removed, which intervals do not cover; `None` of answers made by hand.
       notes: what the release knows of itself.
       asked: how many weights were asked for together; 0 where one that is 0 would say nothing.
       noise: what intervals are about.
     """
 
     confidence: float | None = None
-    is_bounded: bool = False
+    clipping: Clipping | None = None
     notes: tuple[Note, ...] = ()
     asked: int = 0
     noise: Noise = Noise.GAUSSIAN
@@ -69,7 +65,7 @@ class Basis:
     @property
     def intervals(self) -> str | None:
         """What the intervals are called."""
-        return None if self.confidence is None else interval_words(self.confidence, is_bounded=self.is_bounded)
+        return None if self.confidence is None else interval_words(self.confidence, self.clipping)
 
     def within_noise(self, estimate: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[Note, ...]:
         """Return a note where all intervals together, at 99 %, hold 0, and nothing else explains it."""
@@ -98,9 +94,10 @@ def codes(notes: Iterable[Note]) -> str:
     return ",".join(dict.fromkeys(note.code for note in notes))
 
 
-def lines(notes: Iterable[Note]) -> str:
-    """Return a line for each note, which follows what it is about."""
-    return "".join(f"\nnote: {note.words}" for note in notes)
+def lines(clipping: Clipping | None, notes: Iterable[Note]) -> str:
+    """Return the lines that follow an answer: its clipping, and each note."""
+    told = () if clipping is None else (str(clipping),)
+    return "".join(f"\n{line}" for line in (*told, *(f"note: {note.words}" for note in notes)))
 
 
 def of_emptiness(nothing: str | None) -> Note:
@@ -109,12 +106,15 @@ def of_emptiness(nothing: str | None) -> Note:
     return Note("may_be_empty", f"{held}, so answers may be noise alone")
 
 
-def of_reach(reach: float, weight: float, useless: float = _USELESS_SHARE) -> tuple[Note, ...]:
-    """Return a note where an interval that holds noise alone reaches over a useless share of all the weight."""
-    if not 0 < weight < reach / useless:
-        return ()
-    words = f"answers are mostly noise: 95 % intervals reach +-{shown(reach)}, of {shown(weight)} or less in all"
-    return (Note("mostly_noise", f"{words}; collect more, or spend more"),)
+def of_reach(reach: float, most: float, useless: float = _USELESS_SHARE) -> Notes:
+    """Return a note where intervals reach over a useless share of the total, which is at most this."""
+    return of_noise(reach, f"the total is at most {shown(max(most, 0.0))}") if reach > useless * most else ()
+
+
+def of_noise(reach: float, compared: str) -> Notes:
+    """Return the note of a release that is mostly noise, compared with what it may hold."""
+    words = f"Mostly noise: 95 % intervals reach +-{shown(reach)}, and {compared}."
+    return (Note("mostly_noise", f"{words} Use more data, a larger epsilon or a smaller bound."),)
 
 
 def of_spending(privacy: PrivacyStatement) -> tuple[Note, ...]:
@@ -127,26 +127,6 @@ def of_spending(privacy: PrivacyStatement) -> tuple[Note, ...]:
     if delta * least > 1 and len(privacy.release_ids) == 1:  # else a unit is in several of its parts
         words = f"delta = {delta:g} is above 1/{shown(least)}, and the release holds more units than that"
         found.append(Note("large_delta", f"{words}: showing one of them to all would keep that promise"))
-    return tuple(found)
-
-
-def of_loss(privacy: PrivacyStatement) -> tuple[Note, ...]:
-    """Return notes where bounding took much of the weight, or may have; and where it took some of over half of all."""
-    lost, histogram, units, found = privacy.lost_share(), privacy.lost, privacy.note(UNITS), []
-    if lost is not None and lost.shown >= LOST_SHOWN:
-        found.append(Note("lost", f"the bounds took {lost}; intervals do not cover it"))
-    if lost is not None and histogram is not None and lost.is_unknown:
-        hidden, held = histogram.hidden_units, 0.0 if units is None else max(0.0, units.interval(0.95).lower)
-        if 0 < held < hidden / _HIDDEN_SHARE:
-            most = shown(min(hidden, units.interval(0.95).upper))  # type: ignore[union-attr]
-            words = f"how much the bounds took is unknown: up to about {most} units may have lost weight"
-            found.append(Note("lost_unknown", f"{words}, heavy ones much; intervals do not cover it"))
-    if histogram is not None and units is not None and not histogram.of_run:
-        reach = _LOSS_DEVIATIONS * math.sqrt(histogram.sigma_squared * len(histogram.counts))
-        if 2 * (sum(histogram.counts) - reach) > units.interval(0.95).upper > 0:
-            words = "over half of all units lost weight to the bounds, which suit few of them: take larger ones"
-            weighs = "; max_norm is a total weight" if privacy.bounds.has_norm and privacy.bounds.has_weights else ""
-            found.append(Note("most_units_lost", f"{words}{weighs}"))
     return tuple(found)
 
 
@@ -181,3 +161,28 @@ def _of_ends(
         for side, value, is_there in zip(("lower", "upper"), domain.values(ends), found, strict=True)
         if is_there
     )
+
+
+def of_numbers(domain: Domain, ends: tuple[float, float], mean: tuple[float, float], variance: float) -> Notes:
+    """Return a note where the mean is near an end of the domain, or nearly all numbers are near one of both.
+
+    On average, (high - x)(x - low) is (high - m)(m - low) - v, with the mean m and the variance v. It is never below 0,
+    so by Markov's inequality it bounds the share of the numbers that are away from both ends.
+
+    Args:
+      domain: the values.
+      ends: the clip bounds, low and high.
+      mean: the ends of its interval.
+      variance: the lower end of its interval; 0 if it is unknown.
+    """
+    (low, high), (lower, upper), where = ends, mean, ""
+    near, middle = _NEAR * (high - low), min(max((low + high) / 2, lower), upper)
+    first, last = map(short, domain.values(np.array([0, domain.size - 1], dtype=np.uint64)))
+    if upper <= low + near:
+        where = f"the mean is within {_NEAR:.0%} of the lower end of the domain, {first}"
+    elif lower >= high - near:
+        where = f"the mean is within {_NEAR:.0%} of the upper end of the domain, {last}"
+    elif (high - middle) * (middle - low) - variance < (1 - _TAKEN) * near * (high - low - near):
+        where = f"over 90 % of the weight is within {_NEAR:.0%} of the ends of the domain, {first} and {last}"
+    told = where and domain.doubt and domain.size >= _LEAST_VALUES
+    return (Note("at_an_end", f"{where}: {domain.doubt}"),) if told else ()

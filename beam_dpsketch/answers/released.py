@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.answers.notes import Basis, Note, lines, of_emptiness, of_loss, of_spending
+from beam_dpsketch.answers.notes import Basis, Note, lines, of_emptiness, of_spending
 from beam_dpsketch.answers.side_answers import SideAnswers
 from beam_dpsketch.errors import ArgumentError, FormatError, IncompatibleSketchError, said_by
 from beam_dpsketch.privacy.noise.laws import Noise
@@ -186,24 +186,25 @@ class Released(SideAnswers):
 
     def __repr__(self) -> str:
         holds = "" if self._holds is None else f", {self._holds}"
-        return f"<{type(self).__name__} of {self._size}, {self._privacy.shown_loss}{holds}>{lines(self.notes)}"
+        told = lines(self._clipping, self.notes)
+        return f"<{type(self).__name__} of {self._size}, {self._privacy.shown_loss}{holds}>{told}"
 
     def _repr_html_(self) -> str:
         holds = [] if self._holds is None else [("holds", self._holds)]
-        told = [("note", note.words) for note in self.notes]
+        told = [("clipping", self._clipping.sentence), *(("note", note.words) for note in self.notes)]
         rows = [("size", self._size), *holds, *told, ("privacy", self._privacy)]
         return html_table(rows, caption=type(self).__name__)
 
     def _basis(self, confidence: float, asked: int = 0) -> Basis:
         """Return what answers are made of; see `Basis`."""
-        return Basis(confidence, self._privacy.is_bounded, self._answer_notes, asked, self._privacy.noise)
+        return Basis(confidence, self._clipping, self._answer_notes, asked, self._privacy.noise)
 
     @functools.cached_property
     def _answer_notes(self) -> tuple[Note, ...]:
         """The notes that concern answers."""
         if self._may_be_empty:
             return (of_emptiness(self._holds),)
-        return (*of_loss(self._privacy), *self._own_notes())
+        return self._own_notes()
 
     def _own_notes(self) -> tuple[Note, ...]:
         """Return the notes of a release that holds something."""

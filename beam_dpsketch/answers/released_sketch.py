@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import Any, ClassVar, TypeVar
 
@@ -10,13 +11,14 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.comparable import Comparable
 from beam_dpsketch.answers.item_answers import ItemAnswers
-from beam_dpsketch.answers.notes import Note, of_reach
+from beam_dpsketch.answers.notes import Note, of_noise
 from beam_dpsketch.answers.released import DRAWERS, Released
 from beam_dpsketch.answers.rows import Frequencies, Many, as_many
 from beam_dpsketch.estimators.presence import exceeds_noise
-from beam_dpsketch.privacy.aside.side_counters import WEIGHT
+from beam_dpsketch.statement.showing import shown
 
 Self = TypeVar("Self", bound="ReleasedSketch")
+_USELESS_SHARE = 0.2
 
 
 class ReleasedSketch(Released, ItemAnswers, Comparable):
@@ -83,9 +85,18 @@ class ReleasedSketch(Released, ItemAnswers, Comparable):
         return self._frequencies(items, confidence)
 
     def _own_notes(self) -> tuple[Note, ...]:
-        """Return the notes of a release that holds something."""
-        most = [note.interval(0.95).upper for note in self._privacy.side if WEIGHT in note.names]
-        return of_reach(self._noise_reach, most[0]) if most and not self._privacy.bounds.signed else ()
+        """Return the notes of a release that holds something.
+
+        No item weighs more than the root of the sum of squares of a row, with its noise left out. A sketch with signs
+        does not tell the total, and side counters have too much noise to bound it.
+        """
+        (counters, variance), reach = self._coarsest, self._noise_reach
+        size, squares = counters.size / len(rows := np.atleast_2d(counters)), np.square(rows, dtype=np.float64)
+        energy = squares.sum() / len(rows) - size * variance
+        heaviest = math.sqrt(max(energy, 0.0) + 2 * variance * math.sqrt(2 * size / len(rows)))
+        if self._privacy.bounds.signed or not reach or (self._exceeds_noise and reach <= _USELESS_SHARE * heaviest):
+            return ()
+        return of_noise(reach, f"no item weighs more than about {shown(heaviest)}")
 
     @property
     @abstractmethod

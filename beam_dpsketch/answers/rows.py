@@ -18,6 +18,7 @@ import pyarrow as pa
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.answers.notes import UNKNOWN, Basis, Note, lines
 from beam_dpsketch.errors import ArgumentTypeError
+from beam_dpsketch.statement.clipping import Clipping, WithClipping
 from beam_dpsketch.statement.showing import html_table, short
 from beam_dpsketch.statement.side_notes import Interval
 
@@ -36,14 +37,16 @@ Self = TypeVar("Self", bound="Rows[Any]")
 _SHOWN, _SHOWN_IN_TABLE = 5, 100
 
 
-@shown_plainly
-class Frequency(NamedTuple):
-    """One item with its estimated total weight and bounds for the true one."""
-
+class _Frequency(NamedTuple):
     item: Any
     estimate: float
     lower: float
     upper: float
+
+
+@shown_plainly
+class Frequency(_Frequency, WithClipping):
+    """One item with its estimated total weight and bounds for the true one."""
 
 
 class Rows(Sequence[Row]):
@@ -61,6 +64,11 @@ class Rows(Sequence[Row]):
     def intervals(self) -> str | None:
         """What the bounds are: "95 % intervals", and what they are about; `None` for answers made by hand."""
         return self.basis.intervals
+
+    @property
+    def clipping(self) -> Clipping | None:
+        """How much the bounds removed, as the release knows it; `None` for answers made by hand."""
+        return self.basis.clipping
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -114,7 +122,8 @@ class Rows(Sequence[Row]):
         return next(iter(self.take([place])))
 
     def __iter__(self) -> Iterator[Row]:
-        return map(self._row_type, *(as_list(column) for column in self._columns().values()))
+        rows = map(self._row_type, *(as_list(column) for column in self._columns().values()))
+        return (row.of(self.clipping) for row in rows)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Rows) and self._row_type is other._row_type and list(self) == list(other)
@@ -124,12 +133,14 @@ class Rows(Sequence[Row]):
     def __repr__(self) -> str:
         rows = [f"{': '.join(map(short, row[:-2]))} [{short(row[-2])}, {short(row[-1])}]" for row in self[:_SHOWN]]
         more = "; ..." if len(self) > _SHOWN else ""
-        return f"<{self._title()}: {'; '.join(rows)}{more}>{lines(self.notes)}"
+        return f"<{self._title()}: {'; '.join(rows)}{more}>{lines(self.clipping, self.notes)}"
 
     def _repr_html_(self) -> str:
         more = f"; the first {_SHOWN_IN_TABLE}" if len(self) > _SHOWN_IN_TABLE else ""
         rows = (map(short, row) for row in self[:_SHOWN_IN_TABLE])
-        return html_table(rows, header=self._row_type._fields, caption=self._title() + more + lines(self.notes))
+        return html_table(
+            rows, header=self._row_type._fields, caption=self._title() + more + lines(self.clipping, self.notes)
+        )
 
     def _title(self) -> str:
         return f"{type(self).__name__} of {len(self)}" + (f" with {self.intervals}" if self.intervals else "")

@@ -1,28 +1,30 @@
-"""How much a release holds: what its side counters say of units, records and weight, and of what bounding took.
+"""How much a release holds: what its side counters say of units, records and weight, and how much was clipped.
 
 Guarantee: each interval holds with the given confidence or more, over the noise. It is one of the clipped sum: each
 unit counts with at most K, as `privacy.aside.side_counters` says, over all keys and windows. The sum is one over what
 bounding accepted, and says nothing about what was dropped before. Bounds are not cut at 0: noise is symmetric, and sums
 over keys stay unbiased. Where a privacy id may have more than is counted, an interval has no upper end.
 
-`mean_weight` and `lost` ask two counters at once. Each of the two intervals may fail with half the probability, so both
-hold together with the given confidence, by the union bound.
+`mean_weight` asks two counters at once. Each of the two intervals may fail with half the probability, so both hold
+together with the given confidence, by the union bound.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.privacy.aside.side_counters import LOST, RECORDS, UNITS, WEIGHT
-from beam_dpsketch.statement.lost_notes import Lost
+from beam_dpsketch.estimators.presence import deviations_for
+from beam_dpsketch.privacy.aside.side_counters import RECORDS, UNITS, WEIGHT
+from beam_dpsketch.statement.clipping import Clipping
+from beam_dpsketch.statement.showing import shown
 from beam_dpsketch.statement.side_notes import Interval, SideNote
 from beam_dpsketch.statement.statement import PrivacyStatement
 
 _SURE = 0.99  # so that of three counters of nothing hardly one is told from it
-_NOTHING_KNOWN = Interval(math.nan, -math.inf, math.inf)
 
 
 class SideAnswers(ABC):
@@ -51,14 +53,14 @@ class SideAnswers(ABC):
         A unit counts once for each key and window that a release has or combines. A combination adds its parts. Bounds
         may lie below 0. Raises `ValueError` if the release does not count units.
         """
-        return self._note(UNITS).interval(confidence)
+        return self._note(UNITS).interval(confidence).of(self._clipping)
 
     def records(self, confidence: float = 0.95) -> Interval:
         """Return about how many records are in the release, of those that bounding accepted.
 
         Under `RecordBounds` these are the records that were kept. Under a `NormBound` they are all records, at most 4
         max_norm of each unit, or max_norm where its order is 1. The upper end is infinite for privacy ids, because
-        there may be any number more: read "at least lower". `lost` says how many. Bounds may lie below 0.
+        there may be any number more: read "at least lower". Bounds may lie below 0.
 
         Raises `ValueError` if the release does not count records.
         """
@@ -85,64 +87,55 @@ class SideAnswers(ABC):
         _validate.open_unit_interval(confidence=confidence)
         weight, records = self._note(WEIGHT), self._note(RECORDS)
         _, fewest, most = records.interval((1 + confidence) / 2)
+        lower, upper = -math.inf, math.inf
         if fewest <= 0:
-            return _NOTHING_KNOWN
+            return Interval(math.nan, lower, upper).of(self._clipping)
         if weight is records:
-            return Interval(1.0, 1.0, 1.0)
-        if self.privacy.bounds.has_norm and self.privacy.is_at_least(RECORDS):
-            return Interval(weight.estimate / records.estimate, -math.inf, math.inf)
-        _, lower, upper = weight.interval((1 + confidence) / 2)
-        return Interval(
-            weight.estimate / records.estimate,
-            lower / (most if lower > 0 else fewest),
-            upper / (fewest if upper > 0 else most),
-        )
+            lower = upper = 1.0
+        elif not (self.privacy.bounds.has_norm and self.privacy.is_at_least(RECORDS)):
+            _, least, largest = weight.interval((1 + confidence) / 2)
+            lower, upper = least / (most if least > 0 else fewest), largest / (fewest if largest > 0 else most)
+        return Interval(weight.estimate / records.estimate, lower, upper).of(self._clipping)
 
-    def lost(self, confidence: float = 0.95) -> Lost:
-        """Return about which share of the weight bounding took; of the records, where each weighs 1.
+    def clipping(self, confidence: float = 0.95) -> Clipping:
+        """Return how much of the total the contribution bounds removed, as far as the release knows it.
 
-        That is what a `NormBound` scaled away, what `RecordBounds` dropped, and what weights exceeded `max_weight` by.
-        `at_least` holds with the confidence asked for. The estimate and `at_most` take the heaviest units to go on as
-        the others do. Where too few units lost anything, they are NaN, and `at_least` is all that is known. Under a
-        `NormBound` of order 2, a unit may keep more than the 4 max_norm that it counts with, if it has over 16 items.
-        Then all three shares are too high: `most_kept` says from how much on, and `weight`, lost at least, still holds.
-        Of keys and windows that one bound covers, the share is that of all of them together.
+        They clip by scaling (`NormBound`), by dropping records (`RecordBounds`) and by capping weights at `max_weight`.
+        The result is in one of five states. Of keys and windows that one bound covers, and of several metrics, shares
+        are of all of them together.
 
-        Raises `ValueError` if the release does not tell it.
+        Args:
+          confidence: `at_least` fails with half of the probability that this leaves out.
         """
-        _validate.open_unit_interval(confidence=confidence)
-        if (found := self.privacy.lost_share(confidence)) is not None:
-            return found
-        if self.privacy.bounds.signed:
-            raise ArgumentError(
-                "lost",
-                "needs weights that are not signed: where they cancel, the weight kept is not the whole of a "
-                "share; see print(released.privacy) for the weight clipped",
-                "E716",
-            )
-        if self.privacy.lost is not None:
-            raise self._untold(WEIGHT, WEIGHT)
-        raise self._untold("what bounding took", LOST)
+        return self.privacy.clipping(confidence)
+
+    @functools.cached_property
+    def _clipping(self) -> Clipping:
+        """The clipping that all answers carry."""
+        return self.clipping()
 
     def _note(self, name: str) -> SideNote:
-        note = self.privacy.note(name)
+        note = self._counted_aside(name)
         if note is None:
-            raise self._untold(name, name)
+            raise ArgumentError(
+                "",
+                f"this release does not count {name}: make it in a pipeline, with "
+                f"PrivacySpec(side_counters=SideCounters({name}=...)), the default; release() and grouped counts "
+                "count nothing, a combination counts what all its parts count alike, and of several metrics, ask the "
+                "whole release",
+                "E716",
+            )
         return note
+
+    def _counted_aside(self, name: str) -> SideNote | None:
+        """Return a side counter of this release; those of several metrics are of the whole, and of none of them."""
+        return None if self.privacy.of_metric else self.privacy.note(name)
 
     def _counted(self, name: str, confidence: float) -> Interval:
         """Return the interval of a count, without an upper end where the bounds may hide more of it."""
         estimate, lower, upper = self._note(name).interval(confidence)
-        return Interval(estimate, lower, math.inf if self.privacy.is_at_least(name) else upper)
-
-    def _untold(self, what: str, field: str) -> ArgumentError:
-        return ArgumentError(
-            "",
-            f"this release does not count {what}: make it in a pipeline, with "
-            f"PrivacySpec(side_counters=SideCounters({field}=...)), the default; release() counts nothing, "
-            "a combination counts what all its parts count alike, and of several metrics, ask the whole release",
-            "E716",
-        )
+        upper = math.inf if self.privacy.is_at_least(name) else upper
+        return Interval(estimate, lower, upper).of(self._clipping)
 
     @property
     @abstractmethod
@@ -151,8 +144,8 @@ class SideAnswers(ABC):
 
     @property
     def _sizes(self) -> list[SideNote]:
-        """The side counters that say how much is in the release, the best first."""
-        return [*filter(None, map(self.privacy.note, (RECORDS, UNITS, WEIGHT)))]
+        """The side counters that say how much is in the release."""
+        return [*filter(None, map(self._counted_aside, (RECORDS, UNITS, WEIGHT)))]
 
     @property
     def _may_be_empty(self) -> bool:
@@ -160,11 +153,24 @@ class SideAnswers(ABC):
         intervals = [note.interval(_SURE) for note in self._sizes]
         return all(lower <= 0 <= upper for _, lower, upper in intervals) and not self._exceeds_noise
 
+    def _own_total(self) -> tuple[float, float] | None:
+        """Return the total weight that the counters themselves tell, and its variance; `None` if they tell none."""
+        return None
+
     @property
     def _holds(self) -> str | None:
-        """How much is in the release, in words; `None` if no side counter says it."""
-        sizes = self._sizes
-        if sizes and self._may_be_empty:
-            return sizes[0].nothing
-        seen = next((note for note in sizes if not note.may_be_nothing), sizes[0] if sizes else None)
-        return None if seen is None else self.privacy.words_of(seen)
+        """How much is in the release, in words: its units, and its most exact total; `None` if nothing tells it."""
+        sizes, privacy, total = self._sizes, self.privacy, self._own_total()
+        if self._may_be_empty:
+            return sizes[0].nothing if sizes else None
+        seen = [note for note in sizes if not note.may_be_nothing]
+        units = [note for note in seen if UNITS in note.names and not privacy.unit.is_one_record]
+        margins = {
+            privacy.words_of(note): note.interval(0.95).upper - note.estimate for note in seen if note not in units
+        }
+        if total is not None and total[0] > (margin := deviations_for(0.95) * math.sqrt(total[1])):
+            what = f"in total {'weight' if privacy.bounds.has_weights else 'count'} after clipping"
+            words = f"about {shown(total[0])} {what if privacy.is_bounded else 'records'} (+-{shown(margin)})"
+            margins = {words: margin, **margins}
+        found = [*map(privacy.words_of, units or (sizes if not seen and not margins else [])[:1])]
+        return ", ".join([*found, *sorted(margins, key=margins.__getitem__)[:1]]) or None

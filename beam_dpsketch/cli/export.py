@@ -22,6 +22,7 @@ from beam_dpsketch.cli.output import (
 )
 from beam_dpsketch.cli.stored import Stored, add_files, read_stored
 from beam_dpsketch.cli.text import DONE, note
+from beam_dpsketch.statement.clipping import COLUMNS
 from beam_dpsketch.statement.showing import finite, in_words
 
 FORMATS = ("parquet", "csv", "json")
@@ -82,7 +83,8 @@ _SCHEMA = pa.schema(
         "bytes": pa.int64(),
         **dict.fromkeys(("rho", "epsilon", "delta", "keys_delta"), pa.float64()),
         **dict.fromkeys(("relation", "protected", "holds"), pa.string()),
-        "lost": pa.float64(),
+        COLUMNS[0]: pa.string(),
+        **dict.fromkeys(COLUMNS[1:], pa.float64()),
         **dict.fromkeys(("notes", "release_id"), pa.string()),
         "release_ids": pa.list_(pa.string()),
         "statement": pa.string(),

@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         rows = [{**row, "statement": privacy.as_dict()} for row, (_, privacy, _) in zip(rows, said, strict=True)]
     elif arguments.privacy and arguments.format == "csv":
         rows = [{**row, "statement": words} for row, (_, _, words) in zip(rows, said, strict=True)]
-    say_notes((each.title, each.released.notes) for each in stored)
+    say_notes((each.title, each.released.clipping(), each.released.notes) for each in stored)
     print_rows(rows, arguments, {"holds": "holds (+-95 %)"})
     if arguments.privacy and arguments.format == "table":
         for title, _, words in said:
@@ -69,7 +69,7 @@ def _row(what: dict[str, Any], statement: PrivacyStatement, released: Any) -> di
         "relation": statement.relation.name,
         "protected": statement.unit.value,
         "holds": None if released is None else released._holds,
-        "lost": None if math.isnan(statement.shown_lost) else float(f"{statement.shown_lost:.2g}"),
+        **({} if released is None else released.clipping().columns()),
         "notes": "" if released is None else codes(released.notes),
         "release_id": short_id(statement),
     }

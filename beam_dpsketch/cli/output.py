@@ -19,11 +19,14 @@ from typing import Any, BinaryIO, Literal, TypeAlias
 
 from beam_dpsketch.answers.notes import Note
 from beam_dpsketch.cli.text import UsageError, cell, defused, is_terminal, note, write
+from beam_dpsketch.statement.clipping import COLUMNS, Clipping
 from beam_dpsketch.statement.showing import finite, in_words, plain, printable
 
 Shape: TypeAlias = Literal["table", "json", "csv"]
 SHAPES: tuple[Shape, ...] = ("table", "json", "csv")
 Row: TypeAlias = Mapping[str, Any]
+_TOLD = {"notes", *COLUMNS}
+"""Columns for programs; people read the same in lines."""
 
 
 def add_format(parser: argparse.ArgumentParser, shapes: Sequence[str] = SHAPES) -> None:
@@ -53,7 +56,7 @@ def print_rows(rows: Sequence[Row], arguments: argparse.Namespace, headers: Mapp
     """Write rows to stdout, in the shape that the arguments name.
 
     Args:
-      rows: by column; their codes of notes are for programs, not for tables.
+      rows: by column; notes and clipping are for programs, not for tables, which have lines for them.
       arguments: of the command.
       headers: what a table calls its columns, where it says more than other shapes.
     """
@@ -65,18 +68,18 @@ def print_rows(rows: Sequence[Row], arguments: argparse.Namespace, headers: Mapp
         write(sys.stdout, as_json(rows) if shape == "json" else as_table(_for_people(rows, headers or {})))
 
 
-def say_notes(found: Iterable[tuple[str, Iterable[Note]]]) -> None:
-    """Write each note to stderr once, with the title of the first release that has it."""
-    said: dict[Note, list[str]] = {}
-    for title, notes in found:
-        for each in notes:
-            said.setdefault(each, []).append(title)
-    for each, (first, *others) in said.items():
-        note(f"note: {first}{f' and {len(others)} more' if others else ''}: {each.words}")
+def say_notes(found: Iterable[tuple[str, Clipping, Iterable[Note]]]) -> None:
+    """Write each clipping line and each note to stderr once, with the title of the first release that has it."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for title, clipping, notes in found:
+        for words in (("", str(clipping)), *(("note: ", each.words) for each in notes)):
+            said.setdefault(words, []).append(title)
+    for (start, line), (first, *others) in said.items():
+        note(f"{start}{first}{f' and {len(others)} more' if others else ''}: {line}")
 
 
 def _for_people(rows: Iterable[Row], headers: Mapping[str, str]) -> list[Row]:
-    return [{headers.get(name, name): value for name, value in row.items() if name != "notes"} for row in rows]
+    return [{headers.get(name, name): value for name, value in row.items() if name not in _TOLD} for row in rows]
 
 
 def columns(rows: Iterable[Row]) -> list[str]:

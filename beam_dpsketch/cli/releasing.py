@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from beam_dpsketch.answers.over_time.timeline import SketchTimeline
 from beam_dpsketch.answers.release_file import SUFFIX, RecordWriter, to_record
 from beam_dpsketch.cli.contents import contents, window_files
 from beam_dpsketch.cli.files import Position, open_files
@@ -26,6 +27,7 @@ from beam_dpsketch.config import ConfigError
 from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.frames.releasing import release_frame
 from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.statement.clipping import in_one_line
 
 _QUIET_SECONDS, _STEP = 2.0, 10
 _HAS_COST = ", and has cost budget"
@@ -71,6 +73,10 @@ def run(arguments: argparse.Namespace) -> int:
         where = first if not others else f"{first} and {len(others)} more"
         count = sum(map(len, files.values()))
         note(f"wrote {count} release(s) to {where}; each run is another release, which spends again")
+        found = [each if declared.is_keyed else (None, each) for elements in files.values() for each in elements]
+        asked = dict(enumerate(each for _, each in found))
+        asked = SketchTimeline.by_key(found, declared.horizon) if declared.horizon else asked
+        note(in_one_line(each.clipping() for each in asked.values()))
     return DONE
 
 

@@ -49,7 +49,7 @@ from beam_dpsketch.statement.statement import PrivacyStatement
 Secret: TypeAlias = KeyedRandomness | None
 
 # The version of what turns random bytes into noise; another version of a keyed release is another release.
-NOISE_VERSION = 8
+NOISE_VERSION = 9
 
 
 @overload

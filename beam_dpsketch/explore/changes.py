@@ -94,17 +94,19 @@ class _Pair(NamedTuple):
             far = None
         candidates = None if self.finds else wanted.candidates
         rows: list[dict[str, Any]] = []
+        clipping = None if far is None else far.clipping
         if self.finds or candidates:
             ask = functools.partial(self.movers, k=_ROWS, candidates=candidates)
             failing = (1 - wanted.confidence) / (len(candidates) if candidates else self.listed)
             together = ask(confidence=1 - max(failing, _LEAST_FAILING))
+            clipping = together.clipping
             changed = (together.lower > 0) | (together.upper < 0)
             alone = ask(confidence=wanted.confidence).to_rows()
             rows = [{**row, "changed": each} for row, each in zip(alone, changed, strict=True)]
         return {
             "name": self.name,
             "places": [each.place for each in self.entries],
-            "words": [*_words(far, bool(rows), wanted.confidence)],
+            "words": [*([] if clipping is None else [str(clipping)]), *_words(far, bool(rows), wanted.confidence)],
             "caption": f"The largest changes, {self.name}",
             "rows": [{**encoded({key: row[key] for key in _COLUMNS}), "item": in_words(row["item"])} for row in rows],
         }

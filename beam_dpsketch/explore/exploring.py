@@ -23,6 +23,7 @@ from beam_dpsketch.explore.changes import changes_of
 from beam_dpsketch.explore.content import Wanted, contents_of
 from beam_dpsketch.explore.entries import Explored, distinct, entries_of
 from beam_dpsketch.statement.accounting import add_up
+from beam_dpsketch.statement.clipping import COLUMNS, weakest
 from beam_dpsketch.statement.showing import in_words, interval_words
 
 MOST_BYTES = 1 << 26
@@ -74,11 +75,12 @@ def explore(
 
 def _data(entries: list[Explored], wanted: Wanted) -> dict[str, Any]:
     chosen = [each for entry in entries for each in entry.chosen]
-    is_bounded = any(each.released.privacy.is_bounded for each in chosen)
+    clipping = weakest(each.released.clipping() for each in chosen)
     changes, left = changes_of(entries, wanted)
     return {
         "confidence": wanted.confidence,
-        "confidence_words": interval_words(wanted.confidence, is_bounded=is_bounded),
+        "clipping_columns": COLUMNS,
+        "confidence_words": interval_words(wanted.confidence, clipping),
         "releases": [content for each in chosen for content in contents_of(each, wanted)],
         "spent": [*_spent(each.released for each in chosen if each.is_whole)],
         "no_list": _NO_LIST,

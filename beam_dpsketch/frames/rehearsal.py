@@ -17,12 +17,11 @@ from beam_dpsketch.answers.rows import as_many
 from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.errors import ArgumentError, ElementsWarning, PrivacyWarning
 from beam_dpsketch.frames.plan import open_checked, read_declared
-from beam_dpsketch.frames.rehearsed import Rehearsal, Rehearsed, RehearsedKeys, cut
+from beam_dpsketch.frames.rehearsed import Rehearsal, Rehearsed, RehearsedKeys
 from beam_dpsketch.frames.releasing import TableRelease
 from beam_dpsketch.frames.weights import NOTHING, Sample, Weights, kept_weights, of_metric
 from beam_dpsketch.records.count import Count
-from beam_dpsketch.statement.showing import short
-from beam_dpsketch.statement.statement import PrivacyStatement
+from beam_dpsketch.statement.clipping import Clipping, weakest
 
 USUAL_SHARES, USUAL_K = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99), 10
 
@@ -89,17 +88,9 @@ def rehearse(
         whole.unused,
         outside,
         None if declared.unit.bounds.signed else taken,
-        next((said for key in order if (said := _said(key, by_key[key].privacy)) is not None), None),
+        weakest(each.clipping() for each in by_key.values()) if by_key else Clipping(),
         RehearsedKeys(len(whole.by_key), len(order), _share(released_weight, total)) if declared.is_keyed else None,
     )
-
-
-def _said(key: Any, statement: PrivacyStatement) -> str | None:
-    """Return what a release says of what the bounds took, and its key, if it is of one alone."""
-    if (told := statement.lost_share()) is None:
-        return None
-    of_all = key is None or (statement.lost is not None and statement.lost.of_run)
-    return str(told) if of_all else f"of {cut(short(key))}: {told}"
 
 
 def _share(part: float, whole: float) -> float:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.showing import short, within
 
 _SHOWN_KEYS, _WIDTH = 5, 40
@@ -61,7 +62,7 @@ class Rehearsal:
       outside: how many values lie outside of a domain with an order, and count at its ends.
       taken: the share of the weight of the others that the bounds took, exactly; of several metrics, of the one that
         lost most. `None` where records may delete.
-      said: what a release says of that share, of all keys or of the first; `None` where it does not tell it.
+      clipping: what a release tells of that share; of several keys, the weakest state.
       keys: which part of the keys is released; `None` without keys.
     """
 
@@ -70,14 +71,15 @@ class Rehearsal:
     unused: int
     outside: int
     taken: float | None
-    said: str | None
+    clipping: Clipping
     keys: RehearsedKeys | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as plain Python values, for JSON; `rows` are a list of dicts."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         keys = None if self.keys is None else self.keys._asdict()
-        return {**fields, "keys": keys, "rows": [row._asdict() for row in self.rows]}
+        told = {"keys": keys, "clipping": self.clipping.as_dict(), "rows": [row._asdict() for row in self.rows]}
+        return {**fields, **told}
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -103,11 +105,11 @@ class Rehearsal:
         if self.outside:
             of_all = f"{self.outside:,} values of {self.records:,} records"
             yield f"Outside of the domain: {of_all}, which count at its ends."
-        taken = "With deletions, what the bounds took is not told"
+        taken = "With deletions, the share that the bounds removed is unknown"
         if self.taken is not None:
             most = ", for the metric that lost most" if any(row.metric for row in self.rows) else ""
-            taken = f"The bounds took {_percent(self.taken)} of the weight that can be counted{most}"
-        yield f"{taken}; a release {'does not tell it' if self.said is None else f'says: {self.said}'}."
+            taken = f"The bounds removed {_percent(self.taken)} of the weight that can be counted{most}"
+        yield f"{taken}. A release reports: {self.clipping}"
         yield PUBLIC_ALONE
 
 

@@ -9,20 +9,23 @@ import dataclasses
 import io
 import logging
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.answers.notes import Note
+from beam_dpsketch.answers.questions.entries import Answered
 from beam_dpsketch.answers.rows import Rows
+from beam_dpsketch.statement.clipping import in_one_line
 from beam_dpsketch.statement.showing import interval_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Told: TypeAlias = Rows[Any] | Answered
+"""Answers with their clipping and notes."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#595959", "#e69f00", "#56b4e9")
 """Told apart by all people; `Look.series` picks one."""
 
@@ -84,7 +87,7 @@ class Look:
     @property
     def intervals(self) -> str:
         """What the intervals are called in a legend."""
-        return self.interval_name or interval_words(self.confidence, is_bounded=False)
+        return self.interval_name or interval_words(self.confidence)
 
     def of(self, answers: Rows[Any]) -> Look:
         """Return the look of these answers, which say themselves what their intervals are about."""
@@ -109,14 +112,17 @@ def axes_for(axes: Axes | None) -> Axes:
     return axes
 
 
-def add_legend(axes: Axes, notes: Iterable[Note]) -> None:
-    """Put the legend of a new figure below it, and what is to be known of the answers."""
+def add_legend(axes: Axes, *answers: Told) -> None:
+    """Put the legend of a new figure below it, with the clipping and the notes of what it shows."""
     handles, names = axes.get_legend_handles_labels()
-    _add_below(axes.figure, handles, names, notes)
+    _add_below(axes.figure, handles, names, answers)
 
 
-def _add_below(figure: Any, handles: Sequence[Any], names: Sequence[str], notes: Iterable[Note]) -> None:
-    words = "\n".join(fill(f"Note: {note.words}", _LINE) for note in dict.fromkeys(notes))
+def _add_below(figure: Any, handles: Sequence[Any], names: Sequence[str], answers: Sequence[Told]) -> None:
+    clipping = [each.clipping for each in answers if each.clipping is not None]
+    told = [in_one_line(clipping)] if clipping else []
+    told += [f"Note: {note.words}" for note in dict.fromkeys(note for each in answers for note in each.notes)]
+    words = "\n".join(fill(line, _LINE) for line in told)
     place = {"loc": "outside lower center", "ncols": 4, "frameon": False}
     figure.legend(handles, names, title=words or None, title_fontsize=8, **place)
 
@@ -162,13 +168,13 @@ def panel_grid(panels: int, columns: int, size: tuple[float, float]) -> tuple[An
     return figure, list(grid.flat[:panels])
 
 
-def add_common_legend(figure: Any, grid: list[Any], notes: Iterable[Note]) -> None:
-    """Put one legend below all panels, and notes; equal names are one entry."""
+def add_common_legend(figure: Any, grid: list[Any], answers: Sequence[Told]) -> None:
+    """Put one legend below all panels, with clipping and notes; equal names are one entry."""
     handles: dict[str, Any] = {}
     for axes in grid:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    _add_below(figure, [*handles.values()], [*handles], notes)
+    _add_below(figure, [*handles.values()], [*handles], answers)
 
 
 def to_bytes(figure: Any, kind: str) -> bytes:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from beam_dpsketch.answers.notes import Note
 from beam_dpsketch.answers.over_time.timeline import SketchTimeline
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.kinds import Kind
@@ -17,7 +16,7 @@ from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Intervals, Many
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.plots.asking import ask_of, counted, intervals_of
-from beam_dpsketch.plots.drawing import COLOURS, Look, add_legend, axes_for, draw_band, draw_intervals
+from beam_dpsketch.plots.drawing import COLOURS, Look, Told, add_legend, axes_for, draw_band, draw_intervals
 from beam_dpsketch.plots.pictures import checked
 from beam_dpsketch.plots.scales import mark, places_of, text
 
@@ -61,23 +60,23 @@ def plot_timeline(
     if isinstance(answers, SketchTimeline):
         ask = ask_of(about, what, look)
         asked = answers.each_window(*windows or (), so_far=so_far)
-        axes, notes = _draw_windows(asked, ask, so_far, axes_for(axes), look)
+        axes, told = _draw_windows(asked, ask, so_far, axes_for(axes), look)
     elif isinstance(answers, Intervals):
         axes = _draw_line(answers, about, axes_for(axes), look.or_else(value="time", weight="records"))
-        notes = answers.notes
+        told = (answers,)
     else:
         raise ArgumentTypeError(
             "answers", f"must be a SketchTimeline, or Intervals, got {type(answers).__name__}", "E701"
         )
     if is_new:
-        add_legend(axes, notes)
+        add_legend(axes, *told)
     return axes
 
 
 def _draw_windows(
     windows: Iterable[tuple[datetime.datetime, ReleasedSketch]], ask: Ask, so_far: bool, axes: Axes, look: Look
-) -> tuple[Axes, tuple[Note, ...]]:
-    """Draw one line for each row of the answer about a window; return the notes of the answers too."""
+) -> tuple[Axes, Sequence[Told]]:
+    """Draw one line for each row of the answer about a window; return the answers too."""
     drawing = ask.entry.drawing
     if drawing is None or drawing.form != "lines":
         raise ArgumentError(
@@ -97,7 +96,7 @@ def _draw_windows(
         name = drawing.line.format(**{**rows[0], "item": text(rows[0].get("item"))})
         line = dataclasses.replace(look, name=name, series=look.series + number)
         _draw_line(intervals_of(rows), times, axes, line)
-    return axes, tuple(note for each in asked for note in each.notes)
+    return axes, asked
 
 
 def _draw_line(answers: Intervals, times: Any, axes: Axes, look: Look) -> Axes:

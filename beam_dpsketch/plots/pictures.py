@@ -60,7 +60,7 @@ def plot_top_k(
     columns = numbers_of((frequencies.estimate, frequencies.lower, frequencies.upper))
     _draw(axes, np.arange(len(frequencies)), [text(item) for item in frequencies.item], columns, look)
     if is_new:
-        add_legend(axes, frequencies.notes)
+        add_legend(axes, frequencies)
     return axes
 
 
@@ -106,7 +106,7 @@ def plot_histogram(
         names[-1] += " incl."
         _draw(axes, np.arange(len(names)), names, columns, look)
     if is_new:
-        add_legend(axes, weights.notes)
+        add_legend(axes, weights)
     return axes
 
 
@@ -189,7 +189,7 @@ def plot_cdf(
     axes.set_xlabel(look.value)
     axes.set_ylabel(f"{look.weight} at or below, %")
     if is_new:
-        add_legend(axes, shares.notes)
+        add_legend(axes, shares)
     return axes
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.privacy.aside.lost_histogram import LostCounter, LostIn, lost_counter
+from beam_dpsketch.privacy.aside.lost_histogram import LostCounter, LostIn, Uncounted, lost_counter
 from beam_dpsketch.privacy.aside.side_counters import SideCounter, share_left, side_counters
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ONE_RECORD, Bounds, ContributionLimit, PrivacyUnit, check_bounds
@@ -67,6 +67,7 @@ class ReleaseTerms(Generic[Limit]):
       norm_spend: the part of rho that chose the norm, if it was not given.
       selection: what decides which keys, or items, are released; `None` if that is not decided from the data.
       lost_in: which histogram tells the weight that bounding took.
+      uncounted: what is dropped before anything is counted.
     """
 
     privacy: PrivacySpec
@@ -80,6 +81,7 @@ class ReleaseTerms(Generic[Limit]):
     norm_spend: Fraction | None = None
     selection: SelectionRule | GroupRule | None = None
     lost_in: LostIn = LostIn.RELEASE
+    uncounted: Uncounted = Uncounted.NOTHING
 
     def __post_init__(self) -> None:
         _validate.instance(PrivacySpec, privacy=self.privacy)

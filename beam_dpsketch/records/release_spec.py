@@ -289,9 +289,9 @@ class ResolvedRelease:
 
     def under(self, terms: DeclaredTerms) -> ResolvedRelease:
         """Return the release under the terms that its windows lead to; refuse those that cannot work."""
-        if terms == self.terms:
+        if terms == (before := self.terms):
             return self
-        is_as_noisy = dataclasses.replace(terms, disclosed=self.terms.disclosed) == self.terms
+        is_as_noisy = dataclasses.replace(terms, disclosed=before.disclosed, uncounted=before.uncounted) == before
         calibrated = self.calibrated.with_terms(terms) if is_as_noisy else self.declared.count.calibrate(terms)
         return ResolvedRelease(self.declared, terms, calibrated)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.errors import WindowingError
+from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 from beam_dpsketch.privacy.over_time.horizon import Horizon, WindowRows
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.bounding.scale import Scale
@@ -120,6 +121,7 @@ def plan_windows(declared: ReleaseSpec, windowing: Windowing) -> WindowPlan:
     disclosed = declared.discloses(windows_are_public=windows_are_public)
     lost_in = declared.tells_lost_in(one_window=windowing.is_global, is_bounded=windowing.is_bounded)
     terms = dataclasses.replace(terms, disclosed=disclosed, output_cells=cells, lost_in=lost_in)
+    terms = dataclasses.replace(terms, uncounted=_uncounted(declared, terms, windowing.is_bounded))
     return WindowPlan(terms, starts, periods, windowing.is_global, terms.window_count)
 
 
@@ -143,9 +145,20 @@ def _over_horizon(declared: ReleaseSpec, horizon: Horizon, is_bounded: bool) -> 
             "E414",
         )
     terms = declared.row_terms(is_bounded=is_bounded)
+    terms = dataclasses.replace(terms, uncounted=_uncounted(declared, terms, is_bounded))
     starts = range(horizon.start_micros, horizon.end_micros, horizon.size_micros)
     period = Periods(horizon.end_micros - horizon.start_micros, horizon.start_micros)
     return WindowPlan(terms, starts, period, False, terms.window_count, WindowRows.of(horizon))
+
+
+def _uncounted(declared: ReleaseSpec, terms: DeclaredTerms, is_bounded: bool) -> Uncounted:
+    """Return what these settings drop before anything is counted."""
+    limit, found = declared.privacy_id, Uncounted.NOTHING if is_bounded else Uncounted.LATE
+    if not is_bounded and limit is not None and limit.max_windows is not None:
+        found |= Uncounted.LATER_WINDOWS
+    if declared.time_range is not None or declared.horizon is not None:
+        found |= Uncounted.OUTSIDE
+    return found | Uncounted.EXCESS_WEIGHT if declared.weight is not None and terms.lost is None else found
 
 
 def _check_limit(limit: PrivacyId, windowing: Windowing) -> None:

@@ -18,6 +18,7 @@ from beam_dpsketch.answers.released import Released
 from beam_dpsketch.domains.timestamps import from_micros, to_iso
 from beam_dpsketch.errors import ConfigError, FormatError
 from beam_dpsketch.rows.schema import PLACES, RELEASE, ROW, STATEMENT, WINDOW_COLUMNS
+from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.transforms.outputs import TopK
 
 NOT_ONE_BY_ONE = "rows over time answer nothing one by one: take QueryTimeline, and keep their field row"
@@ -64,7 +65,7 @@ def to_release_row(fields: Mapping[str, Any], released: Any, is_text: bool = Fal
         kind=released.spec.kind,
         **({ROW: released.number} if released.is_row else {}),
         **{RELEASE: base64.b64encode(data).decode() if is_text else data},
-        **_told(released, released.notes),
+        **_told(released.clipping(), released.notes),
         **privacy_fields(released.privacy),
         **{STATEMENT: str(released.privacy)},
     )
@@ -102,15 +103,14 @@ def places_in(row: Any, names: Sequence[str]) -> dict[str, Any]:
 def answer_rows(fields: Mapping[str, Any], released: Released, ask: Ask, columns: Sequence[str]) -> Iterator[beam.Row]:
     """Yield one row for each part of an answer, with these columns."""
     answered = ask.answer(released)
-    common = {**fields, **_told(released, answered.notes), **privacy_fields(released.privacy)}
+    common = {**fields, **_told(answered.clipping, answered.notes), **privacy_fields(released.privacy)}
     for row in answered.rows:
         found = {**row, **common}
         yield beam.Row(**{name: _to_beam(found[name]) for name in columns})
 
 
-def _told(released: Any, notes: Iterable[Note]) -> dict[str, Any]:
-    """Return the fields of what a release knows of itself."""
-    return {"notes": codes(notes), "lost": released.privacy.shown_lost}
+def _told(clipping: Clipping, notes: Iterable[Note]) -> dict[str, Any]:
+    return {"notes": codes(notes), **clipping.columns()}
 
 
 def _to_beam(value: Any) -> Any:

@@ -21,6 +21,7 @@ from beam_dpsketch.config.blocks import Block, Entry, ListOf
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.records.public import Keys
 from beam_dpsketch.sketches.listed_items import ListedItems
+from beam_dpsketch.statement.clipping import COLUMNS
 from beam_dpsketch.transforms.windows import is_global
 
 Columns = Mapping[str, Any]
@@ -31,8 +32,9 @@ PLACES = ("key", "window_start", "window_end")
 WINDOW_COLUMNS: Columns = {"window_start": str, "window_end": str}
 """When a window opens and closes, as ISO text in UTC, which every sink can write: JSON has no times."""
 RELEASE, STATEMENT, ROW = "release", "statement", "row"
-TOLD_COLUMNS: Columns = {"notes": str, "lost": float}
-"""The columns of what a release knows of itself."""
+_OR_NONE: Any = float | None
+TOLD_COLUMNS: Columns = {"notes": str, COLUMNS[0]: str, **dict.fromkeys(COLUMNS[1:], _OR_NONE)}
+"""The columns of notes and of clipping."""
 _KEY_TYPES = (str, int, bytes)
 _MAX_INT64 = (1 << 63) - 1
 

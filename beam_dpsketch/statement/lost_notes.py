@@ -1,4 +1,4 @@
-"""What a release says of the weight that bounding took: the noisy histogram, and the share that it shows."""
+"""The noisy clipping histogram of a release or of a run, and the weight that it shows to be removed."""
 
 from __future__ import annotations
 
@@ -6,84 +6,20 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.privacy.aside import lost_reading as reading
+from beam_dpsketch.privacy.aside.lost_reading import LostWeight
 from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.statement.showing import shown
 from beam_dpsketch.statement.side_notes import MAX_DENOMINATOR, MAX_SIGMA_SQUARED, MAX_VALUE, SideNote
 
 MAX_BINS = 64
-LOST_SHOWN = 0.02
-"""From which share on a loss is told with each answer."""
-_NOT_SHOWN = 0.005
 _ROUNDED = Fraction(1, 12)  # what rounding to whole numbers adds to the variance
-
-
-class Lost(NamedTuple):
-    """The share of the weight that bounding took; of the records, where each weighs 1.
-
-    Attributes:
-      estimate: the share, 0 to 1, by a model of heavy units; NaN if too few units lost anything.
-      at_least: a lower bound that holds with the confidence asked for, over the noise, if no unit keeps more than
-        `most_kept`.
-      at_most: an upper bound that holds if the heaviest units go on as the others do; NaN without an estimate.
-      whole: what it is a share of, in words.
-      weight: the weight lost at least, with the confidence asked for. It holds on all data.
-      most_kept: how much each unit counts with in what is kept. Where some keep more, all three shares are too high.
-    """
-
-    estimate: float
-    at_least: float
-    at_most: float
-    whole: str = "the weight"
-    weight: float = 0.0
-    most_kept: float = math.inf
-
-    def __str__(self) -> str:
-        if not math.isnan(self.estimate):
-            return (
-                f"about {_percent(self.estimate)} of {self.whole} (at least {self._least_of_it}; "
-                f"{_percent(self.at_most)} if the heaviest go on as the others do{self._less})"
-            )
-        if self.is_unknown:
-            return "unknown: no loss shows above the noise, yet a few heavy units may have lost much"
-        return f"at least {self._least} of {self.whole}; too few units lost any to say how much more"
-
-    @property
-    def _least(self) -> str:
-        """What is lost at least on all data: a share, or a weight where the whole has no upper end."""
-        return _percent(self.at_least) if math.isinf(self.most_kept) else shown(self.weight)
-
-    @property
-    def _least_of_it(self) -> str:
-        if math.isinf(self.most_kept):
-            return self._least
-        return f"{self._least} of {'them' if self.whole.startswith('the records') else 'it'}"
-
-    @property
-    def _less(self) -> str:
-        return "" if math.isinf(self.most_kept) else f"; less if units keep over {shown(self.most_kept)} each"
-
-    @property
-    def is_unknown(self) -> bool:
-        """Whether no loss shows above the noise, so that nothing is said of it."""
-        return math.isnan(self.estimate) and self.at_least < _NOT_SHOWN
-
-    @property
-    def shown(self) -> float:
-        """The share as one number: the estimate, or what is lost at least; NaN if it is unknown."""
-        if self.is_unknown:
-            return math.nan
-        return self.at_least if math.isnan(self.estimate) else self.estimate
-
-    def __repr__(self) -> str:
-        return f"<Lost to the bounds: {self}>"
 
 
 @shown_plainly
@@ -142,25 +78,9 @@ class LostNote:
         kept = None if self.kept is None else dataclasses.replace(self.kept, value=values[-1])
         return dataclasses.replace(self, counts=tuple(values[: len(self.counts)]), kept=kept)
 
-    def read(self, kept: SideNote | None, confidence: float, whole: str, *, is_limited: bool) -> Lost:
-        """Return the share lost, of that and of what is kept.
-
-        Args:
-          kept: the weight that the release counts, in the place of that of a run.
-          confidence: of `at_least`.
-          whole: what that is, in words.
-          is_limited: whether a unit may keep more than it counts with.
-        """
-        kept = self.kept or kept
-        assert kept is not None
-        joint = (1 + confidence) / 2  # each of the two bounds may fail with half the probability
-        found = reading.read(np.array(self.counts), self._deviation, joint, self.noise)
-        # Both ends of an interval fail with half of what it leaves out, and one of them counts here.
-        rest, _, most = kept.interval(confidence)
-        at_most = math.nan if math.isinf(found.at_most) else share(found.at_most, rest)
-        at_least = share(found.at_least, most)
-        most_kept = math.sqrt(kept.squared_limit) if is_limited else math.inf
-        return Lost(share(found.estimate, rest), at_least, at_most, whole, found.at_least, most_kept)
+    def read(self, confidence: float) -> LostWeight:
+        """Return the weight that was removed; `at_least` holds with this confidence."""
+        return reading.read(np.array(self.counts), self._deviation, confidence, self.noise)
 
     def plus(self, other: LostNote) -> LostNote:
         """Return the histogram of two releases, or of two runs, together."""
@@ -197,13 +117,3 @@ def add_up_lost(
     if not first.of_run or not runs & other_runs:
         return first.plus(second)
     return first if runs == other_runs else None
-
-
-def share(part: float, rest: float) -> float:
-    """Return the share of a part in part and rest, where a rest below 0 is noise, and nothing has no part."""
-    rest = max(rest, 0.0)
-    return 0.0 if part == 0 else part / (part + rest)
-
-
-def _percent(part: float) -> str:
-    return f"{100 * min(part, 0.99):.2g} %"

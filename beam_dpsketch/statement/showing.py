@@ -78,9 +78,10 @@ def within(value: float, lower: float, upper: float) -> str:
     return shown(value) if digits <= 0 else f"{value:,.{digits}f}"
 
 
-def interval_words(confidence: float, *, is_bounded: bool) -> str:
+def interval_words(confidence: float, clipping: Any = None) -> str:
     """Return what intervals are called: by their confidence, and by what they are about."""
-    return f"{100 * confidence:.10g} % intervals" + " of what the bounds kept" * is_bounded
+    is_clipped = clipping is not None and clipping.can_happen
+    return f"{100 * confidence:.10g} % intervals" + " of what the bounds kept" * is_clipped
 
 
 def html_table(rows: Iterable[Iterable[Any]], *, header: Iterable[str] = (), caption: str = "") -> str:

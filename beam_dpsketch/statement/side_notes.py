@@ -14,27 +14,30 @@ from beam_dpsketch.privacy.aside.side_counters import CLIPPED, RECORDS, SCALED, 
 from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
+from beam_dpsketch.statement.clipping import WithClipping
 from beam_dpsketch.statement.showing import shown
 
 NAMES = (UNITS, RECORDS, WEIGHT, CLIPPED, SCALED)
 _WORDS = {  # in general, and with a number
-    RECORDS: ("records", "about {} records"),
-    UNITS: ("units", "about {} units"),
-    WEIGHT: ("kept weight", "about {} in kept weight"),
-    CLIPPED: ("clipped weight", "at least about {} in clipped weight"),
-    SCALED: ("scaled units", "about {} scaled units"),
+    RECORDS: ("records", "{} records"),
+    UNITS: ("units", "{} units"),
+    WEIGHT: ("kept weight", "{} in kept weight"),
+    CLIPPED: ("clipped weight", "{} in clipped weight"),
+    SCALED: ("scaled units", "{} scaled units"),
 }
 MAX_VALUE, MAX_SIGMA_SQUARED = 1 << 63, 1 << 200
 MAX_DENOMINATOR = 1 << 7000  # what the format has room for
 
 
-@shown_plainly
-class Interval(NamedTuple):
-    """An estimate with bounds for the truth: numbers, or values of the domain for a quantile."""
-
+class _Interval(NamedTuple):
     estimate: Any
     lower: Any
     upper: Any
+
+
+@shown_plainly
+class Interval(_Interval, WithClipping):
+    """An estimate with bounds for the truth: numbers, or values of the domain for a quantile."""
 
 
 @shown_plainly
@@ -116,11 +119,12 @@ class SideNote:
         return self.as_words()
 
     def as_words(self, *, at_least: bool = False) -> str:
-        """Return the number in words: with the noise around it, or with its lower end alone."""
+        """Return the number in words: with the noise around it, or its lower end alone."""
         estimate, lower, upper = self.interval(0.95)
+        if at_least and lower > 0:
+            return f"at least {self._phrases[1].format(shown(lower))}"
         if not self.may_be_nothing:
-            about = self._phrases[1].format(shown(estimate))
-            return f"{about} (at least {shown(lower)})" if at_least else self._with(estimate)
+            return self._with(estimate)
         if {CLIPPED, SCALED} & {*self.names}:
             return self.nothing
         return f"{self.words} cannot be told from 0 (+-{shown(upper - estimate)})"
@@ -132,7 +136,7 @@ class SideNote:
 
     def _with(self, estimate: float) -> str:
         middle, _, upper = self.interval(0.95)
-        return f"{self._phrases[1].format(shown(estimate))} (+-{shown(upper - middle)})"
+        return f"about {self._phrases[1].format(shown(estimate))} (+-{shown(upper - middle)})"
 
     def as_dict(self) -> dict[str, Any]:
         return {

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from fractions import Fraction
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.privacy.aside.side_counters import CLIPPED, RECORDS, WEIGHT
+from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
+from beam_dpsketch.privacy.aside.side_counters import CLIPPED, RECORDS, UNITS, WEIGHT
 from beam_dpsketch.privacy.budget import USUAL_DELTA
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.loss.composition import Loss
@@ -17,7 +17,8 @@ from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure, check_unit
-from beam_dpsketch.statement.lost_notes import Lost, LostNote, share
+from beam_dpsketch.statement.clipping import ClippingState
+from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote, RowNote
 from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES
 from beam_dpsketch.statement.side_notes import SideNote
@@ -37,12 +38,15 @@ class Stated:
     bounds: Bounds
     window_count: int = 1
     disclosed: Disclosure = Disclosure.NONE
+    uncounted: Uncounted = Uncounted.NOTHING
     period_micros: int = 0
     randomness: Randomness = Randomness.SYSTEM
     shown_delta: float = USUAL_DELTA
     release_ids: tuple[bytes, ...]
     side: tuple[SideNote, ...] = ()
     lost: LostNote | None = None
+    weakest: ClippingState = ClippingState.CANNOT_HAPPEN
+    of_metric: bool = False
     norm_spend: Fraction | None = None
     delta: Fraction = Fraction(0)
     is_gaussian: bool = True
@@ -112,8 +116,14 @@ class Stated:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether the bounds may have taken something: answers are about what they kept."""
-        return self.bounds.has_weights or not self.unit.is_one_record
+        """Whether the bounds may have clipped something: answers are about what they kept."""
+        is_cut = self.bounds.has_weights or Uncounted.EXCESS_WEIGHT in self.uncounted
+        return is_cut or not self.unit.is_one_record
+
+    @property
+    def is_row(self) -> bool:
+        """Whether this is of a row over time, all of whose numbers are weighted sums of windows."""
+        return self.over_time is not None and self.over_time.is_row
 
     @property
     def loss(self) -> Loss:
@@ -135,37 +145,16 @@ class Stated:
 
         Records that bounds drop are not counted, and under a norm of order 2 no more than its room of an id's weight.
         """
-        is_capped = name == RECORDS or (name == WEIGHT and self.bounds.total_weight is None)
+        is_capped = name in (RECORDS, CLIPPED) or (name == WEIGHT and self.bounds.total_weight is None)
         return not self.unit.is_one_record and is_capped
 
     def words_of(self, note: SideNote) -> str:
-        """Return the number of a side counter, in words."""
+        """Return the number of a side counter, in words; of a row over time there is none, but a weighted sum."""
+        if self.is_row:
+            return f"a weighted sum of the {note.words} of windows"
+        if UNITS in note.names and not self.unit.is_one_record:
+            return dataclasses.replace(note, names=(UNITS,)).as_words()
         return note.as_words(at_least=any(map(self.is_at_least, note.names)))
-
-    def lost_share(self, confidence: float = 0.95) -> Lost | None:
-        """Return the share of the weight that bounding took; `None` if that is not told."""
-        if self.over_time is not None and self.over_time.is_row:
-            return None  # its numbers are of several windows at once
-        kept, clipped = self.note(WEIGHT), self.note(CLIPPED)
-        if self.lost is not None and (kept is not None or self.lost.of_run):
-            return self.lost.read(kept, confidence, self._whole, is_limited=self.is_at_least(WEIGHT))
-        if clipped is None or kept is None or self.bounds.signed:
-            return None
-        weight = max(clipped.interval(confidence).lower, 0.0)
-        at_least = share(weight, kept.interval(confidence).upper)
-        return Lost(math.nan, at_least, math.nan, self._whole, weight, math.sqrt(kept.squared_limit))
-
-    @property
-    def shown_lost(self) -> float:
-        """The share that bounding took, as one number: about, or else at least; NaN if it is not told."""
-        found = self.lost_share()
-        return math.nan if found is None else found.shown
-
-    @property
-    def _whole(self) -> str:
-        """What `lost_share` is a share of, in words."""
-        what = "the weight" if self.bounds.has_weights else "the records"
-        return f"{what} of all keys and windows" if self.lost is not None and self.lost.of_run else what
 
     @property
     def sigma_squared(self) -> Fraction:

@@ -16,7 +16,9 @@ from beam_dpsketch.privacy.loss.events import event_of
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.statement import statement_text
+from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.lost_notes import LostNote, add_up_lost
+from beam_dpsketch.statement.measured import clipping_of
 from beam_dpsketch.statement.notes import GroupNote, KeyNote, RowNote
 from beam_dpsketch.statement.release_id import are_parts_of_one_run, runs, timeline
 from beam_dpsketch.statement.showing import html_table
@@ -40,13 +42,16 @@ class PrivacyStatement(Stated):
       bounds: what one unit could contribute; more was dropped, or scaled down, before the sketch.
       window_count: how many windows (releases) one unit could reach; rho covers all of them.
       disclosed: what is published without noise.
+      uncounted: what was dropped before anything was counted, and is in no number.
       period_micros: how long a declared period is, in microseconds; 0 if the unit is not one within a period.
       randomness: where the noise came from.
       shown_delta: the delta at which epsilon is shown; of a combination, the smaller one.
       release_ids: 48 bytes for each release inside, different for every release: 16 each of its run, of the
         part of the run that it is, and of the draw of its noise.
       side: about how many units, records and how much weight are in it; each is noisy, and rho covers it.
-      lost: the noisy histogram of the weight that bounding took, which rho covers too; `None` if it is not told.
+      lost: the noisy clipping histogram, which rho covers too; `None` if there is none.
+      weakest: of a combination, the weakest clipping state of its parts.
+      of_metric: whether `side` and `lost` are those of several metrics together, and this is one of them.
       norm_spend: the part of rho that chose `max_norm`, of a combination the smaller one; `None` if that was given.
       delta: the probability that one unit alone brings keys into the release, exact; 0 without `KeySelection`. Of
         grouped counts, that it brings items in.
@@ -83,6 +88,7 @@ class PrivacyStatement(Stated):
             bounds=terms.bounds,
             window_count=terms.window_count,
             disclosed=terms.disclosed,
+            uncounted=terms.uncounted,
             period_micros=terms.period_micros,
             norm_spend=terms.norm_spend,
             noise=terms.noise,
@@ -110,6 +116,10 @@ class PrivacyStatement(Stated):
         is_one_run = has_its_terms and are_parts_of_one_run(self.release_ids + other.release_ids)
         compose = Loss.larger if units_disjoint or is_one_run else Loss.plus
         return self._joined(other, compose(self.loss, other.loss))
+
+    def clipping(self, confidence: float = 0.95) -> Clipping:
+        """Return how much of the total the bounds removed, as far as it is known; `confidence` as of intervals."""
+        return clipping_of(self, confidence)
 
     def losing(self, loss: Loss) -> PrivacyStatement:
         """Return the same with another loss."""
@@ -140,11 +150,13 @@ class PrivacyStatement(Stated):
             bounds=self.bounds.union(other.bounds),
             window_count=max(self.window_count, other.window_count),
             disclosed=self.disclosed | other.disclosed,
+            uncounted=self.uncounted | other.uncounted,
             shown_delta=min(self.shown_delta, other.shown_delta),
             randomness=other.randomness if self.randomness is Randomness.SYSTEM else self.randomness,
             release_ids=self.release_ids + other.release_ids,
             side=add_up(self.side, other.side),
             lost=add_up_lost(self.lost, other.lost, runs(self.release_ids), runs(other.release_ids)),
+            weakest=self.clipping().state.weaker(other.clipping().state),
             norm_spend=min(filter(None, (self.norm_spend, other.norm_spend)), default=None),
             keys=self.keys if self.keys == other.keys else None,
             over_time=self.over_time if self.over_time == other.over_time else None,
@@ -165,8 +177,9 @@ class PrivacyStatement(Stated):
             "window_count": self.window_count,
             "period_seconds": self.period_micros / 1_000_000,
             "disclosed": statement_text.disclosed(self.disclosed),
+            "clipping": self.clipping().as_dict(),
             "randomness": self.randomness.value,
-            "side": [note.as_dict() for note in self.side],
+            "weighted_sums_of_windows" if self.is_row else "side": [note.as_dict() for note in self.side],
             "lost": None if self.lost is None else self.lost.as_dict(),
             "norm_spend": float(self.norm_spend or 0),
             "keys_delta": float_above(self.delta),

@@ -12,6 +12,7 @@ from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.mechanism import Randomness, Spending, one_count
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.terms import Disclosure
+from beam_dpsketch.statement.measured import clipping_of
 from beam_dpsketch.statement.stated import Stated
 
 _CHANGE = {
@@ -31,15 +32,16 @@ def facts(statement: Stated) -> dict[str, str]:
     noise = " to ".join(f"{each:.6g}" for each in (widths[0], widths[-1])[: len(widths)])
     source = "" if statement.randomness is Randomness.SYSTEM else f", from {statement.randomness.value}"
     bounds = statement.bounds.words(statement.unit, statement.window_count, statement.period_micros)
+    needed = "usable value" if statement.unit.is_one_record else "privacy id or a usable value"
     return {
         "Protected": f"{statement.unit.value} ({statement.relation.name}).",
         "How well": _loss(statement),
         "Meaning": _meaning(statement),
         "Bounds enforced on each": f"{bounds}{_choice(statement)}.",
         **_keys(statement),
-        **_holds(statement),
-        **_lost(statement),
-        **_answers(statement),
+        **_contents(statement),
+        "Clipping": clipping_of(statement, 0.95).sentence,
+        "Not counted": f"records without a {needed}.",
         "Noise": f"{_noise(statement, noise)}{source}.",
         **_parts(statement),
         "Not protected": f"{', '.join(['when the release was made', *disclosed(statement.disclosed)])}.",
@@ -130,24 +132,15 @@ def _choice(statement: Stated) -> str:
     )
 
 
-def _holds(statement: Stated) -> dict[str, str]:
-    if not statement.side or _is_row(statement):
+def _contents(statement: Stated) -> dict[str, str]:
+    if not statement.side or statement.is_row:
         return {}
     counts = ", ".join(map(statement.words_of, statement.side))
     again = any(UNITS in note.names for note in statement.side) and not statement.unit.is_one_record
     each = " A unit counts once for each window." if again and statement.over_time is not None else ""
-    least = ', each "at least" with 97.5 %,' if "(at least " in counts else ","
-    sure = f"Each +- covers the noise with 95 %{least} and not what the bounds took away."
-    return {"Holds": f"{counts}. {sure}{each}"}
-
-
-def _lost(statement: Stated) -> dict[str, str]:
-    found = None if _is_row(statement) else statement.lost_share()
-    return {} if found is None else {"Lost to the bounds": f"{found}."}
-
-
-def _is_row(statement: Stated) -> bool:
-    return statement.over_time is not None and statement.over_time.is_row
+    least = ', each "at least" with 97.5 %,' if "at least " in counts else ","
+    sure = f"Each +- covers the noise with 95 %{least} and not what was clipped."
+    return {"Contents": f"{counts}{' of all metrics' * statement.of_metric}. {sure}{each}"}
 
 
 def _parts(statement: Stated) -> dict[str, str]:
@@ -170,13 +163,3 @@ def _parts(statement: Stated) -> dict[str, str]:
 
 def _part(share: Fraction) -> str:
     return str(share) if share.denominator <= 10_000 else f"{float(share):.4g}"
-
-
-def _answers(statement: Stated) -> dict[str, str]:
-    if not statement.is_bounded:
-        return {}
-    if statement.bounds.has_norm:
-        return {"Answers": "about the weight that this bound kept. Intervals do not cover what scaling removed."}
-    single = statement.unit.is_one_record
-    about = "weights as these bounds clamped them" if single else "the records that these bounds kept"
-    return {"Answers": f"about {about}. Intervals do not cover what the bounds dropped."}

@@ -87,8 +87,9 @@ class QueryReleases(beam.PTransform):
 def _answer(element: Any, ask: Ask) -> Iterator[dict[str, Any]]:
     key, released = key_and_release(element)
     place = {} if key is None else {"key": key}
-    for row in ask.answer(released).rows:
-        yield {**place, **row}
+    answered = ask.answer(released)
+    for row in answered.rows:
+        yield {**place, **row, **answered.clipping.columns()}
 
 
 class ReleasedCoder(coders.Coder):

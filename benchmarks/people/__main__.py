@@ -13,7 +13,7 @@ Bounds, sketches and noise are those of the package. They are fed with tables, w
   choice-keys  the same over keys and windows: destinations by origin, carrier and month; ports by sensor and month
   choice-trees the same for trees, with several item shares: none suits all data, and 0.07 is the usual one
   orders       norms of order 1 and 2, with the noise that suits each: aircraft over a list of airports
-  lost         what bounds take away, and what `lost()` and `records()` of 100 releases say: flights, a web log,
+  lost         what bounds take away, and what `clipping()` and `records()` of 100 releases say: flights, a web log,
                latencies, ports
   listed       people for each page of a known list
   cost         time to bound a record, one shard; `benchmarks.speed.bounding_cost` runs pipelines

@@ -1,4 +1,4 @@
-"""What bounds take of people's records, and what `lost()` and `records()` of releases say of it."""
+"""What bounds take of people's records, and what `clipping()` and `records()` of releases say of it."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def tell(people: People, counted: Counted, bounds: Bounds) -> Told:
     shares, records = [], 0
     for _ in range(RELEASES):
         released = release_part(SketchInput(_SMALL, bounds).raw_sketch(), side, terms)
-        lost, interval = released.lost(), released.records()
-        shares.append((lost.estimate, lost.at_least, 1.0 if math.isnan(lost.at_most) else lost.at_most))
+        told, interval = released.clipping(), released.records()
+        shares.append((told.estimate, told.at_least, 1.0 if math.isnan(told.upper_estimate) else told.upper_estimate))
         records += interval.lower <= total <= interval.upper
     assert found.lost is not None
     return Told(1 - kept / total, int(found.lost.sum()), np.array(shares), records / RELEASES)
@@ -87,7 +87,7 @@ def measure(people: People, norms: Sequence[int], most: Sequence[int]) -> None:
     counted = Counted(people, SKETCH)
     title = (
         f"{people}\nLost: the part of all records that the bound took (n: norm, r: records). Over: units that lost.\n"
-        f"Told: in how many of {RELEASES} releases `lost()` has an estimate; else it says how much was lost at least.\n"
+        f"Told: in how many of {RELEASES} releases `clipping()` has an estimate, else a lower bound.\n"
         "Estimate, at least, at most: medians, and the largest error of an estimate. Holds: in how many releases the\n"
         "truth is on the right side. Records: in how many `records()` holds."
     )

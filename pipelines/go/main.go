@@ -51,39 +51,45 @@ type Write struct {
 	Path string `beam:"path"`
 }
 
-// Release is a row of PrivateTopK. Fields are named as in Python, with a capital first letter.
+// Release is a row of PrivateTopK. Fields are named as in Python, with a capital first letter. Shares that are not known are nil.
 type Release struct {
-	Kind       string  `beam:"kind"`
-	Release    []byte  `beam:"release"`
-	Notes      string  `beam:"notes"`
-	Lost       float64 `beam:"lost"`
-	Rho        float64 `beam:"rho"`
-	Epsilon    float64 `beam:"epsilon"`
-	Delta      float64 `beam:"delta"`
-	Keys_delta float64 `beam:"keys_delta"`
-	Relation   string  `beam:"relation"`
-	Protected  string  `beam:"protected"`
-	Release_id string  `beam:"release_id"`
-	Statement  string  `beam:"statement"`
+	Kind                   string   `beam:"kind"`
+	Release                []byte   `beam:"release"`
+	Notes                  string   `beam:"notes"`
+	Clipping               string   `beam:"clipping"`
+	Clipped                *float64 `beam:"clipped"`
+	Clipped_at_least       *float64 `beam:"clipped_at_least"`
+	Clipped_upper_estimate *float64 `beam:"clipped_upper_estimate"`
+	Rho                    float64  `beam:"rho"`
+	Epsilon                float64  `beam:"epsilon"`
+	Delta                  float64  `beam:"delta"`
+	Keys_delta             float64  `beam:"keys_delta"`
+	Relation               string   `beam:"relation"`
+	Protected              string   `beam:"protected"`
+	Release_id             string   `beam:"release_id"`
+	Statement              string   `beam:"statement"`
 }
 
 // Found is a row of QueryReleases.
 type Found struct {
-	Place      int64   `beam:"place"`
-	Item       string  `beam:"item"`
-	Estimate   float64 `beam:"estimate"`
-	Lower      float64 `beam:"lower"`
-	Upper      float64 `beam:"upper"`
-	Truncated  bool    `beam:"truncated"`
-	Notes      string  `beam:"notes"`
-	Lost       float64 `beam:"lost"`
-	Rho        float64 `beam:"rho"`
-	Epsilon    float64 `beam:"epsilon"`
-	Delta      float64 `beam:"delta"`
-	Keys_delta float64 `beam:"keys_delta"`
-	Relation   string  `beam:"relation"`
-	Protected  string  `beam:"protected"`
-	Release_id string  `beam:"release_id"`
+	Place                  int64    `beam:"place"`
+	Item                   string   `beam:"item"`
+	Estimate               float64  `beam:"estimate"`
+	Lower                  float64  `beam:"lower"`
+	Upper                  float64  `beam:"upper"`
+	Truncated              bool     `beam:"truncated"`
+	Notes                  string   `beam:"notes"`
+	Clipping               string   `beam:"clipping"`
+	Clipped                *float64 `beam:"clipped"`
+	Clipped_at_least       *float64 `beam:"clipped_at_least"`
+	Clipped_upper_estimate *float64 `beam:"clipped_upper_estimate"`
+	Rho                    float64  `beam:"rho"`
+	Epsilon                float64  `beam:"epsilon"`
+	Delta                  float64  `beam:"delta"`
+	Keys_delta             float64  `beam:"keys_delta"`
+	Relation               string   `beam:"relation"`
+	Protected              string   `beam:"protected"`
+	Release_id             string   `beam:"release_id"`
 }
 
 // File is a row of WriteReleases.

@@ -18,6 +18,7 @@ from tests.config.examples import BLOCKS, RELEASES, TABLES
 NOT_SETTINGS = {
     "Account",
     "Changes",
+    "Clipping",
     "DistanceError",
     "Frequencies",
     "GroupedCounts",

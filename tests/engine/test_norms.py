@@ -289,7 +289,7 @@ def test_a_keyed_norm_never_changes() -> None:
     assert norms == GOLDEN
 
 
-GOLDEN = [Fraction(32372786493, 16), Fraction(16274283761, 8), Fraction(32372786493, 16)]
+GOLDEN = [Fraction(32372786493, 16), Fraction(32372786493, 16), Fraction(16274283761, 8)]
 
 
 # The settings of the choice.

@@ -23,6 +23,7 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.explore import Explored, explore
+from beam_dpsketch.statement.clipping import COLUMNS
 from tests.helpers import golden
 from tests.helpers.browser import Browser
 from tests.helpers.explored import CITIES, HORIZON, HOSTILE, cities, delays, hostile, rides, statistics
@@ -70,6 +71,7 @@ def test_a_typed_item(browser: Browser, tmp_path: pathlib.Path) -> None:
     )
     assert rows == [["records of Oslo", pytest.approx(expected.estimate), *map(pytest.approx, expected[2:])]]
     assert browser.text("#answers tbody td:nth-child(2)") == "records of Oslo"
+    assert browser.text("#answers tbody td:last-child") == "cannot happen"
     assert not browser.complaints()
 
 
@@ -78,10 +80,11 @@ def test_answers_as_csv(browser: Browser, tmp_path: pathlib.Path) -> None:
     shown(browser, tmp_path, cities())
     typed(browser, "#item", '=1+"a"\n')
     lines = browser.run("return answersAsCsv()").splitlines()
-    assert lines[0] == "file,key,window,from,to,metric,question,estimate,lower,upper,confidence"
+    told = ",".join(COLUMNS)
+    assert lines[0] == f"file,key,window,from,to,metric,question,estimate,lower,upper,confidence,{told}"
     assert '"records of =1+""a"""' in lines[1]
     assert browser.run("return csvCell('=1')") == "'=1"
-    assert lines[1].endswith(",0.95")
+    assert lines[1].endswith(",0.95,cannot happen,0,0,0")
 
 
 def test_negative_numbers_as_csv(browser: Browser, tmp_path: pathlib.Path) -> None:
@@ -89,7 +92,9 @@ def test_negative_numbers_as_csv(browser: Browser, tmp_path: pathlib.Path) -> No
     shown(browser, tmp_path, delays())
     typed(browser, "#share", "0\n")
     released = delays().quantile_interval(0)
-    assert browser.run("return answersAsCsv()").endswith(f",value at 0 %,{','.join(map(str, released))},0.95\n")
+    assert browser.run("return answersAsCsv()").endswith(
+        f",value at 0 %,{','.join(map(str, released))},0.95,cannot happen,0,0,0\n"
+    )
     assert released.lower < 0  # the first value of the domain, whatever the noise is
     assert browser.run("return ['-1+1', '-1.5e-7', '-x'].map(csvCell)") == ["'-1+1", "-1.5e-7", "'-x"]
 
@@ -320,13 +325,15 @@ def test_nothing_is_fetched_or_sent(browser: Browser, tmp_path: pathlib.Path) ->
 
 
 def test_every_kind_of_release(browser: Browser, tmp_path: pathlib.Path) -> None:
-    """All golden releases stand in one page, and each can be chosen."""
+    """All golden releases stand in one page, and each can be chosen and tells its clipping."""
     entries = [Explored(released, file=name) for name, released in golden.good().items()]
     shown(browser, tmp_path, entries, candidates=["a", "b"])
     count = browser.run("return data.releases.length")
     assert count >= len(entries)
     for place in range(count):
         browser.run("Object.assign(chosen, data.releases[arguments[0]].place); show();", place)
+        file = browser.run("return data.releases[arguments[0]].place.file", place)
+        assert browser.text("#ask .clipping") == str(golden.good()[file].clipping())
     assert not browser.complaints()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +32,7 @@ from beam_dpsketch.records.items import VOTERS, VOTES
 from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.windows import last_time, windows_of
 from tests.helpers import norms
-from tests.helpers.loss_settings import NORM, RHO, SPECS, Layout, Setting, elements_of, units_of
+from tests.helpers.loss_settings import NORM, RHO, SPECS, Layout, Setting, Unit, elements_of, units_of
 
 OF_RUN = "what all parts of a run tell"
 CHOICE, KEPT = "choice of the norm", "kept in the run"
@@ -61,7 +61,7 @@ def kept_of(setting: Setting) -> list[Kept]:
     """Return all that counts of all units, aside and in sketches."""
     every = SideCounters() if setting.kind != "groups" else None
     plan = setting.plan(PrivacySpec(rho=RHO, relation=ADD_OR_REMOVE_ONE, side_counters=every))
-    found = list(_counted(setting, plan))
+    found = list(counted_in_windows(setting, plan))
     if plan.rows is None:
         return found
     matrix = list(matrix_rows(plan.rows.mechanism))
@@ -80,13 +80,13 @@ def kept_of(setting: Setting) -> list[Kept]:
     return rows
 
 
-def _counted(setting: Setting, plan: WindowPlan) -> Iterator[Kept]:
-    """Yield what counts of all units in windows."""
+def counted_in_windows(setting: Setting, plan: WindowPlan, units: Iterable[Unit] | None = None) -> Iterator[Kept]:
+    """Yield what counts of all units, or of these, in windows."""
     records = [
         Visit(number, key, end, item, weight)
-        for number, unit in enumerate(units_of(setting))
+        for number, unit in enumerate(units_of(setting) if units is None else units)
         for key, time, item, weight in unit
-        for end in _ends(setting.layout, time)
+        for end in ends_of(setting.layout, time)
     ]
     if isinstance(setting.unit, Record):
         yield from _of_single(setting, plan, records)
@@ -247,7 +247,7 @@ def _encode(*values: Any) -> bytes:
 
 
 @functools.cache
-def _ends(layout: Layout, time: float) -> list[int]:
+def ends_of(layout: Layout, time: float) -> list[int]:
     """Return the last milliseconds of the windows of a time, within the declared range."""
     if layout.horizon is not None:
         windowfn: Any = windows_of(layout.horizon)

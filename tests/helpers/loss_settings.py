@@ -192,7 +192,7 @@ def _places(layout: Layout) -> list[list[tuple[str, float]]]:
 
 
 @functools.cache
-def _items(kind: str) -> tuple[Any, ...]:
+def items_of(kind: str) -> tuple[Any, ...]:
     """Return an item, then one that is furthest from it in the sketch, then others."""
     if kind == "groups":
         return tuple(short_keys([b"%c" % (97 + number) for number in range(4)]))
@@ -212,7 +212,7 @@ Unit = list[tuple[str, float, Any, int]]
 
 def units_of(setting: Setting) -> Iterator[Unit]:
     """Yield units that lose weight: of one heavy item, one far from it, many items, both signs; and small ones."""
-    bounds, items, places = setting.unit.bounds, _items(setting.kind), _places(setting.layout)
+    bounds, items, places = setting.unit.bounds, items_of(setting.kind), _places(setting.layout)
     signs = (1, -1) if bounds.signed else (1,)
     if isinstance(setting.unit, Record):
         for [(key, time), *others], item, sign in itertools.product(places, items[:2], signs):

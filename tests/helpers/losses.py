@@ -59,7 +59,7 @@ class Run:
         if isinstance(terms.bounds, AutoNorm):
             noise[CHOICE] = calibrate_choice(SPECS[setting.kind], terms).parameter
             terms = terms.with_norm(NORM)
-        self.relation, self.setting, self.statement = relation, setting, _statement(setting, terms)
+        self.relation, self.setting, self.statement = relation, setting, statement_of(setting, terms)
         unit = terms.squared_unit
         squares = norms.squared_columns(SPECS[setting.kind])
         for number, sigma_squared in enumerate(self.statement.sigma_squared_per_level):
@@ -119,7 +119,7 @@ class Run:
         return sorted(self.grams, key=lambda part: (-float(np.diag(self.grams[part]).max()), repr(part)))[:2]
 
 
-def _statement(setting: Setting, terms: ReleaseTerms) -> PrivacyStatement:
+def statement_of(setting: Setting, terms: ReleaseTerms) -> PrivacyStatement:
     """Return what a release under these terms says."""
     spec = SPECS[setting.kind]
     if setting.kind == "groups":

@@ -10,10 +10,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from beam_dpsketch import CountMin, CountSketch, NeighboringRelation, NormBound, PrivacyUnit, RecordBounds, SketchSpec
+from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.terms import Disclosure
+from beam_dpsketch.statement.clipping import ClippingState
 from beam_dpsketch.statement.notes import AnswerNote
 from beam_dpsketch.statement.side_notes import NAMES, SideNote
 from beam_dpsketch.statement.statement import PrivacyStatement
@@ -149,6 +151,9 @@ def statements(draw: st.DrawFn) -> PrivacyStatement:
         norm_spend=draw(st.none() | st.fractions(Fraction(1, 1000), Fraction(1, 4))) if drawn.has_norm else None,
         window_count=draw(st.integers(1, (1 << 32) - 1)),
         disclosed=draw(st.sampled_from([Disclosure(value) for value in range(4)])),
+        uncounted=draw(st.sampled_from([Uncounted(value) for value in range(16)])),
+        weakest=draw(st.sampled_from(ClippingState)),
+        of_metric=draw(st.booleans()),
         period_micros=draw(st.integers(1, (1 << 63) - 1)) if unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD else 0,
         randomness=draw(st.sampled_from(Randomness)),
         shown_delta=draw(st.floats(1e-12, 1, exclude_max=True)),

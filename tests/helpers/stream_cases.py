@@ -36,7 +36,7 @@ BY_ID = PrivacyId("user", IDS_ONLY)
 SIGNED = dataclasses.replace(IDS_ONLY, max_weight=2, signed=True)
 PER_KEY: dict[str, Any] = {"item": "user", "keys": AssumePublicKeys("page")}
 LISTED: dict[str, Any] = {"item": "user", "keys": PublicKeys([*PAGES[:3], "absent"], "page"), "windows": RANGE}
-_NOISY = ("Holds", "Lost to the bounds", "Parts of rho")
+_NOISY = ("Contents", "Clipping", "Parts of rho")
 Case = tuple[Any, Callable[[], beam.PTransform]]
 
 

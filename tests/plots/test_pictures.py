@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_dpsketch import Frequencies, Intervals
+from beam_dpsketch import Clipping, Frequencies, Intervals
 from beam_dpsketch.answers.notes import Basis, Note
 from beam_dpsketch.plots import COLOURS, Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
 from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, to_bytes
@@ -147,12 +147,12 @@ def test_panels_share_one_legend() -> None:
 
 
 def test_intervals_have_the_name_that_answers_give_and_notes_stand_below() -> None:
-    told = Basis(0.9, is_bounded=True, notes=(Note("at_an_end", "is the unit right?"),) * 2)
+    told = Basis(0.9, Clipping(), notes=(Note("at_an_end", "is the unit right?"),) * 2)
     shares, top = (dataclasses.replace(each, basis=told) for each in (SHARES, frequencies("a")))
     for axes in (plot_cdf(shares, [0, 10, 20]), plot_timeline(shares, [0, 1, 2]), plot_top_k(top)):
         (legend,) = axes.figure.legends
         assert "90 % intervals of what the bounds kept" in [text.get_text() for text in legend.get_texts()]
-        assert legend.get_title().get_text() == "Note: is the unit right?"
+        assert legend.get_title().get_text() == f"{Clipping()}\nNote: is the unit right?"
     named = plot_cdf(shares, [0, 10, 20], look=Look(interval_name="band")).get_legend_handles_labels()[1]
     assert named == ["band", "private estimate"]
 

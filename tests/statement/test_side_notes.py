@@ -48,7 +48,7 @@ NORM = NormBound(Fraction(5, 2))
         ("units", 1200, "about 1,200 units (+-10)"),
         ("records", 1200, "about 1,200 records (+-10)"),
         ("weight", -1200, "about -1,200 in kept weight (+-10)"),
-        ("clipped", 1200, "at least about 1,200 in clipped weight (+-10)"),
+        ("clipped", 1200, "about 1,200 in clipped weight (+-10)"),
         ("scaled", 12, "about 12 scaled units (+-10)"),
         (("units", "records", "weight"), 1200, "about 1,200 records (+-10)"),
         (("units", "records"), 1200, "about 1,200 records (+-10)"),
@@ -87,13 +87,14 @@ def test_the_statement_says_how_much_is_in_the_release_and_what_paid_for_it() ->
         "each count."
     )  # two counts change when one unit is replaced: 2 / (2 rho / 20) = 200
     assert lines[4] == (
-        "Holds: about 1,200 units (+-20), about 4,900 in kept weight (at least 4,704). "
-        'Each +- covers the noise with 95 %, each "at least" with 97.5 %, '
-        "and not what the bounds took away."
+        "Contents: about 1,200 units (+-20), at least 4,704 in kept weight. "
+        'Each +- covers the noise with 95 %, each "at least" with 97.5 %, and not what was clipped.'
     )
     assert lines[5] == (
-        "Lost to the bounds: unknown: no loss shows above the noise, yet a few heavy units may have lost much."
+        "Clipping: not detected (clipping of fewer than roughly 250 privacy ids may not show). Intervals do not "
+        "include it."
     )
+    assert lines[6] == "Not counted: records without a privacy id or a usable value."
     assert lines[8] == (
         "Parts of rho: 22/25 for the sketch, 1/20 for the choice of max_norm, 1/50 for units (sigma = 10), 1/40 for "
         "kept weight (sigma = 100), 1/40 for lost weight (sigma = 10 on each count of units)."
@@ -102,8 +103,7 @@ def test_the_statement_says_how_much_is_in_the_release_and_what_paid_for_it() ->
 
 def test_words_leave_out_what_is_not_there() -> None:
     plain = str(statement())
-    assert "Holds" not in plain
-    assert "Lost" not in plain
+    assert "Contents" not in plain
     assert "Parts of rho" not in plain
     assert "chosen" not in plain
     assert "Parts of rho: 19/20 for the sketch, 1/20 for the choice of max_norm." in str(
@@ -113,12 +113,20 @@ def test_words_leave_out_what_is_not_there() -> None:
     assert "Parts of rho: 0.9875 for the sketch, 0.0125 for records (" in str(statement(side=(note("records", long),)))
 
 
-def test_a_row_says_neither_what_it_holds_nor_what_was_lost() -> None:
-    """Its numbers are weighted sums of windows."""
-    said = str(row(side=(note("weight", value=900), note("clipped", value=100))).privacy)
-    assert "Holds" not in said
-    assert "Lost" not in said
+def test_a_row_has_neither_contents_nor_a_share_that_was_clipped() -> None:
+    """Its numbers are weighted sums of windows, and are never called records."""
+    id_bounds: dict[str, Any] = {"unit": PrivacyUnit.PRIVACY_ID_OVER_HORIZON, "bounds": NORM}
+    it = row(**id_bounds, side=(note("weight", value=900), note("clipped", value=100))).privacy
+    said = str(it)
+    assert "Contents" not in said
+    assert "Clipping: not measured in this release." in said
     assert "for clipped weight" in said
+    assert [*map(it.words_of, it.side)] == [
+        "a weighted sum of the kept weight of windows",
+        "a weighted sum of the clipped weight of windows",
+    ]
+    assert "side" not in it.as_dict()
+    assert [each["names"] for each in it.as_dict()["weighted_sums_of_windows"]] == [["weight"], ["clipped"]]
 
 
 def test_a_combination_says_what_it_holds_and_not_what_paid() -> None:
@@ -126,7 +134,7 @@ def test_a_combination_says_what_it_holds_and_not_what_paid() -> None:
     both = statement(**settings, side=(note("units", value=70),)).composed(
         statement(**settings, side=(note("units", value=50),), **OTHER), units_disjoint=False
     )
-    assert "Holds: about 120 units (+-14)." in str(both)
+    assert "Contents: about 120 units (+-14)." in str(both)
     assert "Parts of rho" not in str(both)
     assert "max_norm was chosen from noisy histograms of how long units are." in str(both)
 

@@ -26,6 +26,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.kinds.layouts import plan
+from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 from beam_dpsketch.privacy.loss import gaussian_curve
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import Disclosure
@@ -53,20 +54,20 @@ def test_the_statement_in_words():
         "with at most 58.9 % accuracy (50 % is a coin flip)."
     )
     assert "3 record(s) per key, 2 key(s) per window, weights -7 to 7, 4 window(s)" in lines[3]
-    assert "about the records that these bounds kept. Intervals do not cover what the bounds dropped." in lines[4]
-    assert "sigma = 20 times what one record changes, drawn once in 1 release(s)" in lines[5]
-    assert "which keys have data, which windows have data" in lines[6]
+    assert lines[4] == "Clipping: not measured in this release. Intervals do not include it."
+    assert lines[5] == "Not counted: records without a privacy id or a usable value."
+    assert "sigma = 20 times what one record changes, drawn once in 1 release(s)" in lines[6]
+    assert "which keys have data, which windows have data" in lines[7]
 
 
 @given(it=strategies.statements())
-def test_answers_are_about_what_was_kept_where_bounds_can_drop(it):
-    text = str(it)
-    single, scaled = it.unit.value.startswith("one record"), isinstance(it.bounds, NormBound)
-    assert ("about the records that these bounds kept" in text) == (not single and not scaled)
-    assert ("about the weight that this bound kept. Intervals do not cover what scaling removed." in text) == scaled
-    clamped = single and (it.bounds.signed or it.bounds.max_weight > 1)
-    assert ("about weights as these bounds clamped them" in text) == clamped
-    assert ("Intervals do not cover what the bounds dropped" in text) == (clamped or not (single or scaled))
+def test_a_statement_says_its_clipping_in_the_words_of_its_state(it):
+    (said,) = (line for line in str(it).splitlines() if line.startswith("Clipping: "))
+    assert said == str(it.clipping())
+    single = it.unit.value.startswith("one record")
+    is_cut = it.bounds.signed or it.bounds.max_weight > 1 or Uncounted.EXCESS_WEIGHT in it.uncounted
+    assert ("Intervals do not include it" in said) == (is_cut or not single)
+    assert ("none; every record" in said) == (single and not is_cut)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_a_norm_in_words(changes, words):
     lines = str(statement(**changes)).splitlines()
     start = "scaled down to the length of at most "
     assert lines[3].endswith(f"{start}{words}.")
-    assert lines[4].endswith("about the weight that this bound kept. Intervals do not cover what scaling removed.")
+    assert lines[4].startswith("Clipping: not measured in this release. Intervals do not include it.")
 
 
 def test_a_norm_as_plain_values():

@@ -171,6 +171,12 @@ class ReleasedCountMin(ReleasedFrequencies):
         counters = self.counters.astype(np.float64)
         return {"counters": counters, "method": "minimum", "scale": 0.0, "lift": offset, "below": below, "above": 0.0}
 
+    def _own_total(self) -> tuple[float, float]:
+        """Each row sums to the total, with the noise of all its cells."""
+        return float(
+            self.counters.sum()
+        ) / self._spec.depth, self._spec.width / self._spec.depth * self._noise_variance()
+
     @property
     def _noise_reach(self) -> float:
         return self._offset(None, (1 - 0.95) / 2)

@@ -20,6 +20,7 @@ from beam_dpsketch.errors import FormatError, said_by
 from beam_dpsketch.privacy.noise.drawing import drowned_bits
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
+from beam_dpsketch.statement.clipping import Clipping, ClippingState
 from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.notes import AnswerNote, RowNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES, RELEASE_ID_BYTES, part_of_run, timeline
@@ -74,6 +75,10 @@ class TimelineRow:
         side = tuple(dataclasses.replace(note, value=0) for note in self.privacy.side)
         return dataclasses.replace(self.privacy, release_ids=(bytes(RELEASE_ID_BYTES),), side=side, over_time=None)
 
+    def clipping(self, confidence: float = 0.95) -> Clipping:
+        """Return the state of its clipping, which one weighted sum of windows does not measure; ask a timeline."""
+        return self.privacy.clipping(confidence)
+
     @property
     def counters(self) -> np.ndarray:
         """The noisy weighted sum of windows, in records times weights: float64 of shape (spec.cells,)."""
@@ -115,17 +120,26 @@ class TimelineRow:
 
 
 def make_answer(
-    rows: Sequence[TimelineRow], name: bytes, counters: np.ndarray, side: np.ndarray, variance: float
+    rows: Sequence[TimelineRow],
+    name: bytes,
+    counters: np.ndarray,
+    side: np.ndarray,
+    variances: tuple[float, float],
+    weakest: ClippingState = ClippingState.CANNOT_HAPPEN,
 ) -> Released:
-    """Return an answer about some windows as an ordinary released sketch, which knows its noise."""
+    """Return an answer about some windows as an ordinary released sketch, which knows its noise.
+
+    `variances` are those of counters and of side counters, and `weakest` the clipping state of what is compared.
+    """
     first, last = rows[0], rows[-1]
-    sigma_squared = tuple(_above(variance * float(each)) for each in first.privacy.sigma_squared_per_level)
+    sigma_squared = tuple(_above(variances[0] * float(each)) for each in first.privacy.sigma_squared_per_level)
     scale_bits = SCALE_BITS - min(drowned_bits(sigma_squared, 4**SCALE_BITS), SCALE_BITS)
-    notes = tuple(_answer_note(note, value, variance) for note, value in zip(first.privacy.side, side, strict=True))
+    notes = tuple(_answer_note(note, value, variances[1]) for note, value in zip(first.privacy.side, side, strict=True))
     privacy = dataclasses.replace(
         first.privacy,
         sigma_squared_per_level=sigma_squared,
         side=notes,
+        weakest=weakest,
         release_ids=(_name_answer(rows, name),),
         over_time=AnswerNote(first.mechanism, last.window + 1),
     )

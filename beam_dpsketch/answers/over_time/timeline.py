@@ -28,6 +28,7 @@ from beam_dpsketch.estimators.over_time.decoders import decoder_of
 from beam_dpsketch.estimators.over_time.root_decoder import RowDecoder
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.over_time.horizon import Horizon
+from beam_dpsketch.statement.clipping import Clipping, ClippingState
 from beam_dpsketch.statement.release_id import part_name, part_of_run, run_and_part, timeline
 from beam_dpsketch.statement.side_notes import Interval
 
@@ -91,6 +92,11 @@ class SketchTimeline:
     def missing(self) -> tuple[int, ...]:
         """The numbers of the rows that later ones wait for."""
         return tuple(sorted({*range(self._closed, max(self._rows, default=0))} - self._rows.keys()))
+
+    def clipping(self, confidence: float = 0.95) -> Clipping:
+        """Return how much of the total the bounds removed in all windows that are available, as far as it is known."""
+        about: Any = self.prefix(self.available - 1) if self.available else next(iter(self._rows.values()), None)
+        return Clipping() if about is None else about.clipping(confidence)
 
     def window_of(self, time: Any) -> int:
         """Return the window that a time falls into: a `datetime`, a Beam `Timestamp`, or seconds since 1970."""
@@ -156,7 +162,8 @@ class SketchTimeline:
 
         Distances that noise hides have a lower bound of 0. Args: see `minus`; confidence, in (0, 1).
         """
-        return Interval(*map(math.sqrt, self._difference(later, earlier).second_moment(confidence)))
+        squared = self._difference(later, earlier).second_moment(confidence)
+        return Interval(*map(math.sqrt, squared)).of(squared.clipping)
 
     def movers(
         self, later: Windows, earlier: Windows, k: int = 20, candidates: Many | None = None, confidence: float = 0.95
@@ -176,20 +183,24 @@ class SketchTimeline:
         return after._changes(before, difference, k, candidates, confidence)
 
     def _difference(self, later: Windows, earlier: Windows) -> Any:
-        """Return the one linear answer about a difference, whose counters may be negative."""
+        """Return the one linear answer about a difference; what is counted aside is of both sides together."""
         first, second = _ends(later=later), _ends(earlier=earlier)
         if first == second:
             raise ArgumentError("", "later and earlier must be different windows, got the same ones twice", "E710")
-        return self._answer(self._coefficients(*first) - self._coefficients(*second))
+        sides = self._coefficients(*first), self._coefficients(*second)
+        states = [self._answer(each).clipping().state for each in sides]
+        return self._answer(sides[0] - sides[1], sides[0] + sides[1], states[0].weaker(*states))
 
-    def _answer(self, coefficients: np.ndarray) -> Any:
+    def _answer(self, coefficients: np.ndarray, aside: np.ndarray | None = None, *weakest: ClippingState) -> Any:
         """Return the release of the sum of windows with these coefficients, float64 of shape (available,)."""
-        decoder, cells = self._decoder, self._first.spec.cells
+        decoder, cells, aside = self._decoder, self._first.spec.cells, coefficients if aside is None else aside
         estimate, used = decoder.estimate(coefficients), decoder.rows_used(coefficients)
+        side = estimate if aside is coefficients else decoder.estimate(aside)
         changes = np.flatnonzero(np.diff(coefficients, append=0.0)).tolist()
         name = encode((len(used), used[-1], *((last, int(coefficients[last])) for last in changes)))
         rows = [self._rows[number] for number in used]
-        return make_answer(rows, name, estimate[:cells], estimate[cells:], decoder.variance(coefficients))
+        variances = decoder.variance(coefficients), decoder.variance(aside)
+        return make_answer(rows, name, estimate[:cells], side[cells:], variances, *weakest)
 
     def _coefficients(self, first: int, last: int) -> np.ndarray:
         """Return 1 for each window of a range, else 0; refuse what is not in the horizon or not released yet."""

@@ -81,8 +81,9 @@ class Ask:
             raise ArgumentError("", self.refusal(released), "E718")
         found = self.entry.asked(released, self.what, self.confidence, self.candidates)
         notes = (*released.notes, *getattr(found.answer, "notes", ()))
-        intervals = interval_words(self.confidence, is_bounded=released.privacy.is_bounded)
-        return found._replace(intervals=intervals, notes=tuple(dict.fromkeys(notes)))
+        clipping = released.clipping()
+        intervals = interval_words(self.confidence, clipping)
+        return found._replace(intervals=intervals, notes=tuple(dict.fromkeys(notes)), clipping=clipping)
 
     @property
     def is_of_the_whole(self) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from beam_dpsketch.answers.notes import Note
+from beam_dpsketch.statement.clipping import Clipping
 
 AnswerType: TypeAlias = "type[int | float | str | bytes | datetime.datetime]"
 Columns: TypeAlias = Callable[[AnswerType], Mapping[str, AnswerType]]
@@ -42,12 +43,13 @@ class Drawing(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The rows of an answer, what the release returned, and what its intervals are called."""
+    """The rows of an answer, what the release returned, what its intervals are called, and what they do not include."""
 
     rows: list[Row]
     answer: Any
     intervals: str = ""
     notes: tuple[Note, ...] = ()
+    clipping: Clipping = Clipping()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -88,7 +88,7 @@ class ReleasedRanks(ReleasedSketch):
 
         It is the last rank, or the known total. Units count in full, and it needs no side counter.
         """
-        return Intervals(*self._ranks.total_bounds(confidence))[0]
+        return Intervals(*self._ranks.total_bounds(confidence), basis=self._basis(confidence))[0]
 
     @overload
     def rank(self, values: One, *, method: Method = ...) -> float: ...

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from beam_dpsketch.answers.notes import Note
 from beam_dpsketch.answers.questions.ask import Ask
-from beam_dpsketch.answers.questions.entries import Drawing, QuestionKind, Takes
+from beam_dpsketch.answers.questions.entries import Answered, Drawing, QuestionKind, Takes
 from beam_dpsketch.answers.questions.kinds import KINDS
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.rows import Frequencies
@@ -60,8 +58,7 @@ class Panel(NamedTuple):
     place: dict[str, Any]
     series: list[list[dict[str, Any]]]
     released: Released
-    intervals: str
-    notes: tuple[Note, ...]
+    answered: Answered
 
 
 def draw(panels: Sequence[Panel], names: Names, kind: str) -> bytes:
@@ -76,7 +73,7 @@ def draw(panels: Sequence[Panel], names: Names, kind: str) -> bytes:
         for axes, panel, title in zip(grid, panels, _titles(panels), strict=True):
             _DRAWN[names.drawing.form](axes, panel, names)
             axes.set_title(title, fontsize=11)
-        add_common_legend(figure, grid, itertools.chain.from_iterable(panel.notes for panel in panels))
+        add_common_legend(figure, grid, [panel.answered for panel in panels])
         return to_bytes(figure, kind)
     except ImportError as error:
         raise UsageError.of(error) from None
@@ -113,7 +110,7 @@ def _draw_over_time(axes: Any, panel: Panel, names: Names) -> None:
         look = Look(
             value=times,
             weight=_escaped(weight),
-            interval_name=panel.intervals,
+            interval_name=panel.answered.intervals,
             name=names.drawing.line.format(**{**rows[0], "item": text(in_words(rows[0].get("item")))}),
             series=number,
         )
@@ -127,7 +124,7 @@ def _look(panel: Panel, names: Names) -> Look:
     return Look(
         value=None if names.value is None else _escaped(names.value),
         weight=_escaped(names.weight or counted(panel.released)),
-        interval_name=panel.intervals,
+        interval_name=panel.answered.intervals,
         logarithmic=is_logarithmic(panel.released),
     )
 
@@ -237,9 +234,9 @@ def _alone(stored: list[Stored], horizon: Horizon | None, arguments: argparse.Na
             yield title, released
             continue
         try:
-            rows, _, intervals, notes = answer(ask, released, title, arguments.type)
-            panel = Panel(place, [rows], released, intervals, notes)
-            yield title, panel if rows else AnswerError("found nothing to draw")
+            found = answer(ask, released, title, arguments.type)
+            panel = Panel(place, [found.rows], released, found)
+            yield title, panel if found.rows else AnswerError("found nothing to draw")
         except AnswerError as error:
             yield title, error
 
@@ -260,4 +257,4 @@ def _panel(title: str, place: dict[str, Any], found: list[Moment], ask: Ask, ite
     answers = [answer(ask, each.released, title, item_type, quiet=number > 0) for number, each in enumerate(found)]
     timed = [[{"time": moment.time, **row} for row in each.rows] for moment, each in zip(found, answers, strict=True)]
     series = [list(rows) for rows in zip(*timed, strict=True)]
-    return Panel(place, series, found[0].released, answers[0].intervals, answers[0].notes)
+    return Panel(place, series, found[0].released, answers[0])

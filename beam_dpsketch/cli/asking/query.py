@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from beam_dpsketch.answers.notes import BOUNDED, TELL_LOSS, codes
+from beam_dpsketch.answers.notes import codes
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.entries import Answered, QuestionKind, Takes
 from beam_dpsketch.answers.questions.kinds import KINDS, Kind, even_values
@@ -100,23 +100,20 @@ def add_answer_options(
 def run(arguments: argparse.Namespace) -> int:
     """Print the answers of all releases; return 1 if one of them does not answer."""
     ask, horizon = read_question(arguments), read_horizon(arguments)
-    rows, notes, bounded, code = [], [], False, DONE
+    rows, told, code = [], [], DONE
     stored = read_asked(arguments)
     for title, place, released in parts_of(releases_of(stored, horizon, arguments.windows), ask, arguments.metric):
         try:
             if isinstance(released, AnswerError):
                 raise released
             answered = answer(ask, released, title, arguments.type)
-            rows += [{**place, **row, "notes": codes(answered.notes)} for row in answered.rows]
-            notes.append((title, answered.notes))
-            is_said = any(each.code in TELL_LOSS for each in answered.notes)
-            bounded = bounded or (released.privacy.is_bounded and not is_said)
+            of_all = {"notes": codes(answered.notes), **answered.clipping.columns()}
+            rows += [{**place, **row, **of_all} for row in answered.rows]
+            told.append((title, answered.clipping, answered.notes))
         except AnswerError as error:
             note(f"{title}: {error}")
             code = NO_ANSWER
-    say_notes(notes)
-    if bounded:
-        note(BOUNDED)
+    say_notes(told)
     level = f"{100 * arguments.confidence:.10g} %"
     print_rows(rows, arguments, {"lower": f"lower {level}", "upper": f"upper {level}"})
     return code

@@ -105,6 +105,7 @@ function show() {
     .querySelector(".content")
     .replaceChildren(
       release.holds ? element("p", {}, `${release.name}: ${release.holds}`) : "",
+      element("p", { class: "clipping" }, `Clipping: ${release.clipping.sentence}`),
       ...askRanks(release, reader),
       ...askItems(release, reader, time.follow),
       ...showTop(release),

@@ -5,6 +5,7 @@ const FORMULA = /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/;
 const NUMBER = /^-[0-9.]+(?:e[-+]?[0-9]+)?$/i;
 const PLACES = ["file", "key", "window", "from", "to", "metric"];
 const ANSWER = ["estimate", "lower", "upper"];
+const CLIPPING = ["state", "estimate", "at_least", "upper_estimate"];
 const BYTE_ORDER_MARK = "\ufeff"; // spreadsheets take text for UTF-8 that begins so
 
 /** @type {(Found & {release: any})[]} */
@@ -28,11 +29,13 @@ function showAnswers() {
     showAnswers();
     byId("ask").focus();
   });
-  const rows = asked.map((each) => [each.release.name, each.question, each.shown.estimate, each.shown.between]);
+  const rows = asked.map(({ release, question, shown }) => {
+    return [release.name, question, shown.estimate, shown.between, release.clipping.state];
+  });
   section
     .querySelector(".content")
     .replaceChildren(
-      table(data.confidence_words, ["release", "question", "estimate ", "interval "], rows),
+      table(data.confidence_words, ["release", "question", "estimate ", "interval ", "clipping"], rows),
       element("div", { class: "fields controls" }, save, clear),
     );
 }
@@ -44,8 +47,9 @@ function answersAsCsv() {
     question,
     ...ANSWER.map((name) => /** @type {any} */ (answer)[name]),
     data.confidence,
+    ...CLIPPING.map((name) => release.clipping[name]),
   ]);
-  const names = [...PLACES, "question", ...ANSWER, "confidence"];
+  const names = [...PLACES, "question", ...ANSWER, "confidence", ...data.clipping_columns];
   return [names, ...rows].map((row) => `${row.map(csvCell).join(",")}\n`).join("");
 }
 

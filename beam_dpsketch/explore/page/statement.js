@@ -1,7 +1,7 @@
-// The statement of a release in words, what it holds, what the bounds took, and what else there is to know.
+// The statement of a release in words, what it contains, how much was clipped, and what else there is to know.
 "use strict";
 
-const FIRST = ["Protected", "How well", "Meaning", "Lost to the bounds", "Not protected"];
+const FIRST = ["Protected", "How well", "Meaning", "Clipping", "Not counted", "Not protected"];
 
 /** @param {any} release */
 function showPrivacy(release) {

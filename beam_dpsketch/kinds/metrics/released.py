@@ -24,8 +24,8 @@ class ReleasedMetrics(Released, Mapping[str, Released]):
     """Several releases as one, by name: ``released["delay"].mean()``. `PrivateMetrics` makes it.
 
     Each has the noise of its part of rho. They are one release: rho is lost once for all of them, and the statement of
-    each is that of the whole. Side counters, as `records`, are about what counts in any metric, so the whole answers
-    them, and no metric does. Do not `combine` two metrics: they share a release id, and it is refused.
+    each is that of the whole, with its clipping. Side counters, as `records`, are about what counts in any metric. So
+    the whole answers them, and no metric does. Do not `combine` two metrics: they share a release id, so it is refused.
     """
 
     name = made_as = "metrics"
@@ -43,7 +43,7 @@ class ReleasedMetrics(Released, Mapping[str, Released]):
         for part in self._spec.parts:
             counters = self._counters[cell : cell + part.spec.cells]
             noise = self._privacy.sigma_squared_per_level[table : table + part.tables]
-            statement = dataclasses.replace(self._privacy, sigma_squared_per_level=noise, side=())
+            statement = dataclasses.replace(self._privacy, sigma_squared_per_level=noise, of_metric=True)
             found[part.name] = KINDS[part.kind.name](part.spec, np.array(counters), statement, self._scale_bits)
             cell, table = cell + part.spec.cells, table + part.tables
         return found

@@ -14,18 +14,19 @@ from typing import Any, ClassVar, NamedTuple
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
-from beam_dpsketch.answers.notes import Note, of_reach
+from beam_dpsketch.answers.notes import Note, of_numbers, of_reach
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.presence import exceeds_noise
 from beam_dpsketch.kinds.statistics.ratios import Sums
 from beam_dpsketch.kinds.statistics.sums import NumberSums
+from beam_dpsketch.statement.clipping import WithClipping
 from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.format.fields import Exact, Object, Optional
 from beam_dpsketch.statement.showing import shown, within
 from beam_dpsketch.statement.side_notes import Interval
 
-_ROOM, _USELESS_SHARE = 1 << 61, 0.5
+_ROOM, _USELESS_SHARE, _SURE = 1 << 61, 0.5, 1 - 1e-4
 _DROWNED_BITS = 7
 """What is rounded off of the grid of noise, at most: from a sigma of 8 on, all of it."""
 CANNOT_TELL = Note(
@@ -39,16 +40,18 @@ release_format.SPECS["statistics"] = Object(
 )
 
 
+class _Statistic(NamedTuple):
+    estimate: float | None
+    lower: float
+    upper: float
+
+
 @shown_plainly
-class Statistic(NamedTuple):
+class Statistic(_Statistic, WithClipping):
     """A mean, a variance or a standard deviation, with bounds for the true one.
 
     `estimate` is `None` where the release cannot tell it. The bounds are then all that is possible.
     """
-
-    estimate: float | None
-    lower: float
-    upper: float
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -78,7 +81,7 @@ class ReleasedStatistics(Released):
         privacy = self._privacy
         of_count, bits = privacy.sigma_squared_per_level[0], max(privacy.weight_bits, self._scale_bits)
         margin = privacy.noise.margin(of_count, confidence, bits) + self._rounding
-        return Interval(self._sums.number, self._sums.number - margin, self._sums.number + margin)
+        return self._around(self._sums.number, margin)
 
     def total(self, confidence: float = 0.95) -> Interval:
         """Return the sum of the numbers: a noisy sum of distances from the middle, and the count times the middle.
@@ -88,21 +91,21 @@ class ReleasedStatistics(Released):
         if self._is_full(1):
             number, lower, upper = self.count(confidence)
             margin = self._half * abs(number) + max(map(abs, self._spec.ends)) * (upper - lower) / 2
-            return Interval(self._middle * number, self._middle * number - margin, self._middle * number + margin)
+            return self._around(self._middle * number, margin)
         estimate = self._half * self._sums.total + self._middle * self._sums.number
         margin = self._margin(confidence, [self._middle, self._half])
         margin += self._half * self._spec.moved * abs(self._sums.number)
-        return Interval(estimate, estimate - margin, estimate + margin)
+        return self._around(estimate, margin)
 
     def mean(self, confidence: float = 0.95) -> Statistic:
         """Return the mean of the numbers, between the clip bounds."""
         known = None if self._is_full(1) else self._sums.mean(self._deviations(confidence))
         low, high = self._spec.ends
         if known is None:
-            return Statistic(None, low, high)
+            return Statistic(None, low, high).of(self._clipping)
         estimate, lower, upper = (self._middle + self._half * each for each in known)
         moved = self._half * self._spec.moved
-        return Statistic(estimate, max(lower - moved, low), min(upper + moved, high))
+        return Statistic(estimate, max(lower - moved, low), min(upper + moved, high)).of(self._clipping)
 
     def variance(self, confidence: float = 0.95) -> Statistic:
         """Return the variance of the numbers: the mean of their squared distances from the mean.
@@ -129,7 +132,10 @@ class ReleasedStatistics(Released):
         step = self._spec.moved  # a deviation is moved by no more than each number
         lower = max(lower - 2 * step * math.sqrt(lower), 0.0)
         upper = min(upper + 2 * step * math.sqrt(upper) + step**2, 1.0)
-        return Statistic(None if known is None else of(estimate), of(lower), of(upper))
+        return Statistic(None if known is None else of(estimate), of(lower), of(upper)).of(self._clipping)
+
+    def _around(self, estimate: float, margin: float) -> Interval:
+        return Interval(estimate, estimate - margin, estimate + margin).of(self._clipping)
 
     @functools.cached_property
     def _sums(self) -> Sums:
@@ -184,4 +190,8 @@ class ReleasedStatistics(Released):
 
     def _own_notes(self) -> tuple[Note, ...]:
         estimate, _, upper = self.count()
-        return () if self._privacy.bounds.signed else of_reach(upper - estimate, upper, _USELESS_SHARE)
+        if self._privacy.bounds.signed:
+            return ()
+        mean, spread = self.mean(_SURE), None if self._spec.variance is None else self.variance(_SURE)
+        found = of_numbers(self._spec.domain, self._spec.ends, mean[1:], 0.0 if spread is None else spread.lower)
+        return (*of_reach(upper - estimate, upper, _USELESS_SHARE), *found)

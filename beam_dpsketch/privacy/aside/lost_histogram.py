@@ -48,6 +48,16 @@ class LostIn(enum.Enum):
     """None: rows over time, and keys of a stream, count what a norm clipped."""
 
 
+class Uncounted(enum.Flag):
+    """What is dropped before anything is counted, so that no number of a release includes it."""
+
+    NOTHING = 0
+    LATE = 1  # records of a stream that arrive after the release of their window
+    OUTSIDE = 2  # records outside the declared windows
+    LATER_WINDOWS = 4  # of a stream, records of a privacy id after its first `max_windows` windows of each period
+    EXCESS_WEIGHT = 8  # the part of weights beyond `max_weight`, if no histogram measures it
+
+
 class LostCounter(NamedTuple):
     """The histogram of lost weight of a release, or of a run.
 

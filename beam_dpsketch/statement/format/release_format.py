@@ -16,6 +16,7 @@ import numpy as np
 from beam_dpsketch.domains import DOMAINS
 from beam_dpsketch.errors import FormatError, said_by
 from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
+from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit, RecordBounds
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.laws import Noise
@@ -29,6 +30,7 @@ from beam_dpsketch.sketches.listed_items import MAX_BYTES, from_encoded
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.sketches.trees import PrefixSpec
+from beam_dpsketch.statement.clipping import ClippingState
 from beam_dpsketch.statement.format import fields
 from beam_dpsketch.statement.format.fields import I64, I128, U8, U16, U32, U64, Choice, Field, Object, Reader, Repeated
 from beam_dpsketch.statement.lost_notes import LostNote
@@ -181,6 +183,9 @@ _STATEMENT = Object(
         "unit": Choice(tuple(PrivacyUnit)),
         "window_count": U32,
         "disclosed": fields.Flags(Disclosure),
+        "uncounted": fields.Flags(Uncounted),
+        "weakest": Choice(tuple(ClippingState)),
+        "of_metric": _YES_OR_NO,
         "period_micros": U64,
         "randomness": Choice(tuple(Randomness)),
         "shown_delta": fields.F64,

@@ -261,7 +261,7 @@ def test_golden_releases_have_their_known_answers():
     )
 
 
-LAYOUTS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"]
+LAYOUTS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"]
 
 
 @pytest.mark.parametrize("name", [f"bad_{each}_layout" for each in LAYOUTS])

@@ -1,0 +1,159 @@
+"""Clipping: the share of the total that contribution bounds removed, and how much of it a release knows.
+
+Every answer carries a `Clipping`, in exactly one of five states. The states do not depend on how an estimate is made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from beam_dpsketch._showing import round_down, round_up
+from beam_dpsketch.statement.showing import finite, shown
+
+_DETECTED = 0.005
+COLUMNS = ("clipping", "clipped", "clipped_at_least", "clipped_upper_estimate")
+Answer = TypeVar("Answer", bound="WithClipping")
+
+
+class ClippingState(enum.Enum):
+    """How much a release knows about its clipping, from most to least."""
+
+    CANNOT_HAPPEN = "cannot happen"
+    ESTIMATED = "estimated"
+    LOWER_BOUND = "lower bound"
+    NOT_DETECTED = "not detected"
+    NOT_MEASURED = "not measured"
+
+    def weaker(self, *others: ClippingState) -> ClippingState:
+        """Return the state of all together, which is the one that knows least."""
+        return max(self, *others, key=[*ClippingState].index)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
+class Clipping:
+    """The share of the total that contribution bounds removed, as far as a release knows it; `print` it.
+
+    Attributes:
+      state: how much is known.
+      estimate: the share, 0 to 1, by a model of heavy units; NaN without an estimate, and 0 if nothing can be clipped.
+      at_least: a lower bound of the share. At the usual confidence it holds with 97.5 % probability, if no unit keeps
+        more than `assumed_cap`. NaN if nothing is measured.
+      upper_estimate: the upper end of the estimated range, if the heaviest units go on as the others do.
+      at_least_weight: a lower bound of the records, or of the weight, that were removed. It needs no assumption.
+      assumed_cap: the most that a unit may keep for the shares to hold; infinite if they always hold.
+      detection_limit: clipping of fewer units than this may not show; `None` if the limit is unknown.
+      most_units: whether more than half of all units were clipped.
+      total: the total that the shares refer to, in words.
+      units: the privacy units, in words.
+      uncounted: what is dropped before anything is counted, in words. No number here includes it.
+    """
+
+    state: ClippingState = ClippingState.NOT_MEASURED
+    estimate: float = math.nan
+    at_least: float = math.nan
+    upper_estimate: float = math.nan
+    at_least_weight: float = 0.0
+    assumed_cap: float = math.inf
+    detection_limit: float | None = None
+    most_units: bool = False
+    total: str = "total count"
+    units: str = "privacy ids"
+    uncounted: tuple[str, ...] = ()
+
+    def limited_to(self, state: ClippingState) -> Clipping:
+        """Return the same without what this state does not know; a lower bound near 0 becomes "not detected"."""
+        state = state.weaker(self.state)
+        if state is ClippingState.LOWER_BOUND and not self._is_detected:
+            state = ClippingState.NOT_DETECTED
+        if state is ClippingState.NOT_MEASURED:
+            return Clipping(total=self.total, units=self.units, uncounted=self.uncounted)
+        if state is self.state:
+            return self
+        return dataclasses.replace(self, state=state, estimate=math.nan, upper_estimate=math.nan)
+
+    @property
+    def can_happen(self) -> bool:
+        """Whether answers may be about less than was contributed."""
+        return self.state is not ClippingState.CANNOT_HAPPEN
+
+    @property
+    def sentence(self) -> str:
+        """The state in words, and what is never counted."""
+        words = f"{self._known}. Intervals do not include it." if self.can_happen else f"{self._known}."
+        if self.most_units:
+            words += f" More than half of all {self.units} were clipped. Use a larger bound; noise grows in proportion."
+        if self.uncounted:
+            dropped = " and ".join(filter(None, (", ".join(self.uncounted[:-1]), self.uncounted[-1])))
+            words += f" {dropped[0].upper()}{dropped[1:]} are not counted, and not measured."
+        return words
+
+    @property
+    def _known(self) -> str:
+        if self.state is ClippingState.NOT_MEASURED:
+            return "not measured in this release"
+        share, weight = _percent(round_down(self.at_least, 2)), shown(round_down(self.at_least_weight, 4))
+        least = f"at least {share if math.isinf(self.assumed_cap) else weight} of the {self.total} was removed"
+        match self.state:
+            case ClippingState.CANNOT_HAPPEN:
+                return f"none; every record{' that is counted' * bool(self.uncounted)} counts in full"
+            case ClippingState.ESTIMATED:
+                about = f"about {_percent(float(f'{self.estimate:.2g}'))} of the {self.total} was removed"
+                return f"{about} (estimated range {share} to {_percent(round_up(self.upper_estimate, 2))})"
+            case ClippingState.LOWER_BOUND:
+                return f"{least}, possibly much more"
+        if self._is_detected:
+            return f"{least}, and in a part of it no clipping was detected"
+        limit = self.detection_limit
+        few = "a few" if limit is None else f"fewer than roughly {float(f'{limit:.2g}'):,.0f}"
+        return f"not detected (clipping of {few} {self.units} may not show)"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the state, the share with its ends, `None` where they are unknown, and the sentence, for JSON."""
+        shares = {name: finite(getattr(self, name)) for name in ("estimate", "at_least", "upper_estimate")}
+        return {"state": self.state.value, **shares, "sentence": self.sentence}
+
+    def columns(self) -> dict[str, Any]:
+        """Return the same without the sentence, as columns of rows."""
+        return dict(zip(COLUMNS, self.as_dict().values(), strict=False))
+
+    def __str__(self) -> str:
+        return f"Clipping: {self.sentence}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+    @property
+    def _is_detected(self) -> bool:
+        return self.at_least >= _DETECTED or self.most_units
+
+
+class WithClipping:
+    """An answer that carries the clipping of its release next to its numbers; `None` if it was made by hand."""
+
+    clipping: Clipping | None = None
+
+    def of(self: Answer, clipping: Clipping | None) -> Answer:
+        """Let a new answer carry this, and return it."""
+        self.clipping = clipping
+        return self
+
+
+def weakest(found: Iterable[Clipping]) -> Clipping:
+    """Return the clipping of several answers together: that of one in the weakest state, and of those the largest."""
+    order = [*ClippingState]
+    return max(found, key=lambda each: (order.index(each.state), each.at_least))
+
+
+def in_one_line(found: Iterable[Clipping]) -> str:
+    """Return one line about several answers."""
+    found = [*found]
+    others = f" This is the weakest state of {len(found)} answers." if len({*map(str, found)}) > 1 else ""
+    return f"{weakest(found)}{others}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"

@@ -1,0 +1,284 @@
+"""Clipping of statements: its numbers, its words, and what is left of them in a combination."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from beam_dpsketch import (
+    Clipping,
+    ClippingState,
+    CountMin,
+    ItemFrequencies,
+    NormBound,
+    PrivacyId,
+    PrivacySpec,
+    PrivacyUnit,
+    RecordBounds,
+    ReleaseSpec,
+    SketchSpec,
+    release_frame,
+)
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.privacy.aside.lost_histogram import Uncounted, least_losses
+from beam_dpsketch.statement.clipping import in_one_line, weakest
+from beam_dpsketch.statement.lost_notes import LostNote
+from tests.helpers import by_hand
+
+BINS = 27
+SPEC = SketchSpec(kind="count_min", depth=1, width=2)
+RUNS = [bytes([number]) * 16 for number in range(3)]
+
+
+def histogram(units_in: dict[int, int]) -> tuple[int, ...]:
+    """Counts by the smallest loss of their bins."""
+    return tuple(units_in.get(int(edge), 0) if edge >= 1 else 0 for edge in least_losses(BINS))
+
+
+def lost_note(counts: tuple[int, ...], kept: int | None = None, variance: int = 100) -> LostNote:
+    of_run = None if kept is None else weight(kept)
+    return LostNote(share=Fraction(1, 50), sigma_squared=Fraction(variance), counts=counts, kept=of_run)
+
+
+def weight(value: int) -> Any:
+    return by_hand.note(("records", "weight"), Fraction(1, 50), Fraction(1), Fraction(100), value)
+
+
+def released(lost: LostNote | None, kept: int = 1000, *, run: bytes = RUNS[0], part: int = 0, **changes: Any) -> Any:
+    settings: dict[str, Any] = {"unit": PrivacyUnit.PRIVACY_ID, "bounds": RecordBounds(3), **changes}
+    name = run + bytes([part]) * 16 + bytes([len(run), part]) * 8
+    return by_hand.released(CountMin, SPEC, [[1, 2]], lost=lost, side=(weight(kept),), release_ids=(name,), **settings)
+
+
+def test_a_share_is_of_what_is_kept_and_removed() -> None:
+    found = released(lost_note(histogram({1: 1000, 2: 500, 4: 250})), kept=7000).clipping()
+    assert found.state is ClippingState.ESTIMATED
+    assert found.at_least < found.estimate < found.upper_estimate
+    assert found.at_least == pytest.approx(3000 / 10_000, rel=0.2)
+    assert 3000 / 10_000 < found.estimate < 6000 / 13_000
+    assert str(found).startswith("Clipping: about ")
+    assert "of the total count was removed (estimated range " in str(found)
+
+
+def test_few_units_leave_a_lower_end_and_nothing_leaves_none() -> None:
+    few = released(lost_note(histogram({128: 100})), kept=10_000).clipping()
+    assert few.state is ClippingState.LOWER_BOUND
+    assert math.isnan(few.estimate)
+    assert math.isnan(few.upper_estimate)
+    assert 0.3 < few.at_least < 12_800 / 22_800
+    assert re.fullmatch(r"Clipping: at least 39 % of the total count was removed, possibly .*", str(few))
+    nothing = released(lost_note(histogram({}))).clipping()
+    assert nothing.state is ClippingState.NOT_DETECTED
+    assert nothing.at_least == 0
+    assert nothing.columns() == {
+        "clipping": "not detected",
+        "clipped": None,
+        "clipped_at_least": 0.0,
+        "clipped_upper_estimate": None,
+    }
+    assert str(nothing) == (
+        "Clipping: not detected (clipping of fewer than roughly 250 privacy ids may not show). Intervals do not "
+        "include it."
+    )
+
+
+@pytest.mark.parametrize("kept", [9_000, 19_000, 60_000, 110_000, 150_000, 400_000])
+def test_a_lower_end_without_an_estimate_is_never_silent(kept: int) -> None:
+    """From 0.5 % on it is told; below, no clipping is said to be detected. The estimate stands for no lower end."""
+    found = released(lost_note(histogram({16: 100})), kept=kept).clipping()
+    assert math.isnan(found.estimate)
+    assert found.columns()["clipped"] is None
+    is_detected = found.at_least >= 0.005
+    assert found.state is (ClippingState.LOWER_BOUND if is_detected else ClippingState.NOT_DETECTED)
+    assert ("at least" in str(found)) == is_detected
+    assert is_detected == (kept < 200_000)
+
+
+def test_a_lower_end_in_words_is_rounded_down() -> None:
+    states = {"state": ClippingState.LOWER_BOUND, "at_least_weight": 16_089.9}
+    assert "at least 1.4 % of" in str(Clipping(**states, at_least=0.01499))
+    assert "at least 16,080 of" in str(Clipping(**states, at_least=0.01499, assumed_cap=80.0))
+    wide = Clipping(state=ClippingState.ESTIMATED, estimate=0.289, at_least=0.1799, upper_estimate=0.3301)
+    assert "about 29 % of the total count was removed (estimated range 17 % to 34 %)" in str(wide)
+
+
+def test_weights_and_runs_are_named() -> None:
+    counts = histogram({1: 1000, 2: 500})
+    weights = RecordBounds(3, max_weight=7)
+    assert released(lost_note(counts), bounds=weights).clipping().total == "total weight"
+    of_run = released(lost_note(counts, kept=5000)).clipping()
+    assert of_run.total == "total count over all keys and windows"
+    assert released(lost_note(counts, kept=5000), kept=-5).clipping() == of_run
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"bounds": NormBound(9, max_weight=5, signed=True)}, {"uncounted": Uncounted.LATER_WINDOWS}]
+)
+def test_what_measures_nothing_says_so_and_does_not_raise(changes: dict[str, Any]) -> None:
+    found = released(None, **changes).clipping()
+    assert found.state is ClippingState.NOT_MEASURED
+    assert str(found).startswith("Clipping: not measured in this release. Intervals do not include it.")
+    assert math.isnan(found.at_least)
+
+
+def test_what_counts_in_full_was_not_clipped() -> None:
+    """Single records without weights; a weight is capped, and so is one whose excess no histogram measures."""
+    single = {"unit": PrivacyUnit.RECORD, "bounds": RecordBounds(1)}
+    none = released(None, **single).clipping()
+    assert none.state is ClippingState.CANNOT_HAPPEN
+    assert (none.estimate, none.at_least, none.upper_estimate) == (0, 0, 0)
+    assert str(none) == "Clipping: none; every record counts in full."
+    for changes in ({"bounds": RecordBounds(1, max_weight=2)}, {"uncounted": Uncounted.EXCESS_WEIGHT}):
+        assert released(None, **{**single, **changes}).clipping().state is ClippingState.NOT_MEASURED
+
+
+def test_over_half_of_all_units_are_told_in_the_same_line() -> None:
+    """They are counted by the histogram, also where the share that they lost is small."""
+    units = by_hand.note(("units",), Fraction(1, 50), Fraction(1), Fraction(100), 900)
+    for kept, state in ((1000, ClippingState.ESTIMATED), (500_000, ClippingState.ESTIMATED)):
+        side = (units, weight(kept))
+        lost = lost_note(histogram({1: 700}))
+        statement = by_hand.statement(unit=PrivacyUnit.PRIVACY_ID, bounds=RecordBounds(3), lost=lost, side=side)
+        found = statement.clipping()
+        assert (found.state, found.most_units) == (state, True)
+        assert "More than half of all privacy ids were clipped. Use a larger bound;" in str(found)
+        assert statement.clipping().limited_to(ClippingState.LOWER_BOUND).state is ClippingState.LOWER_BOUND
+
+
+def test_what_is_never_counted_is_named_and_never_called_not_detected() -> None:
+    """Later windows of a stream: the histogram cannot see them."""
+    all_of_them = Uncounted.LATE | Uncounted.OUTSIDE | Uncounted.LATER_WINDOWS
+    settings = {"window_count": 2, "period_micros": 10**6, "unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD}
+    side = (weight(900), by_hand.note(("clipped",), Fraction(1, 50), Fraction(1), Fraction(100), 0))
+    found = by_hand.statement(bounds=NormBound(3), side=side, uncounted=all_of_them, **settings).clipping()
+    assert found.state is ClippingState.NOT_MEASURED
+    assert str(found).endswith(
+        "Records after a privacy id's first 2 window(s) of each period, late records and records outside the declared "
+        "windows are not counted, and not measured."
+    )
+    seen = by_hand.statement(bounds=NormBound(3), side=side, **settings).clipping()
+    assert seen.state is ClippingState.NOT_DETECTED
+    capped = NormBound(3, resource_limit=9)
+    assert by_hand.statement(bounds=capped, side=side, **settings).clipping().state is ClippingState.NOT_MEASURED
+
+
+STATES = [*ClippingState]
+
+
+@pytest.mark.parametrize("first", STATES)
+@pytest.mark.parametrize("second", STATES)
+def test_a_combination_knows_no_more_than_the_weaker_of_both(first: ClippingState, second: ClippingState) -> None:
+    """`weakest` of a statement holds it, through bytes too; what is known for sure is still told."""
+    makes = {
+        ClippingState.ESTIMATED: lost_note(histogram({1: 1000, 2: 500})),
+        ClippingState.LOWER_BOUND: lost_note(histogram({64: 100})),
+        ClippingState.NOT_DETECTED: lost_note(histogram({})),
+        ClippingState.NOT_MEASURED: None,
+    }
+    bounds: dict[ClippingState, Any] = {
+        ClippingState.CANNOT_HAPPEN: {"unit": PrivacyUnit.RECORD, "bounds": RecordBounds(1)}
+    }
+    if (first is ClippingState.CANNOT_HAPPEN) is not (second is ClippingState.CANNOT_HAPPEN):
+        weights = {"unit": PrivacyUnit.RECORD, "bounds": RecordBounds(1, max_weight=2)}
+        bounds |= dict.fromkeys(makes, weights)
+    parts = [
+        released(makes.get(state), run=RUNS[number], **bounds.get(state, {}))
+        for number, state in enumerate((first, second))
+    ]
+    assert [part.clipping().state for part in parts] == [first, second]
+    for both in (parts[0].combine(parts[1]), parts[1].combine(parts[0])):
+        found = ReleasedSketch.from_bytes(both.to_bytes()).clipping()
+        assert found == both.clipping()
+        assert found.state.weaker(first, second) is found.state
+        if ClippingState.CANNOT_HAPPEN not in (first, second):
+            assert found.state is first.weaker(second)
+        if {first, second} == {ClippingState.LOWER_BOUND, ClippingState.NOT_DETECTED}:
+            assert "was removed, and in a part of it no clipping was detected." in str(found)
+            assert found.at_least > 0.1
+
+
+def test_several_answers_have_one_line() -> None:
+    few, many = (Clipping(state=ClippingState.LOWER_BOUND, at_least=share) for share in (0.1, 0.2))
+    unknown = Clipping()
+    assert weakest([few, many]) == many
+    assert weakest([few, unknown, many]) == unknown
+    assert in_one_line([few, few]) == str(few)
+    assert in_one_line([few, many]) == f"{many} This is the weakest state of 2 answers."
+
+
+def test_releases_that_count_their_own_add_up() -> None:
+    first, second = (released(lost_note(histogram({1: 10 * number, 4: 7})), run=RUNS[number]) for number in (1, 2))
+    both = first.combine(second).privacy.lost
+    assert both.counts == histogram({1: 30, 4: 14})
+    assert both.sigma_squared == 200
+
+
+def test_releases_of_one_run_tell_its_loss_once_and_runs_add_up() -> None:
+    lost = {run: lost_note(histogram({2: 100 * number}), kept=1000) for number, run in enumerate(RUNS)}
+    parts = [released(lost[run], run=run, part=part) for run in RUNS for part in range(2)]
+    of_run = parts[0].combine(parts[1])
+    assert of_run.privacy.lost == lost[RUNS[0]]
+    runs = of_run.combine(parts[2]).privacy.lost
+    assert runs == lost[RUNS[0]].plus(lost[RUNS[1]])
+    assert runs.kept.value == 2000
+    crossed = parts[0].combine(parts[2]), parts[1].combine(parts[3])
+    assert crossed[0].combine(crossed[1]).privacy.lost == runs
+    overlapping = of_run.combine(parts[2].combine(parts[4])), parts[0].combine(parts[2].combine(parts[3]))
+    assert overlapping[0].privacy.lost is not None
+    assert overlapping[1].privacy.lost == runs
+    assert crossed[0].combine(parts[1].combine(parts[4])).privacy.lost is None  # one run is in both, others are not
+
+
+def test_what_only_one_tells_is_left_out() -> None:
+    own = released(lost_note(histogram({1: 5})), run=RUNS[1])
+    assert own.combine(released(None, run=RUNS[2])).privacy.lost is None
+    assert own.combine(released(lost_note(histogram({1: 5}), kept=9), run=RUNS[2])).privacy.lost is None
+
+
+def test_the_share_of_rho_is_not_that_of_the_sketch() -> None:
+    counts = histogram({})
+    assert released(lost_note(counts)).privacy.sketch_share == Fraction(48, 50)
+    assert released(lost_note(counts, kept=9)).privacy.sketch_share == Fraction(47, 50)
+
+
+def test_bytes_and_statements_hold_the_histogram() -> None:
+    for lost in (lost_note(histogram({1: 900, 2: 500})), lost_note(histogram({1: 900}), kept=77)):
+        one = released(lost)
+        again = ReleasedSketch.from_bytes(one.to_bytes())
+        assert again.privacy.lost == lost
+        assert again.clipping() == one.clipping()
+        assert again.privacy.as_dict()["lost"]["counts"] == list(lost.counts)
+        assert str(one.clipping()) in str(one.privacy).splitlines()
+
+
+def test_combined_noise_is_that_of_the_sum() -> None:
+    """The interval of many releases is wider than that of one, and holds for what they lost together."""
+    parts = [released(lost_note(histogram({8: 40}), variance=400), run=bytes([n]) * 16) for n in range(3, 40)]
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.combine(part)
+    assert whole.privacy.lost.sigma_squared == 400 * 37
+    assert 0 < whole.clipping().at_least <= 37 * 40 * 16 / (37 * 40 * 8 + 37_000)
+
+
+def test_units_that_keep_more_than_they_count_with_have_lost_the_weight_that_is_said() -> None:
+    """Each has 400 items, keeps 380 and counts with 76. False alarms: 1e-9 each."""
+    units, items = 2000, 400
+    unit = PrivacyId("person", NormBound(19))
+    wide = SketchSpec(depth=1, width=1 << 16)
+    spec = ReleaseSpec(ItemFrequencies(wide), PrivacySpec(rho=Fraction(1, 10)), unit, item="item")
+    data = pd.DataFrame({"person": np.repeat(np.arange(units), items), "item": np.tile(np.arange(items), units)})
+    released: Any = release_frame(data, spec)
+    found = released.clipping(1 - 1e-9)
+    truth = units * (items - 380)
+    assert 0.7 * truth < found.at_least_weight <= truth
+    assert found.assumed_cap == 76
+    assert found.at_least > 20 / 400, "the share is too high, and so a lower bound is told as a weight"
+    least = str(found.limited_to(ClippingState.LOWER_BOUND))
+    assert re.search(r"at least [23]\d,\d\d0 of the total count was removed, possibly much more", least)
