@@ -13,7 +13,7 @@ import functools
 import itertools
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -42,7 +42,6 @@ from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
 from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.mechanism import Sensitivity
-from beam_dpsketch.privacy.over_time.horizon import MECHANISMS
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.statement import accounting
 from beam_dpsketch.statement import statement as statement_module
@@ -58,6 +57,7 @@ from tests.helpers.combinations import (
     worst_delta,
     worst_loss,
 )
+from tests.helpers.every_unit import LAYOUTS, TWO, units
 from tests.helpers.loss_settings import SIDES, SPECS, Layout, Setting
 from tests.helpers.losses import Run
 from tests.helpers.side_releases import any_norm, no_noise
@@ -65,53 +65,6 @@ from tests.helpers.side_releases import any_norm, no_noise
 pytestmark = pytest.mark.usefixtures(any_norm.__name__)
 ROUNDING = 1 + 1e-9
 NORM = Fraction(3, 2)
-TWO: dict[str, Any] = {"max_keys": 2}
-UNITS: list[Callable[..., Any]] = [
-    lambda: Record(),
-    lambda: Record(max_weight=3),
-    lambda: Record(max_weight=3, signed=True),
-    *(
-        functools.partial(PrivacyId, "user", bounds)
-        for bounds in (
-            RecordBounds(1),
-            RecordBounds(2, max_weight=3),
-            RecordBounds(2, **TWO),
-            RecordBounds(2, **TWO, max_weight=3, signed=True),
-            NormBound(NORM, max_weight=9),
-            NormBound(NORM, max_weight=9, signed=True),
-            NormBound(2, max_per_item=1),
-            NormBound(NORM, max_weight=9, max_keys=2),
-            AutoNorm(max_weight=9),
-            AutoNorm(max_weight=9, signed=True),
-        )
-    ),
-]
-LIMITS: list[dict[str, int]] = [
-    {},
-    *({"period": period} for period in (60, 120)),
-    *({"max_windows": most} for most in (1, 2)),
-    *({"max_windows": most, "period": period} for most, period in ((1, 60), (1, 120), (2, 120))),
-]
-LAYOUTS = [
-    *(Layout(keys=keys) for keys in ("none", "one", "listed", "open", "chosen")),
-    *(
-        Layout(size, step, declared, streaming, keys)
-        for (size, step), declared, streaming, keys in itertools.product(
-            ((60, None), (120, 60)), (False, True), (False, True), ("none", "listed", "open", "chosen")
-        )
-    ),
-    *(
-        Layout(streaming=streaming, keys=keys, horizon=Horizon(0, 60, 4, mechanism))
-        for streaming, keys, mechanism in itertools.product((False, True), ("none", "listed", "chosen"), MECHANISMS)
-    ),
-]
-
-
-def units() -> Iterator[Any]:
-    """All units, ids with all limits that suit their bounds."""
-    for unit, limit in itertools.product(UNITS, LIMITS):
-        with contextlib.suppress(TypeError, ValueError):
-            yield unit(**limit)
 
 
 def settings(size: int) -> list[Setting]:
