@@ -9,7 +9,6 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindow
-from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch.answers.notes import Note, codes
 from beam_dpsketch.answers.over_time.row import TimelineRow
@@ -22,8 +21,6 @@ from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.transforms.outputs import TopK
 
 NOT_ONE_BY_ONE = "rows over time answer nothing one by one: take QueryTimeline, and keep their field row"
-
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
 class WithPlace(beam.DoFn):
@@ -106,15 +103,13 @@ def answer_rows(fields: Mapping[str, Any], released: Released, ask: Ask, columns
     common = {**fields, **_told(answered.clipping, answered.notes), **privacy_fields(released.privacy)}
     for row in answered.rows:
         found = {**row, **common}
-        yield beam.Row(**{name: _to_beam(found[name]) for name in columns})
+        yield beam.Row(**{name: _to_column(found[name]) for name in columns})
 
 
 def _told(clipping: Clipping, notes: Iterable[Note]) -> dict[str, Any]:
     return {"notes": codes(notes), **clipping.columns()}
 
 
-def _to_beam(value: Any) -> Any:
-    """Return a time as a Beam `Timestamp`, and other values as they are."""
-    if isinstance(value, datetime.datetime):
-        return Timestamp(micros=(value - _EPOCH) // datetime.timedelta(microseconds=1))
-    return value
+def _to_column(value: Any) -> Any:
+    """Return a time as ISO text, which every sink can write, and other values as they are."""
+    return to_iso(value) if isinstance(value, datetime.datetime) else value

@@ -13,7 +13,6 @@ import numpy as np
 from apache_beam.typehints import typehints
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.typehints.row_type import RowTypeConstraint
-from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch.answers.questions.ask import PRIVACY_COLUMNS, Ask, answer_columns
 from beam_dpsketch.answers.questions.entries import AnswerType
@@ -59,7 +58,7 @@ def _shape(entry: Entry) -> Any:
 
 def row_type(columns: Columns) -> RowTypeConstraint:
     """Return the type of rows with these columns."""
-    kinds = [(name, Timestamp if kind is datetime.datetime else kind) for name, kind in columns.items()]
+    kinds = [(name, str if kind is datetime.datetime else kind) for name, kind in columns.items()]
     return RowTypeConstraint.from_fields(kinds)
 
 

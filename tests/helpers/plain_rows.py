@@ -63,7 +63,7 @@ DOMAINS: dict[str, dict[str, Any]] = {
 }
 """A domain for each field."""
 
-TYPES: dict[str, Any] = {"delay": int, "km": float, "ip": str, "when": Timestamp, "city": str, "mark": bytes}
+TYPES: dict[str, Any] = {"delay": int, "km": float, "ip": str, "when": str, "city": str, "mark": bytes}
 PRIVACY = {"rho": 3}
 UNIT = {"privacy_id": "person", "records": {"max_per_key": 2}}
 KEYED = {"privacy_id": "person", "records": {"max_per_key": 2, "max_keys": 2}}

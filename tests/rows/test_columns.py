@@ -143,7 +143,7 @@ def instant(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, datetime.datetime):
-        return Timestamp.from_utc_datetime(value.replace(tzinfo=datetime.timezone.utc))
+        return value.isoformat().replace("+00:00", "Z")
     return value if isinstance(value, (int, float, str, bytes)) else str(value)
 
 
