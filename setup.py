@@ -20,6 +20,7 @@ EXTRAS = {
     "test": [
         *YAML,
         "dp-accounting>=0.6",
+        "duckdb>=1.1",
         "hypothesis>=6.100",
         "mpmath>=1.3",
         "opendp>=0.15",

@@ -28,6 +28,7 @@ from beam_dpsketch.domains import (
     TextDomain,
     TimestampDomain,
 )
+from beam_dpsketch.domains.spelling import Spelling
 from beam_dpsketch.engine.noising import release
 from beam_dpsketch.errors import (
     ArgumentError,
@@ -103,8 +104,9 @@ __all__ = [
     "Rehearsal", "ReleaseSpec", "ReleaseTerms", "Released", "ReleasedCountMin", "ReleasedCountSketch",
     "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFactor", "ReleasedFrequencies", "ReleasedListedItems",
     "ReleasedMetrics", "ReleasedPrefixTree", "ReleasedRanks", "ReleasedSketch", "ReleasedStatistics", "Scale",
-    "SideCounters", "SketchSpec", "SketchTimeline", "Statistic", "Statistics", "TextDomain", "TimeColumn",
-    "TimeRange", "TimelineRow", "TimestampDomain", "TopKSearch", "TreeSpec", "WindowingError", "__version__",
-    "distance_error", "plan", "read_releases", "rehearse", "release", "release_frame", "spec_for_distance",
+    "SideCounters", "SketchSpec", "SketchTimeline", "Spelling", "Statistic", "Statistics", "TextDomain",
+    "TimeColumn", "TimeRange", "TimelineRow", "TimestampDomain", "TopKSearch", "TreeSpec", "WindowingError",
+    "__version__", "distance_error", "plan", "read_releases", "rehearse", "release", "release_frame",
+    "spec_for_distance",
 ]
 # fmt: on

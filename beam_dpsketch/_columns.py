@@ -57,32 +57,44 @@ def is_uuid_type(kind: pa.DataType) -> bool:
     return getattr(kind, "extension_name", None) == "arrow.uuid"
 
 
-def plain_column(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+def plain_column(values: pa.Array | pa.ChunkedArray, *, as_times: bool = False) -> pa.Array:
     """Return a column as one array of large text, large bytes, a dictionary of these without nulls, or another type.
 
-    Nulls and text that is not UTF-8 are null.
+    Nulls and text that is not UTF-8 are null. With `as_times`, dates are times and not text, which has four digits for
+    a year.
     """
+    return mask_undecodable(decode(values, as_times=as_times))
+
+
+def decode(values: pa.Array | pa.ChunkedArray, *, as_times: bool = False) -> pa.Array:
+    """Do as `plain_column`, and keep text that is not UTF-8."""
     chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
-    parts = [_decode(chunk) for chunk in chunks or [pa.nulls(0, values.type)]]
+    parts = [_decode(chunk, as_times) for chunk in chunks or [pa.nulls(0, values.type)]]
     if len(parts) > 1 and any(_has_null_entry(part) for part in parts):  # Arrow joins no such dictionaries
         parts = [part.dictionary.take(part.indices) for part in parts]
-    whole = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
-    if not pa.types.is_dictionary(whole.type):
-        return _mask_undecodable(whole)
-    distinct = _mask_undecodable(whole.dictionary)
-    return distinct.take(whole.indices) if distinct.null_count else whole
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
 
-def _decode(values: pa.Array) -> pa.Array:
+def mask_undecodable(values: pa.Array) -> pa.Array:
+    """Return what `decode` does, with null in place of text that is not UTF-8."""
+    if not pa.types.is_dictionary(values.type):
+        return _mask_undecodable(values)
+    distinct = _mask_undecodable(values.dictionary)
+    return distinct.take(values.indices) if distinct.null_count else values
+
+
+def _decode(values: pa.Array, as_times: bool) -> pa.Array:
     """Return an array without runs and views, with dictionaries of text and bytes alone."""
     if pa.types.is_run_end_encoded(values.type):
         runs = pa.RunEndEncodedArray.from_arrays(values.run_ends, pa.array(np.arange(len(values.values))))
-        return _decode(values.values).take(pc.run_end_decode(runs.slice(values.offset, len(values))))
+        return _decode(values.values, as_times).take(pc.run_end_decode(runs.slice(values.offset, len(values))))
     if pa.types.is_dictionary(values.type):
-        distinct, indices = _decode(values.dictionary), values.indices.cast(pa.int64(), safe=False)
+        distinct, indices = _decode(values.dictionary, as_times), values.indices.cast(pa.int64(), safe=False)
         if distinct.type in (pa.large_string(), pa.large_binary()):
             return pa.DictionaryArray.from_arrays(indices, distinct, safe=False)  # wide, to be joined with others
         return distinct.take(indices)
+    if as_times and pa.types.is_date(values.type):
+        return values.cast(pa.timestamp("s" if pa.types.is_date32(values.type) else "ms"))
     if is_uuid_type(values.type):
         texts = [data and str(uuid.UUID(bytes=data)) for data in values.storage.to_pylist()]
         return pa.array(texts, pa.large_string())

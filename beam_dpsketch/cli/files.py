@@ -1,4 +1,4 @@
-"""Parquet and CSV files as one reader of Arrow batches, with the share of them that is read so far."""
+"""Parquet and CSV files as one table, with the share of them that is read so far."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from beam_dpsketch.cli.csv_files import CsvFile, Fractions, convert, declared_schema
+from beam_dpsketch.cli.csv_files import CsvFile, declared_schema
 from beam_dpsketch.cli.text import UsageError
+from beam_dpsketch.domains.base import is_bytes_type, is_text_type, unwrap_type
+from beam_dpsketch.domains.doors import Door
+from beam_dpsketch.domains.spelling import Spelling
 from beam_dpsketch.frames.plan import columns_of
+from beam_dpsketch.frames.tables import TableParts, empty_table
+from beam_dpsketch.records.columns import is_pointer_type
 from beam_dpsketch.records.release_spec import ReleaseSpec
 
 ENDINGS = (".parquet", ".csv")
@@ -35,13 +40,11 @@ class Input(NamedTuple):
 
     Attributes:
       paths: the files.
-      reader: their rows.
-      check: refuses columns whose values, as far as they are read, are not of the type that is needed.
+      table: their rows.
     """
 
     paths: list[str]
-    reader: pa.RecordBatchReader
-    check: Callable[[], None]
+    table: TableParts
 
 
 def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: OnRead) -> Input:
@@ -56,85 +59,84 @@ def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: OnRead) -> 
     """
     paths = [path for name in names for path in _paths(name)]
     _refuse_repeated(paths)
-    endings = {os.path.splitext(path)[1].lower() for path in paths}
-    if len(endings) != 1 or not endings <= set(ENDINGS):
-        raise UsageError(f"the files to release must all end with {' or all with '.join(ENDINGS)}")
-    source = (_Parquet if endings == {".parquet"} else _Csv)(paths, declared)
-    return Input(paths, pa.RecordBatchReader.from_batches(source.schema, source.batches(on_read)), source.check)
+    endings = [os.path.splitext(path)[1].lower() for path in paths]
+    for path, ending in zip(paths, endings, strict=True):
+        if ending not in ENDINGS or ending != endings[0]:
+            raise UsageError(f"{path}: the files to release must all end with {' or all with '.join(ENDINGS)}")
+    return Input(paths, (_open_parquets if endings[0] == ENDINGS[0] else _open_csvs)(paths, declared, on_read))
 
 
-class _Parquet:
-    """Parquet files whose columns have the same types."""
+def _open_parquets(paths: list[str], declared: ReleaseSpec, on_read: OnRead) -> TableParts:
+    """Return Parquet files whose columns are alike: each is read in the types of its own file."""
+    files, names = [_open_parquet(path) for path in paths], {*columns_of(declared).values()}
+    schemas = [[field for field in file.schema_arrow if field.name in names] for file in files]
+    known: dict[str, tuple[str, pa.DataType]] = {}
+    for path, schema in zip(paths, schemas, strict=True):
+        for field in schema:
+            other, kind = known.get(field.name, (path, field.type))
+            if len({_family(kind), _family(field.type)} - {""}) > 1:
+                words = f"is of type {field.type}, and of type {kind} in {other}; write them alike"
+                raise UsageError(f"{path}: the column {field.name!r} {words}")
+            known[field.name] = (path, field.type) if pa.types.is_null(kind) else (other, kind)
+    for path, schema in zip(paths, schemas, strict=True):
+        if missing := known.keys() - {field.name for field in schema}:
+            name = min(missing)
+            raise UsageError(f"{path}: has no column {name!r}, which {known[name][0]} has; write them alike")
+    first = pa.schema([(field.name, known[field.name][1]) for field in schemas[0]])
 
-    def __init__(self, paths: list[str], declared: ReleaseSpec) -> None:
-        self._paths = paths
-        self._files = [_open_parquet(path) for path in paths]
-        schemas = [_wanted(file.schema_arrow, declared) for file in self._files]
-        self.schema, self._names = schemas[0], {*schemas[0].names}
-        for path, schema in zip(paths, schemas, strict=True):
-            if not schema.equals(self.schema):
-                raise UsageError(
-                    f"{path} has other columns than {paths[0]}, or other types of them: a person with the id 7 there "
-                    'and "7" here would count as two; write them alike'
-                )
-
-    def check(self) -> None:
-        """Do nothing: the types of Parquet tell."""
-
-    def batches(self, on_read: OnRead) -> Iterator[pa.RecordBatch]:
-        sizes = [*map(os.path.getsize, self._paths)]
-        for done, (path, file) in enumerate(zip(self._paths, self._files, strict=True)):
+    def batches() -> Iterator[pa.RecordBatch]:
+        sizes = [*map(os.path.getsize, paths)]
+        for done, (path, file) in enumerate(zip(paths, files, strict=True)):
             rows, read = file.metadata.num_rows, 0
             try:
-                for batch in file.iter_batches(_ROWS, columns=self.schema.names):
+                for batch in file.iter_batches(_ROWS, columns=[*known]):
                     # A name with a dot also stands for a field of a nested column, which comes along.
-                    columns = [batch.column(n) for n, name in enumerate(batch.schema.names) if name in self._names]
-                    yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+                    yield batch.select([n for n, name in enumerate(batch.schema.names) if name in known])
                     read += len(batch)
                     before = sum(sizes[:done]) + sizes[done] * read // rows
                     on_read(Position(before, sum(sizes), done + (read == rows), len(sizes)))
             except (pa.ArrowException, OSError):  # the message may hold bytes of the file
                 raise UsageError(f"{path}: a part of it cannot be read, or it is damaged") from None
 
+    return TableParts(files[0].schema_arrow.names, empty_table(first), batches())
 
-class _Csv:
-    """CSV files with a header; an empty field is null."""
 
-    def __init__(self, paths: list[str], declared: ReleaseSpec) -> None:
-        self._files = {path: CsvFile(path) for path in paths}
-        self._fractions = Fractions(declared)
-        self.check = self._fractions.check
-        for path, file in self._files.items():
-            self.schema = declared_schema(path, file.header(), declared)
+def _family(kind: pa.DataType) -> str:
+    """Return what columns of a type have in common with those whose equal values are equal; nothing if it has none."""
+    kind = unwrap_type(kind)
+    if pa.types.is_null(kind):
+        return ""
+    if pa.types.is_timestamp(kind):
+        return "times" if kind.tz is None else "times in UTC"
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_date, is_text_type, is_bytes_type)
+    return next((test.__name__ for test in tests if test(kind) and not is_pointer_type(kind)), str(kind))
 
-    def batches(self, on_read: OnRead) -> Iterator[pa.RecordBatch]:
-        sizes = [*map(os.path.getsize, self._files)]
-        for done, file in enumerate(self._files.values()):
-            for batch, read in file.batches(self.schema.names):
-                columns = [convert(text, each.type) for text, each in zip(batch.columns, self.schema, strict=True)]
-                rows = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-                self._fractions.note(batch, rows)
-                yield rows
+
+def _open_csvs(paths: list[str], declared: ReleaseSpec, on_read: OnRead) -> TableParts:
+    """Return CSV files with a header; an empty field is null."""
+    files = {path: CsvFile(path, drops=declared.unreadable == "drop") for path in paths}
+    schemas = [declared_schema(path, file.header(), declared) for path, file in files.items()]
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        sizes = [*map(os.path.getsize, paths)]
+        for done, file in enumerate(files.values()):
+            for batch, read in file.batches(schemas[0].names):
+                yield batch
                 on_read(Position(sum(sizes[:done]) + read, sum(sizes), done + (read == sizes[done]), len(sizes)))
-        self.check()
+
+    return TableParts(schemas[0].names, empty_table(schemas[0]), batches(), Door.TEXT_FILE, declared.csv or Spelling())
 
 
 def _open_parquet(path: str) -> Any:
     import pyarrow.parquet as pq  # only here: it takes time to import
 
     try:
-        return pq.ParquetFile(path, pre_buffer=True)
+        return pq.ParquetFile(path, pre_buffer=True, coerce_int96_timestamp_unit="us")
     except (pa.ArrowException, OSError, ValueError) as error:  # the message may hold bytes of a file
         if isinstance(error, OSError) and error.errno:  # of the system, not of Arrow
             raise
         words = "cannot be read as Parquet, or is damaged" if os.path.getsize(path) else "is empty"
         raise UsageError(f"{path}: {words}") from None
-
-
-def _wanted(schema: pa.Schema, declared: ReleaseSpec) -> pa.Schema:
-    names = set(columns_of(declared).values())
-    fields = [pa.field(each.name, each.type) for each in schema if each.name in names]
-    return pa.schema(fields if names <= {each.name for each in fields} else [pa.field(x.name, x.type) for x in schema])
 
 
 def _refuse_repeated(paths: list[str]) -> None:

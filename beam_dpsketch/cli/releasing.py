@@ -93,7 +93,7 @@ def _released(arguments: argparse.Namespace, declared: ReleaseSpec) -> Any:
             for words in declared.terms.foolish():
                 note(f"warning: {words}")
             note(f"releasing {in_words(declared)}")
-            released = release_frame(found.reader, declared)
+            released = release_frame(found.table, declared)
         except (ConfigError, TypeError, ValueError) as error:
             raise UsageError.of(error) from None
     return released

@@ -23,6 +23,7 @@ installed), a named tuple, or a row of Beam; nothing here imports Beam. Names ar
 | `read_windows` | `{start, end}`, or `[start, end]` |
 | `read_horizon` | `{start, window_size, windows, mechanism}` |
 | `read_time` | `{field, every, window_size}` of a table, or the name of the column |
+| `read_csv` | `{thousands, decimal, date_format}` of CSV files |
 | `read_method` | `{groups: {delta}}` |
 | `read_domain` | `{type, ...}`, or the name of a type without settings |
 | `read_tree` | `{memory, ...}` or `{levels: [...]}`, over a domain |
@@ -41,12 +42,12 @@ since 1970; without a zone they are in UTC. Lengths of time are text such as `30
 from beam_dpsketch.config.asking import read_ask
 from beam_dpsketch.config.layouts import read_domain, read_items, read_method, read_spec, read_tree
 from beam_dpsketch.config.privacy import read_norm, read_privacy, read_records, read_side_counters, read_unit
-from beam_dpsketch.config.release import read_horizon, read_keys, read_release, read_time, read_windows
+from beam_dpsketch.config.release import read_csv, read_horizon, read_keys, read_release, read_time, read_windows
 from beam_dpsketch.errors import ConfigError
 
 # fmt: off
 __all__ = [
-    "ConfigError", "read_ask", "read_domain", "read_horizon", "read_items", "read_keys", "read_method",
+    "ConfigError", "read_ask", "read_csv", "read_domain", "read_horizon", "read_items", "read_keys", "read_method",
     "read_norm", "read_privacy", "read_records", "read_release", "read_side_counters", "read_spec", "read_time",
     "read_tree", "read_unit", "read_windows",
 ]

@@ -10,8 +10,9 @@ from beam_dpsketch.config.layouts import read_domain, read_items, read_method, r
 from beam_dpsketch.config.paths import join, refusal, shown
 from beam_dpsketch.config.privacy import read_privacy, read_unit
 from beam_dpsketch.config.scalars import WHOLE
-from beam_dpsketch.config.settings import HORIZON, KEYS, METRIC, RELEASE, SELECT, TIME_COLUMN, WINDOWS
+from beam_dpsketch.config.settings import CSV, HORIZON, KEYS, METRIC, RELEASE, SELECT, TIME_COLUMN, WINDOWS
 from beam_dpsketch.domains import BytesDomain
+from beam_dpsketch.domains.spelling import Spelling
 from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.kinds import KINDS
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
@@ -140,13 +141,15 @@ def places_of_arguments(of: Unit, path: str = "") -> dict[str, str]:
 def read_keys(settings: Any, path: str = "keys") -> Keys:
     """Return which keys are released: `public`, `select` or `assume_public`, with `field`."""
     given = read_block(settings, path, KEYS, select=_read_select, assume_public=_read_true)
-    way, field = take_one(given, path, KEYS.either[0], _WHICH), given["field"]
+    way = take_one(given, path, KEYS.either[0], _WHICH)
+    where: dict[str, Any] = {name: given[name] for name in ("field", "opaque_bytes") if name in given}
     if way == "public":
-        where = {"keys": join(path, "public")}
-        return make(path, PublicKeys, {"keys": given["public"], "field": field}, where)
+        return make(
+            path, PublicKeys, {"keys": given["public"], "field": where["field"]}, {"keys": join(path, "public")}
+        )
     if way == "select":
-        return make(join(path, "select"), KeySelection, {**given["select"], "field": field})
-    return make(path, AssumePublicKeys, {"field": field})
+        return make(join(path, "select"), KeySelection, {**given["select"], **where})
+    return make(path, AssumePublicKeys, where)
 
 
 def _read_select(settings: Any, path: str) -> dict[str, Any]:
@@ -180,6 +183,11 @@ def read_time(settings: Any, path: str = "time") -> TimeColumn:
     return make(path, TimeColumn, read_block({"field": given} if isinstance(given, str) else given, path, TIME_COLUMN))
 
 
+def read_csv(settings: Any, path: str = "csv") -> Spelling:
+    """Return how CSV files spell numbers and times: `{thousands: ",", decimal: ".", date_format: "%d/%m/%Y"}`."""
+    return make(path, Spelling, read_block(settings, path, CSV))
+
+
 def _read_k(value: Any, path: str) -> int:
     k = WHOLE.read(value, path)
     if k < 1:
@@ -194,6 +202,7 @@ _READERS: Mapping[str, Reader] = {
     "windows": read_windows,
     "horizon": read_horizon,
     "time": read_time,
+    "csv": read_csv,
     "spec": read_spec,
     "items": read_items,
     "domain": read_domain,

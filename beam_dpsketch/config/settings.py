@@ -34,6 +34,7 @@ from beam_dpsketch.privacy.noise.laws import NOISES
 from beam_dpsketch.privacy.norm.bounds import ITEM_SHARES
 from beam_dpsketch.privacy.over_time.horizon import MECHANISMS
 from beam_dpsketch.privacy.selection import METHODS
+from beam_dpsketch.records.unreadable import UNREADABLE
 
 _RELATION = Form(str, read_choice({relation.name.lower(): relation for relation in NeighboringRelation}))
 ENCODING = Form(str, read_choice({"bytes": False, "base64": True}))
@@ -139,6 +140,7 @@ UNIT = Block("Unit", {
         WHOLE, "in how many windows each id counts; under `records` without it, windows protect an id within each"),
     "period": Entry(
         DURATION, "the length of time in which `max_windows`, or the norm, holds; without it all of the input"),
+    "opaque_bytes": Entry(FLAG, "`true` if a column of eight bytes holds ids, and no addresses of objects"),
     "record": Entry(RECORD, "in place of all others: `{}`, or a block with `max_weight` and `signed`",
                     option=Option("unit", "record", "protect single records, and no person")),
 }, (("privacy_id", "record"), ("norm", "records")))
@@ -160,6 +162,7 @@ KEYS = Block("Keys", {
         option=Option("public_keys", "FILE", "the keys to release, one a line, known without the data")),
     "select": Entry(SELECT, "a block: release the keys that enough people are in"),
     "assume_public": Entry(FLAG, f"`true`: {_ASSUMED}", option=Option("assume_public_keys", "", _ASSUMED)),
+    "opaque_bytes": Entry(FLAG, "`true` if a column of eight bytes holds keys, and no addresses of objects"),
 }, (("public", "select", "assume_public"),))
 
 WINDOWS = Block("Windows", {
@@ -183,6 +186,12 @@ TIME_COLUMN = Block("Time", {
                          option=Option("window_size", "TIME", "how long a window is, if it is longer than --every")),
 })
 
+CSV = Block("Csv", {
+    "thousands": Entry(TEXT, "what separates thousands, as `,` in 1,234", option=Option("thousands", "SIGN")),
+    "decimal": Entry(TEXT, "what separates the fraction, as `,` in 12,5", usual=".", option=Option("decimal", "SIGN")),
+    "date_format": Entry(TEXT, "how times are written, as `%d/%m/%Y`, or `%s`, seconds since 1970; else in ISO 8601",
+                         option=Option("date_format", "FORMAT", "how times are written, as %%d/%%m/%%Y or %%s")),
+})
 GROUPS = Block("Groups", {
     "delta": Entry(EXACT, "the probability that an item of one person alone is released", _DELTA),
 })
@@ -242,6 +251,9 @@ _ONE: Mapping[str, Entry] = {
                   over_time="a timeline for each of these keys, as `{public: [NL, BE], field: country}`"),
     "windows": Entry(
         WINDOWS, 'the windows to release, with data or without, as `{start: "2024-01-01", end: "2024-02-01"}`'),
+    "unreadable": Entry(one_of(UNREADABLE), "`refuse` a table with many unreadable values, or `drop` them",
+                        usual="refuse", option=Option("unreadable", "refuse|drop")),
+    "csv": Entry(CSV, "how CSV files spell numbers and times, as `{thousands: \",\", decimal: \".\"}`"),
     "time": Entry(TIME_COLUMN, "the times of a table, as `{field: day, every: 1d}`; not in pipelines, which have some"),
 }
 METRIC = Block("Metric", {

@@ -20,6 +20,8 @@ from beam_dpsketch._columns import is_uuid_type, plain_column, plain_value
 
 MAX_SIZE = 1 << 64
 _POSITION_BYTES = 8
+EXACT = 1 << 53
+"""From here on, floats are whole numbers that may have lost their last digits."""
 
 
 class Setting(NamedTuple):
@@ -59,6 +61,7 @@ class Universe(ABC):
       parsed: a description of what `parse` reads, for messages.
       written: a description of a value in settings, for messages; of values that are text.
       column_type: the type that a column of CSV is read as.
+      reads_all: whether every value of a column that is read, of text too, is usable.
       is_ordered: whether values have an order, so that ranks and quantiles make sense.
       scale: how values lie on an axis; `None` for numbers and times, which need no help, and for what has no order.
       is_logarithmic: whether they lie there by their logarithms.
@@ -73,6 +76,7 @@ class Universe(ABC):
     parsed: ClassVar[str]
     written: ClassVar[str]
     column_type: ClassVar[pa.DataType] = pa.large_string()
+    reads_all: ClassVar[bool] = True
     is_ordered: ClassVar[bool] = True
     scale: ClassVar[AxisScale | None] = None
     is_logarithmic: ClassVar[bool] = False
@@ -283,6 +287,6 @@ def _clamp_whole(value: Any, low: int, high: int) -> int | None:
     if isinstance(value, (float, np.floating)):
         if value in (float("inf"), float("-inf")):
             return high if value > 0 else low
-        if not float(value).is_integer():  # NaN neither
+        if not float(value).is_integer() or (low < value < high and abs(float(value)) >= EXACT):  # NaN neither
             return None
     return min(max(int(value), low), high)

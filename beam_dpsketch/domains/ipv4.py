@@ -47,6 +47,7 @@ class IPv4Domain(Domain):
     number = 1
     takes = "addresses as numbers, dotted text or IPv4Address"
     plain_type = str
+    reads_all = False
     parsed = "IPv4 addresses"
     written = 'an IPv4 address, as "192.0.2.1"'
     scale = AxisScale(_place, _words)

@@ -27,6 +27,8 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 _ISO = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?:(:\d\d)(?:\.(\d{1,9}))?)?(?:[Zz]|([-+]\d\d)(?::?(\d\d))?)?)?", re.ASCII
 )
+BLANKS = " \t\u00a0\u202f\u2007\u2009"
+"""What may stand around a number, a time or a field: blanks of all widths."""
 _COARSE_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms")
 
 
@@ -75,7 +77,7 @@ class TimestampDomain(Domain):
 
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         low, high = _micros(self.start), _micros(self.end)
-        values = plain_column(values) if isinstance(values, pa.Array) else values
+        values = plain_column(values, as_times=True) if isinstance(values, pa.Array) else values
         if isinstance(values, pa.Array) and has_text_form(unwrap_type(values.type)):
             return index_distinct(values, self.index)
         if isinstance(values, pa.Array) and pa.types.is_timestamp(values.type):
@@ -83,7 +85,7 @@ class TimestampDomain(Domain):
         if isinstance(values, np.ndarray) and values.dtype.kind == "M":
             values = pa.array(_micros_of_times(values, low, high), mask=np.isnat(values))
         else:
-            values = [*map(_micros_in_data, values.to_pylist() if isinstance(values, pa.Array) else values)]
+            values = [*map(micros_in_data, values.to_pylist() if isinstance(values, pa.Array) else values)]
         micros, usable = index_numbers(values, low, high)
         return micros // np.uint64(self.resolution // _MICROSECOND), usable
 
@@ -94,7 +96,7 @@ class TimestampDomain(Domain):
         return super().reads_type(kind) or stands_for_text(kind) or hasattr(kind, "micros")
 
     def is_inside(self, value: Any) -> bool:
-        return bool(_micros(self.start) <= _micros_in_data(value) <= _micros(self.end))
+        return bool(_micros(self.start) <= micros_in_data(value) <= _micros(self.end))
 
     def parse(self, text: str) -> datetime.datetime:
         return parse_time(text)
@@ -118,7 +120,7 @@ def is_time_type(kind: pa.DataType) -> bool:
 
 def read_iso(text: str) -> datetime.datetime | None:
     """Return a date or a time in ISO 8601, with dashes and colons, cut to microseconds; `None` for other text."""
-    if (found := _ISO.fullmatch(text)) is None:
+    if (found := _ISO.fullmatch(text.strip(BLANKS))) is None:
         return None
     day, time, seconds, fraction, hours, minutes = found.groups("")
     micros = f"{fraction:0<6}"[:6]
@@ -186,7 +188,7 @@ def to_iso(time: datetime.datetime) -> str:
     return time.isoformat().replace("+00:00", "Z")
 
 
-def _micros_in_data(value: Any) -> Any:
+def micros_in_data(value: Any) -> Any:
     """Do as `micros_of`, also for dates and text."""
     value = plain_value(value)
     return micros_of(read_iso(value) if isinstance(value, str) else value)

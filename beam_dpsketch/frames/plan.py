@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import decimal
 import difflib
-import math
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
 from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.config.release import read_release
-from beam_dpsketch.errors import AllAtOnce, ArgumentTypeError
+from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.frames.tables import TableParts, open_table
-from beam_dpsketch.records.columns import TIMES, batch_column, is_numpy_float, readable_of
+from beam_dpsketch.records.columns import TIMES, batch_column
 from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR
 from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
-from beam_dpsketch.records.selectors import is_pandas_frame
-from beam_dpsketch.records.unused import effect
+from beam_dpsketch.records.unreadable import Tally
 from beam_dpsketch.records.windows import WindowPlan, plan_windows, windowing_of_table
 
 _PATHS = {"privacy_id": "unit.privacy_id", "key": "keys.field", "time": "time.field"}
-SOME_FRACTIONS = "has some values with a fraction, which are dropped"
-MOST_FRACTIONS = 0.01
-"""Which share of a column may have a fraction where whole numbers are read: more is a mistake."""
 
 
 def path_of(argument: str) -> str:
@@ -63,11 +55,17 @@ def read_declared(settings: Any) -> ReleaseSpec:
     return settings if isinstance(settings, ReleaseSpec) else read_release(settings)
 
 
-def open_checked(table: Any, declared: ReleaseSpec) -> tuple[TableParts, list[str]]:
-    """Return a table in parts, and what is to be warned of; refuse one whose columns cannot be used."""
+def open_checked(table: Any, declared: ReleaseSpec) -> TableParts:
+    """Return a table in parts; refuse one whose columns cannot be used."""
     opened = open_table(table, columns_of(declared).values())
     check_columns(declared, opened)
-    return opened, check_fractions(declared, table) if is_pandas_frame(type(table)) else []
+    return opened
+
+
+def tally_of(declared: ReleaseSpec, table: TableParts) -> Tally:
+    """Return what counts how much of a table can be read."""
+    times = None if declared.time is None else declared.time.field
+    return declared.reader.tally(declared.sketch_input, time=times, door=table.door, spelling=table.spelling)
 
 
 def check_columns(declared: ReleaseSpec, table: TableParts) -> None:
@@ -78,68 +76,10 @@ def check_columns(declared: ReleaseSpec, table: TableParts) -> None:
             if name not in table.names:
                 words = f"{_shown(name)} is not a column of the table{nearest(name, table.names, columns)}"
                 checks.refuse(refusal(path_of(argument), words, "E810"))
-    declared.reader.read_batch(table.empty, declared.sketch_input)
+    tally = tally_of(declared, table)
+    declared.reader.read_batch(table.empty, declared.sketch_input, tally)
     if declared.time is not None:
-        batch_column(table.empty, "time", declared.time.field, TIMES)
-
-
-def check_fractions(declared: ReleaseSpec, table: Any) -> list[str]:
-    """Refuse numbers of pandas with many fractions where whole numbers are read; return warnings of some.
-
-    Their type does not tell: pandas makes integers floats where one is missing, and decimals are objects. Here the
-    caller holds the table.
-    """
-    warned = []
-    for argument, name in columns_of(declared).items():
-        readable, column = readable_of(argument, declared.sketch_input.readables), table[name]
-        if readable.is_whole and (is_numpy_float(column.dtype) or column.dtype == object):
-            numbers = np.array([*map(_number, column)]) if column.dtype == object else column.to_numpy(dtype=float)
-            present = numbers[np.isfinite(numbers)]
-            fractions = np.count_nonzero(np.floor(present) != present)
-            if fractions > MOST_FRACTIONS * len(present):
-                words = f"must hold {readable.description}, and many of its values have a fraction; {readable.rounding}"
-                raise ArgumentTypeError(f"{argument}={name!r}", words, "E608")
-            warned += [f"{argument}={name!r} {SOME_FRACTIONS}; {readable.rounding}"] * bool(fractions)
-    return warned
-
-
-def _number(value: Any) -> float:
-    """Return a float or a decimal as a float, and anything else as no number."""
-    return float(value) if isinstance(value, (float, decimal.Decimal)) else math.nan
-
-
-def unused_words(declared: ReleaseSpec, table: TableParts, argument: str) -> str:
-    """Return what is said of an argument that drops all rows."""
-    name = columns_of(declared)[argument]
-    column, readable = table.empty[name], readable_of(argument, declared.sketch_input.readables)
-    lists = {name: spec.is_listed for name, spec in declared.spec.fields.items()}
-    lists["key"] = declared.public_keys is not None
-    listed = " that are listed" if lists.get(argument) else ""
-    return (
-        f"{argument}={name!r}: no row of the table has a value that can be used, "
-        f"{effect(argument, declared.selectors)}; it must hold {readable.description}{listed}, and the column is of "
-        f"type {getattr(column, 'dtype', None) or column.type}"
-    )
-
-
-def negative_words(name: Any) -> str:
-    """Return what is said of negative weights."""
-    return (
-        f"weight={name!r} has values below 0, which count as 0; where they stand for deletions, the bounds must be "
-        "signed; else take a column without them"
-    )
-
-
-def time_words(name: str, *, unread: bool, unused: bool) -> str:
-    """Return what is said of times that cannot be read, or of a table without a row in any window."""
-    if unread and unused:
-        return (
-            f"time={name!r}: no row of the table is in a declared window, so all were dropped; some have no time that "
-            "can be read: write 2024-01-31 or 2024-01-31T08:00:00; or look at start and end"
-        )
-    if unused:
-        return f"time={name!r}: no row of the table is in a declared window, so all were dropped; look at start and end"
-    return f"time={name!r}: some rows have no time that can be read, so they are in no window, and were dropped"
+        batch_column(table.empty, "time", declared.time.field, TIMES, tally)
 
 
 def columns_of(declared: ReleaseSpec) -> dict[str, str]:

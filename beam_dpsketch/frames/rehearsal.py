@@ -58,20 +58,20 @@ def rehearse(
     declared = dataclasses.replace(declared, privacy=declared.privacy.without_budget())
     if declared.time is not None:
         raise refusal("time", "a rehearsal is of a sample as a whole: leave time and windows out", "E429")
-    opened, warned = open_checked(sample, declared)
+    opened = open_checked(sample, declared)
     opened = opened._replace(parts=[*opened.parts])
-    ready, whole = TableRelease(opened, warned, declared), Sample.of(declared, opened.parts)
+    ready, whole = TableRelease(opened, declared), Sample.of(declared, opened)
     contributed = ready.contributed()
     contributed = contributed._replace(parts=[*contributed.parts])
     released = ready.release(contributed)
-    for words in ready.warned():
+    for words in ready.told():
         warnings.warn(words, ElementsWarning, stacklevel=2)
     by_key = released if declared.is_keyed else {None: released}
     order = sorted((key for key in whole.by_key if key in by_key), key=lambda key: -whole.by_key[key].weights.sum())
     rows, weights, taken, outside = defaultdict(list), defaultdict[Any, float](float), 0.0, 0
     for name, (count, item) in metrics.items():
         alone = dataclasses.replace(declared, count=count, item=item)
-        exact = Sample.of(alone, opened.parts) if name else whole
+        exact = Sample.of(alone, opened) if name else whole
         kept = kept_weights(alone, of_metric(declared, contributed.parts, name) if name else contributed.parts)
         outside += exact.outside
         for key, each in kept.items():

@@ -18,7 +18,7 @@ from beam_dpsketch.engine.run import Place, Run, Sum, bill_of
 from beam_dpsketch.errors import ElementsWarning, PrivacyWarning
 from beam_dpsketch.frames.outcome import in_order
 from beam_dpsketch.frames.over_time import release_rows
-from beam_dpsketch.frames.plan import negative_words, open_checked, read_declared, resolve, time_words, unused_words
+from beam_dpsketch.frames.plan import open_checked, read_declared, resolve, tally_of
 from beam_dpsketch.frames.sums import Contributed, ExactLost, ExactSums
 from beam_dpsketch.frames.tables import TableParts
 from beam_dpsketch.frames.windows import windows_of
@@ -27,7 +27,6 @@ from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.groups import split_pair
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
-from beam_dpsketch.records.unused import Unused
 
 
 def release_frame(table: Any, settings: Any) -> Any:
@@ -83,47 +82,44 @@ def release_table(table: Any, declared: ReleaseSpec, secret: KeyedRandomness | N
       secret: what sampling and noise are made from, as of a pipeline with idempotent noise, under a release id; `None`
         takes the entropy of the system.
     """
-    ready = TableRelease(*open_checked(table, declared), declared, secret)
-    return ready.release(ready.contributed()), ready.warned()
+    ready = TableRelease(open_checked(table, declared), declared, secret)
+    return ready.release(ready.contributed()), ready.told()
 
 
 class TableRelease:
-    """A table before its release; a part of a budget has paid, or an account of a ledger could do so now.
+    """A table before its release; an account of a ledger could pay for it now.
 
     Args:
       opened: the table.
-      warned: what is to be warned of already.
       declared: what is released.
       secret: see `release_table`.
     """
 
-    def __init__(
-        self, opened: TableParts, warned: list[str], declared: ReleaseSpec, secret: KeyedRandomness | None = None
-    ) -> None:
-        (resolved, plan), self._opened, self._warned = resolve(declared), opened, warned
-        self._windows = windows_of(declared, plan)
-        self._declared, self._bill = declared, bill_of(resolved, self._windows.edges, is_idempotent=secret is not None)
-        terms, payer = resolved.terms, resolved.terms.privacy.payer
-        self._resolved = resolved.paid(terms.paying_for(object()) if payer is None else terms.without_budget())
-        self._unused = Unused(declared.selectors, declared.sketch_input.readables)
+    def __init__(self, opened: TableParts, declared: ReleaseSpec, secret: KeyedRandomness | None = None) -> None:
+        resolved, plan = resolve(declared)
+        self._windows, self._tally = windows_of(declared, plan), tally_of(declared, opened)
+        self._declared, self._terms = declared, resolved.terms
+        self._bill = bill_of(resolved, self._windows.edges, is_idempotent=secret is not None)
+        self._resolved = resolved.paid(resolved.terms.without_budget())
         if secret is not None:
             secret = secret.derive(declared.identify(self._resolved.terms, self._windows.edges))
         parts = itertools.chain([opened.empty], opened.parts)
         self._run = Run(secret) if self._bill is None else Run(secret, Run(secret).name())
-        self._sums = ExactSums(self._resolved, plan, self._windows, parts, self._unused, secret)
+        self._sums = ExactSums(self._resolved, plan, self._windows, parts, self._tally, self._pay, secret)
         if self._bill is not None and secret is None:  # a run of an equal secret may be paid for already
             self._bill.check()
 
     def contributed(self) -> Contributed:
-        """Read and bound all records, once; pay first, if the data choose a norm."""
-        if self._resolved.terms.choosing is not None:
-            self._pay()
+        """Read and bound all records, once."""
         return self._sums.contributed()
 
     def _pay(self) -> None:
-        """Pay from a ledger, as late as noise allows; a second time costs nothing more."""
+        """Refuse a table that cannot be read; else pay, as late as noise allows. A second time costs nothing more."""
+        self._tally.refuse(drops=self._declared.unreadable == "drop")
         if self._bill is not None:
             self._bill.pay(self._run.name())
+        elif self._terms.privacy.payer is None:
+            self._terms.paying_for(self._sums)
 
     def release(self, contributed: Contributed) -> Any:
         """Return the release of what the records add up to, or those of each window and key."""
@@ -148,14 +144,9 @@ class TableRelease:
             found.unreleased = run.spent_alone(noise)
         return found
 
-    def warned(self) -> list[str]:
-        """Return what is to be warned of, once all is read."""
-        declared, windows = self._declared, self._windows
-        unused = [unused_words(declared, self._opened, argument) for argument in sorted(self._unused.arguments)]
-        unused += [negative_words(declared.weight)] * self._sums.drops_negative
-        if declared.time is not None and (windows.unread or windows.unused):
-            unused.append(time_words(declared.time.field, unread=windows.unread, unused=windows.unused))
-        return [*self._warned, *unused]
+    def told(self) -> list[str]:
+        """Return what is to be told of what was read, once all is."""
+        return [*self._tally.told(is_signed=self._declared.unit.bounds.signed)]
 
 
 def release_sums(

@@ -25,12 +25,11 @@ from beam_dpsketch.records.bounding.parts import Parts
 from beam_dpsketch.records.bounding.priorities import KeyedPriorities, RandomPriorities
 from beam_dpsketch.records.bounding.rules import rule_of_norm
 from beam_dpsketch.records.bounding.window_rule import rule_over_windows
-from beam_dpsketch.records.columns import any_negative
 from beam_dpsketch.records.groups import wrap_around
-from beam_dpsketch.records.reading import Columns, note_use, read_table, read_units
+from beam_dpsketch.records.reading import Columns, read_table, read_units
 from beam_dpsketch.records.release_spec import ResolvedRelease
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
-from beam_dpsketch.records.unused import Unused
+from beam_dpsketch.records.unreadable import Tally
 from beam_dpsketch.records.windows import WindowPlan
 
 
@@ -63,7 +62,8 @@ class ExactSums:
       plan: which windows are released.
       windows: in which of them rows are.
       parts: batches, one or more; they may be empty.
-      unused: notes the arguments that drop all records.
+      tally: counts what can be read.
+      on_read: is called once all is read, before any noise is drawn; may raise.
       secret: decides what is kept of a privacy id, and which norm is chosen; `None` takes the entropy of the system.
     """
 
@@ -73,14 +73,14 @@ class ExactSums:
         plan: WindowPlan,
         windows: Windows,
         parts: Iterable[Any],
-        unused: Unused,
+        tally: Tally,
+        on_read: Callable[[], None],
         secret: KeyedRandomness | None = None,
     ) -> None:
         self._declared, self._terms, self._secret = resolved.declared, resolved.terms, secret
         self._reader, self.sketch_input = self._declared.reader, self._declared.summed(self._terms, plan.rows)
-        self._plan, self._windows, self._parts, self._unused = plan, windows, parts, unused
-        self.drops_negative = False
-        """Whether a weight was below 0, where no record may delete."""
+        self._plan, self._windows, self._parts = plan, windows, parts
+        self._tally, self._on_read = tally, on_read
 
     def by_place(self, contributed: Contributed) -> tuple[dict[Place, SketchAccumulator], ExactLost | None]:
         """Return the sum of each window, or of each key and window, that is released or may be chosen.
@@ -106,7 +106,7 @@ class ExactSums:
         return counts, contributed.max_norm
 
     def contributed(self) -> Contributed:
-        """Read and bound all records, once."""
+        """Read and bound all records, once; of single records, as what is returned is read."""
         if self._declared.privacy_id is None:
             return Contributed(self._read(lambda columns, _: read_units(self._reader, columns, self.sketch_input)))
         bounded, counter = self._bounded(), self.sketch_input.lost
@@ -134,16 +134,17 @@ class ExactSums:
         priorities = RandomPriorities() if secret is None else KeyedPriorities(lambda: secret)
         rule = rule_over_windows(sketch_input, priorities, None if periods is None else self._plan.max_windows)
 
-        def read(columns: Columns, window: Place) -> tuple[int, list[pa.Table]]:
+        def read(columns: Columns, window: Place) -> list[pa.Table]:
             table = read_table(self._reader, columns, rule.bounds, sketch_input)
             if periods is not None:
                 ends = np.full(len(table), self._windows.last_millisecond(window), dtype=np.int64)
                 table = table.append_column("window", pa.array(ends))
-            return len(table), [table]
+            return [table]
 
         gathered = self._gathered(rule, self._read(read))
         if (choosing := terms.choosing) is None:
             return [(window, rule.bound(part)) for window, parts in gathered for part in parts]
+        self._on_read()
         assert isinstance(rule, NormRule)
         lengths = np.sum([rule.length_histogram(part) for _, parts in gathered for part in parts], axis=0)
         norm = Run(secret).choose_norm(lengths, sketch_input.spec, choosing)
@@ -161,15 +162,9 @@ class ExactSums:
             gathered[self._windows.period(window)].add(table)
         return [(firsts[period], parts) for period, parts in gathered.items()]
 
-    def _read(self, read: Callable[[Columns, Place], tuple[int, Iterable[Any]]]) -> Iterator[tuple[Place, Any]]:
-        """Yield what is read of each window of all parts, given how to read one and count its records.
-
-        Note whether any counts.
-        """
-        for window, part in itertools.chain.from_iterable(map(self._windows.split, self._parts)):
-            columns = self._reader.read_batch(part, self.sketch_input)
-            size, found = read(columns, window)
-            note_use(self._unused, size, columns, self._reader, self.sketch_input)
-            if columns.weights is not None and not self.sketch_input.bounds.signed:
-                self.drops_negative |= any_negative(columns.weights)
-            yield from ((window, each) for each in found)
+    def _read(self, read: Callable[[Columns, Place], Iterable[Any]]) -> Iterator[tuple[Place, Any]]:
+        """Yield what is read of each window of all parts, given how to read the columns of one."""
+        for part in self._parts:
+            columns = self._reader.read_batch(part, self.sketch_input, self._tally)
+            for window, rows in self._windows.rows(part, self._tally):
+                yield from ((window, each) for each in read(columns if rows is None else columns.take(rows), window))

@@ -8,11 +8,15 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow.interchange import from_dataframe
 
-from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
+from beam_dpsketch.domains.doors import Door
+from beam_dpsketch.domains.spelling import Spelling
+from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError
 from beam_dpsketch.records.selectors import is_pandas_frame
 
 ROWS = 1 << 18
 """The most rows of a part."""
+_NOT_IN_ARROW = ("Object", "Int128", "UInt128")
+"""Types of Polars that Arrow lacks. Objects come out as their addresses."""
 _FORMS = "a pandas or Polars DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader"
 
 
@@ -23,11 +27,15 @@ class TableParts(NamedTuple):
       names: of the columns, which may repeat.
       empty: no rows of it.
       parts: its rows, as batches that `RecordReader` reads.
+      door: where it comes from.
+      spelling: how its text spells numbers and times, if all its columns are text.
     """
 
     names: list[Any]
     empty: Any
     parts: Iterable[Any]
+    door: Door = Door.ARROW
+    spelling: Spelling | None = None
 
 
 def open_table(table: Any, wanted: Collection[str]) -> TableParts:
@@ -35,13 +43,38 @@ def open_table(table: Any, wanted: Collection[str]) -> TableParts:
 
     Data frames of pandas stay what they are, because pipelines read their columns of objects value by value.
     """
+    if isinstance(table, TableParts):
+        return table
     if is_pandas_frame(type(table)):
-        parts = (table.iloc[start : start + ROWS] for start in range(0, len(table), ROWS))
-        return TableParts(list(table.columns), table.iloc[:0], parts)
+        frames = (table.iloc[start : start + ROWS] for start in range(0, len(table), ROWS))
+        return TableParts(list(table.columns), table.iloc[:0], frames, Door.PANDAS)
+    names, door = None, Door.ARROW
+    if type(table).__module__.partition(".")[0] == "polars" and type(table).__name__ == "DataFrame":
+        names, door, table = list(table.columns), Door.POLARS, _select(table, wanted)
     reader = _to_reader(table)
     places = [place for place, name in enumerate(reader.schema.names) if name in wanted]
     types = pa.schema([(reader.schema.names[place], reader.schema.types[place]) for place in places])
-    return TableParts(list(reader.schema.names), types.empty_table(), _read_parts(reader, places, types))
+    parts = _read_parts(reader, places, types)
+    return TableParts(names or list(reader.schema.names), empty_table(types), parts, door)
+
+
+def _select(table: Any, wanted: Collection[str]) -> Any:
+    """Return the wanted columns of Polars alone; refuse those that Arrow gets in another form than their values."""
+    found = [name for name in table.columns if name in wanted]
+    with AllAtOnce() as checks:
+        for name in found:
+            if (kind := str(table.schema[name])) in _NOT_IN_ARROW:
+                code = Door.POLARS.cast("objects" if kind == "Object" else "text", name)
+                words = (
+                    f"is of type {kind}, which Polars does not hand over by its values; make text of it, as with {code}"
+                )
+                checks.refuse(ArgumentTypeError(repr(name), words, "E608"))
+    return table.select(found)
+
+
+def empty_table(types: pa.Schema) -> pa.Table:
+    """Return a table without rows, of any types: Arrow's own does not know all."""
+    return pa.Table.from_arrays([pa.nulls(0, kind) for kind in types.types], schema=types)
 
 
 def _to_reader(table: Any) -> pa.RecordBatchReader:

@@ -16,9 +16,11 @@ import pyarrow.compute as pc
 
 from beam_dpsketch.answers.rows import as_list
 from beam_dpsketch.domains.base import short_keys
+from beam_dpsketch.frames.plan import tally_of
+from beam_dpsketch.frames.tables import TableParts
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.records.groups import dictionary_codes, group_rows, split_pair
-from beam_dpsketch.records.reading import parse_or_ones, usable_by_argument
+from beam_dpsketch.records.reading import parse_or_ones
 from beam_dpsketch.records.release_spec import ReleaseSpec
 
 _NO_KEY = b""
@@ -84,15 +86,16 @@ class Sample(NamedTuple):
     items: list[Any]
 
     @classmethod
-    def of(cls, declared: ReleaseSpec, parts: Iterable[Any]) -> Sample:
-        """Return what is in batches of records."""
+    def of(cls, declared: ReleaseSpec, table: TableParts) -> Sample:
+        """Return what is in a table."""
         reader, sketch_input, items = declared.reader, declared.sketch_input, []
+        tally = tally_of(declared, table)
         tables, weight, size, unused, outside = [], 0.0, 0, 0, 0
-        for part in parts:
-            columns = reader.read_batch(part, sketch_input)
+        for part in table.parts:
+            columns = reader.read_batch(part, sketch_input, tally)
             positions, usable = sketch_input.keys(columns.items)  # of several metrics, where any counts
-            for argument, of_argument in usable_by_argument(columns, reader, sketch_input).items():
-                usable = usable if argument in reader.selectors.items else usable & of_argument
+            for argument, values in columns.by_argument(reader.selectors).items():
+                usable = usable if argument in reader.selectors.items else usable & tally.counting(argument, values)
             weights, _ = parse_or_ones(columns.weights, len(columns.items))
             encoded = reader.encode_keys(columns.keys) if declared.is_keyed else _repeated(_NO_KEY, len(usable))
             counted = usable & (weights != 0)

@@ -12,14 +12,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-import pyarrow as pa
 
-from beam_dpsketch._columns import plain_column
 from beam_dpsketch.domains.timestamps import MILLISECOND, TimestampDomain, from_micros
 from beam_dpsketch.engine.run import WHOLE, Place
 from beam_dpsketch.records.columns import TIMES, batch_column
 from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.selectors import is_pandas_frame
+from beam_dpsketch.records.unreadable import Tally
 from beam_dpsketch.records.windows import WindowPlan, windowing_of_table
 
 _MICROSECOND = datetime.timedelta(microseconds=1)
@@ -33,16 +31,8 @@ class Windows(Protocol):
     edges: tuple[int, ...]
     """What tells them from others, as `ReleaseSpec.identify` takes it."""
 
-    @property
-    def unread(self) -> bool:
-        """Whether the time of a row could not be read."""
-
-    @property
-    def unused(self) -> bool:
-        """Whether there were rows, and none in any window."""
-
-    def split(self, part: Any) -> Iterator[tuple[Place, Any]]:
-        """Yield the rows of each window, as a part of the table; one pair at least."""
+    def rows(self, part: Any, tally: Tally) -> Iterator[tuple[Place, np.ndarray | None]]:
+        """Yield which rows of a part of the table are in each window, one pair at least; `None` for all of them."""
 
     def period(self, window: Place) -> Any:
         """Return what tells the period of a window from others: one bound holds in all of it."""
@@ -56,10 +46,9 @@ class OneWindow:
 
     every: Sequence[Place] = (WHOLE,)
     edges: tuple[int, ...] = ()
-    unread = unused = False
 
-    def split(self, part: Any) -> Iterator[tuple[Place, Any]]:
-        yield WHOLE, part
+    def rows(self, part: Any, tally: Tally) -> Iterator[tuple[Place, np.ndarray | None]]:
+        yield WHOLE, None
 
     def period(self, window: Place) -> Any:
         return window
@@ -86,26 +75,17 @@ class TimedWindows:
         # One step more at both ends, to which all times outside move.
         low, high = plan.starts[0] - 1, plan.starts[-1] + size
         self._domain = TimestampDomain(from_micros(low), from_micros(high), _MICROSECOND)
-        self.unread = False
-        self._is_empty, self._found = True, False
 
-    @property
-    def unused(self) -> bool:
-        return not self._is_empty and not self._found
-
-    def split(self, part: Any) -> Iterator[tuple[Place, Any]]:
-        rows, windows = self._assign(batch_column(part, "time", self._field, TIMES))
-        self._is_empty &= not len(part)
-        self._found |= bool(len(rows))
-        order = np.argsort(windows, kind="stable")
-        taken, windows = _take(part, rows[order]), windows[order]
-        rows_of = taken.iloc if is_pandas_frame(type(part)) else taken
-        numbers, firsts = np.unique(windows, return_index=True)
+    def rows(self, part: Any, tally: Tally) -> Iterator[tuple[Place, np.ndarray | None]]:
+        rows, windows, usable = self._assign(batch_column(part, "time", self._field, TIMES, tally))
+        tally.leave_out("time", usable - len(np.unique(rows)))
         if not len(rows):
-            yield self.every[0], taken
+            yield self.every[0], rows
             return
-        for number, first, last in zip(numbers.tolist(), firsts, [*firsts[1:], len(windows)], strict=True):
-            yield self.every[number], rows_of[first:last]
+        order = np.argsort(windows, kind="stable")
+        numbers, firsts = np.unique(windows[order], return_index=True)
+        for number, each in zip(numbers.tolist(), np.split(rows[order], firsts[1:]), strict=True):
+            yield self.every[number], each
 
     def period(self, window: Place) -> Any:
         if self._periods is None:
@@ -116,10 +96,12 @@ class TimedWindows:
     def last_millisecond(self, window: Place) -> int:
         return (window.end - 1) // MILLISECOND
 
-    def _assign(self, times: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows, and the number of the window of each; a row comes once for each window that it is in."""
+    def _assign(self, times: Any) -> tuple[np.ndarray, np.ndarray, int]:
+        """Return rows, the number of the window of each, and how many rows have a time.
+
+        A row comes once for each window that it is in.
+        """
         positions, usable = self._domain.index(times)
-        self.unread |= not usable.all()
         since = positions.astype(np.int64) - 1
         last, step = since // self._starts.step, self._starts.step
         rows, numbers = [], []
@@ -128,7 +110,7 @@ class TimedWindows:
             inside = usable & (number >= 0) & (number < len(self._starts)) & (since - number * step < self._size)
             rows.append(np.flatnonzero(inside))
             numbers.append(number[inside])
-        return np.concatenate(rows), np.concatenate(numbers)
+        return np.concatenate(rows), np.concatenate(numbers), int(np.count_nonzero(usable))
 
 
 def windows_of(declared: ReleaseSpec, plan: WindowPlan) -> Windows:
@@ -140,17 +122,3 @@ def windows_of(declared: ReleaseSpec, plan: WindowPlan) -> Windows:
         return TimedWindows(plan, horizon.size_micros, of_horizon, declared.time.field)
     windowing = windowing_of_table(declared)
     return TimedWindows(plan, windowing.size, windowing.edges, declared.time.field)
-
-
-def _take(part: Any, rows: np.ndarray) -> Any:
-    if is_pandas_frame(type(part)):
-        return part.iloc[rows]
-    columns = [_take_values(column, pa.array(rows)) for column in part.columns]
-    return pa.Table.from_arrays(columns, names=part.schema.names)
-
-
-def _take_values(column: Any, rows: pa.Array) -> Any:
-    try:
-        return column.take(rows)
-    except pa.ArrowNotImplementedError:  # of views
-        return plain_column(column).take(rows)

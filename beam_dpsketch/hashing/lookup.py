@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,9 @@ class ItemSet:
 
     def __contains__(self, encoded: bytes) -> bool:
         return encoded in self._encoded
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._encoded)
 
     @functools.cached_property
     def _packed(self) -> bytes:

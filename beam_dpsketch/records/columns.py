@@ -20,41 +20,49 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_dpsketch._columns import plain_column, plain_value
-from beam_dpsketch.domains.base import has_text_form, is_bytes_type, is_real, is_whole_type, unwrap_type
-from beam_dpsketch.domains.timestamps import is_time_type
+from beam_dpsketch._columns import decode, mask_undecodable, plain_value
+from beam_dpsketch.domains.base import (
+    EXACT,
+    has_text_form,
+    is_bytes_type,
+    is_real,
+    is_text_type,
+    is_whole_type,
+    unwrap_type,
+)
+from beam_dpsketch.domains.doors import Door
+from beam_dpsketch.domains.spelling import FLOAT, INTEGER, TEXT, TIME, Spelling, trim
+from beam_dpsketch.domains.timestamps import is_time_type, micros_in_data
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
-from beam_dpsketch.hashing.encodings import encode_all
+from beam_dpsketch.hashing.encodings import encode_all, is_unicode
 from beam_dpsketch.records.selectors import Selector
 
-_EXACT = 2.0**53
-"""Below it, a float represents one integer."""
 _PLAIN_TYPES = {str, int, float, type(None)}
 """Objects that Arrow reads like rows; it makes integers of others (a UUID), or crashes (odd times)."""
 _AS_IN_ROWS = (pa.string(), pa.large_string(), pa.int64(), pa.null())
 
 
-_CASTS = (pa.timestamp("ms"), pa.string(), pa.float64(), pa.int64())
-"""To what a column may be cast, in the order of what people mean."""
-_ROUND_IT = (
-    'round it, as with pc.round(column).cast("int64") in Arrow, column.round().astype("Int64") in pandas, or '
-    "CAST(ROUND(x) AS BIGINT) in SQL"
-)
-
-
 class Readable(NamedTuple):
-    """The types of columns that an argument reads.
+    """What an argument reads.
 
     Attributes:
-      description: what they hold, in words.
-      reads: whether a type is one of them.
-      read_floats: how floats of pandas are read where whole numbers are.
+      description: what its columns hold, in words.
+      reads: whether a type of columns is one of them.
+      find: where values of a list or a column can be used, as bool.
+      parsed: what text stands for, which a CSV file holds; `None` where text is the value itself.
+      is_hashed: whether values count by their canonical bytes, so that floats of pandas must become integers.
+      is_partial: whether a column of such a type may hold values that cannot be used.
+      is_id: whether it says whose a record is.
       instead: what else to do than to round fractions, in words.
     """
 
     description: str
     reads: Callable[[pa.DataType], bool]
-    read_floats: Callable[[pa.Array], pa.Array] = plain_column
+    find: Callable[[Any], np.ndarray]
+    parsed: pa.DataType | None = None
+    is_hashed: bool = False
+    is_partial: bool = False
+    is_id: bool = False
     instead: str = ""
 
     @property
@@ -62,20 +70,40 @@ class Readable(NamedTuple):
         """Whether whole numbers are read, and numbers with a fraction are not."""
         return self.reads(pa.int64()) and not self.reads(pa.float64())
 
-    @property
-    def rounding(self) -> str:
-        """What to do about numbers with a fraction."""
-        return f"{_ROUND_IT}{self.instead}"
+    def read(self, plain: pa.Array, spelling: Spelling | None) -> pa.Array:
+        """Return a plain column as what it stands for, null where it cannot be used."""
+        if unwrap_type(plain.type) == TEXT and (spelling is not None or self.parsed == TIME):
+            if self.parsed is None:
+                return trim(plain, is_id=self.is_id)
+            return (spelling or Spelling()).read(plain, self.parsed)
+        return _to_integers(plain) if self.is_hashed and pa.types.is_floating(plain.type) else plain
 
-    def fix(self, kind: pa.DataType) -> str:
+    def usable(self, values: Any) -> np.ndarray:
+        """Return where values can be used, of a list, or of what `read` returned."""
+        is_typed = isinstance(values, pa.Array) and not (
+            self.is_partial or pa.types.is_floating(values.type) or pa.types.is_decimal(values.type)
+        )
+        return np.asarray(values.is_valid()) if is_typed else self.find(values)
+
+    def fix(self, kind: pa.DataType, door: Door, name: Any) -> str:
         """Return what to do about a column of another type."""
-        kind = unwrap_type(kind)
-        if self.is_whole and (pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-            return self.rounding
-        wanted = next(filter(self.reads, _CASTS), pa.binary())
-        if pa.types.is_timestamp(wanted) and is_whole_type(kind):
-            return 'make times of it, as with pandas.to_datetime(column, unit="s") of seconds, or unit="ms"'
-        return f'cast it, as with pc.cast(column, "{wanted}")'
+        held, kind = kind, unwrap_type(kind)
+        if is_pointer_type(kind) and self.is_hashed:
+            return (
+                "its bytes may be addresses of objects, as Polars hands them over: cast them to text before, as with "
+                f"{Door.POLARS.cast('objects', name)}; or set opaque_bytes"
+            )
+        if (pa.types.is_floating(kind) or pa.types.is_decimal(kind)) and self.is_whole:
+            return door.to_ids(name, held) if self.is_id else f"{door.round(name)}{self.instead}"
+        if self.parsed in (INTEGER, FLOAT) and not self.is_hashed:
+            if is_text_type(kind):
+                return door.parse(name, self.parsed, Spelling(","))
+            return "make numbers of it" + f", as with {door.cast('whole', name)}" * pa.types.is_boolean(kind)
+        if self.parsed == TIME and is_whole_type(kind):
+            return f"make times of it, as with {door.cast('seconds', name)} of seconds since 1970"
+        if is_bytes_type(kind) and self.reads(TEXT) and not self.reads(kind):
+            return f"make text of it, as with {door.cast('decoded', name)}"
+        return door.to_text(name, held) if self.reads(TEXT) else f"cast it, as with {door.cast('bytes', name)}"
 
 
 def is_hashable(kind: pa.DataType) -> bool:
@@ -84,30 +112,64 @@ def is_hashable(kind: pa.DataType) -> bool:
     return is_whole_type(kind) or has_text_form(kind) or is_bytes_type(kind)
 
 
+def is_pointer_type(kind: pa.DataType) -> bool:
+    """Whether values of this type may be addresses, which differ where the objects there are equal."""
+    kind = unwrap_type(kind)
+    return pa.types.is_fixed_size_binary(kind) and kind.byte_width == 8
+
+
+def _identifies(kind: pa.DataType) -> bool:
+    return is_hashable(kind) and not is_pointer_type(kind)
+
+
 def _is_weight(kind: pa.DataType) -> bool:
     return is_whole_type(unwrap_type(kind))
 
 
 def _to_integers(values: pa.Array) -> pa.Array:
     numbers = values.fill_null(np.nan).to_numpy()
-    whole = (np.abs(numbers) < _EXACT) & (np.floor(numbers) == numbers)
+    whole = (np.abs(numbers) < EXACT) & (np.floor(numbers) == numbers)
     return pa.array(np.where(whole, numbers, 0).astype(np.int64), mask=~whole)
 
 
+def _find_hashable(values: Any) -> np.ndarray:
+    return all_valid(encode_all(values))
+
+
+def _find_keys(values: Any) -> np.ndarray:
+    found = _find_hashable(values)
+    return found & [*map(is_unicode, values)] if isinstance(values, list) else found
+
+
+def _find_weights(values: Any) -> np.ndarray:
+    return parse_weights(values)[1]
+
+
+def _find_times(values: Any) -> np.ndarray:
+    return np.array([micros_in_data(value) is not None for value in values], dtype=bool)
+
+
 HASHED = Readable(
-    "text, bytes or integers", is_hashable, _to_integers, ', or cast it to text: pc.cast(column, "string")'
+    "text, bytes or integers", is_hashable, _find_hashable, is_hashed=True, instead=", or cast it to text"
 )
-WEIGHTS = Readable("whole numbers", _is_weight, instead="; count money in its small unit: (amount * 100).round()")
-TIMES = Readable("times, dates, or text in ISO 8601", is_time_type)
+IDS = HASHED._replace(reads=_identifies, is_id=True)
+KEYS = HASHED._replace(reads=_identifies, find=_find_keys)
+MONEY = "; count money in its small unit: (amount * 100).round()"
+WEIGHTS = Readable("whole numbers", _is_weight, _find_weights, INTEGER, instead=MONEY)
+TIMES = Readable("times, dates, or text in ISO 8601", is_time_type, _find_times, TIME)
 
 
-def readable_of(argument: str, items: Mapping[str, Readable]) -> Readable:
-    """Return what an argument reads, given what items are."""
-    return {**items, "weight": WEIGHTS, "time": TIMES}.get(argument, HASHED)
+def readable_of(argument: str, items: Mapping[str, Readable], opaque: Sequence[str] = ()) -> Readable:
+    """Return what an argument reads, given what items are, and which columns may hold eight opaque bytes."""
+    others = {"weight": WEIGHTS, "time": TIMES, "privacy_id": IDS, "key": KEYS}
+    readable = {**others, **items}.get(argument, HASHED)
+    return readable._replace(reads=is_hashable) if argument in opaque else readable
 
 
-def batch_column(batch: Any, argument: str, selector: Selector, readable: Readable) -> pa.Array | list[Any]:
-    """Read one column of a batch."""
+def batch_column(
+    batch: Any, argument: str, selector: Selector, readable: Readable, tally: Any = None
+) -> pa.Array | list[Any]:
+    """Read one column of a batch; a `Tally` notes what it held."""
     if not isinstance(selector, str):
         raise ArgumentTypeError(argument, "must be a column name where elements are batches", "E604")
     is_arrow = isinstance(batch, (pa.RecordBatch, pa.Table))
@@ -118,15 +180,22 @@ def batch_column(batch: Any, argument: str, selector: Selector, readable: Readab
     selected = batch[selector]
     values = selected if is_arrow else _convert_series(selected, readable)
     if values is None:
-        raise ArgumentTypeError(f"{argument}={selector!r}", f"is of type {selected.dtype}, unknown to Arrow", "E608")
-    if isinstance(values, list):
-        return values
-    if not is_arrow and readable.is_whole and is_numpy_float(selected.dtype):
-        return readable.read_floats(plain_column(values))
-    if not readable.reads(values.type):
-        words = f"must hold {readable.description}, got {values.type}; {readable.fix(values.type)}"
+        words = f"is of type {selected.dtype}, unknown to Arrow; {Door.PANDAS.to_text(selector)}"
         raise ArgumentTypeError(f"{argument}={selector!r}", words, "E608")
-    return plain_column(values)
+    given, read = values, values
+    if not isinstance(values, list):
+        spelling = None if tally is None else tally.spelling
+        are_floats = not is_arrow and readable.is_whole and is_numpy_float(selected.dtype)
+        are_texts = spelling is not None and readable.parsed is not None
+        if not are_floats and not are_texts and not readable.reads(values.type):
+            door = tally.door if tally is not None else Door.ARROW if is_arrow else Door.PANDAS
+            words = f"must hold {readable.description}, got {values.type}; {readable.fix(values.type, door, selector)}"
+            raise ArgumentTypeError(f"{argument}={selector!r}", words, "E608")
+        given = decode(values, as_times=readable.parsed == TIME)
+        read = readable.read(mask_undecodable(given), spelling)
+    if tally is not None:
+        tally.note(argument, given, read)
+    return read
 
 
 def _convert_series(series: Any, readable: Readable) -> pa.Array | pa.ChunkedArray | list[Any] | None:
@@ -190,9 +259,6 @@ def encode_ids(ids: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([encode_all(chunk) for chunk in ids.chunks], pa.large_binary())
 
 
-_MAX_WEIGHT = np.iinfo(np.int64).max
-
-
 def parse_weights(weights: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return weights as int64, and where they were whole numbers; elsewhere the weight is 0.
 
@@ -211,16 +277,11 @@ def parse_weights(weights: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.nda
     return np.array([number or 0 for number in numbers], dtype=np.int64), mask
 
 
-def any_negative(weights: Sequence[Any] | pa.Array) -> bool:
-    """Return whether a weight is below 0."""
-    return bool((parse_weights(weights)[0] < 0).any())
-
-
 def _clip_whole(weight: Any) -> int | None:
     weight = plain_value(weight)
     if not is_real(weight) or (not isinstance(weight, (int, np.integer)) and not float(weight).is_integer()):
         return None
-    return max(-_MAX_WEIGHT, min(_MAX_WEIGHT, int(weight)))
+    return max(-_MAX_INT, min(_MAX_INT, int(weight)))
 
 
 def _parse_column(weights: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -233,7 +294,7 @@ def _parse_column(weights: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         values = np.where(mask, values, 0).astype(np.float64)
         large = np.abs(values) >= 2.0**63
         whole = np.where(large, 0, values).astype(np.int64)
-        return np.where(large, np.where(values < 0, -_MAX_WEIGHT, _MAX_WEIGHT), whole), mask
+        return np.where(large, np.where(values < 0, -_MAX_INT, _MAX_INT), whole), mask
     if values.dtype == np.uint64:
-        values = np.minimum(values, np.uint64(_MAX_WEIGHT))
-    return np.maximum(values.astype(np.int64), -_MAX_WEIGHT), mask
+        values = np.minimum(values, np.uint64(_MAX_INT))
+    return np.maximum(values.astype(np.int64), -_MAX_INT), mask

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from beam_dpsketch import _validate
+from beam_dpsketch.domains.spelling import Spelling
 from beam_dpsketch.errors import AllAtOnce, ArgumentError
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
@@ -85,7 +86,9 @@ def refuse_item_limit(unit: Unit, words: str) -> None:
         raise ArgumentError("max_per_item", f"must be left out for {words}", "E320")
 
 
-def check_types(privacy: Any, unit: Any, item: Any, weight: Any, keys: Any, windows: Any, time: Any = None) -> None:
+def check_types(
+    privacy: Any, unit: Any, item: Any, weight: Any, keys: Any, windows: Any, time: Any = None, csv: Any = None
+) -> None:
     """Refuse arguments of a release that are of wrong types, all at once."""
     with AllAtOnce() as checks:
         checks.do(_validate.instance, PrivacySpec, privacy=privacy)
@@ -96,6 +99,8 @@ def check_types(privacy: Any, unit: Any, item: Any, weight: Any, keys: Any, wind
             checks.do(_validate.instance, TimeRange, Horizon, windows=windows)
         if time is not None:
             checks.do(_validate.instance, TimeColumn, time=time)
+        if csv is not None:
+            checks.do(_validate.instance, Spelling, csv=csv)
 
 
 class Calibrated(Protocol):

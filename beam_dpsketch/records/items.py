@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch.domains.spelling import INTEGER, TEXT
 from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
 from beam_dpsketch.privacy.aside.lost_histogram import histogram as lost_histogram
 from beam_dpsketch.privacy.aside.side_counters import RECORDS, UNITS, WEIGHT, SideCounter
@@ -18,9 +19,9 @@ from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
 from beam_dpsketch.privacy.over_time.horizon import WindowRows
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.codec import binary_column, binary_keys
-from beam_dpsketch.records.columns import HASHED, Readable, parse_weights
+from beam_dpsketch.records.columns import HASHED, WEIGHTS, Readable, parse_weights
 from beam_dpsketch.records.selectors import Selectors, check_values
-from beam_dpsketch.records.unused import MANY, warn_of_unused
+from beam_dpsketch.records.unreadable import Listing, Tally
 from beam_dpsketch.sketches import RawSketch, raw_type
 
 VOTES, VOTERS = "votes", "voters"
@@ -84,7 +85,16 @@ class SketchInput:
     @functools.cached_property
     def readables(self) -> dict[str, Readable]:
         """What the column of each item may hold, by its argument."""
-        return {argument: _readable(spec.domain) for argument, spec in self.spec.fields.items()}
+        return {argument: _readable(spec) for argument, spec in self.spec.fields.items()}
+
+    @property
+    def listings(self) -> dict[str, Listing]:
+        """The items that are listed, by the argument of each metric that lists some."""
+
+        def listing(argument: str, spec: Any) -> Listing:
+            return Listing(lambda: spec.items, lambda values: self.keys_of(argument, values)[1])
+
+        return {argument: listing(argument, spec) for argument, spec in self.spec.fields.items() if spec.is_listed}
 
     def keys_of(self, argument: str, values: list[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """Do as `keys`, for the values of one item of records that may have several."""
@@ -120,23 +130,35 @@ class SketchInput:
     def clamp(self, weights: np.ndarray) -> np.ndarray:
         return np.clip(weights, self.bounds.min_weight, self.bounds.max_weight)
 
-    def contributions(self, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None) -> WeightedItems:
+    def contributions(
+        self, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None, selectors: Selectors | None = None
+    ) -> WeightedItems:
+        """Return what records add; with selectors, log what keeps many of them from counting."""
         if weights is None:
-            return self._counted(items)
+            found, count = self._counted(items)
+        else:
+            found, count = self._weighted(items, weights)
+        if count < len(items):
+            _check_values(item=items, weight=weights)
+        if selectors is not None and (count < len(items) or not self.any_counts(found.keys)):
+            readables = {"weight": WEIGHTS, **self.readables}
+            tally = Tally(readables, selectors.all, self.listings, is_sampled=True)
+            tally.note_rows({**by_argument(selectors, items), **({} if weights is None else {"weight": weights})})
+            tally.log()
+        return found
+
+    def _weighted(self, items: list[Any] | pa.Array, weights: list[Any] | pa.Array) -> tuple[WeightedItems, int]:
+        """Count records, and return how many count."""
         keys, usable = self.keys(items)
         values, whole = parse_weights(weights)
         usable = usable & whole
-        if not usable.all():
-            _check_values(item=items, weight=weights)
-        weights = self.clamp(values[usable])
-        return WeightedItems(keys[usable], weights, self.side_of_single(values[usable]))
+        found = WeightedItems(keys[usable], self.clamp(values[usable]), self.side_of_single(values[usable]))
+        return found, int(np.count_nonzero(usable))
 
-    def _counted(self, items: list[Any] | pa.Array) -> WeightedItems:
-        """Count records of weight 1 that repeat."""
+    def _counted(self, items: list[Any] | pa.Array) -> tuple[WeightedItems, int]:
+        """Count records of weight 1 that repeat, and return how many count."""
         keys, counts, total = self.kind.counted(self.spec, items)
-        if total < len(items):
-            _check_values(item=items)
-        return WeightedItems(keys, counts, self._side(total, total))
+        return WeightedItems(keys, counts, self._side(total, total)), total
 
     def side_of_single(self, weights: np.ndarray) -> np.ndarray:
         """Add up what is counted aside of records with these weights, not clamped, each a unit of its own: int64."""
@@ -155,17 +177,6 @@ class SketchInput:
             return numbers
         bins = np.zeros(self.own_bins, dtype=np.int64) if bins is None else bins
         return np.insert(numbers, len(self.counters), bins)
-
-    def warn_if_unused(
-        self, selectors: Selectors, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None
-    ) -> None:
-        """Log each argument without a usable value, if these are many records."""
-        if len(items) >= MANY:
-            columns = by_argument(selectors, items)
-            unused = {name for name, values in columns.items() if not self.keys_of(name, values)[1].any()}
-            if weights is not None and not parse_weights(weights)[1].any():
-                unused.add("weight")
-            warn_of_unused(selectors, unused, self.readables)
 
     @functools.cached_property
     def key_type(self) -> np.dtype[Any]:
@@ -188,11 +199,21 @@ def by_argument(selectors: Selectors, items: list[Any] | pa.Array) -> dict[str, 
     return dict(zip(selectors.items, values, strict=True))
 
 
-def _readable(domain: Any) -> Readable:
-    if domain is None:
-        return HASHED
-    instead = ", or take FloatDomain(low, high, resolution)" if domain.plain_type is int else ""
-    return Readable(f"{domain.takes} ({type(domain).__name__})", domain.reads_column, instead=instead)
+def _readable(spec: Any) -> Readable:
+    if (domain := spec.domain) is None:
+        return HASHED._replace(parsed=INTEGER) if spec.is_listed and {*map(type, spec.items)} == {int} else HASHED
+    return Readable(
+        f"{domain.takes} ({type(domain).__name__})",
+        domain.reads_column,
+        functools.partial(_find, domain),
+        None if domain.column_type == TEXT else domain.column_type,
+        is_partial=not domain.reads_all,
+        instead=", or take FloatDomain(low, high, resolution)" if domain.plain_type is int else "",
+    )
+
+
+def _find(domain: Any, values: Any) -> np.ndarray:
+    return domain.index(values)[1]
 
 
 def clamped_by(weights: np.ndarray, clamped: np.ndarray) -> np.ndarray:

@@ -25,6 +25,7 @@ class Keys:
     """Whether a key is released only if enough units bring it in."""
 
     field: Selector
+    opaque_bytes: bool = False
 
     @property
     def listed(self) -> tuple[Any, ...] | None:
@@ -55,6 +56,7 @@ class PublicKeys(Keys):
 
     keys: tuple[Any, ...]
     field: Selector
+    opaque_bytes: ClassVar[bool] = True  # type: ignore[misc]  # an address is not in the list
 
     def __init__(self, keys: Iterable[Any], field: Selector = None) -> None:
         check_selector(field=field)
@@ -93,9 +95,11 @@ class AssumePublicKeys(Keys):
 
     Args:
       field: where an element holds its key: a field name or a callable; `None` if elements are (key, value) pairs.
+      opaque_bytes: as of `PrivacyId`.
     """
 
     field: Selector = None
+    opaque_bytes: bool = False
 
     def __post_init__(self) -> None:
         check_selector(field=self.field)
@@ -136,6 +140,7 @@ class KeySelection(Keys):
       method: "gaussian", which adds noise to the votes, or "table", which releases more keys under
         `ADD_OR_REMOVE_ONE`. "geometric" releases most of all where a unit votes for one key; it is of `SelectKeys`
         alone, with an epsilon. `None` takes what releases most keys in `SelectKeys`, and "gaussian" elsewhere.
+      opaque_bytes: as of `PrivacyId`.
     """
 
     chosen_by_data: ClassVar[bool] = True
@@ -146,6 +151,7 @@ class KeySelection(Keys):
     share: Fraction | float | None = None
     min_units: int = 1
     method: str | None = None
+    opaque_bytes: bool = False
 
     def __post_init__(self) -> None:
         check_selector(field=self.field)

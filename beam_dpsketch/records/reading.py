@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch.domains.spelling import INTEGER
 from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.hashing.encodings import WORD, decode, encode, encode_all, is_unicode
 from beam_dpsketch.hashing.lookup import ItemSet
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.records.codec import LOST
-from beam_dpsketch.records.columns import HASHED, WEIGHTS, Readable, all_valid, batch_column, id_column, parse_weights
+from beam_dpsketch.records.columns import Readable, all_valid, batch_column, id_column, parse_weights, readable_of
 from beam_dpsketch.records.groups import dictionary_codes, group_rows, join_pairs, sum_by_pair
 from beam_dpsketch.records.items import SketchInput, WeightedItems, by_argument, clamped_by
 from beam_dpsketch.records.selectors import Selectors, check_values, make_getter, select_all
-from beam_dpsketch.records.unused import Unused
+from beam_dpsketch.records.unreadable import Listing, Tally
 
 MISSING_KEY = object()
-_FIRST = 256
 
 
 class Columns(NamedTuple):
@@ -36,6 +36,10 @@ class Columns(NamedTuple):
         items = by_argument(selectors, self.items)
         read = {"privacy_id": self.privacy_ids, "key": self.keys, **items, "weight": self.weights}
         return {argument: values for argument, values in read.items() if values is not None}
+
+    def take(self, rows: np.ndarray) -> Columns:
+        """Return some of the records, in this order."""
+        return Columns(*(None if each is None else _taken(each, rows) for each in self))
 
     def check_values(self, selectors: Selectors) -> None:
         for argument, values in self.by_argument(selectors).items():
@@ -55,6 +59,7 @@ class RecordReader:
         self._privacy_id = None if selectors.privacy_id is None else make_getter(selectors.privacy_id)
         self._key = None if selectors.key is None else make_getter(selectors.key)
         self._allowed = None if public_keys is None else ItemSet(map(encode, public_keys))
+        self._has_whole_keys = {*map(type, public_keys or ())} == {int}
 
     def split_pair(self, element: Any) -> tuple[Any, Any]:
         """Return key and value of an element; the key is `MISSING_KEY` if it has none."""
@@ -78,18 +83,37 @@ class RecordReader:
     def read_privacy_id(self, element: Any) -> Any:
         return None if self._privacy_id is None else self._privacy_id(self._split_record(element)[1])
 
-    def read_batch(self, element: Any, sketch_input: SketchInput | None) -> Columns:
+    def read_batch(self, element: Any, sketch_input: SketchInput | None, tally: Tally | None = None) -> Columns:
         """Read an element that is a batch; without a sketch input, items must have canonical bytes."""
-        names = self.selectors
+        names, readables = self.selectors, self.readables(sketch_input)
+
+        def read(argument: str, selector: Any) -> Any:
+            return batch_column(element, argument, selector, readables[argument], tally)
+
+        items = [read(argument, selector) for argument, selector in names.items.items()]
         return Columns(
-            None if names.privacy_id is None else self.read_batch_privacy_ids(element),
-            batch_column(element, "key", names.key, HASHED) if self.per_key else None,
-            _batch_items(element, names, sketch_input.readables if sketch_input else {"item": HASHED}),
-            None if names.weight is None else batch_column(element, "weight", names.weight, WEIGHTS),
+            None if names.privacy_id is None else read("privacy_id", names.privacy_id),
+            read("key", names.key) if self.per_key else None,
+            _joined(items, names) if isinstance(names.item, tuple) else items[0],
+            None if names.weight is None else read("weight", names.weight),
         )
 
-    def read_batch_privacy_ids(self, element: Any) -> Any:
-        return batch_column(element, "privacy_id", self.selectors.privacy_id, HASHED)
+    def readables(self, sketch_input: SketchInput | None) -> dict[str, Readable]:
+        """Return what each argument reads."""
+        items = {} if sketch_input is None else sketch_input.readables
+        found = {name: readable_of(name, items, self.selectors.opaque) for name in (*self.selectors.all, "time")}
+        return {**found, "key": found["key"]._replace(parsed=INTEGER)} if self._has_whole_keys else found
+
+    def tally(self, sketch_input: SketchInput | None, *, time: str | None = None, **others: Any) -> Tally:
+        """Return what counts how much of the records can be read, and of a column of times; see `Tally`."""
+        listings = {} if sketch_input is None else sketch_input.listings
+        if (allowed := self._allowed) is not None:
+            listings["key"] = Listing(lambda: map(decode, allowed), lambda keys: all_valid(self.encode_keys(keys)))
+        return Tally(self.readables(sketch_input), {**self.selectors.all, "time": time}, listings, **others)
+
+    def read_batch_privacy_ids(self, element: Any, tally: Tally | None = None) -> Any:
+        readable = readable_of("privacy_id", {}, self.selectors.opaque)
+        return batch_column(element, "privacy_id", self.selectors.privacy_id, readable, tally)
 
     def _split_record(self, element: Any) -> tuple[Any, Any]:
         """Return key (`None` without keys) and value of an element that is one record."""
@@ -123,46 +147,6 @@ class RecordReader:
             return MISSING_KEY
         plain = key if type(key) in (str, int, bytes) else decode(encoded)
         return plain if is_unicode(plain) else MISSING_KEY
-
-
-def find_usable(argument: str, values: Any, reader: RecordReader, sketch_input: SketchInput | None) -> np.ndarray:
-    """Return where values of an argument count, by the steps that `read_table` takes, as bool."""
-    if argument == "weight":
-        return parse_weights(values)[1]
-    if argument in reader.selectors.items:
-        if sketch_input is None:
-            return all_valid(encode_all(values))
-        return sketch_input.keys_of(argument, values)[1]
-    return all_valid(id_column(values) if argument == "privacy_id" else reader.encode_keys(values))
-
-
-def usable_by_argument(
-    columns: Columns, reader: RecordReader, sketch_input: SketchInput | None
-) -> dict[str, np.ndarray]:
-    """Return, for each argument that is read, where values count, as bool."""
-    read = columns.by_argument(reader.selectors)
-    return {name: find_usable(name, values, reader, sketch_input) for name, values in read.items()}
-
-
-def any_usable(columns: Columns, reader: RecordReader, sketch_input: SketchInput | None) -> dict[str, bool]:
-    """Return, for each argument that is read, whether any value counts; few are read if one of the first does."""
-    read = columns.by_argument(reader.selectors)
-    return {
-        name: any(bool(find_usable(name, some, reader, sketch_input).any()) for some in (values[:_FIRST], values))
-        for name, values in read.items()
-    }
-
-
-def note_use(
-    unused: Unused, kept: int, columns: Columns, reader: RecordReader, sketch_input: SketchInput | None
-) -> None:
-    """Note how many of the records that were read are kept, and if none ever was, which arguments drop them."""
-    if kept and len(reader.selectors.items) == 1:
-        unused.anything_counts = True
-    elif not unused.anything_counts:
-        used = any_usable(columns, reader, sketch_input)
-        unused.note_dropped(len(columns.items), used)
-        unused.anything_counts = bool(kept) and all(used.values())
 
 
 def read_table(
@@ -239,14 +223,15 @@ def _encode_items(sketch_input: SketchInput | None, items: Any) -> pa.Array:
     return sketch_input.as_column(keys, ~usable)
 
 
-def _batch_items(batch: Any, selectors: Selectors, readables: Mapping[str, Readable]) -> Any:
-    """Return the items of a batch: one column, or several as one, of structs or of tuples."""
-    columns = [batch_column(batch, name, each, readables[name]) for name, each in selectors.items.items()]
-    if not isinstance(selectors.item, tuple):
-        return columns[0]
+def _joined(columns: list[Any], selectors: Selectors) -> Any:
+    """Return the items of several metrics as one column, of structs or of tuples."""
     if all(isinstance(each, pa.Array) for each in columns):
         return pa.StructArray.from_arrays(columns, [*selectors.items])
     return list(zip(*(each.to_pylist() if isinstance(each, pa.Array) else each for each in columns), strict=True))
+
+
+def _taken(values: Any, rows: np.ndarray) -> Any:
+    return values.take(pa.array(rows)) if isinstance(values, pa.Array) else [values[row] for row in rows.tolist()]
 
 
 def parse_or_ones(weights: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -275,16 +260,14 @@ def split_by_key(
             yield place, key, WeightedItems(items[group], weights[group])
 
 
-def read_units(reader: RecordReader, columns: Columns, sketch_input: SketchInput) -> tuple[int, Iterator[Any]]:
-    """Return how many records count, each a unit of its own, and what they add, as `Bounded.contributions` does."""
+def read_units(reader: RecordReader, columns: Columns, sketch_input: SketchInput) -> Iterator[Any]:
+    """Return what records add, each a unit of its own, as `Bounded.contributions` does."""
     if reader.by_item:
         records = read_counts(reader, columns, sketch_input)
-        return len(records), sum_by_pair(records["key"], records["weight"].to_numpy())
+        return sum_by_pair(records["key"], records["weight"].to_numpy())
     if reader.per_key:
-        records = read_keyed_table(reader, columns, sketch_input)
-        return len(records), split_single(records, sketch_input)
-    items = read_single(columns, sketch_input)
-    return len(items.keys), iter([items])
+        return split_single(read_keyed_table(reader, columns, sketch_input), sketch_input)
+    return iter([read_single(columns, sketch_input)])
 
 
 def split_single(records: pa.Table, sketch_input: SketchInput) -> Iterator[tuple[Any, WeightedItems]]:

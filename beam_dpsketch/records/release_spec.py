@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
+from beam_dpsketch.domains.spelling import Spelling
 from beam_dpsketch.errors import AllAtOnce, ArgumentError
 from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.aside.lost_histogram import LostIn
@@ -24,16 +25,16 @@ from beam_dpsketch.records.public import Keys, TimeColumn, TimeRange
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selector, Selectors
 from beam_dpsketch.records.units import PrivacyId, Unit, check_max_weight, check_over_time, given_over_time
+from beam_dpsketch.records.unreadable import UNREADABLE
 
 _DIGEST_VERSION, _DIGEST_BYTES = 1, 32
+_CHECKED = ("privacy", "unit", "item", "weight", "keys", "windows", "time", "csv")
 Noise = TypeVar("Noise")
 
 
 @dataclasses.dataclass(frozen=True)
 class ReleaseSpec:
-    """What is released, of what, for whom, under which keys, in which windows.
-
-    The private transforms make it of their arguments, and `config.read_release` of settings. `release_frame` takes it.
+    """A release as it is declared: by the arguments of a private transform, or by settings.
 
     Args:
       count: what kind of release: `ItemFrequencies`, `Quantiles`, `TopKSearch` or `GroupedCounts`.
@@ -44,6 +45,8 @@ class ReleaseSpec:
       keys: which output keys are released, each for itself; `None` for one release.
       windows: a `TimeRange` or a `Horizon`: windows to release, or to make rows of; `None` for those that have data.
       time: where a table holds the times of its rows, for `windows` without a pipeline.
+      unreadable: "refuse" a table with many values that cannot be read, or "drop" these.
+      csv: how the numbers and times in CSV files are spelled.
 
     >>> from beam_dpsketch import ItemFrequencies, Record, SketchSpec
     >>> cities = ReleaseSpec(ItemFrequencies(SketchSpec()), PrivacySpec(rho=0.5), Record(), item="city")
@@ -59,11 +62,14 @@ class ReleaseSpec:
     keys: Keys | None = None
     windows: TimeRange | Horizon | None = None
     time: TimeColumn | None = None
+    unreadable: str = "refuse"
+    csv: Spelling | None = None
 
     def __post_init__(self) -> None:
         with AllAtOnce() as checks:
             checks.do(_validate.instance, Count, count=self.count)
-            checks.do(check_types, self.privacy, self.unit, self.item, self.weight, self.keys, self.windows, self.time)
+            checks.do(_validate.one_of, UNREADABLE, unreadable=self.unreadable)
+            checks.do(check_types, *(getattr(self, name) for name in _CHECKED))
         with AllAtOnce() as checks:
             if self.time is not None:
                 checks.do(self.time.check, self.time_range, self.horizon)
@@ -103,16 +109,16 @@ class ReleaseSpec:
 
     def summed(self, terms: DeclaredTerms, rows: WindowRows | None = None) -> SketchInput:
         """Return what is summed under these terms: with what is counted aside, and the rows that windows go into."""
-        return dataclasses.replace(
-            self.sketch_input, counters=terms.counters, lost=terms.lost, selection=terms.key_selection, over_time=rows
-        )
+        aside: dict[str, Any] = {"counters": terms.counters, "lost": terms.lost, "selection": terms.key_selection}
+        return dataclasses.replace(self.sketch_input, **aside, over_time=rows)
 
     @functools.cached_property
     def selectors(self) -> Selectors:
         """What in an element is what."""
-        key = None if self.keys is None else self.keys.field
-        privacy_id = None if self.privacy_id is None else self.privacy_id.field
-        return Selectors(item=self.count.selected(self.item), weight=self.weight, privacy_id=privacy_id, key=key)
+        homes = {"privacy_id": self.privacy_id, "key": self.keys}
+        named = {name: home.field for name, home in homes.items() if home is not None}
+        opaque = tuple(name for name, home in homes.items() if home is not None and home.opaque_bytes)
+        return Selectors(self.count.selected(self.item), self.weight, **named, opaque=opaque)
 
     @functools.cached_property
     def reader(self) -> RecordReader:
@@ -218,22 +224,15 @@ class ReleaseSpec:
         typical: tuple[float, float] | None = None,
         quantiles: Iterable[float] = USUAL_QUANTILES,
     ) -> Any:
-        """Return what to expect of the release, in the words of `explain` of the transforms, before any data is read.
-
-        The arguments are those of `beam_dpsketch.plan`; n is about what counts in one release, and per key, of one key.
-        """
+        """Return what to expect of the release; see `beam_dpsketch.plan`, where n is of one release, of one key."""
         planned = self.resolved.plan(n, wanted_error=wanted_error, typical=typical, quantiles=quantiles)
         each = self.terms_of_each(in_windows=True)
         return planned if self.horizon is None else dataclasses.replace(planned, apart=self.count.decide(each))
 
     def identify(self, terms: DeclaredTerms, windows: tuple[int, ...] = ()) -> bytes:
-        """Return 32 bytes that say which transform it is, for randomness from a secret: a digest of all settings.
+        """Return a digest of all settings, of 32 bytes, for randomness from a secret; functions are not told apart.
 
-        Equal settings have one digest, in every process and version of Python. Functions are not told apart.
-
-        Args:
-          terms: under which it releases.
-          windows: `Windowing.edges`, or those of a horizon.
+        The windows are `Windowing.edges`, or those of a horizon.
         """
         declared = (
             _DIGEST_VERSION,

@@ -106,12 +106,14 @@ class Selectors:
       weight: how much it counts, a whole number; `None` is 1.
       privacy_id: who is protected.
       key: the output key; `None` where elements are (key, value) pairs.
+      opaque: the arguments whose columns may hold eight bytes that Arrow does not know the meaning of.
     """
 
     item: Items = None
     weight: Selector = None
     privacy_id: Selector = None
     key: Selector = None
+    opaque: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_selector(**self.all)

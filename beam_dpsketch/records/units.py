@@ -56,6 +56,8 @@ class PrivacyId:
         time from one window to the next, as a `timedelta`, a Beam `Duration` or in seconds. A window is of the period
         in which it ends; periods count from the start of the `TimeRange`, else from 1970. `None` is all of the input,
         which must be bounded or have a `TimeRange`.
+      opaque_bytes: whether columns of eight bytes are ids by their value; else they are refused, because Polars hands
+        over the addresses of Python objects in this form.
     """
 
     field: Selector
@@ -63,6 +65,7 @@ class PrivacyId:
     _: dataclasses.KW_ONLY
     max_windows: int | None = None
     period: Any = None
+    opaque_bytes: bool = False
 
     def __post_init__(self) -> None:
         if self.field is None:

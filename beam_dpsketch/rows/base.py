@@ -42,6 +42,7 @@ from beam_dpsketch.transforms import EnvironmentSecret, FileSecret
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 from beam_dpsketch.transforms.steps.private_release import DOORS, PrivateRelease
 
+_OF_TABLES = ("time", "unreadable", "csv")
 _NO_SECRET = "say where workers find the secret, as environment: DPSKETCH_SECRET, or file: /run/secrets/dpsketch"
 _NAMED, _OTHERS = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_KEYWORD
 _NO_DOMAIN = "is missing; the releases have one: give it as it was given to the private transform"
@@ -285,10 +286,10 @@ def _settings_of(kind: str, others: Mapping[str, Entry], *, over_time: bool) -> 
     """Return the settings of the transform of a kind of release."""
     block = Block("Release", {**RELEASE.entries, **ROWS.entries, **others}).of_kind(kind)
     if not over_time:
-        return block.without("kind", "horizon", "time")
+        return block.without("kind", "horizon", *_OF_TABLES)
     entries = {name: entry._replace(words=entry.over_time or entry.words) for name, entry in block.entries.items()}
     entries["horizon"] = entries["horizon"]._replace(needed=_line(entries["horizon"]))
-    return Block(block.name, entries).without("kind", "windows", "time", "ask")
+    return Block(block.name, entries).without("kind", "windows", "ask", *_OF_TABLES)
 
 
 def _line(entry: Entry) -> str:

@@ -58,7 +58,7 @@ class BoundContributions(beam.PTransform):
         if weight is not None:
             check_max_weight(unit.bounds)
         self._bounds = unit.bounds
-        self._selectors = Selectors(item=item, weight=weight, privacy_id=unit.field, key=key)
+        self._selectors = Selectors(item, weight, unit.field, key, ("privacy_id", "key") if unit.opaque_bytes else ())
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         check_windowing(pcoll)

@@ -59,9 +59,11 @@ def written(source: random.Random) -> tuple[bytes, ROWS]:
     for _ in range(source.randint(1, 12)):
         size = source.choice([columns] * 8 + [columns + 1, max(1, columns - 1)])
         row = ["".join(source.choices(PARTS, k=source.randint(0, 4))) for _ in range(size)]
+        if quoting == csv.QUOTE_MINIMAL:  # blanks before a field without quotes are none of it
+            row = [value.lstrip(" ") for value in row]
         rows.writerow(row)
         if size == columns:
-            records.append(tuple(None if value == "" or "\udcff" in value else value for value in row))
+            records.append(tuple(value or None for value in row))
         if source.random() < 0.1:
             text.write(source.choice(BREAKS))
     data = text.getvalue().encode("utf-8", "surrogateescape")
@@ -78,10 +80,15 @@ def read(data: bytes, size: int) -> ROWS:
         patch.setattr(csv_files, "_BATCH", 1 + size % 3)
         opened = CsvFile._open
         patch.setattr(CsvFile, "_open", lambda file: in_blocks(opened(file), size))
-        file = CsvFile("x.csv")
-        return [
-            row for batch, _ in file.batches(file.header()) for row in zip(*batch.to_pydict().values(), strict=True)
-        ]
+        file = CsvFile("x.csv", drops=True)
+        found = (texts_of(batch) for batch, _ in file.batches(file.header()))
+        return [row for columns in found for row in zip(*columns, strict=True)]
+
+
+def texts_of(batch: pa.RecordBatch) -> list[list[str | None]]:
+    """The columns of a batch, whose text Arrow has not looked at."""
+    columns = (column.view(pa.large_binary()).to_pylist() for column in batch.columns)
+    return [[value and value.decode("utf-8", "surrogateescape") for value in column] for column in columns]
 
 
 def in_blocks(file: Any, size: int) -> Any:
@@ -162,15 +169,14 @@ def test_what_no_program_should_write_is_read_by_python_or_refused(count: int) -
         source = random.Random(seed)
         data = _mangled(source)
         try:
-            rows = [*csv.reader(io.StringIO(data.decode("utf-8", "surrogateescape"), newline=""), strict=True)][1:]
+            text = io.StringIO(data.decode("utf-8", "surrogateescape"), newline="")
+            rows = [*csv.reader(text, strict=True, skipinitialspace=True)][1:]
         except csv.Error:
             refused += 1
             with pytest.raises(UsageError, match="write quotes within a field twice"):
                 read(data, source.randint(1, 40))
             continue
-        kept = [
-            tuple(None if value == "" or "\udcff" in value else value for value in row) for row in rows if len(row) == 2
-        ]
+        kept = [tuple(value or None for value in row) for row in rows if len(row) == 2]
         assert read(data, source.randint(1, 40)) == kept, seed
     assert count // 10 < refused < count
 
@@ -186,8 +192,8 @@ def test_one_person_is_one_wherever_a_line_lies() -> None:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (b"Ann,1\nLee\n", ["lines with more or fewer fields than the first line were left out"]),
-        (b"Ann\nLee\n", ["all lines have more or fewer fields than the first line, so none was read"]),
+        (b"Ann,1\nLee\n", ["about 50 % of the lines have more or fewer fields than the first line, and were left out"]),
+        (b"Ann\nLee\n", ["all of the lines have more or fewer fields than the first line, and were left out"]),
         (b"Ann,1\n", []),
     ],
 )
@@ -214,7 +220,7 @@ def test_zero_bytes_are_read_alike_where_python_refuses_them() -> None:
         text = "".join(source.choice(["a", ",", '"x\0"', "\0", "\r\n", '\n"a\r\nb\0"\n']) for _ in range(8))
         found.append(rows_of(csv_files._read_lines, text))
         if sys.version_info >= (3, 11):
-            assert found[-1] == rows_of(lambda file: csv.reader(file, strict=True), text)
+            assert found[-1] == rows_of(lambda file: csv.reader(file, **csv_files._FORM), text)
     assert 30 < sum(rows is not None for rows in found) < 300
 
 

@@ -133,7 +133,7 @@ def test_a_column_of_csv_that_holds_no_usable_value_is_refused_without_its_value
     )
     code, printed = run("check", "delays.yaml", "--against", "delays.csv")
     assert code == 2
-    assert "item='delay': none of the first 2 rows has a value that can be used; it must hold whole numbers" in printed
+    assert "item='delay': all of the values are not whole numbers (IntegerDomain); they look like A" in printed
     assert "sesame" not in printed
 
 

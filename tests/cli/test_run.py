@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gzip
 import json
 import math
 import os
@@ -16,12 +17,13 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from beam_dpsketch import ReleasedSketch, read_releases
+from beam_dpsketch import ReleasedSketch, read_releases, release_frame
 from beam_dpsketch.cli import csv_files
 from beam_dpsketch.cli import releasing as command
-from beam_dpsketch.cli.csv_files import FLOAT, INTEGER, TEXT, TIME, column_types, convert
+from beam_dpsketch.cli.csv_files import declared_schema
 from beam_dpsketch.cli.files import Position, open_files
 from beam_dpsketch.config import ConfigError, read_release
+from beam_dpsketch.domains.spelling import FLOAT, INTEGER, TIME, Spelling
 from tests.cli.consoles import run
 
 OPTIONS = shlex.split("--kind quantiles --item delay --domain '{type: integer, low: -5, high: 9}' --rho 5")
@@ -99,16 +101,26 @@ def test_keys_and_a_settings_file_give_pairs() -> None:
     [
         ("nothing.csv", "", "no file matches nothing.csv"),
         ("gs://bucket/x.csv", "", "only local files are read"),
-        ("visits.csv visits.parquet", "", "must all end with .parquet or all with .csv"),
+        (
+            "visits.csv visits.parquet",
+            "",
+            "visits.parquet: the files to release must all end with .parquet or all with",
+        ),
+        ("visits.parquet notes.txt", "", "notes.txt: the files to release must all end with .parquet or all with"),
         ("visits.csv", "--item dely", "did you mean 'delay'?"),
         ("visits.csv", "--privacy-id who", "unit.privacy_id: 'who' is not in the first line of 'visits.csv'"),
         ("headless.csv", "", "which must name the columns"),
-        ("visits.csv", "--weight person --max-weight 2", "is read as two types, as text and as numbers"),
+        ("visits.csv", "--weight person --max-weight 2", "weight='person': all of the values are not whole numbers"),
         ("visits.csv", "--output x.csv", "--output must end with .dpsketch"),
         ("visits.csv", "--output no/x.dpsketch", "must be a folder that exists"),
         ("visits.csv", "--weight delay", "--max-weight is missing"),
-        ("typed.parquet", "", "item='delay' must hold whole numbers (IntegerDomain), got string; cast it"),
-        ("visits.parquet other.parquet", "", "has other columns than"),
+        ("typed.parquet", "", "item='delay' must hold whole numbers (IntegerDomain), got string; make num"),
+        (
+            "visits.parquet other.parquet",
+            "",
+            "the column 'person' is of type int64, and of type string in visits.parquet",
+        ),
+        ("visits.parquet fewer.parquet", "", "fewer.parquet: has no column 'delay', which visits.parquet has"),
         ("visits.csv other.csv", "", "is not in the first line of 'other.csv'"),
         ("twice.csv", "", "is in the first line of 'twice.csv' twice"),
         ("damaged.parquet", "", "damaged.parquet: cannot be read as Parquet, or is damaged"),
@@ -116,6 +128,9 @@ def test_keys_and_a_settings_file_give_pairs() -> None:
         ("semicolons.csv", "", "it has no comma and a semicolon: write the file with commas between columns"),
         ("tabs.csv", "", "it has no comma and a tab"),
         ("damaged.csv", "", "damaged.csv: has no first line, which must name the columns"),
+        ("utf16.csv", "", "utf16.csv: is text in UTF-16, and no CSV"),
+        ("gzip.csv", "", "gzip.csv: is compressed by gzip, and no CSV"),
+        ("parquet.csv", "", "parquet.csv: is Parquet, and no CSV"),
     ],
 )
 def test_mistakes_are_one_line_before_anything_is_written(files: str, options: str, words: str) -> None:
@@ -123,7 +138,12 @@ def test_mistakes_are_one_line_before_anything_is_written(files: str, options: s
         write(name)
     write("typed.parquet", delay=[SECRET] * 200)
     pq.write_table(pa.table({"person": list(range(9)), "delay": [1] * 9}), "other.parquet")
+    pq.write_table(pa.table({"person": ["a"]}), "fewer.parquet")
     pa.csv.write_csv(pa.table({"person": ["a"]}), "other.csv")
+    Path("notes.txt").write_text(SECRET)
+    Path("utf16.csv").write_text(f"person,delay\n{SECRET},1\n", encoding="utf-16")
+    Path("gzip.csv").write_bytes(gzip.compress(b"person,delay"))
+    shutil.copy("visits.parquet", "parquet.csv")
     Path("damaged.parquet").write_bytes(f"PAR1{SECRET}".encode())
     for name in ("damaged.csv", "empty.parquet"):
         Path(name).write_bytes(b"")
@@ -140,10 +160,14 @@ def test_mistakes_are_one_line_before_anything_is_written(files: str, options: s
 
 @pytest.mark.parametrize("row", [f"b,2,{SECRET}", SECRET, f'"{SECRET}",2,"c,d"'])
 def test_lines_with_more_or_fewer_fields_are_left_out_and_a_note_says_so(row: str) -> None:
-    Path("visits.csv").write_text("person,delay\n" + f"{row}\n" * 3 + "a,1\n" * 200)
-    code, printed = run("run", "visits.csv", *OPTIONS)
-    assert (code, SECRET in printed) == (0, False)
-    assert "visits.csv: lines with more or fewer fields than the first line were left out\n" in printed
+    """Few of them, or those that may be dropped; more are refused before anything is spent."""
+    words = "of the lines have more or fewer fields than the first line"
+    for count, drop, code, share in ((1, [], 0, "under 1 %"), (3, [], 2, "over 1 %"), (3, ["drop"], 0, "over 1 %")):
+        Path("visits.csv").write_text("person,delay\n" + f"{row}\n" * count + "a,1\n" * 200)
+        found, printed = run("run", "visits.csv", *OPTIONS, "--replace", *(["--unreadable", *drop] if drop else []))
+        assert (found, SECRET in printed) == (code, False)
+        assert f"visits.csv: {share} {words}" in printed
+        assert os.path.exists("out.dpsketch")
     (released,) = read_releases("out.dpsketch", ReleasedSketch)
     assert abs(released.privacy_units().estimate - 1) < SURE
     write("visits.csv")
@@ -166,11 +190,13 @@ def test_a_damaged_page_is_an_error_that_names_the_file() -> None:
     assert printed.endswith("dpsketch: visits.parquet: a part of it cannot be read, or it is damaged [dpsketch-E901]\n")
 
 
-def test_text_that_is_not_utf8_is_left_out_and_a_note_says_so() -> None:
-    Path("visits.csv").write_bytes(b"person,delay\n" + f"{SECRET}\u00e9,1\n".encode("latin-1") + b"a,2\n")
-    code, printed = run("run", "visits.csv", *OPTIONS)
-    assert (code, SECRET in printed) == (0, False)
-    assert "visits.csv: text that is not UTF-8 was left out\n" in printed
+def test_text_that_is_not_utf8_is_unreadable() -> None:
+    for others, code, share in ((999, 0, "under 1 %"), (9, 2, "about 10 %")):
+        Path("visits.csv").write_bytes(b"person,delay\n" + f"{SECRET}\u00e9,1\n".encode("latin-1") + b"a,2\n" * others)
+        found, printed = run("run", "visits.csv", *OPTIONS, "--replace")
+        assert (found, SECRET in printed) == (code, False)
+        assert f"privacy_id='person': {share} of the values are not text, bytes or integers" in printed
+        assert "they look like bytes that are not UTF-8. Write text in UTF-8" in printed
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "CSV"])
@@ -188,7 +214,7 @@ def test_lines_in_quotes_are_one_field_in_any_block(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(csv_files, "_ROWS", 7)
     Path("x.csv").write_text("person,delay\n" + '"a\n7,7\nb",1\n' * 1000)
     given = config(kind="quantiles", domain={"type": "integer", "low": 0, "high": 9}, item="delay")
-    assert open_files(["x.csv"], given, lambda _: None).reader.read_all()["delay"].to_pylist() == [1] * 1000
+    assert column("x.csv", given, "delay") == ["1"] * 1000
 
 
 @pytest.mark.parametrize("field", ['"sesame', '"sesame" seed', '"open\nsesame,1\n"a'])
@@ -204,25 +230,30 @@ def test_a_quote_that_ends_no_field_is_refused_because_records_after_it_would_be
 def test_quotes_that_are_written_twice_or_within_a_field_are_kept() -> None:
     Path("x.csv").write_text('person,delay\n"a ""b"", c",1\n5" pipe,2\n"",3\n')
     given = config(kind="frequencies", item="person")
-    assert open_files(["x.csv"], given, lambda _: None).reader.read_all()["person"].to_pylist() == [
-        'a "b", c',
-        '5" pipe',
-        None,
-    ]
+    assert column("x.csv", given, "person") == ['a "b", c', '5" pipe', None]
 
 
 def test_a_column_with_a_dot_is_not_a_field_of_another() -> None:
     pq.write_table(pa.table({"a": [{"b": 5, "c": 6}], "a.b": [1]}), "x.parquet")
     given = config(kind="quantiles", domain={"type": "integer", "low": 0, "high": 9}, item="a.b")
-    assert open_files(["x.parquet"], given, lambda _: None).reader.read_all().to_pydict() == {"a.b": [1]}
+    assert column("x.parquet", given, "a.b") == [1]
 
 
-def test_input_that_counts_nowhere_is_noted() -> None:
+def test_input_that_counts_nowhere_is_refused_before_anything_is_spent() -> None:
     write("visits.csv", delay=[SECRET] * 200)
     code, printed = run("run", "visits.csv", *OPTIONS)
-    assert code == 0
-    assert "so all were dropped" in printed
+    assert code == 2
+    assert "item='delay': all of the values are not whole numbers (IntegerDomain); they look like A. " in printed
+    assert "Nothing was spent" in printed
     assert SECRET not in printed
+    assert not Path("out.dpsketch").exists()
+
+
+def column(path: str, declared: Any, name: str) -> list[Any]:
+    """A column of a file as a release gets it."""
+    return [
+        value for part in open_files([path], declared, lambda _: None).table.parts for value in part[name].to_pylist()
+    ]
 
 
 def config(**settings: Any) -> Any:
@@ -230,52 +261,48 @@ def config(**settings: Any) -> Any:
 
 
 def test_types_of_csv_are_declared_and_not_guessed() -> None:
-    person = {"privacy_id": "p", "norm": {"max_norm": 4, "max_weight": 3}}
-    given = config(kind="frequencies", unit=person, weight="w", keys={"public": [1, 2], "field": "k"})
-    assert column_types(given) == {"x": TEXT, "w": INTEGER, "p": TEXT, "k": INTEGER}
-    for domain, kind in (
-        ({"type": "integer", "low": 0, "high": 9}, INTEGER),
-        ({"type": "float", "low": 0, "high": 9, "resolution": 0.5}, FLOAT),
-        ({"type": "timestamp", "start": "2024-01-01", "end": "2025-01-01"}, TIME),
-        ("ipv4", TEXT),
-    ):
-        assert column_types(config(kind="quantiles", domain=domain)) == {"x": kind}
-        tree = config(kind="quantiles", domain=domain, tree={"memory": 100_000})
-        assert column_types(tree) == {"x": kind}
-    assert column_types(config(kind="frequencies", items=[1, 2])) == {"x": INTEGER}
-    with pytest.raises(ConfigError, match="read as two types"):
-        column_types(config(kind="quantiles", domain="ipv4", unit=person, weight="x"))
+    """One column may be read as text and as numbers: as an id and as a weight."""
+    Path("x.csv").write_text("x,w,p,k\n" + "".join(f"{n % 7},{n % 3},{n % 50},{n % 2}\n" for n in range(600)))
+    person = {"privacy_id": "p", "records": {"max_per_key": 99, "max_weight": 3, "max_keys": 2}}
+    given = config(kind="frequencies", unit=person, weight="w", keys={"public": [0, 1], "field": "k"})
+    released = release_frame(open_files(["x.csv"], given, lambda _: None).table, given)
+    assert set(released) == {0, 1}
+    given = config(kind="frequencies", unit={**person, "records": {"max_per_key": 99, "max_weight": 7}}, weight="p")
+    release_frame(open_files(["x.csv"], given, lambda _: None).table, given)
 
 
 @pytest.mark.parametrize("listed", [[1, "2"], [{"hex": "31"}], [[1, 2]]])
 def test_listed_values_that_csv_never_holds_are_refused(listed: list[Any]) -> None:
-    with pytest.raises(ConfigError, match=r"^keys\.public: CSV holds text or whole numbers"):
-        column_types(config(kind="frequencies", keys={"public": listed, "field": "k"}))
-    with pytest.raises(ConfigError, match=r"^items: CSV holds text or whole numbers"):
-        column_types(config(kind="frequencies", items=listed))
+    for name, given in (
+        ("keys.public", config(kind="frequencies", keys={"public": listed, "field": "k"})),
+        ("items", config(kind="frequencies", items=listed)),
+    ):
+        with pytest.raises(ConfigError, match=rf"^{name}: CSV holds text or whole numbers"):
+            declared_schema("x.csv", ["x", "k"], given)
+
+
+def read_texts(texts: list[str], kind: pa.DataType) -> list[Any]:
+    return Spelling().read(pa.array(texts, pa.large_string()), kind).to_pylist()
 
 
 @pytest.mark.parametrize("dirty", [[], ["no", ""]])
 def test_text_is_read_as_its_type_or_null(dirty: list[str]) -> None:
     def read(texts: list[str], kind: pa.DataType) -> list[Any]:
-        return convert(pa.array([*texts, *dirty, None]), kind).to_pylist()[: len(texts)]
+        return read_texts([*texts, *dirty, None], kind)[: len(texts)]
 
     assert read(["1", "-20", "0"], INTEGER) == [1, -20, 0]
     assert read([" 7 ", "12.0", "1.5", "9" * 30, "+3", "0x1"], INTEGER) == [7, 12, None, (1 << 63) - 1, 3, None]
     assert read(["1.5", "-2e3", "7"], FLOAT) == [1.5, -2000.0, 7.0]
-    wide, never = (
-        ["9" * 5000, "-1e9999", "9223372036854775500"],
-        ["1_0", "\u0663", "7\u00a0", "1e", "e1", ".", "+", "0x1", "nan"],
-    )
-    assert read([*wide, "2e3", "7.", ".5e1", "-0.0", "\t+7 "], INTEGER)[3:] == [2000, 7, 5, 0, 7]
-    assert read(wide, INTEGER) == [(1 << 63) - 1, -(1 << 63), 9223372036854775500]
+    never = ["1_0", "\u0663", "7\u200b", "1e", "e1", ".", "+", "0x1", "nan"]
+    assert read(["2e3", "7.", ".5e1", "-0.0", "\t+7 ", "7\u00a0"], INTEGER) == [2000, 7, 5, 0, 7, 7]
+    assert read(["9" * 5000, "9223372036854775500"], INTEGER) == [(1 << 63) - 1, 9223372036854775500]
+    assert read(["-1e9999", "1.2345678901234568e18", "9e15"], INTEGER) == [None, None, 9 * 10**15]
     assert read([".5", "-Inf", "+infinity", "1e9999", "1e-9999"], FLOAT) == [0.5, -math.inf, math.inf, math.inf, 0]
     for kind in (INTEGER, FLOAT, TIME):
         assert read(never, kind) == [None] * len(never)
     assert read(["1.5", "inf", "1e-9999", "1e99999"], INTEGER) == [None] * 4
     new_year = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
     assert read(["2024-01-01", "2024-01-01T00:00:00Z"], TIME) == [new_year, new_year]
-    assert convert(pa.array(["7", "007", *dirty]), TEXT).to_pylist() == ["7", "007", *dirty]
 
 
 @pytest.mark.parametrize(
@@ -310,7 +337,7 @@ def test_text_is_read_as_its_type_or_null(dirty: list[str]) -> None:
 )
 def test_a_field_is_read_alike_next_to_any_other(kind: pa.DataType, texts: list[str]) -> None:
     for text in texts:
-        alone, others = (repr(convert(pa.array([text, *more]), kind)[0].as_py()) for more in ([], ["???"]))
+        alone, others = (repr(read_texts([text, *more], kind)[0]) for more in ([], ["???"]))
         assert alone == others, text
 
 
@@ -321,7 +348,7 @@ def test_how_much_is_read_depends_on_the_files_alone() -> None:
         found.clear()
         shutil.copy(name, f"more.{name}")
         size = Path(name).stat().st_size
-        assert open_files([name, f"more.{name}"], given, found.append).reader.read_all().num_rows == 400
+        assert sum(map(len, open_files([name, f"more.{name}"], given, found.append).table.parts)) == 400
         assert found == [(size, 2 * size, 1, 2), (2 * size, 2 * size, 2, 2)]
 
 
@@ -385,7 +412,7 @@ def test_each_day_has_a_file_that_query_reads_with_its_window(ending: str) -> No
     code, printed = run("run", f"visits.{ending}", *OPTIONS, *DAYS)
     assert code == 0
     assert "in each window of a declared range" in printed
-    assert "time='day': some rows have no time that can be read" in printed
+    assert "time='day': about 10 % of the rows are in no declared window" in printed
     assert f"wrote 3 release(s) to {FILES[0]} and 2 more" in printed
     assert sorted(os.listdir()) == [*FILES, f"visits.{ending}"]
     code, printed = run("query", "days-*", "--records", "--format", "json")
@@ -416,7 +443,7 @@ def test_a_day_in_which_no_key_is_chosen_has_no_file_and_a_run_of_none_says_what
     late = [*DAYS, "--start", "2034-01-01", "--end", "2034-01-02", "--output", "late.dpsketch"]
     code, printed = run("run", "visits.csv", *OPTIONS, *keys, *late)
     assert (code, "no key was chosen, so late.dpsketch holds no release" in printed) == (0, True)
-    assert "time='day': no row of the table is in a declared window" in printed
+    assert "time='day': all of the rows are in no declared window" in printed
     assert "1  " in run("spent", "late.dpsketch")[1]
 
 

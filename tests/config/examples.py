@@ -23,7 +23,7 @@ BLOCKS: list[tuple[Callable[[Any], Any], Any]] = [
     (config.read_side_counters, {}),
     (config.read_unit, "record"),
     (config.read_unit, {"record": {"max_weight": 5, "signed": True}}),
-    (config.read_unit, {**UNIT, "max_windows": 7, "period": "7d"}),
+    (config.read_unit, {**UNIT, "max_windows": 7, "period": "7d", "opaque_bytes": True}),
     (config.read_unit, {"privacy_id": "device", "norm": "auto"}),
     (config.read_norm, {"max_norm": 3, "max_weight": 5, "max_per_item": 1, "signed": True, "resource_limit": 99}),
     (config.read_norm, {"max_norm": "5/2", "max_keys": 4, "order": 1}),
@@ -49,14 +49,16 @@ BLOCKS: list[tuple[Callable[[Any], Any], Any]] = [
     (config.read_records, {"max_per_key": 1, "max_keys": 3, "max_weight": 2, "signed": True}),
     (config.read_keys, {"public": ["a", 2, {"hex": "00ff"}, ["b", 3]], "field": "country"}),
     (config.read_keys, {"public": ["b"], "field": "zip"}),
-    (config.read_keys, {"select": {"delta": 1e-8}, "field": "country"}),
+    (config.read_keys, {"select": {"delta": 1e-8}, "field": "country", "opaque_bytes": True}),
     (config.read_keys, {"select": {"delta": 1e-9, "share": 0.1, "min_units": 3, "method": "table"}, "field": "zip"}),
-    (config.read_keys, {"assume_public": True, "field": "country"}),
+    (config.read_keys, {"assume_public": True, "field": "country", "opaque_bytes": True}),
     (config.read_keys, {"assume_public": True, "field": "zip"}),
     (config.read_windows, {"start": "2024-01-01", "end": "2024-02-01T12:00:00+02:00"}),
     (config.read_windows, [0, 3600]),
     (config.read_horizon, {"start": "2024-01-01T00:00:00Z", "window_size": "1h", "windows": 24}),
     (config.read_horizon, {"start": 0, "window_size": 60, "windows": 3, "mechanism": "tree"}),
+    (config.read_csv, {"thousands": ".", "decimal": ",", "date_format": "%d.%m.%Y"}),
+    (config.read_csv, {"thousands": " "}),
     (config.read_time, "day"),
     (config.read_time, {"field": "day", "every": "1d"}),
     (config.read_time, {"field": "time", "every": 60, "window_size": "1h"}),
@@ -151,6 +153,6 @@ RELEASES: list[dict[str, Any]] = [
 
 TABLES: list[dict[str, Any]] = [
     release("frequencies", windows=["2024-01-01", "2024-01-03"], time={"field": "day", "every": "1d"}),
-    release("quantiles", domain=_TWENTY, horizon=_HORIZON, time="day"),
+    release("quantiles", domain=_TWENTY, horizon=_HORIZON, time="day", unreadable="drop", csv={"decimal": ","}),
 ]
 """Settings of tables, which a pipeline refuses."""

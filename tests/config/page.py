@@ -25,6 +25,7 @@ BLOCKS = {
     "windows": settings.WINDOWS,
     "horizon": settings.HORIZON,
     "time": settings.TIME_COLUMN,
+    "csv": settings.CSV,
     "spec": layout_settings.SPEC,
     "tree": layout_settings.TREE.without("levels", "hash_version", "width"),
     "levels": layout_settings.TREE.only(("levels", "seed", "hash_version")),

@@ -85,7 +85,7 @@ records = st.builds(
 units = st.one_of(
     st.builds(lambda rest: Record(**rest), of(max_weight=whole, signed=st.booleans())),
     st.builds(PrivacyId, name, st.one_of(norms, autos)),
-    st.builds(PrivacyId, name, records, max_windows=whole, period=durations),
+    st.builds(PrivacyId, name, records, max_windows=whole, period=durations, opaque_bytes=st.booleans()),
 )
 relations = st.sampled_from(NeighboringRelation)
 counters = st.builds(
@@ -107,7 +107,7 @@ keys = st.one_of(
         lambda delta, field, rest: KeySelection(delta, field, **rest),
         small,
         name,
-        of(share=share, min_units=whole, method=st.sampled_from(["gaussian", "table"])),
+        of(share=share, min_units=whole, method=st.sampled_from(["gaussian", "table"]), opaque_bytes=st.booleans()),
     ),
 )
 
@@ -162,7 +162,7 @@ def write_privacy(spec: PrivacySpec) -> dict[str, Any]:
 def write_keys(keys: Any) -> dict[str, Any]:
     if isinstance(keys, PublicKeys):
         return {"public": written(keys.keys), "field": keys.field}
-    return {"select": fields(keys, "field"), "field": keys.field}
+    return {"select": fields(keys, "field", "opaque_bytes"), "field": keys.field, "opaque_bytes": keys.opaque_bytes}
 
 
 def rows(value: Any) -> Any:

@@ -72,6 +72,8 @@ def test_the_command_releases_it_and_prints_nothing_of_it(tmp_path: Path, monkey
     options = "--kind frequencies --item city --key country --privacy-id person --select-keys 1e-3 --max-norm 2 "
     options += "--max-keys 2 --epsilon 2 --delta 1e-2 --output x.dpsketch"
     code, printed = run("run", "x.parquet", *options.split())
+    assert (code, "bytes that are not UTF-8" in printed, "secret" in printed) == (2, True, False), printed
+    code, printed = run("run", "x.parquet", *options.split(), "--unreadable", "drop")
     assert (code, "secret" in printed) == (0, False), printed
     assert {key for key, _ in read_releases("x.dpsketch", ReleasedSketch, keyed=True)} <= {"NO", "IT", "CH", "unlisted"}
 

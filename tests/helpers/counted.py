@@ -40,8 +40,10 @@ def counted(elements: list[Any], recipe: SketchInput, *, key: str | None = None)
     total = RawSketchFn(recipe, Selectors(item="item", weight="n"))
     if key is not None:
         read: dict[Any, list[Any]] = {}
+        keyed = KeyRecords(records, recipe)
+        keyed.start_bundle()
         for element in elements:
-            for of, value in KeyRecords(records, recipe).process(element):
+            for of, value in keyed.process(element):
                 read.setdefault(of, []).append(value)
         sums = {of: total.add_inputs(total.create_accumulator(), values) for of, values in read.items()}
         return {of: found.to_sketch().to_vector().tolist() for of, found in sums.items() if found.to_bytes() != b"p"}

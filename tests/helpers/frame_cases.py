@@ -12,7 +12,7 @@ import pyarrow as pa
 from apache_beam.utils.secret import Secret
 
 from beam_dpsketch.config import read_release
-from beam_dpsketch.frames.plan import columns_of, resolve
+from beam_dpsketch.frames.plan import columns_of, resolve, tally_of
 from beam_dpsketch.frames.releasing import release_table
 from beam_dpsketch.frames.sums import ExactSums
 from beam_dpsketch.frames.tables import open_table
@@ -20,7 +20,6 @@ from beam_dpsketch.frames.windows import windows_of
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.rows.base import private_transform
 from beam_dpsketch.transforms.steps.grouped_counts import CountPairs
 from beam_dpsketch.transforms.windows import plan_of
@@ -258,8 +257,8 @@ def exact_of_frame(declared: ReleaseSpec, name: str, table: Any) -> dict[tuple[i
     resolved, plan = resolve(declared)
     windows, opened = windows_of(declared, plan), open_table(table, columns_of(declared).values())
     secret = keyed(name).derive(declared.identify(resolved.terms, windows.edges))
-    parts, unused = [opened.empty, *opened.parts], Unused(declared.selectors)
-    sums = ExactSums(resolved, plan, windows, parts, unused, secret)
+    parts, tally = [opened.empty, *opened.parts], tally_of(declared, opened)
+    sums = ExactSums(resolved, plan, windows, parts, tally, lambda: None, secret)
     contributed = sums.contributed()
     if declared.count.by_item:
         pairs = sums.by_pair(contributed)[0].items()

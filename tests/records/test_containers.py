@@ -154,8 +154,9 @@ def test_arrays_as_values_are_refused(argument: str, make: Any) -> None:
 
 
 def _without_ids(records: RecordReader, element: Any, elements: Selectors) -> Any:
-    total = RawSketchFn(RECIPE, elements)
-    values = [value for _, value in KeyRecords(records, RECIPE).process(element)]
+    total, keyed = RawSketchFn(RECIPE, elements), KeyRecords(records, RECIPE)
+    keyed.start_bundle()
+    values = [value for _, value in keyed.process(element)]
     return total.compact(total.add_inputs(total.create_accumulator(), values))
 
 

@@ -32,7 +32,7 @@ from beam_dpsketch import (
     TimeRange,
     read_releases,
 )
-from beam_dpsketch.records import unused
+from beam_dpsketch.records import unreadable
 from beam_dpsketch.transforms import Ask, PrivateFrequencies, PrivateSketchFn, QueryReleases, WriteReleases
 from tests.helpers.every_kind import KEYED, KINDS, NAMES, VISITS, WIDE, Visit
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, exact, run, seen_by_sink
@@ -138,7 +138,7 @@ def test_a_release_answers_and_states_what_was_asked_for() -> None:
 def test_a_bundle_without_a_listed_item_is_logged_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unused._warn_once.cache_clear()
+    unreadable._log_once.cache_clear()
     transform = PrivateFrequencies(PAGES, PRIVACY, unit=PrivacyId("user", RecordBounds(99)), item="page")
     with caplog.at_level(logging.WARNING):
         run([beam.Row(user="u", page="unlisted")] * 99 + [beam.Row(user="u", page="page 7")], transform)

@@ -81,7 +81,7 @@ class ReleasedFrequencies(ReleasedSketch):
         return self._search(0.5)
 
     def _keys(self, items: Any) -> np.ndarray:
-        _warn_of_mixed_types(items)
+        _warn_of_spellings(items)
         return fingerprints(items, item_hash=self._spec.item_hash, item_key=self._spec.item_key)
 
     def _search(self, confidence: float) -> Frequencies:
@@ -92,14 +92,14 @@ class ReleasedFrequencies(ReleasedSketch):
         )
 
 
-def _warn_of_mixed_types(items: Any) -> None:
-    """Warn of items of several types: a flat sketch does not know its own, and takes 1 and "1" for two items."""
-    one_of_each = {type(item): item for item in items} if isinstance(items, list) else {}
+def _warn_of_spellings(items: Any) -> None:
+    """Warn of items of several types, or with blanks around them: a flat sketch does not know its own items."""
+    listed = items if isinstance(items, list) else []
+    one_of_each = {type(item): item for item in listed}
     names = {type(decode(encode(item))).__name__ for item in one_of_each.values()} if len(one_of_each) > 1 else ()
-    if len(names) > 1:
-        warnings.warn(
-            f'items are of several types, {", ".join(sorted(names))}; 1 and "1" are two items, so each must be of the '
-            "type that was counted",
-            ElementsWarning,
-            stacklevel=5,
-        )
+    words = 'items are of several types, {}; 1 and "1" are two items, so each must be of the type that was counted'
+    found = [words.format(", ".join(sorted(names)))] if len(names) > 1 else []
+    if any(isinstance(item, str) and item != item.strip() for item in listed):
+        found.append('some items begin or end with a blank; "a" and "a " are two items')
+    for words in found:
+        warnings.warn(words, ElementsWarning, stacklevel=5)

@@ -14,6 +14,7 @@ from beam_dpsketch.config.asking import value_reader
 from beam_dpsketch.config.scalars import read_number
 from beam_dpsketch.config.scalars import read_whole as read_whole_number
 from beam_dpsketch.domains import Domain
+from beam_dpsketch.domains.timestamps import BLANKS
 from beam_dpsketch.statement.showing import in_words
 
 ItemType: TypeAlias = Literal["int", "text"]
@@ -58,10 +59,10 @@ def count_outside(values: Iterable[Any], domain: Domain) -> int:
 
 
 def read_lines(path: str, option: str) -> list[str]:
-    """Return the lines of the file that an option names, without empty ones."""
+    """Return the lines of the file that an option names, without blanks around them and without empty ones."""
     try:
         with open(path, encoding="utf-8-sig") as file:
-            lines = [line for line in file.read().split("\n") if line]
+            lines = [*filter(None, (line.strip(BLANKS) for line in file.read().split("\n")))]
     except ValueError:  # of the encoding; its message would contain bytes of the file
         raise UsageError(f"{option} must be a file of text in UTF-8, with one item a line") from None
     if not lines:

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import os
+import itertools
 import sys
 
-import pyarrow as pa
-
-from beam_dpsketch.cli.csv_files import TEXT, CsvFile, declared_schema
 from beam_dpsketch.cli.files import open_files
 from beam_dpsketch.cli.settings.options import read_settings_file
 from beam_dpsketch.cli.text import DONE, WRONG_USAGE, UsageError, note, write
 from beam_dpsketch.config import ConfigError, read_release
-from beam_dpsketch.frames.plan import check_columns, columns_of, negative_words
-from beam_dpsketch.frames.tables import open_table
-from beam_dpsketch.hashing.encodings import is_unicode
+from beam_dpsketch.frames.plan import check_columns, plan_of_table, tally_of
+from beam_dpsketch.frames.windows import windows_of
 from beam_dpsketch.planning.plan_text import loss_in_words
-from beam_dpsketch.records.columns import any_negative, readable_of
-from beam_dpsketch.records.reading import any_usable
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.showing import printable
-
-_ENDINGS = (".parquet", ".csv")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,16 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print one line for each file that can be used, and an error for each other; return 2 if there is one."""
-    schema = None if arguments.against is None else read_schema(arguments.against)
     code = DONE
     for path in arguments.files:
         try:
             declared = read_release(read_settings_file(path))
-            if schema is not None:
-                csv = arguments.against.lower().endswith(".csv")
-                given = declared_schema(arguments.against, schema.names, declared) if csv else schema
-                _check_columns(declared, given, f"{path} against {arguments.against}")
-                _check_first_rows(declared, arguments.against, f"{path} against {arguments.against}")
+            if arguments.against is not None:
+                _check_against(declared, arguments.against, f"{path} against {arguments.against}")
             write(sys.stdout, printable(f"{path}: OK: {in_words(declared)}") + "\n")
             for words in declared.terms.foolish():
                 note(f"{path}: warning: {words}")
@@ -87,49 +75,18 @@ def _windows(declared: ReleaseSpec) -> str:
     return "" if declared.windows is None else ", in each window of a declared range"
 
 
-def read_schema(path: str) -> pa.Schema:
-    """Return the names and types of the columns of a Parquet or CSV file; of CSV, the names alone count."""
-    ending = os.path.splitext(path)[1].lower()
-    if ending not in _ENDINGS:
-        raise UsageError(f"--against must end with {' or '.join(_ENDINGS)}")
+def _check_against(declared: ReleaseSpec, against: str, title: str) -> None:
+    """Refuse, or warn of, what `dpsketch run` would, of the columns of a file and of its first rows."""
     try:
-        if ending == ".csv":
-            return pa.schema([(name, TEXT) for name in CsvFile(path).header() if is_unicode(name)])
-        with open(path, "rb") as file:
-            import pyarrow.parquet as pq  # only here: it takes time to import
-
-            return pq.read_schema(file)
-    except UsageError:
-        raise
-    except (pa.ArrowException, ValueError):  # the message may hold bytes of the file
-        raise UsageError(f"{path!a}: is not a {ending[1:]} file that can be read") from None
-
-
-def _check_first_rows(declared: ReleaseSpec, against: str, title: str) -> None:
-    """Refuse, or warn of, what the types of columns do not tell."""
-    found = open_files([against], declared, lambda _: None)
-    rows = next(iter(found.reader), None)
-    if rows is None:
-        return
-    try:
-        found.check()
-    except ConfigError as error:
+        table = open_files([against], declared, lambda _: None).table
+        check_columns(declared, table)
+        tally = tally_of(declared, table)
+        for rows in itertools.islice(table.parts, 1):
+            declared.reader.read_batch(rows, declared.sketch_input, tally)
+            if declared.time is not None:
+                [*windows_of(declared, plan_of_table(declared)).rows(rows, tally)]
+        tally.refuse(drops=declared.unreadable == "drop")
+    except (UsageError, ValueError, TypeError) as error:
         raise UsageError.of(error, lambda each: f"{title}: {each.message}") from None
-    columns = declared.reader.read_batch(rows, declared.sketch_input)
-    for argument, is_any in any_usable(columns, declared.reader, declared.sketch_input).items():
-        counted = declared.spec.fields.get(argument)
-        if counted is not None and not counted.is_listed and not is_any and len(rows):
-            name, readable = columns_of(declared)[argument], readable_of(argument, declared.sketch_input.readables)
-            words = f"none of the first {len(rows):,} rows has a value that can be used"
-            raise UsageError(f"{title}: {argument}={name!r}: {words}; it must hold {readable.description}")
-    weights = columns.weights
-    if weights is not None and not declared.unit.bounds.signed and any_negative(weights):
-        note(f"{title}: {negative_words(declared.weight)}")
-
-
-def _check_columns(declared: ReleaseSpec, schema: pa.Schema, title: str) -> None:
-    """Refuse columns that `dpsketch run` would refuse."""
-    try:
-        check_columns(declared, open_table(schema.empty_table(), columns_of(declared).values()))
-    except (ValueError, TypeError) as error:
-        raise UsageError.of(error, lambda each: f"{title}: {each.message}") from None
+    for words in tally.told(is_signed=declared.unit.bounds.signed):
+        note(f"{title}: {words}")

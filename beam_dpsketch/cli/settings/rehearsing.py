@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
             found = open_files(arguments.files, declared, _say_nothing)
             for words in declared.terms.foolish():
                 note(f"warning: {words}")
-            rehearsed = rehearse(found.reader, declared, k=arguments.show, quantiles=arguments.quantile)
+            rehearsed = rehearse(found.table, declared, k=arguments.show, quantiles=arguments.quantile)
         except (ConfigError, TypeError, ValueError) as error:
             raise UsageError.of(error) from None
     if arguments.format == "json":

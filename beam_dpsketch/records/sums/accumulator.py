@@ -115,10 +115,7 @@ class SketchAccumulator:
         if self.items:
             items, weights = self.items, self.weights
             self.items, self.weights = [], None
-            contributions = self._sketch_input.contributions(items, weights)
-            if self._selectors is not None and not self._sketch_input.any_counts(contributions.keys):
-                self._sketch_input.warn_if_unused(self._selectors, items, weights)
-            self.add_contributions(contributions)
+            self.add_contributions(self._sketch_input.contributions(items, weights, self._selectors))
 
     def absorb(self, other: SketchAccumulator) -> None:
         """Add another accumulator of the same sketch input, without changing that one."""

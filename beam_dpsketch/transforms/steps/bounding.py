@@ -32,8 +32,7 @@ from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.codec import concat_tables, parts_to_bytes, tables_from
 from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.records.reading import Columns, RecordReader, note_use, read_table
-from beam_dpsketch.records.unused import Unused
+from beam_dpsketch.records.reading import Columns, RecordReader, read_table
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
 from beam_dpsketch.transforms.windows import check_timestamps, fires_again_late, is_global, last_time
@@ -118,10 +117,9 @@ class ShardRecords(beam.DoFn):
         self._shards, self._in_state = SHARDS if shards is None else shards, in_state
         self._reader, self._rule, self._sketch_input = reader, rule, sketch_input
         self._window_column = window_column
-        self._unused = Unused(reader.selectors, sketch_input.readables if sketch_input else {})
 
     def start_bundle(self) -> None:
-        self._unused.start_bundle()
+        self._tally = self._reader.tally(self._sketch_input, is_sampled=True)
         self._waiting: dict[Any, _WaitingUnit] = defaultdict(_WaitingUnit)
         self._everything = self._waiting[_GLOBAL_WINDOW]
         self._unread = 0
@@ -135,11 +133,11 @@ class ShardRecords(beam.DoFn):
             if waiting.size:
                 yield from self._emit(concat_tables(waiting.tables), window)
         self._waiting.clear()
-        self._unused.finish_bundle()
+        self._tally.log()
 
     def _add(self, element: Any, waiting: _WaitingUnit, window: Any) -> Iterable[WindowedValue] | None:
         if self._reader.is_batch_type(type(element)):
-            self._gather(self._reader.read_batch(element, self._sketch_input), waiting)
+            self._gather(self._reader.read_batch(element, self._sketch_input, self._tally), waiting)
         else:
             waiting.elements.append(element)
             self._unread += 1
@@ -157,19 +155,23 @@ class ShardRecords(beam.DoFn):
 
     def _read(self, waiting: _WaitingUnit) -> None:
         if waiting.elements:
-            self._gather(self._reader.read_rows(waiting.elements), waiting)
+            columns = self._reader.read_rows(waiting.elements)
+            selectors = self._reader.selectors
+            if self._gather(columns, waiting) < len(columns.items) or len(selectors.items) > 1:
+                self._tally.note_rows(columns.by_argument(selectors))
             self._unread -= len(waiting.elements)
             waiting.elements = []
 
     def _table(self, columns: Columns) -> pa.Table:
         return read_table(self._reader, columns, self._rule.bounds, self._sketch_input)
 
-    def _gather(self, columns: Columns, waiting: _WaitingUnit) -> None:
+    def _gather(self, columns: Columns, waiting: _WaitingUnit) -> int:
+        """Keep records until they are written to shards; return how many count."""
         records = self._table(columns)
         if len(records):
             waiting.tables.append(records)
             waiting.size += len(records)
-        note_use(self._unused, len(records), columns, self._reader, self._sketch_input)
+        return len(records)
 
     def _emit(self, records: pa.Table, window: Any) -> Iterator[WindowedValue]:
         time = window.max_timestamp()

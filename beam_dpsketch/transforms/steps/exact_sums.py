@@ -11,12 +11,11 @@ import apache_beam as beam
 from beam_dpsketch.hashing.encodings import decode
 from beam_dpsketch.hashing.lookup import in_parts, unpack
 from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.records.reading import MISSING_KEY, RecordReader, note_use, read_units
+from beam_dpsketch.records.reading import MISSING_KEY, RecordReader, read_units
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import IDENTITY_SELECTORS, check_values
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.records.sums.keyed_sums import KeyedSums
-from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions, bound_over_windows
@@ -146,13 +145,12 @@ class KeyRecords(beam.DoFn):
 
     def __init__(self, reader: RecordReader, sketch_input: SketchInput) -> None:
         self._reader, self._sketch_input = reader, sketch_input
-        self._unused = Unused(reader.selectors, sketch_input.readables)
 
     def start_bundle(self) -> None:
-        self._unused.start_bundle()
+        self._tally = self._reader.tally(self._sketch_input, is_sampled=True)
 
     def finish_bundle(self) -> None:
-        self._unused.finish_bundle()
+        self._tally.log()
 
     def process(self, element: Any) -> Iterator[tuple[Any, Any]]:
         if self._reader.is_batch_type(type(element)):
@@ -161,14 +159,12 @@ class KeyRecords(beam.DoFn):
         key, value = self._reader.split_pair(element)
         known = self._reader.normalize_key(key)
         if known is not MISSING_KEY:
-            self._unused.anything_counts = True
+            self._tally.use("key")
             yield known, value
         else:
             check_values("key", [key])
-            self._unused.note_dropped(1, {"key": False})
+            self._tally.note("key", [key], [key])
 
     def _split_batch(self, batch: Any) -> Iterator[tuple[Any, WeightedItems]]:
-        columns = self._reader.read_batch(batch, self._sketch_input)
-        size, contributions = read_units(self._reader, columns, self._sketch_input)
-        note_use(self._unused, size, columns, self._reader, self._sketch_input)
-        yield from contributions
+        columns = self._reader.read_batch(batch, self._sketch_input, self._tally)
+        yield from read_units(self._reader, columns, self._sketch_input)

@@ -24,7 +24,6 @@ from beam_dpsketch.hashing.encodings import encode, encode_all
 from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import check_values
-from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.transforms.steps.stream_state import keep_keys_together
 from beam_dpsketch.transforms.windows import RestoreWindows, last_time
 
@@ -52,13 +51,13 @@ class _ById(beam.DoFn):
     """Pair elements with their privacy id, at the last time of their window; split batches by privacy id."""
 
     def __init__(self, reader: RecordReader) -> None:
-        self._reader, self._unused = reader, Unused(reader.selectors)
+        self._reader = reader
 
     def start_bundle(self) -> None:
-        self._unused.start_bundle()
+        self._tally = self._reader.tally(None, is_sampled=True)
 
     def finish_bundle(self) -> None:
-        self._unused.finish_bundle()
+        self._tally.log()
 
     def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterator[WindowedValue]:
         time = last_time(window)
@@ -71,18 +70,14 @@ class _ById(beam.DoFn):
         try:
             encoded = encode(privacy_id)
         except (TypeError, ValueError):
-            self._unused.note_dropped(1, {"privacy_id": False})
+            self._tally.note("privacy_id", [privacy_id], [privacy_id])
             check_values("privacy_id", [privacy_id])
             return
-        self._unused.anything_counts = True
+        self._tally.use("privacy_id")
         yield encoded, element
 
     def _split_batch(self, batch: Any) -> Iterator[tuple[bytes, Any]]:
-        ids = encode_all(self._reader.read_batch_privacy_ids(batch)).dictionary_encode()
-        if len(ids.dictionary):
-            self._unused.anything_counts = True
-        else:
-            self._unused.note_dropped(len(ids), {"privacy_id": False})
+        ids = encode_all(self._reader.read_batch_privacy_ids(batch, self._tally)).dictionary_encode()
         codes = ids.indices.fill_null(len(ids.dictionary)).to_numpy()
         order, groups = group_rows(codes, len(ids.dictionary))
         take = self._plain(batch).take if isinstance(batch, (pa.Table, pa.RecordBatch)) else batch.iloc.__getitem__

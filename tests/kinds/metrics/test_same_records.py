@@ -36,14 +36,13 @@ from beam_dpsketch import (
     TextDomain,
     TopKSearch,
 )
-from beam_dpsketch.frames.plan import columns_of, resolve
+from beam_dpsketch.frames.plan import columns_of, resolve, tally_of
 from beam_dpsketch.frames.sums import ExactSums
 from beam_dpsketch.frames.tables import open_table
 from beam_dpsketch.frames.windows import windows_of
 from beam_dpsketch.kinds.metrics.sketches import JoinedSketches, MetricsSpec
 from beam_dpsketch.kinds.statistics.kind import Statistics
 from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.records.unused import Unused
 from beam_dpsketch.transforms import PrivateMetrics
 from tests.helpers import laws
 from tests.helpers.metric_visits import TABLE, VISITS
@@ -121,8 +120,8 @@ def check_same_records(spec: MetricsSpec, vector: list[int]) -> int:
 
 def counters_of_frame(release: ReleaseSpec, table: Any) -> dict[Any, list[int]]:
     opened = open_table(table, columns_of(release).values())
-    (resolved, plan), unused = resolve(release), Unused(release.selectors, release.sketch_input.readables)
-    sums = ExactSums(resolved, plan, windows_of(release, plan), [opened.empty, *opened.parts], unused)
+    (resolved, plan), parts = resolve(release), [opened.empty, *opened.parts]
+    sums = ExactSums(resolved, plan, windows_of(release, plan), parts, tally_of(release, opened), lambda: None)
     found, _ = sums.by_place(sums.contributed())
     return {place.key: summed.to_sketch().to_vector().tolist() for place, summed in found.items()}
 

@@ -111,7 +111,9 @@ def _question(
     if _is_open(kind):
         return None if is_known else words
     if not _may_count(kind, functools.partial(_takes, argument, domains)):
-        remedied = remedy(argument, _one_of(kind), domains)
+        remedied = remedy(argument, one := _one_of(kind), domains)
+        if isinstance(selector, str) and isinstance(one, type) and issubclass(one, _FLOATS):
+            remedied += f"; if a missing value made floats of integers, read it with dtype: {{{selector}: Int64}}"
         reason = f"{_type_words(kind)}, but {what_counts(argument, domains)}; {remedied}"
         if not callable(selector):
             raise ArgumentTypeError("", f"{words} has type {reason}", "E603")
@@ -126,8 +128,9 @@ def source_columns(elements: beam.PCollection) -> frozenset[str] | None:
     """
     step = elements.producer
     while step is not None and elements in step.outputs.values():
-        if isinstance(step.transform, (ReadFromParquet, ReadFromParquetBatched)):
-            names = getattr(step.transform._source, "_columns", None)
+        source = getattr(step.transform, "_source", None)
+        if isinstance(step.transform, (ReadFromParquet, ReadFromParquetBatched)) or source is step.transform:
+            names = getattr(source, "_columns", None)
             return None if names is None else frozenset(name.partition(".")[0] for name in names)
         step = step.parent
     return None

@@ -20,7 +20,7 @@ from beam_dpsketch._columns import plain_column
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, ElementsWarning, said_by
 from beam_dpsketch.hashing.encodings import encode_all
 from beam_dpsketch.records.columns import all_valid
-from beam_dpsketch.records.reading import MISSING_KEY, Columns, find_usable
+from beam_dpsketch.records.reading import MISSING_KEY, Columns
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import Selector, describe_argument, is_batch_type
 from beam_dpsketch.transforms.steps.checks.element_types import (
@@ -165,7 +165,7 @@ class _Check:
         """Check the values of an argument in one element; show those of a batch as they are in it."""
         words = describe_argument(argument, self._selectors.all[argument])
         try:
-            mask = find_usable(argument, values, self._reader, self._sketch_input).tolist()
+            mask = self._reader.tally(self._sketch_input).counting(argument, values).tolist()
         except TypeError as error:  # of a column
             raise ArgumentError("", f"{place}: {words}: {said_by(error)}", "E612") from None
         for number, counts in enumerate(mask):

@@ -143,11 +143,10 @@ class RawSketchFn(beam.CombineFn):
         return AccumulatorCoder(self._sketch_input)
 
     def _read_batch(self, batch: Any) -> WeightedItems:
-        columns = self._reader.read_batch(batch, self._sketch_input)
-        contributions = read_single(columns, self._sketch_input)
-        if not self._sketch_input.any_counts(contributions.keys):
-            self._sketch_input.warn_if_unused(self._selectors, columns.items, columns.weights)
-        return contributions
+        tally = self._reader.tally(self._sketch_input, is_sampled=True)
+        columns = self._reader.read_batch(batch, self._sketch_input, tally)
+        tally.log()
+        return read_single(columns, self._sketch_input)
 
 
 class SumFn(RawSketchFn):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
+import pandas as pd
 import pyarrow as pa
 import pytest
 from apache_beam.testing.test_stream import TestStream as Stream
@@ -24,13 +26,13 @@ from beam_dpsketch import (
     RecordBounds,
     TimeRange,
 )
-from beam_dpsketch.records import unused
+from beam_dpsketch.records import unreadable
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, seen_by_sink
 
 PRIVACY = PrivacySpec(rho=0.1)
 PLANTED = "planted-4711"
-ROWS = [{"user": f"{PLANTED}-{number}", "city": PLANTED, "share": 0.5} for number in range(unused.MANY)]
+ROWS = [{"user": f"{PLANTED}-{number}", "city": PLANTED, "share": 0.5} for number in range(unreadable.MANY)]
 ONE = RecordBounds(1, max_weight=9)
 USER, RECORD = PrivacyId("user", ONE), Record(max_weight=9)
 MISSPELT = PrivacyId("usr", ONE)
@@ -46,9 +48,9 @@ def per_key(key: str, unit: Any, **arguments: Any) -> PrivateFrequencies:
 
 @pytest.fixture(autouse=True)
 def _nothing_logged_before() -> Iterator[None]:
-    unused._warn_once.cache_clear()
+    unreadable._log_once.cache_clear()
     yield
-    unused._warn_once.cache_clear()
+    unreadable._log_once.cache_clear()
 
 
 def logged(caplog: pytest.LogCaptureFixture, transforms: Iterable[beam.PTransform], elements: list[Any]) -> list[str]:
@@ -64,7 +66,7 @@ def warning(argument: str) -> str:
     whole = "whole numbers" if argument.startswith("weight") else "whole numbers (IntegerDomain)"
     wanted = whole if argument in ("weight='share'", "weight='n'", "item='share'") else "text, bytes or integers"
     return (
-        f"{argument}: no element of a bundle has a value that can be used, so all were dropped; it must hold {wanted}; "
+        f"{argument}: no element of a bundle has a value that can be used, so none counts; it must hold {wanted}; "
         "run .check(sample) of the transform with some public or made-up elements"
     )
 
@@ -92,9 +94,45 @@ def test_an_argument_that_finds_nothing_is_logged_once_by_name(caplog: pytest.Lo
 
 @pytest.mark.pipeline
 def test_a_column_that_has_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    columns = pa.table({"x": pa.nulls(unused.MANY, pa.string()), "y": ["k"] * unused.MANY})
+    columns = pa.table({"x": pa.nulls(unreadable.MANY, pa.string()), "y": ["k"] * unreadable.MANY})
     transforms = [frequencies(RECORD, item="x"), per_key("y", PrivacyId("y", ONE), item="x")]
     assert logged(caplog, transforms, [columns]) == [warning("item='x'")]
+
+
+MIXED = [{"user": f"u{place}", "n": "1,234" if place % 8 == 0 else 5, "k": "k"} for place in range(2 * unreadable.MANY)]
+FORMS: dict[str, Callable[[], list[Any]]] = {
+    "dicts": lambda: MIXED,
+    "rows": lambda: [beam.Row(**each) for each in MIXED],
+    "pandas": lambda: [pd.DataFrame(MIXED)],
+}
+QUANTILES: dict[str, Callable[[], beam.PTransform]] = {
+    "record": lambda: PrivateQuantiles(IntegerDomain(0, 9), PRIVACY, item="n", unit=RECORD),
+    "keys": lambda: PrivateQuantiles(IntegerDomain(0, 9), PRIVACY, item="n", unit=RECORD, keys=AssumePublicKeys("k")),
+    "id": lambda: PrivateQuantiles(IntegerDomain(0, 9), PRIVACY, item="n", unit=USER),
+    "weight": lambda: frequencies(USER, item="k", weight="n"),
+}
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.pipeline
+@pytest.mark.parametrize("unit", QUANTILES)
+@pytest.mark.parametrize("form", FORMS)
+def test_many_values_that_cannot_be_read_are_logged_once_without_a_number(
+    form: str, unit: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An eighth of them; steps cannot refuse, and how many there are depends on the data alone."""
+    argument = "weight='n'" if unit == "weight" else "item='n'"
+    (said,) = logged(caplog, [QUANTILES[unit]()], FORMS[form]() * 2)
+    assert said.startswith(f"{argument}: many elements of a bundle do not have a value that can be used")
+    assert "1,2" not in caplog.text
+    assert not re.search(r"[0-9]", said.partition(":")[2])
+
+
+@pytest.mark.pipeline
+def test_holes_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    holes = [{**each, "n": None if each["n"] == "1,234" else each["n"]} for each in MIXED]
+    transforms = [make() for make in QUANTILES.values()]
+    assert logged(caplog, transforms, holes) == logged(caplog, transforms, [pd.DataFrame(holes)]) == []
 
 
 @pytest.mark.pipeline

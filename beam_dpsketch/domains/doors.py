@@ -1,0 +1,117 @@
+"""Where tables come from, and what to do about a column in the words of each place."""
+
+from __future__ import annotations
+
+import enum
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from beam_dpsketch.domains.base import is_text_type, unwrap_type
+from beam_dpsketch.domains.spelling import INTEGER, TIME, Spelling
+
+
+class Door(enum.IntEnum):
+    """A place that tables come from; `TEXT_FILE` is one without types, where settings say what text stands for."""
+
+    PANDAS, POLARS, ARROW, TEXT_FILE = range(4)
+
+    def cast(self, way: str, name: Any, *more: str) -> str:
+        """Return the code that casts a column in one of these ways."""
+        return self._code(way, self._code("column", _quoted(name)), *map(_quoted, more))
+
+    def _code(self, way: str, *parts: str) -> str:
+        return _WAYS[way][self].format(*parts)
+
+    def parse(self, name: Any, kind: pa.DataType, spelling: Spelling | None, *, are_mixed: bool = False) -> str:
+        """Return how text becomes numbers or times.
+
+        Args:
+          name: of the column.
+          kind: what the text stands for.
+          spelling: how numbers seem to be spelled; `None` if that is not known.
+          are_mixed: whether other objects are among the text.
+        """
+        is_file = self is Door.TEXT_FILE
+        if kind == TIME:
+            how = "declare --date-format" if is_file else f"as with {self.cast('time', name, '%d/%m/%Y')}"
+            return f"write times as 2024-01-31T08:00:00Z, or {how}"
+        if spelling is None or is_file:
+            declared = "" if spelling is None else f", or declare {spelling.options}"
+            return f"write numbers as {1234 if kind == INTEGER else '1234.50'}{declared}"
+        code = self.cast("text", name) if are_mixed and self is Door.PANDAS else self._code("column", _quoted(name))
+        for pair in spelling.replaced:
+            code = self._code("replace", code, *map(_quoted, pair))
+        way = "integer" if kind == INTEGER and spelling.decimal == "." else "number"
+        return f"make numbers of it, as with {self._code(way, code)}"
+
+    def round(self, name: Any) -> str:
+        """Return how numbers become whole."""
+        return f"round it{self._as_with('round', name)}"
+
+    def to_ids(self, name: Any, kind: pa.DataType = pa.float64()) -> str:  # noqa: B008
+        """Return how numbers with a point become ids: NaN is nobody, and there is one zero."""
+        if pa.types.is_floating(unwrap_type(kind)):
+            return f"make text or whole numbers of it{self._as_with('floats', name)}, because 7 and 7.0 would differ"
+        return self.to_text(name, kind)
+
+    def read_whole(self, name: Any) -> str:
+        """Return what to do about whole numbers that were floats."""
+        how = "write all digits" if self is Door.TEXT_FILE else f"read it with {self._code('read', _quoted(name))}"
+        return f"{how}, or as text: floats, and numbers with an exponent, have lost the last digits"
+
+    def to_text(self, name: Any, kind: pa.DataType | None = None) -> str:
+        """Return how a column becomes text, or bytes or numbers, another value for each of its values.
+
+        Its type is not known of objects, and of what dictionaries and runs hold.
+        """
+        if kind is None:
+            return f"make text of it{self._as_with('nested' if self is Door.ARROW else 'text', name)}"
+        kind = getattr(kind, "storage_type", kind)
+        way = "bytes" if pa.types.is_binary(kind) else "text" if _casts_to_text(kind) else "nested"
+        way = "whole" if self is Door.POLARS and pa.types.is_duration(kind) else way
+        return f"make text of it{self._as_with(way, name)}"
+
+    def _as_with(self, way: str, name: Any) -> str:
+        return "" if self is Door.TEXT_FILE else f", as with {self.cast(way, name)}"
+
+
+def _casts_to_text(kind: pa.DataType) -> bool:
+    is_simple = pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or is_text_type(kind)
+    return is_simple and not pa.types.is_interval(kind)
+
+
+def _quoted(text: Any) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+_TEXT = '{}.map(str, na_action="ignore")'
+_JSON = "pl.when({0}.is_not_null()).then(pl.struct({0}).struct.json_encode())"
+_EACH = "pa.array([None if x is None{} else str({}) for x in {{}}.to_pylist()])"
+_WAYS = {
+    "column": ("df[{}]", "pl.col({})", "table[{}]"),
+    "replace": (
+        "{}.str.replace({}, {})",
+        "{}.str.replace_all({}, {}, literal=True)",
+        "pc.replace_substring({}, {}, {})",
+    ),
+    "number": ("pd.to_numeric({})", "{}.cast(pl.Float64)", 'pc.cast({}, "double")'),
+    "integer": ("pd.to_numeric({})", "{}.cast(pl.Int64)", 'pc.cast({}, "int64")'),
+    "read": ('dtype={{{}: "Int64"}}', "schema_overrides={{{}: pl.Int64}}", "pa.field({}, pa.int64())"),
+    "time": ("pd.to_datetime({}, format={})", "{}.str.to_datetime({})", 'pc.strptime({}, {}, "us")'),
+    "seconds": ('pd.to_datetime({}, unit="s")', 'pl.from_epoch({}, "s")', 'pc.cast({}, pa.timestamp("s"))'),
+    "round": ('{}.round().astype("Int64")', "{}.round().cast(pl.Int64)", 'pc.round({}).cast("int64")'),
+    "whole": ('{}.astype("Int64")', "{}.cast(pl.Int64)", 'pc.cast({}, "int64")'),
+    "decoded": ('{}.map(bytes.decode, na_action="ignore")', "{}.cast(pl.String)", 'pc.cast({}, "string")'),
+    "bytes": ('{}.str.encode("utf-8")', "{}.cast(pl.Binary)", 'pc.cast({}, "binary")'),
+    "text": (_TEXT, "{}.cast(pl.String)", 'pc.cast({}, "string")'),
+    "floats": (
+        '{}.add(0.0).map(str, na_action="ignore")',
+        '{}.fill_nan(None).cast(pl.String).replace("-0.0", "0.0")',
+        _EACH.format(" or x != x", "x + 0.0"),
+    ),
+    "objects": (_TEXT, "{}.map_elements(str, return_dtype=pl.String)", ""),
+    "nested": (_TEXT, _JSON, _EACH.format("", "x")),
+}
+"""Code of pandas, Polars and Arrow."""

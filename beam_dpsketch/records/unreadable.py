@@ -1,0 +1,298 @@
+"""What could not be read in columns of records, for each argument: counted, refused or told, all in this place.
+
+A value is *missing* if it is null, NaN or empty, or, among numbers and times, a word of `domains.spelling.MISSING`. It
+is *unreadable* if it is neither missing nor of the form that is needed. A table with more than 1 % of unreadable
+values in a column is refused before anything is spent, and fewer are told. Steps of pipelines cannot refuse, so they
+log the argument once in a worker. Messages of tables show shares in steps of 5 % and shapes, as 9,999.99; logs show no
+number. None shows a value. Whether one appears depends on data, as docs/limits.md says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import decimal
+import functools
+import itertools
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_dpsketch._columns import mask_undecodable
+from beam_dpsketch.domains.base import EXACT
+from beam_dpsketch.domains.doors import Door
+from beam_dpsketch.domains.spelling import FLOAT, MISSING, TEXT, Spelling, is_missing, likely, shape
+from beam_dpsketch.domains.timestamps import BLANKS
+from beam_dpsketch.errors import AllAtOnce, ArgumentError
+from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
+from beam_dpsketch.records.columns import Readable, parse_weights
+from beam_dpsketch.records.selectors import Selector, describe_argument
+
+UNREADABLE = ("refuse", "drop")
+"""What becomes of a table with many unreadable values."""
+MANY = 100
+"""How many values of a bundle are needed to say something of them."""
+MOST = 0.01
+"""Which share of the values of a column may be unreadable: more is a mistake."""
+LOOKED_AT = 512
+"""How many values of a bundle are looked at, once some can be used; and of how many the forms are noted."""
+_UNDECODABLE = "\ufffd"
+_TEXT, _FRACTION, _LOST, _NOT_UTF_8, _OTHER = "text", "fraction", "lost", "not UTF-8", "other"
+_SHOWN = 3
+_TYPES = {str: "text", bytes: "bytes", int: "whole numbers", tuple: "tuples"}
+_LOG = logging.getLogger(__name__)
+
+
+class Listing(NamedTuple):
+    """The listed values of an argument, and where many values are listed, as bool."""
+
+    values: Callable[[], Iterable[Any]]
+    find: Callable[[Any], np.ndarray]
+
+
+@dataclasses.dataclass
+class _Seen:
+    """Values of an argument: those `outside` are read, and yet count nowhere, not being listed or in no window."""
+
+    values = usable = unreadable = outside = 0
+    has_negative: bool = False
+    forms: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)
+    unlisted: set[Any] = dataclasses.field(default_factory=set)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether so few of the values that are not missing are unreadable that it may be no mistake."""
+        return self.unreadable <= MOST * (self.unreadable + self.usable)
+
+
+class Tally:
+    """Counts what could be read of each argument.
+
+    Args:
+      readables: what each argument reads.
+      fields: the selector of each.
+      listings: of arguments whose values are listed.
+      door: where the records come from.
+      spelling: how numbers and times are spelled, where all columns are text.
+      is_sampled: whether to look at some values only, as steps of pipelines do.
+    """
+
+    def __init__(
+        self,
+        readables: Mapping[str, Readable],
+        fields: Mapping[str, Selector],
+        listings: Mapping[str, Listing] = {},
+        *,
+        door: Door = Door.ARROW,
+        spelling: Spelling | None = None,
+        is_sampled: bool = False,
+    ) -> None:
+        self.door, self.spelling, self._is_sampled = door, spelling, is_sampled
+        self._readables, self._fields, self._listings = readables, fields, listings
+        self._seen = {argument: _Seen() for argument in readables}
+
+    def note_rows(self, columns: Mapping[str, Any]) -> None:
+        """Note the values of records, by argument."""
+        for argument, values in columns.items():
+            self.note(argument, values, values)
+
+    def use(self, argument: str) -> None:
+        """Note one value that counts, if it is one of the first."""
+        seen = self._seen[argument]
+        if seen.values < LOOKED_AT or not seen.usable:
+            seen.values += 1
+            seen.usable += 1
+
+    def leave_out(self, argument: str, count: int) -> None:
+        """Note that some values, which were read, are outside."""
+        self._seen[argument].outside += count
+
+    def counting(self, argument: str, values: Any) -> np.ndarray:
+        """Return where values, as they were read, count, as bool."""
+        usable, listing = self._readables[argument].usable(values), self._listings.get(argument)
+        return usable if listing is None else usable & listing.find(values)
+
+    def note(self, argument: str, given: Any, read: Any) -> None:
+        """Note values as they were given, and as they were read: two lists, or two plain columns."""
+        seen = self._seen[argument]
+        first = max(0, LOOKED_AT - seen.values) if self._is_sampled else len(given)
+        if first:
+            self._note(seen, argument, given[:first], read[:first])
+        if len(given) > first and seen.usable == seen.outside:
+            self._note(seen, argument, given[first:], read[first:])
+
+    def _note(self, seen: _Seen, argument: str, given: Any, read: Any) -> None:
+        readable = self._readables[argument]
+        usable, listing = readable.usable(read), self._listings.get(argument)
+        seen.values += len(usable)
+        seen.usable += int(np.count_nonzero(usable))
+        if not usable.all():
+            count, some = _unreadable(given, ~usable, readable)
+            seen.unreadable += count
+            with contextlib.suppress(Exception):  # of odd objects; the message could carry a value into the logs
+                seen.forms.update(_form(value, self.spelling) for value in some)
+        if listing is not None and (outside := usable & ~listing.find(read)).any():
+            seen.outside += int(np.count_nonzero(outside))
+            if len(seen.unlisted) < LOOKED_AT:
+                seen.unlisted.update(decode(encode(value)) for value in _taken(read, outside))
+        if argument == "weight" and not self._is_sampled:
+            seen.has_negative |= bool((parse_weights(read)[0] < 0).any())
+
+    def refuse(self, *, drops: bool = False) -> None:
+        """Refuse columns with too many unreadable values, unless these may be dropped, and lists of another type."""
+        with AllAtOnce() as checks:
+            for argument, seen in self._seen.items():
+                if not (drops or seen.is_readable):
+                    words = f"{self._words(argument, seen)}. To leave these rows out, set unreadable: drop, in a shell "
+                    words += "--unreadable drop. Nothing was spent."
+                    checks.refuse(ArgumentError("", words, "E618"))
+                found, listed = ({*map(type, values)} for values in (seen.unlisted, self._listed(argument)))
+                if found and seen.usable == seen.outside and found.isdisjoint(listed):
+                    words = f"{self._described(argument)} holds {_named(found)}, and the list has {_named(listed)}"
+                    words += f", so no row would count. List {_named(found)}. Nothing was spent."
+                    checks.refuse(ArgumentError("", words, "E619"))
+
+    def told(self, *, is_signed: bool) -> Iterator[str]:
+        """Yield what is to be told to who holds the table: which rows do not count, and why."""
+        for argument, seen in self._seen.items():
+            described, of_time = self._described(argument), argument == "time"
+            if seen.unreadable:
+                yield f"{self._words(argument, seen)}. These rows do not count."
+            missing = seen.values - seen.usable - seen.unreadable
+            share = _rounded(missing + seen.outside * of_time, seen.values)
+            if share and (share == "all" or argument in ("privacy_id", "key", "time")):
+                what = "are in no declared window: check start and end" if of_time else "have no value"
+                yield f"{described}: {share} of the rows {what}. They do not count."
+            if not of_time and (share := _rounded(seen.outside, seen.values)):
+                near = not {*map(_loosely, seen.unlisted)}.isdisjoint(map(_loosely, self._listed(argument)))
+                how = ", though some differ in blanks or capitals alone" * near
+                yield f"{described}: {share} of the rows have a value that is not listed{how}. They do not count."
+            if seen.has_negative and not is_signed:
+                yield f"{described} has values below 0, which count as 0. If they delete, set signed in the bounds."
+
+    def log(self) -> None:
+        """Log each argument that drops elements of a bundle, once in a worker process."""
+        for argument, seen in self._seen.items():
+            is_unused = seen.usable == seen.outside
+            if seen.values >= MANY and (is_unused or not seen.is_readable):
+                items = self._fields.keys() - {"weight", "privacy_id", "key", "time"}
+                of_metric = len(items) > 1 and argument in items
+                which = "no element of a bundle has" if is_unused else "many elements of a bundle do not have"
+                effect = "none counts" if is_unused else "these do not count"
+                effect += " for this metric" if of_metric else ""
+                _log_once(self._described(argument), which, effect, self._readables[argument].description)
+
+    def _described(self, argument: str) -> str:
+        return describe_argument(argument, self._fields[argument])
+
+    def _listed(self, argument: str) -> list[Any]:
+        return [*self._listings[argument].values()] if argument in self._listings else []
+
+    def _words(self, argument: str, seen: _Seen) -> str:
+        """Return what is said of unreadable values, and what to do about most of them."""
+        readable, name, kinds = self._readables[argument], self._fields[argument], Counter[str]()
+        for (kind, _), count in seen.forms.items():
+            kinds[kind] += count
+        kind = max(kinds, key=kinds.__getitem__, default=_OTHER)
+        if kind == _LOST:
+            fix = self.door.read_whole(name)
+        elif kind == _FRACTION:
+            fix = self.door.to_ids(name) if readable.is_id else f"{self.door.round(name)}{readable.instead}"
+        elif kind == _TEXT and readable.parsed is not None:
+            spelling = likely([form for each, form in seen.forms if each == kind])
+            fix = self.door.parse(name, readable.parsed, spelling, are_mixed=seen.usable > 0)
+        elif kind == _OTHER and readable.is_hashed:
+            fix = self.door.to_text(name)
+        else:
+            fix = "write text in UTF-8" if kind == _NOT_UTF_8 else "convert them before"
+        forms = " or ".join(dict.fromkeys(form for (_, form), _ in seen.forms.most_common(_SHOWN)))
+        share = share_of(seen.unreadable, seen.unreadable + seen.usable)
+        words = f"{self._described(argument)}: {share} of the values are not {readable.description}"
+        return f"{words}; they look like {forms or 'other objects'}. {fix[0].upper()}{fix[1:]}"
+
+
+def _unreadable(given: Any, failed: np.ndarray, readable: Readable) -> tuple[int, list[Any]]:
+    """Return how many of the values that failed are not missing, and some of these."""
+    has_words = readable.parsed is not None or readable.is_partial
+    if isinstance(given, list):
+        left = [value for value in itertools.compress(given, failed.tolist()) if not _is_missing(value, has_words)]
+        return len(left), left[:LOOKED_AT]
+    values = given.filter(pa.array(failed)).drop_null()
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary.take(values.indices).drop_null()
+    if pa.types.is_floating(values.type):
+        values = values.filter(pc.invert(pc.is_nan(values)))
+    if values.type != TEXT:
+        return len(values), values[:LOOKED_AT].to_pylist()
+    texts = mask_undecodable(values)
+    words = pc.utf8_lower(pc.utf8_trim(pc.utf8_trim_whitespace(texts), BLANKS))
+    missing = pc.is_in(words, pa.array(sorted(MISSING) if has_words else [""], TEXT))
+    left = texts.filter(pc.invert(missing))
+    return len(left), [_UNDECODABLE if each is None else each for each in left[:LOOKED_AT].to_pylist()]
+
+
+def _is_missing(value: Any, has_words: bool) -> bool:
+    try:
+        if isinstance(value, str):
+            return is_missing(value) if has_words else not value
+        return value is None or bool(value.is_nan() if isinstance(value, decimal.Decimal) else value != value)
+    except Exception:  # pandas.NA does not tell; the message of another object could carry a value
+        return type(value).__name__ == "NAType"
+
+
+def _form(value: Any, spelling: Spelling | None) -> tuple[str, str]:
+    """Return the kind of an unreadable value, and its form."""
+    if value == _UNDECODABLE or not is_unicode(value):
+        return _NOT_UTF_8, "bytes that are not UTF-8"
+    if isinstance(value, str):
+        number = None if spelling is None else spelling.parse(value, FLOAT)
+        kind = _TEXT if number is None else _LOST if abs(number) >= EXACT else _FRACTION
+        return kind, shape(value)
+    if isinstance(value, (float, np.floating)):
+        return (_LOST, shape(f"{value:.0f}")) if abs(float(value)) >= EXACT else (_FRACTION, shape(str(value)))
+    if isinstance(value, decimal.Decimal) and value != value.to_integral_value():
+        return _FRACTION, shape(str(value))
+    return _OTHER, type(value).__name__
+
+
+def _taken(values: Any, mask: np.ndarray) -> list[Any]:
+    """Return some of the values where the mask is set."""
+    if isinstance(values, pa.Array):
+        return values.filter(pa.array(mask))[:LOOKED_AT].to_pylist()
+    return [*itertools.islice(itertools.compress(values, mask.tolist()), LOOKED_AT)]
+
+
+def share_of(part: int, whole: int) -> str:
+    """Return a share in words: in steps of 5 %, or whether it is above 1 %."""
+    return _rounded(part, whole) or ("over 1 %" if part > MOST * whole else "under 1 %")
+
+
+def _rounded(part: int, whole: int) -> str:
+    """Return a share in words, in steps of 5 %; nothing for a small one."""
+    percent = round(20 * part / whole) * 5 if whole else 0
+    return "all" if 0 < part == whole else f"about {percent} %" if percent else ""
+
+
+def _named(kinds: Iterable[type]) -> str:
+    return " and ".join(sorted({_TYPES.get(kind, kind.__name__) for kind in kinds}))
+
+
+def _loosely(value: Any) -> Any:
+    return value.strip().casefold() if isinstance(value, str) else value
+
+
+@functools.lru_cache(maxsize=1024)
+def _log_once(argument: str, which: str, dropped: str, wanted: str) -> None:
+    _LOG.warning(
+        "%s: %s a value that can be used, so %s; it must hold %s; run "
+        ".check(sample) of the transform with some public or made-up elements",
+        argument,
+        which,
+        dropped,
+        wanted,
+    )
