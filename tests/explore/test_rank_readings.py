@@ -34,11 +34,14 @@ def test_a_release_of_usual_size_takes_at_most_3_mb() -> None:
 
 
 @pytest.mark.parametrize("name", ["a factor of 100", "exact levels", "a factor on top"])
-def test_confidence_is_in_a_single_number(name: str) -> None:
+def test_confidence_is_in_the_deviations_alone(name: str) -> None:
     released = rank_cases.RELEASES[name]()
     low, high = (encoded(released.reading(confidence)) for confidence in (0.5, 0.99))
-    assert low.pop("deviations") == pytest.approx(NormalDist().inv_cdf(0.75))
-    assert high.pop("deviations") == pytest.approx(NormalDist().inv_cdf(0.995))
+    for reading, confidence in ((low, 0.5), (high, 0.99)):
+        deviations = reading.pop("deviations")
+        assert deviations["two_sided"] == pytest.approx(NormalDist().inv_cdf((1 + confidence) / 2))
+        assert deviations["one_sided"] == pytest.approx(NormalDist().inv_cdf(confidence), abs=1e-12)
+        assert deviations["inside"] >= deviations["two_sided"]
     assert low == high
     with pytest.raises(ArgumentError, match="confidence"):
         released.reading(1.0)

@@ -19,7 +19,7 @@ from beam_dpsketch.answers.rows import Frequencies, Intervals, Many, One, as_ask
 from beam_dpsketch.answers.tree.asked import ends_of, positions_of, shares_of
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.presence import deviations_for
-from beam_dpsketch.estimators.ranks import Ranks, share_of, weight_between
+from beam_dpsketch.estimators.ranks import Ranks, one_sided, share_of, weight_between
 from beam_dpsketch.statement.showing import shown
 from beam_dpsketch.statement.side_notes import Interval
 
@@ -48,7 +48,7 @@ class ReleasedRanks(ReleasedSketch):
     confidence. They do not cover what `RecordBounds` dropped: the quantiles of all records may differ.
 
     Values are of the domain; those outside are clamped. Items in answers are values of the domain too. The estimate of
-    an item is its fitted weight, as in `top_k`; `range_count(item, item)` is made of monotone ranks and may differ.
+    an item is its likeliest weight, as in `top_k`; `range_count(item, item)` is made of monotone ranks and may differ.
 
     Only trees have several `method`s; of others, "chosen" is the one that there is.
     """
@@ -222,13 +222,14 @@ class ReleasedRanks(ReleasedSketch):
         return Intervals(*columns, basis=self._basis(confidence, asked))
 
     def _fitted_weights(self, positions: np.ndarray) -> np.ndarray:
-        """Return fitted weights, which are closer for heavy values than differences of monotone ranks."""
-        return np.maximum(weight_between(self._ranks.fitted_rank, positions, positions), 0.0)
+        """Return the likeliest weights, which are closer for heavy values than differences of monotone ranks."""
+        return self._ranks.weights(positions)
 
     def _rank_reading(self, confidence: float) -> dict[str, Any]:
         """Return the part of `reading` that all releases of ranks have."""
-        domain, deviations = self.spec.domain.reading(), deviations_for(confidence)
-        return {"domain": domain, "deviations": deviations, "known_total": self._known_total}
+        two, one = deviations_for(confidence), one_sided(confidence)
+        deviations = {"two_sided": two, "one_sided": one, "inside": self._ranks.deviations_inside(confidence)}
+        return {"domain": self.spec.domain.reading(), "deviations": deviations, "known_total": self._known_total}
 
     @property
     def _known(self) -> str:

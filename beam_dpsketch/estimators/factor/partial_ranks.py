@@ -51,6 +51,8 @@ class PartialRanks:
         self, low: np.ndarray, low_parts: np.ndarray, high: np.ndarray, high_parts: np.ndarray
     ) -> np.ndarray:
         """Return the variance of the difference of two ranks."""
+        found, cut = self._between(low, high), (low_parts != 1) | (high_parts != 1)
+        low, low_parts, high, high_parts = low[cut], low_parts[cut], high[cut], high_parts[cut]
         a, c, end = 1 - low_parts, high_parts, np.maximum(high - 1, low)
         first, middle, last = self._between(low - 1, low), self._between(low, end), self._between(high - 1, high)
         with_first, with_last = self._between(low - 1, end), self._between(low, high)
@@ -58,7 +60,8 @@ class PartialRanks:
         squares = a**2 * first + middle + c**2 * last
         shared = a * (with_first - first - middle) + c * (with_last - middle - last)
         apart = squares + shared + a * c * (whole - with_first - with_last + middle)
-        return np.where(low == high, (high_parts - low_parts) ** 2 * first, apart)
+        found[cut] = np.where(low == high, (high_parts - low_parts) ** 2 * first, apart)
+        return found
 
     def _between(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """Return the variance of the difference of the ranks of values; -1 is before the first, and its rank is 0."""

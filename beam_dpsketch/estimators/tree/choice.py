@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from beam_dpsketch.estimators.tree.cumulative import CumulativeTree
-from beam_dpsketch.estimators.tree.least_squares import Nodes, Subtracted, fitted_tree
+from beam_dpsketch.estimators.tree.least_squares import Nodes, fitted_tree
 from beam_dpsketch.estimators.tree.levels import TreeLevel
 
 ROUNDS = 8
@@ -31,21 +31,17 @@ def residual_tree(
     levels: Sequence[TreeLevel], fitted: list[Nodes], *, total: float | None = None
 ) -> tuple[list[TreeLevel], list[Nodes]]:
     """Return the last round's levels, with heavy nodes subtracted, and their tree, from the levels' fitted tree."""
-    subtracted: Subtracted = {}
     reduced, tree = list(levels), fitted
     for _ in range(ROUNDS - 1):
         improved = False
         for number, (level, nodes) in enumerate(zip(levels, tree, strict=False)):
             if not level.is_exact:
-                candidate = _heavy(level, nodes)
-                remaining = level.without(*candidate)
+                remaining = level.without(*_heavy(level, nodes))
                 if remaining.energy() < reduced[number].energy():
-                    subtracted[number], reduced[number] = candidate, remaining
-                    improved = True
+                    reduced[number], improved = remaining.closer(), True
         if not improved:
             break
-        means = frozenset(number for number in subtracted if reduced[number].prefers_mean())
-        tree = fitted_tree(reduced, total=total, subtracted=subtracted, means=means)
+        tree = fitted_tree(reduced, total=total)
     return reduced, tree
 
 
@@ -86,7 +82,8 @@ class Fit:
             for level, nodes in zip(self.levels, self.tree, strict=False)
         ]
         joint = self.levels[0].joint_variances(known_total=False)
-        return {"levels": levels, "factor": None if joint is None else joint.reading()}
+        leaves = self.levels[-1].reading()
+        return {"levels": levels, "leaves": leaves, "factor": None if joint is None else joint.reading()}
 
 
 def least_squares_fit(levels: Sequence[TreeLevel], *, size: int, total: float | None) -> Fit:
@@ -107,5 +104,5 @@ def choose(least_squares: Fit, residual: Fit) -> Fit:
     """Return the fit with the smaller predicted variance of ranks; least squares if they are equal."""
     shares = np.arange(1, _RANKS) / _RANKS
     positions = least_squares.ranks.position(shares * least_squares.ranks.total)
-    variances = [np.mean(fit.ranks.variances.rank_variance(positions)) for fit in (least_squares, residual)]
+    variances = [np.mean(fit.ranks.variance(positions)) for fit in (least_squares, residual)]
     return residual if variances[1] < variances[0] else least_squares

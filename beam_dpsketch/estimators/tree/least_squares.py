@@ -40,22 +40,9 @@ class Nodes:
     fitted: np.ndarray  # the final estimate
 
 
-Subtracted = dict[int, tuple[np.ndarray, np.ndarray]]
-"""By level: nodes, ascending, and the weights that were subtracted from its counters and are added to estimates."""
-
-
-def fitted_tree(
-    levels: Sequence[TreeLevel],
-    *,
-    total: float | None = None,
-    subtracted: Subtracted | None = None,
-    means: frozenset[int] = frozenset(),
-) -> list[Nodes]:
-    """Return the nodes reached on each level, with estimates that agree with each other and with a known total.
-
-    `means` are the levels whose rows are averaged instead of taking the median.
-    """
-    tree = _reached(levels, subtracted or {}, means)
+def fitted_tree(levels: Sequence[TreeLevel], *, total: float | None = None) -> list[Nodes]:
+    """Return the nodes reached on each level, with estimates that agree with each other and with a known total."""
+    tree = _reached(levels)
     _fit_upward(tree[1:] if levels[0].is_settled else tree)
     top = tree[0]
     top.fitted = top.upward.copy() if total is None else levels[0].given_total(top.upward, top.upward_variance, total)
@@ -63,13 +50,12 @@ def fitted_tree(
     return tree
 
 
-def _reached(levels: Sequence[TreeLevel], subtracted: Subtracted, means: frozenset[int]) -> list[Nodes]:
+def _reached(levels: Sequence[TreeLevel]) -> list[Nodes]:
     tree: list[Nodes] = []
     ids = np.arange(levels[0].nodes, dtype=np.uint64)
     parents = np.zeros(len(ids), dtype=np.int64)
-    for number, (level, below) in enumerate(itertools.zip_longest(levels, levels[1:])):
-        raw = level.estimates(ids, mean=number in means) + _looked_up(ids, subtracted.get(number))
-        variance, blank = level.variance(mean=number in means), np.zeros(len(ids))
+    for level, below in itertools.zip_longest(levels, levels[1:]):
+        raw, variance, blank = level.estimates(ids), level.variance(), np.zeros(len(ids))
         expanded = _worth_expanding(raw, variance, below) if below else blank.astype(bool)
         tree.append(Nodes(ids, parents, expanded, raw, variance, raw.copy(), np.full(len(ids), variance), blank))
         if not expanded.any():
@@ -103,14 +89,6 @@ def children_of(nodes: np.ndarray, below: TreeLevel) -> np.ndarray:
     if not len(nodes):
         return nodes
     return ((nodes << np.uint64(below.bits))[:, None] + np.arange(1 << below.bits, dtype=np.uint64)).ravel()
-
-
-def _looked_up(ids: np.ndarray, subtracted: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
-    if subtracted is None or not len(subtracted[0]):
-        return np.zeros(len(ids))
-    nodes, weights = subtracted
-    places = np.minimum(np.searchsorted(nodes, ids), len(nodes) - 1)
-    return np.where(nodes[places] == ids, weights[places], 0.0)
 
 
 def _fit_upward(tree: list[Nodes]) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 
@@ -26,13 +27,15 @@ from beam_dpsketch.sketches.tree_spec import TreeSpec
 
 _MEDIAN_VARIANCE = {1: 1.0, 2: 0.5, 3: 0.4487, 4: 0.2982, 5: 0.2868, 6: 0.2147, 7: 0.2104, 8: 0.1682, 9: 0.1661}
 _MIN_VARIANCE = 1e-9
+_NONE = np.zeros(0, dtype=np.uint64), np.zeros(0)
 
 
 @dataclasses.dataclass(frozen=True)
 class TreeLevel:
     """A level with its counters (depth, width), the sigma^2 of the noise in them, and the place of its nodes.
 
-    `subtracted` is how many nodes' estimates were subtracted: each took the noise of about one counter with it.
+    `known` are nodes, ascending, and their weights, which were subtracted from the counters and are added to estimates.
+    `averages` says whether estimates are means over rows, and not medians.
     """
 
     sketch: str
@@ -42,7 +45,8 @@ class TreeLevel:
     bits: int = 8
     shift: int = 0
     nodes: int = 0
-    subtracted: int = 0
+    known: tuple[np.ndarray, np.ndarray] = _NONE
+    averages: bool = False
 
     @property
     def is_exact(self) -> bool:
@@ -61,16 +65,27 @@ class TreeLevel:
         """Return the node that each position is in; both uint64."""
         return positions >> np.uint64(self.shift) if self.shift < 64 else np.zeros_like(positions)
 
-    def estimates(self, nodes: np.ndarray, *, mean: bool = False) -> np.ndarray:
+    def estimates(self, nodes: np.ndarray) -> np.ndarray:
         """Return the estimated weight of each node (uint64): the median over rows, or their mean.
 
         A Count-Min row is first freed of its expected collisions, (w counter - total) / (w - 1).
         """
-        rows = self.rows(nodes)
-        if self.sketch == "count_min" and self.spec.width > 1:
-            totals = self.counters.sum(axis=1, keepdims=True)
-            rows = (rows * self.spec.width - totals) / (self.spec.width - 1)
-        return rows.mean(axis=0) if mean or self.is_exact else np.median(rows, axis=0)
+        rows = self._freed(self.rows(nodes))
+        return (rows.mean(axis=0) if self.averages else np.median(rows, axis=0)) + self._known_weights(nodes)
+
+    def reading(self) -> dict[str, Any]:
+        """Return what a program in another language makes the same estimates of, and their variance."""
+        keys, (nodes, weights) = cells.keys_of_rows(self.spec.seed, range(self.spec.depth)), self.known
+        table = {"is_exact": self.is_exact, "averages": self.averages, "has_signs": self.sketch == "count_sketch"}
+        sizes = {"depth": self.spec.depth, "width": self.spec.width, "variance": self.variance()}
+        counters = {"row_keys": np.hstack(keys), "counters": self._freed(self.counters.astype(np.float64))}
+        return {**table, **sizes, **counters, "known_nodes": nodes, "known_weights": weights}
+
+    def _freed(self, rows: np.ndarray) -> np.ndarray:
+        """Return counters of rows; of a Count-Min, without the collisions that are expected in each."""
+        if self.sketch != "count_min" or self.spec.width == 1:
+            return rows
+        return (rows * self.spec.width - self.counters.sum(axis=1, keepdims=True)) / (self.spec.width - 1)
 
     def rows(self, nodes: np.ndarray) -> np.ndarray:
         """Read the estimate of each row for each node, float64 of shape (depth, n), before any correction."""
@@ -92,30 +107,39 @@ class TreeLevel:
         """Return the variances of sums of nodes as the coarsest level, where their errors depend on each other."""
         return None
 
-    def variance(self, *, mean: bool = False) -> float:
+    def variance(self) -> float:
+        """Return the variance of an estimate; each weight that was subtracted took the noise of a counter with it."""
         if self.is_exact:
             return max(self.sigma_squared, _MIN_VARIANCE)
         errors, depth = self._row_errors(), self.spec.depth
-        noise_share = 1 / depth if mean else median_variance(depth)
-        found = float(np.mean(errors**2)) / depth if mean else _median_square(errors, depth)
-        found /= 1 - self.subtracted / self.counters.size
+        noise_share = 1 / depth if self.averages else median_variance(depth)
+        found = float(np.mean(errors**2)) / depth if self.averages else _median_square(errors, depth)
+        found /= 1 - len(self.known[0]) / self.counters.size
         return max(found, self.sigma_squared * noise_share, _MIN_VARIANCE)
 
-    def prefers_mean(self) -> bool:
-        """Return whether the mean over rows has the smaller variance: where no heavy collisions are left."""
-        return self.variance(mean=True) <= self.variance()
+    def closer(self) -> TreeLevel:
+        """Return the level that takes means, or medians over rows: means, where no heavy collisions are left."""
+        averaged = dataclasses.replace(self, averages=True)
+        return averaged if averaged.variance() <= self.variance() else self
 
     def without(self, nodes: np.ndarray, weights: np.ndarray) -> TreeLevel:
-        """Return the level with the sketch of these nodes (uint64) and weights subtracted from its counters."""
+        """Return the level with the sketch of these nodes (uint64) and weights subtracted, which it knows from then."""
         depth, width = self.counters.shape
         has_signs = self.sketch == "count_sketch"
         places = cells.Places(nodes, seed=self.spec.seed, depth=depth, width=width, has_signs=has_signs)
-        counters = self.counters - places.sketch(weights)
-        return dataclasses.replace(self, counters=counters, subtracted=len(nodes))
+        counters, order = self.counters - places.sketch(weights), np.argsort(nodes)
+        return dataclasses.replace(self, counters=counters, known=(nodes[order], weights[order]))
 
     def energy(self) -> float:
         counters = self.counters.astype(np.float64)
         return float(np.mean(counters**2) if self.sketch == "count_sketch" else counters.var())
+
+    def _known_weights(self, nodes: np.ndarray) -> np.ndarray | float:
+        known, weights = self.known
+        if not len(known):
+            return 0.0
+        places = np.minimum(np.searchsorted(known, nodes), len(known) - 1)
+        return np.where(known[places] == nodes, weights[places], 0.0)
 
     def _row_errors(self) -> np.ndarray:
         """Return how wrong a row may be about a node, each value as likely as the others: other nodes' counters."""

@@ -73,20 +73,19 @@ def _expanded(found: Found, spec: PrefixSpec, level: TreeLevel, rounds: int) -> 
     parents = np.concatenate([np.repeat(going_on, END + 1), ended])
     symbols = np.concatenate([np.tile(np.arange(END + 1), len(going_on)), np.full(len(ended), END)])
     children = _Children(extend(spec, found.prefixes[parents], symbols), symbols == END, found, parents)
-    remaining, taken = level, np.zeros(len(parents))
+    remaining = level
     for number in range(rounds):
         most = min((number + 1) * max(1, spec.width // _COLUMNS_PER_SUBTRACTED), level.counters.size // 2)
         variance = max(remaining.energy() * median_variance(spec.depth), remaining.variance())
-        weights, variances, _ = children.read(remaining, taken, variance)
+        weights, variances, _ = children.read(remaining, variance)
         heavy = _largest(weights, variances, _SUBTRACTED_DEVIATIONS, most)
         without = level.without(children.prefixes[heavy], weights[heavy])
         if without.energy() >= remaining.energy() * (1 - _MIN_FALL):
             break
-        remaining, taken = without, np.zeros(len(parents))
-        taken[heavy] = weights[heavy]
-    mean = remaining.prefers_mean()
-    variance = remaining.variance(mean=mean)
-    weights, variances, precisions = children.read(remaining, taken, variance, mean=mean)
+        remaining = without
+    remaining = remaining.closer()
+    variance = remaining.variance()
+    weights, variances, precisions = children.read(remaining, variance)
     kept = _largest(weights, variances, EXPANSION_DEVIATIONS, _MAX_EXPANDED)
     longer = np.column_stack([found.symbols[parents[kept]], symbols[kept]])
     return Found(
@@ -108,13 +107,11 @@ class _Children:
     found: Found
     parents: np.ndarray
 
-    def read(
-        self, level: TreeLevel, taken: np.ndarray, variance: float, *, mean: bool = False
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return weights, variances and precisions, given what was taken from the level's counters."""
+    def read(self, level: TreeLevel, variance: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return weights, variances and precisions."""
         before = self.found.precisions[self.parents]
         precisions = before + 1 / variance
-        estimates = level.estimates(self.prefixes, mean=mean) + taken
+        estimates = level.estimates(self.prefixes)
         averages = (self.found.weights[self.parents] * before + estimates / variance) / precisions
         return (
             np.where(self.at_end, averages, estimates),

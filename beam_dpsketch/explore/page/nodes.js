@@ -61,16 +61,6 @@ class TreeLevel {
     const start = this.groupStart(node);
     return this.cumulated[Math.min(start + this.siblings, this.weights.length)] - this.cumulated[start];
   }
-
-  /**
-   * The variance of a part of a node that was not expanded, if all its weight may sit in one place.
-   * @param {number} node
-   * @param {number} part
-   * @returns {number}
-   */
-  spread(node, part) {
-    return Math.max(part * (1 - part), 0) * Math.max(this.weights[node], 0) ** 2;
-  }
 }
 
 /** The way from a position to the root, and how much of each node on it is counted. */
@@ -78,8 +68,9 @@ class TreePath {
   /**
    * @param {TreeLevel[]} levels
    * @param {bigint} position
+   * @param {bigint} last the last position of the domain, where a node may be cut off
    */
-  constructor(levels, position) {
+  constructor(levels, position, last) {
     let node = Number(position >> BigInt(levels[0].shift));
     this.nodes = [node];
     for (let depth = 0; levels[depth].order[node] >= 0; depth += 1) {
@@ -90,8 +81,9 @@ class TreePath {
     }
     /** The number of the level where the path begins. */
     this.depth = this.nodes.length - 1;
-    const { shift } = levels[this.depth];
-    this.part = (Number(position & ((1n << BigInt(shift)) - 1n)) + 1) / 2 ** shift;
+    const inside = (1n << BigInt(levels[this.depth].shift)) - 1n;
+    const start = position - (position & inside);
+    this.part = (Number(position - start) + 1) / (Number(last - start < inside ? last - start : inside) + 1);
   }
 
   /**
@@ -119,5 +111,30 @@ class TreePath {
     const [[first, second], group] = [this.sums(level, depth), level.group(this.nodes[depth])];
     this.part = first / group;
     return second - first ** 2 / group;
+  }
+}
+
+/** What the finest level says of single values. */
+class TreeLeaves {
+  /** @param {any} reading */
+  constructor(reading) {
+    this.isExact = reading.is_exact;
+    this.averages = reading.averages;
+    this.table = { depth: reading.depth, width: reading.width, hasSigns: reading.has_signs };
+    /** @type {number} */
+    this.variance = reading.variance;
+    this.rowKeys = decodeArray(reading.row_keys);
+    this.counters = decodeArray(reading.counters);
+    this.known = decodeArray(reading.known_nodes);
+    this.knownWeights = decodeArray(reading.known_weights);
+  }
+
+  /** @param {bigint} position @returns {number} */
+  weight(position) {
+    if (this.isExact) return this.counters[Number(position)];
+    const rows = readRows(this.counters, this.rowKeys, position, this.table);
+    const read = this.averages ? rows.reduce((sum, row) => sum + row, 0) / rows.length : middleOf(rows);
+    const place = firstPlace(this.known, position);
+    return read + (this.known[place] === position ? this.knownWeights[place] : 0);
   }
 }

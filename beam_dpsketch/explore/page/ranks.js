@@ -23,8 +23,9 @@ class Ranks {
     this.domain = makeDomain(reading.domain);
     this.starts = starts;
     this.lengths = lengths;
+    this.weights = weights;
     this.variances = variances;
-    /** @type {number} */
+    /** @type {{two_sided: number, one_sided: number, inside: number}} */
     this.deviations = reading.deviations;
     /** @type {number | null} */
     this.knownTotal = reading.known_total;
@@ -42,9 +43,7 @@ class Ranks {
    * @returns {Estimate}
    */
   rank(position) {
-    const top = this.knownTotal === null ? Infinity : this.knownTotal;
-    const centre = this.interpolated(this.fitted, position);
-    return clipped(this.rankAt(position), this.margin(position, 0), top, centre);
+    return this.range(0n, position);
   }
 
   /**
@@ -53,8 +52,14 @@ class Ranks {
    * @returns {Estimate}
    */
   cdf(position) {
-    const share = this.total > 0 ? clamp(this.rankAt(position) / this.total, 0, 1) : 1;
-    return clipped(share, this.margin(position, share) / Math.max(this.total, 1), 1, share);
+    const estimate = this.total > 0 ? clamp(this.rankAt(position) / this.total, 0, 1) : 1;
+    const [piece, here] = [this.piece(position), this.interpolated(this.fitted, position)];
+    const beside = [here - this.fitted[piece], this.fitted[piece + 1] - here];
+    const [below, above] = beside.map((each) => (position === this.end(piece) ? 0 : Math.max(each, 0)));
+    const margin = this.reach(below + above, this.variances.rankVariance(position, estimate));
+    const ends = [-below - margin, above + margin].map((each) => each / Math.max(this.total, 1));
+    const [lower, upper] = ends.map((each) => clamp(estimate + each, 0, 1));
+    return { estimate, lower, upper };
   }
 
   /**
@@ -89,10 +94,47 @@ class Ranks {
       const [first, second] = [low, high].map((position) => this.domain.show(position));
       throw new Refusal(`A range begins with its lower end, and ${first} is above ${second}: swap them.`);
     }
-    const margin =
-      low === 0n ? this.margin(high, 0) : this.toMargin(this.variances.rangeVariance(positionBefore(low), high));
-    const centre = this.between(this.fitted, low, high);
-    return clipped(this.between(this.cumulated, low, high), margin, Infinity, centre);
+    const [first, last] = [this.piece(low), this.piece(high)];
+    const wholeFirst = first + Number(low > this.starts[first]);
+    const wholeLast = last - Number(high < this.end(last));
+    const [[most, variance], [least, other]] = [this.ofPieces(first, last), this.ofPieces(wholeFirst, wholeLast)];
+    const isInside = first === last && wholeFirst > wholeLast;
+    const reach = this.reach(most - least, Math.max(variance, other));
+    const margin = isInside ? this.deviations.inside * Math.sqrt(variance) : reach;
+    const middle = this.between(this.cumulated, low, high);
+    return this.within(middle, [Math.min(least - margin, middle), Math.max(most + margin, middle)]);
+  }
+
+  /** The fitted weight of some pieces, and its variance; 0 of none. @param {number} first @param {number} last */
+  ofPieces(first, last) {
+    if (first > last) return [0, 0];
+    const [before, end] = [this.end(first - 1), this.end(last)];
+    const variance = first ? this.variances.rangeVariance(before, end) : this.variances.rankVariance(end, 0);
+    return [this.fitted[last + 1] - this.fitted[first], Math.max(variance, 0)];
+  }
+
+  /** How far an interval reaches beyond two estimates, as in Python. @param {number} distance @param {number} variance */
+  reach(distance, variance) {
+    if (variance <= 0) return 0;
+    const [{ two_sided: two, one_sided: one }, deviation] = [this.deviations, Math.sqrt(variance)];
+    return (one + (two - one) * Math.exp(-Math.max(distance, 0) / deviation / (2 * (two - one)))) * deviation;
+  }
+
+  /** @param {number} middle @param {number[]} ends @returns {Estimate} */
+  within(middle, ends) {
+    const top = this.knownTotal === null ? Infinity : this.knownTotal;
+    const [lower, upper] = ends.map((end) => clamp(end, 0, top));
+    return { estimate: clamp(middle, lower, upper), lower, upper };
+  }
+
+  /** The number of the piece that a position is in. @param {bigint} position */
+  piece(position) {
+    return firstPlace(this.starts, position + 1n) - 1;
+  }
+
+  /** The last position of a piece. @param {number} piece */
+  end(piece) {
+    return (piece + 1 < this.starts.length ? this.starts[piece + 1] : this.domain.size) - 1n;
   }
 
   /**
@@ -144,7 +186,7 @@ class Ranks {
    * @returns {number}
    */
   interpolated(ranks, position) {
-    const node = firstPlace(this.starts, position + 1n) - 1;
+    const node = this.piece(position);
     const share = (Number(position - this.starts[node]) + 1) / this.lengths[node];
     return ranks[node] + share * (ranks[node + 1] - ranks[node]);
   }
@@ -160,20 +202,17 @@ class Ranks {
   }
 
   /**
+   * How far a rank may be from a share of the total, if weight is anywhere in a piece by chance.
    * @param {bigint} position
    * @param {number} totalShare
    * @returns {number}
    */
   margin(position, totalShare) {
-    return this.toMargin(this.variances.rankVariance(position, totalShare));
-  }
-
-  /**
-   * @param {number} variance
-   * @returns {number}
-   */
-  toMargin(variance) {
-    return this.deviations * Math.sqrt(Math.max(variance, 0));
+    const piece = this.piece(position);
+    const part = (Number(position - this.starts[piece]) + 1) / this.lengths[piece];
+    const spread = Math.max(part * (1 - part), 0) * Math.max(this.weights[piece], 0) ** 2;
+    const variance = this.variances.rankVariance(position, totalShare) + spread;
+    return this.deviations.two_sided * Math.sqrt(Math.max(variance, 0));
   }
 }
 
@@ -183,19 +222,6 @@ class Ranks {
  */
 function positionBefore(position) {
   return position > 0n ? position - 1n : 0n;
-}
-
-/**
- * Return an estimate with bounds in [0, top], around a better centre, between which the estimate lies.
- * @param {number} middle
- * @param {number} margin
- * @param {number} top
- * @param {number} centre
- * @returns {Estimate}
- */
-function clipped(middle, margin, top, centre) {
-  const [lower, upper] = [Math.min(centre - margin, middle), Math.max(centre + margin, middle)];
-  return { estimate: middle, lower: clamp(lower, 0, top), upper: clamp(upper, 0, top) };
 }
 
 /**

@@ -7,10 +7,12 @@ class TreeVariances {
    * @param {TreeLevel[]} levels
    * @param {PartialRanks | null} joint
    * @param {boolean} knownTotal
+   * @param {bigint} last the last position of the domain
    */
-  constructor(levels, joint, knownTotal) {
+  constructor(levels, joint, knownTotal, last) {
     this.levels = levels;
     this.joint = joint;
+    this.last = last;
     this.knownTotal = knownTotal;
   }
 
@@ -20,8 +22,8 @@ class TreeVariances {
    * @returns {number}
    */
   rankVariance(position, totalShare) {
-    const path = new TreePath(this.levels, position);
-    let variance = this.levels[path.depth].spread(path.nodes[path.depth], path.part);
+    const path = new TreePath(this.levels, position, this.last);
+    let variance = 0;
     for (let depth = path.depth; depth > 0; depth -= 1) {
       variance += path.climb(this.levels[depth], depth);
     }
@@ -37,8 +39,8 @@ class TreeVariances {
    * @returns {number}
    */
   rangeVariance(low, high) {
-    const [lower, upper] = [new TreePath(this.levels, low), new TreePath(this.levels, high)];
-    let variance = this.spreadBetween(lower, upper);
+    const [lower, upper] = [low, high].map((position) => new TreePath(this.levels, position, this.last));
+    let variance = 0;
     for (let depth = Math.max(lower.depth, upper.depth); depth > 0; depth -= 1) {
       const level = this.levels[depth];
       if (meets(level, depth, lower, upper)) {
@@ -54,20 +56,6 @@ class TreeVariances {
       return variance + this.joint.rangeVariance(lower.nodes[0], lower.part, upper.nodes[0], upper.part);
     }
     return variance + this.topVariance(...sumsBetween(this.levels[0], 0, lower, upper), 0);
-  }
-
-  /**
-   * The variance from weight inside the nodes where two paths begin.
-   * @param {TreePath} lower
-   * @param {TreePath} upper
-   * @returns {number}
-   */
-  spreadBetween(lower, upper) {
-    const [low, high] = [lower.nodes[lower.depth], upper.nodes[upper.depth]];
-    if (lower.depth === upper.depth && low === high) {
-      return this.levels[upper.depth].spread(high, upper.part - lower.part);
-    }
-    return this.levels[lower.depth].spread(low, lower.part) + this.levels[upper.depth].spread(high, upper.part);
   }
 
   /**
@@ -123,14 +111,15 @@ function sumsBetween(level, depth, lower, upper) {
 }
 
 /**
- * Return the nodes without children, in order.
+ * Return the nodes without children, in order, and their variances.
  * @param {TreeLevel[]} levels
  * @param {bigint} size of the domain
- * @returns {Pieces}
+ * @returns {Pieces & {variances: Float64Array}}
  */
 function piecesOf(levels, size) {
   const count = levels.reduce((sum, level) => sum + level.weights.length - level.expanded.length, 0);
-  const [starts, lengths, weights] = [new BigUint64Array(count), new Float64Array(count), new Float64Array(count)];
+  const [lengths, weights, variances] = [1, 2, 3].map(() => new Float64Array(count));
+  const starts = new BigUint64Array(count);
   let piece = 0;
   /** @type {(depth: number, node: number, id: bigint) => void} */
   const visit = (depth, node, id) => {
@@ -147,10 +136,11 @@ function piecesOf(levels, size) {
     starts[piece] = start;
     lengths[piece] = Number(start + most > size ? size - start - 1n : most - 1n) + 1;
     weights[piece] = own[node];
+    variances[piece] = levels[depth].variances[node];
     piece += 1;
   };
   levels[0].weights.forEach((_, node) => visit(0, node, BigInt(node)));
-  return { starts, lengths, weights };
+  return { starts, lengths, weights, variances };
 }
 
 /** A release of ranks by a tree of sketches. */
@@ -163,8 +153,30 @@ class TreeReader extends Ranks {
     for (let depth = levels.length - 1; depth >= 0; depth -= 1) {
       levels[depth].fit(levels[depth + 1]);
     }
-    const isKnown = reading.known_total !== null;
+    const [isKnown, size] = [reading.known_total !== null, BigInt(reading.domain.size)];
     const joint = reading.factor && new PartialRanks(new FactorVariances(reading.factor, isKnown));
-    super(reading, piecesOf(levels, BigInt(reading.domain.size)), new TreeVariances(levels, joint, isKnown));
+    const pieces = piecesOf(levels, size);
+    super(reading, pieces, new TreeVariances(levels, joint, isKnown, size - 1n));
+    this.nodeVariances = pieces.variances;
+    this.leaves = new TreeLeaves(reading.leaves);
+  }
+
+  /** A value inside a node that was not expanded has what its leaf says. @param {bigint} low @param {bigint} high */
+  range(low, high) {
+    const [found, node] = [super.range(low, high), this.piece(low)];
+    const margin = this.deviations.two_sided * Math.sqrt(this.leaves.variance);
+    const most = Math.max(this.weights[node], 0) + this.deviations.inside * Math.sqrt(this.nodeVariances[node]);
+    if (low !== high || this.lengths[node] === 1 || margin >= most) return found;
+    const own = this.leaves.weight(low);
+    return this.within(found.estimate, [own - margin, own + margin]);
+  }
+
+  /** @param {bigint} position */
+  fittedWeight(position) {
+    const node = this.piece(position);
+    if (this.lengths[node] === 1) return super.fittedWeight(position);
+    const [own, around] = [this.leaves.weight(position), Math.max(this.weights[node], 0)];
+    const [variance, ofNode] = [this.leaves.variance, this.nodeVariances[node]];
+    return Math.max(own > around ? (around * variance + own * ofNode) / (variance + ofNode) : own, 0);
   }
 }

@@ -45,7 +45,7 @@ def test_what_is_above_the_detection_limit_is_found() -> None:
     found = released.heavy_hitters(0.0)
     assert 0 < found.detection_limit < 1200
     assert set(HEAVY) <= {frequency.item for frequency in found}
-    largest = max(released.level_deviations)
+    largest = max(released.search_deviations)
     assert found.detection_limit <= (2 + NormalDist().inv_cdf(1 - 0.05 / 8)) * largest  # eight levels, all the worst
     assert found.detection_limit >= (2 + NormalDist().inv_cdf(0.95)) * largest  # the worst one alone
 

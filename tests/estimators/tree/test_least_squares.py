@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import optimize
+from scipy import optimize, stats
 
 from beam_dpsketch import IntegerDomain, TreeSpec
-from beam_dpsketch.estimators.ranks import isotonic
+from beam_dpsketch.estimators.ranks import isotonic, reach
 from beam_dpsketch.estimators.tree import least_squares
 from beam_dpsketch.estimators.tree.cumulative import CumulativeTree, TreeVariances
 from beam_dpsketch.estimators.tree.least_squares import Nodes, fitted_tree
@@ -129,7 +130,7 @@ def test_isotonic_is_the_nearest_non_decreasing_sequence(values: list[float]) ->
 def expanded(spec: TreeSpec, seed: int, total: float | None) -> tuple[Noisy, TreeVariances, list[Nodes]]:
     noisy = Noisy.drawn(spec, seed)
     tree = fitted_tree(noisy.levels, total=total)
-    return noisy, TreeVariances(noisy.levels, tree, known_total=total is not None), tree
+    return noisy, TreeVariances(noisy.levels, tree, size=spec.domain.size, known_total=total is not None), tree
 
 
 shares = st.floats(0, 1)
@@ -174,14 +175,86 @@ def test_the_cumulative_tree_asks_for_the_variances_of_its_own_case() -> None:
         assert tree.variances.rank_variance(last, 1.0)[0] == pytest.approx(0, abs=1e-6)
 
 
-def test_a_range_inside_a_node_that_was_not_expanded_is_one_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """d^2 sigma^2 for its share d of the node, and d (1 - d) w^2 if all the weight w may sit in one place."""
-    monkeypatch.setattr(least_squares, "EXPANSION_DEVIATIONS", np.inf)
-    spec = trees.exact_tree(16)
-    raw = trees.noiseless(spec, [5] * 10)
-    levels = [dataclasses.replace(level, sigma_squared=4.0) for level in raw]
-    variances = TreeVariances(levels, fitted_tree(levels), known_total=False)
-    lows, highs = np.array([4, 4, 4, 6], dtype=np.uint64), np.array([4, 5, 7, 7], dtype=np.uint64)
-    share = (highs - lows) / 4
-    expected = share**2 * 4.0 + share * (1 - share) * 10**2
-    np.testing.assert_allclose(variances.range_variance(lows, highs), expected)
+def closed(size: int, sigma_squared: float, *items: int) -> CumulativeTree:
+    """Exact counters with a known variance, of which only the coarsest level is expanded."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(least_squares, "EXPANSION_DEVIATIONS", np.inf)
+        raw = trees.noiseless(trees.exact_tree(size), items)
+        levels = [dataclasses.replace(level, sigma_squared=sigma_squared) for level in raw]
+        return CumulativeTree(levels, fitted_tree(levels), size=size, total=None)
+
+
+def test_a_range_inside_a_node_that_was_not_expanded_weighs_from_nothing_to_all_of_it() -> None:
+    """The node fails with a part of the probability for each of two levels; 10 items are in one of its 4 values."""
+    tree = closed(16, 4.0, *[5] * 10)
+    lows, highs = np.array([4, 5, 6], dtype=np.uint64), np.array([5, 7, 7], dtype=np.uint64)
+    middle, lower, upper = tree.range_bounds(lows, highs, 0.9)
+    np.testing.assert_allclose(middle, 10 * np.array([2, 3, 2]) / 4)
+    assert not lower.any()
+    np.testing.assert_allclose(upper, 10 + 2 * stats.norm.isf(0.1 / 2))
+
+
+def test_a_range_that_cuts_nodes_weighs_from_what_is_whole_in_it_to_all_that_it_touches() -> None:
+    """By hand: 5 in the first node, 10 in the second, and 20 in the third one, each with a variance of 4."""
+    tree = closed(16, 4.0, *[3] * 5, *[5] * 10, *[8] * 20)
+    _, lower, upper = tree.range_bounds(np.array([2], dtype=np.uint64), np.array([9], dtype=np.uint64), 0.95)
+    deviation = math.sqrt(12.0)
+    (margin,) = reach(0.95, np.array([25.0]), np.array([12.0]))
+    assert stats.norm.isf(0.05) * deviation < margin < (stats.norm.isf(0.05) + 0.03) * deviation
+    np.testing.assert_allclose((lower[0], upper[0]), (10 - margin, 35 + margin))
+    _, lower, upper = tree.share_bounds(np.array([9], dtype=np.uint64), 0.95)
+    assert lower[0] < 15 / 35  # where the third node may have nothing
+    assert upper[0] == 1
+
+
+def test_a_value_inside_a_node_that_was_not_expanded_has_the_interval_of_its_leaf() -> None:
+    tree = closed(16, 4.0, *[5] * 10)
+    values = np.array([4, 5], dtype=np.uint64)
+    _, lower, upper = tree.range_bounds(values, values, 0.95)
+    margin = 2 * stats.norm.isf(0.025)
+    np.testing.assert_allclose(lower, [0, 10 - margin])
+    np.testing.assert_allclose(upper, [margin, 10 + margin])
+    np.testing.assert_allclose(tree.weights(values), [0, 10])
+
+
+@given(own=st.floats(-50, 50), around=st.floats(-50, 50), leaf=st.floats(0.1, 30), node=st.floats(0.1, 30))
+def test_the_weight_of_a_value_is_the_likeliest_that_is_not_more_than_its_node(
+    own: float, around: float, leaf: float, node: float
+) -> None:
+    """Against least squares of both readings, for a value and a rest of its node that are at least 0."""
+    tree = closed(16, 1.0)
+    counters = np.full((1, 16), 0.0)
+    counters[0, 5] = own
+    tree._leaves = dataclasses.replace(tree._leaves, counters=counters, sigma_squared=leaf)
+    tree._weights[1], tree._node_variances[1] = around, node
+    found = tree.weights(np.array([5], dtype=np.uint64))[0]
+    limited = max(around, 0.0)  # a node of a weight below 0 counts as empty
+    of_leaf, of_node = math.sqrt(leaf), math.sqrt(node)
+    parts = np.array([[1 / of_leaf, 0], [1 / of_node, 1 / of_node]])
+    (best, _), _ = optimize.nnls(parts, np.array([own / of_leaf, limited / of_node]))
+    assert found == pytest.approx(best, abs=1e-9)
+
+
+@given(confidence=st.floats(0.02, 0.999), distance=st.floats(0, 40), deviation=st.floats(0.1, 10))
+def test_the_reach_beyond_two_estimates_is_at_least_the_exact_one_and_little_more(
+    confidence: float, distance: float, deviation: float
+) -> None:
+    """The exact one solves the equation of Imbens and Manski."""
+    (found,) = reach(confidence, np.array([distance]), np.array([deviation**2])) / deviation
+    apart = distance / deviation
+
+    def holds(reached: float) -> float:
+        return float(stats.norm.cdf(reached + apart) - stats.norm.cdf(-reached)) - confidence
+
+    exact = optimize.brentq(holds, -10, 10)
+    assert max(exact, 0.0) - 1e-9 <= found
+    if confidence >= 0.95:
+        assert found <= exact + 0.03
+
+
+@pytest.mark.parametrize("size", [5, 13, 1000, 4097])
+def test_a_node_that_the_domain_cuts_off_counts_in_full_at_its_end(size: int) -> None:
+    """The last rank is the total: the sum of all nodes of the coarsest level."""
+    last = np.array([size - 1], dtype=np.uint64)
+    variance = closed(size, 4.0, 0, size - 1).variances.rank_variance(last)[0]
+    assert variance == pytest.approx(4.0 * trees.exact_tree(size).nodes(0))

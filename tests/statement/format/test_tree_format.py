@@ -210,7 +210,7 @@ def test_the_answers_of_a_combination_are_the_sums_of_both() -> None:
     assert first.combine(second, units_disjoint=True).privacy.rho == Fraction(1, 2)
     assert ReleasedSketch.from_bytes(both.to_bytes()) == both
     last = [tree._chosen.ranks.variances.rank_variance(np.array([999], np.uint64))[0] for tree in (first, both)]
-    assert last[1] == pytest.approx(2 * last[0], rel=0.05)  # not exactly: fewer nodes are expanded
+    assert 1.8 * last[0] < last[1] <= 2 * last[0]  # weights double, and noise does not: more nodes are expanded
 
 
 def test_trees_of_words_combine_too() -> None:
