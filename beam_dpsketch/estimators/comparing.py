@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -64,6 +64,7 @@ class NoisyTable:
       hashing: where items are.
       fourth: the fourth cumulant of the noise, which is 0 of a Gaussian.
       spread: how much more a sum of squared noises varies, because those of neighbours are correlated.
+      uncorrelated: turns weights of sums of cells, (sums, width), into those of as many independent noises.
     """
 
     counters: np.ndarray
@@ -71,6 +72,7 @@ class NoisyTable:
     hashing: Hashing
     fourth: float = 0.0
     spread: float = 1.0
+    uncorrelated: Callable[[np.ndarray], np.ndarray] | None = None
 
     @classmethod
     def of(cls, counters: np.ndarray, noise: float, hashing: Hashing, fourth: float = 0.0) -> NoisyTable:
@@ -110,11 +112,11 @@ class NoisyTable:
 
     def minus(self, other: NoisyTable) -> NoisyTable:
         noise, fourth = self.noise + other.noise, self.fourth + other.fourth
-        return NoisyTable(self.counters - other.counters, noise, self.hashing, fourth, self.spread)
+        return dataclasses.replace(self, counters=self.counters - other.counters, noise=noise, fourth=fourth)
 
     def over(self, length: float) -> NoisyTable:
         noise, fourth = self.noise / length**2, self.fourth / length**4
-        return NoisyTable(self.counters / length, noise, self.hashing, fourth, self.spread)
+        return dataclasses.replace(self, counters=self.counters / length, noise=noise, fourth=fourth)
 
 
 _ROBUST_DEPTH = 3
@@ -170,7 +172,8 @@ def _form(first: NoisyTable, second: NoisyTable, form: np.ndarray) -> Estimate:
     value = sums * first.width / first.free
     of_tails = first.width * float(np.diag(form) ** 2 @ (first.fourth, second.fourth))  # squares of noise vary more
     if first.hashing == "exact":
-        counted = np.einsum("rci,rcj->ij", pairs, pairs) - first.width * noise
+        weights = pairs[0].T if first.uncorrelated is None else first.uncorrelated(pairs[0].T)
+        counted = weights @ weights.T - first.width * first.spread * noise
         normal, rare = _normal_variance(form, noise, counted, first.width * first.spread) + of_tails, 0.0
     else:
         normal, rare = _variances(pairs, cells, heavy, form)

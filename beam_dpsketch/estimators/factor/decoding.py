@@ -112,8 +112,12 @@ def steps(factor: ToeplitzRoot) -> np.ndarray:
 def row_weights(factor: ToeplitzRoot, first: np.ndarray, last: np.ndarray) -> np.ndarray:
     """Return how much each row counts in the weight of each range: float64 of shape (ranges, size)."""
     values = np.arange(factor.size)
-    asked = (values >= first[:, np.newaxis]) & (values <= last[:, np.newaxis])
-    return _convolve(inverse(factor), (asked / factor.gains)[:, ::-1])[:, ::-1]
+    return rows_of_sums(factor, (values >= first[:, np.newaxis]) & (values <= last[:, np.newaxis]))
+
+
+def rows_of_sums(factor: ToeplitzRoot, parts: np.ndarray) -> np.ndarray:
+    """Return how much each row counts in sums that count these parts of each value; both of shape (sums, size)."""
+    return _convolve(inverse(factor), (parts / factor.gains)[:, ::-1])[:, ::-1]
 
 
 def _convolve(first: np.ndarray, second: np.ndarray) -> np.ndarray:

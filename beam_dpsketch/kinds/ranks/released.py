@@ -146,8 +146,13 @@ class ReleasedFactor(ReleasedRanks):
 
     @property
     def _table(self) -> NoisyTable:
-        noise = float(np.mean(np.square(self._deviations)))
-        return NoisyTable(self.weights[np.newaxis], noise, "exact", spread=decoding.spread(self._spec.factor))
+        factor, noise = self._spec.factor, float(np.mean(np.square(self._deviations)))
+        scale, spread = math.sqrt(self._row_variance / noise), decoding.spread(self._spec.factor)
+
+        def uncorrelated(weights: np.ndarray) -> np.ndarray:
+            return scale * decoding.rows_of_sums(factor, weights)
+
+        return NoisyTable(self.weights[np.newaxis], noise, "exact", spread=spread, uncorrelated=uncorrelated)
 
     def _signed_frequencies(self, items: Any, confidence: float) -> Frequencies:
         positions, _ = positions_of(self.spec.domain, items=items)

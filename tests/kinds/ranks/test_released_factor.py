@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import pickle
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from beam_dpsketch import (
     ArgumentError,
@@ -22,6 +24,9 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
+from beam_dpsketch.estimators import comparing
+from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
+from tests.helpers import factors, trees
 
 SIZE, RECORDS = 1000, 20_000
 DOMAIN = IntegerDomain(0, SIZE - 1)
@@ -112,6 +117,68 @@ def test_bytes_come_back_and_two_releases_combine() -> None:
     moved = released.movers(other, 4)
     assert {7, 300} <= set(moved.item)
     assert released.distance(other).estimate > 5000
+
+
+FIRST, SECOND = np.zeros(100), np.zeros(100)
+FIRST[11], SECOND[11] = 20_000, 14_000
+NEXT, EVEN = np.roll(SECOND, 1), np.full(100, 200.0)
+PAIRS = {"one value": (FIRST, SECOND), "two neighbors": (FIRST, NEXT), "all values": (EVEN, EVEN)}
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_products_and_distances_have_the_variance_of_the_whole_covariance(pair: str) -> None:
+    """By the inverse of the matrix; errors are so small that only their products with weights count."""
+    first, second = (1000 * each for each in PAIRS[pair])
+    factor = ToeplitzRoot(100)
+    root = np.linalg.inv(factors.matrix(factor))
+    made = [released_counts(each) for each in (first, second)]
+    covariance = root @ root.T * made[0]._row_variance
+    for given, found in (
+        (
+            first @ covariance @ first + second @ covariance @ second,
+            comparing.inner_product(*(each._table for each in made)),
+        ),
+        (4 * first @ covariance @ first, comparing.second_moment(made[0]._table)),
+        (
+            8 * (first - second) @ covariance @ (first - second),
+            comparing.second_moment(made[0]._table.minus(made[1]._table)),
+        ),
+    ):
+        assert found.normal == pytest.approx(given, rel=2e-3, abs=2e-6 * (first @ first))
+
+
+def released_counts(counts: np.ndarray) -> ReleasedFactor:
+    """A release with almost no noise, whose statement says this parameter."""
+    spec = FactorSpec(IntegerDomain(0, len(counts) - 1))
+    rows = np.rint(factors.matrix(spec.factor) @ counts).astype(np.int64) >> spec.factor.dropped_bits
+    return ReleasedFactor(spec, rows, trees.statement(1, sigma_squared_per_level=(Fraction(1, 256),)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pair", PAIRS)
+def test_intervals_of_products_and_distances_hold(pair: str) -> None:
+    """Over 600 releases; exact binomial tests with 1e-9 for all together."""
+    first, second = PAIRS[pair]
+    raws = [
+        FactorHistogram(FactorSpec(IntegerDomain(0, 99))).accumulate_keys(
+            np.arange(100, dtype=np.uint64), each.astype(np.int64)
+        )
+        for each in (first, second)
+    ]
+    missed, width = np.zeros(3), 0.0
+    for _ in range(600):
+        one, other = (release(raw, TERMS) for raw in raws)
+        for place, (found, true) in enumerate(
+            (
+                (one.inner_product(other), first @ second),
+                (one.second_moment(), first @ first),
+                (one.distance(other), np.linalg.norm(first - second)),
+            )
+        ):
+            missed[place] += not found.lower <= true <= found.upper
+        width += (one.second_moment().upper - one.second_moment().lower) / 600
+    assert all(stats.binomtest(int(each), 600, 0.05, "greater").pvalue > 1e-9 / 9 for each in missed)
+    assert pair != "all values" or width < 0.1 * first @ first
 
 
 def test_methods_of_trees_are_refused() -> None:
