@@ -135,9 +135,10 @@ class RealDomain(Domain):
 
 @dataclasses.dataclass(frozen=True)
 class FloatDomain(RealDomain):
-    """A grid low, low + resolution, ... up to high, of at most 2**53 points; each number is moved to the nearest one.
+    """An even grid low, low + resolution, ... of at most 2**53 points; each number is moved to the nearest point.
 
-    Infinities are clamped like other numbers outside; NaN is not usable.
+    The last point is the one nearest to high, and may be up to half the resolution above or below it. Infinities are
+    clamped like other numbers outside; NaN is not usable.
 
     >>> domain = FloatDomain(0.0, 1.0, resolution=0.25)
     >>> domain.values(domain.index([0.3, 7.0, float("nan")])[0])
@@ -165,6 +166,8 @@ class FloatDomain(RealDomain):
             )
         if not (self.high - self.low) / self.resolution < 2**53 - 1:
             raise ArgumentError("resolution", "must leave at most 2**53 grid points between low and high", "E502")
+        if not math.isfinite(self.low + (self.size - 1) * self.resolution):
+            raise ArgumentError("resolution", "must be smaller: the grid point nearest to high is no float", "E502")
 
     @property
     def size(self) -> int:
@@ -180,7 +183,7 @@ class FloatDomain(RealDomain):
         values = self.low + indices.astype(np.float64) * self.resolution
         if self._decimals <= _MAX_DECIMALS:
             values = np.round(values, self._decimals)
-        return np.minimum(values, self.high).tolist()
+        return values.tolist()
 
     def reading(self) -> dict[str, Any]:
         decimals = self._decimals if self._decimals <= _MAX_DECIMALS else None

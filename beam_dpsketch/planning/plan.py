@@ -116,7 +116,17 @@ class Plan(OverTime):
         """What is foolish about epsilon and delta, in words; n records are from people who fill the bound, or more."""
         each = None if self.advice is None else self.advice.needed.each
         people = None if self.n is None or each is None else self.n / float(each)
-        return [*self.terms.foolish(people), *_unsuited(self.spec, self.terms)]
+        return [*self.terms.foolish(people), *_unsuited(self.spec, self.terms), *self._full()]
+
+    def _full(self) -> Iterator[str]:
+        """Say that rows of a factor may have no room for n records."""
+        if self.spec.has_factor and self.n is not None:
+            room = self.spec.factor.room(self.terms.scale_bits + self.terms.grid_bits(min(self.sigma_squared)))
+            if self.n >= room:
+                yield (
+                    f"rows of a square-root factor have room for {room:,} records of one value: a release of more may "
+                    "be refused at its end [dpsketch-E515]. Use TreeSpec.for_memory(domain), or layout: tree"
+                )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain Python values, with `None` for what is not known."""

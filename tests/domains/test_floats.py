@@ -58,9 +58,38 @@ def test_integers_beyond_floats_are_clamped() -> None:
     assert FloatDomain(0, 1, 0.5).index([1 << 5000, -(1 << 5000)])[0].tolist() == [2, 0]
 
 
-def test_the_last_point_is_high_where_steps_do_not_meet_it() -> None:
-    domain = FloatDomain(0, 1, 0.6)
-    assert domain.values(np.arange(domain.size, dtype=np.uint64)) == [0.0, 0.6, 1.0]
+@given(
+    low=st.floats(-1e6, 1e6),
+    width=st.floats(1e-3, 1e6),
+    steps=st.floats(0.51, 5000),
+    shares=st.lists(st.floats(0, 1), min_size=1, max_size=9),
+)
+def test_the_grid_is_even_and_the_nearest_point_counts_wherever_high_is(
+    low: float, width: float, steps: float, shares: list[float]
+) -> None:
+    """Also where steps do not meet high: the last point is the nearest to it, on either side."""
+    resolution = width / steps
+    domain = FloatDomain(low, low + width, resolution)
+    points = np.array(domain.values(np.arange(domain.size, dtype=np.uint64)))
+    slack = 1e-9 * max(abs(low), width)
+    np.testing.assert_allclose(np.diff(points), resolution, atol=slack)
+    assert abs(points[-1] - domain.high) <= resolution / 2 + slack
+    numbers = np.array([low + share * width for share in shares])
+    found = np.array(domain.values(domain.index(numbers)[0]))
+    numbers = np.clip(numbers, domain.low, domain.high)
+    nearest = np.abs(points[:, np.newaxis] - numbers).min(axis=0)
+    np.testing.assert_allclose(np.abs(found - numbers), nearest, atol=slack)
+
+
+@pytest.mark.parametrize(
+    ("high", "resolution", "points"),
+    [(1, 0.6, [0, 0.6, 1.2]), (1, 0.55, [0, 0.55, 1.1]), (1, 1.9, [0, 1.9]), (10, 4, [0, 4, 8]), (1, 0.7, [0, 0.7])],
+)
+def test_the_last_point_may_be_beyond_high_or_before_it(high: float, resolution: float, points: list[float]) -> None:
+    domain = FloatDomain(0, high, resolution)
+    assert domain.values(np.arange(domain.size, dtype=np.uint64)) == points
+    assert domain.index([high, 99])[0].tolist() == [len(points) - 1] * 2
+    assert domain.index(points)[0].tolist() == [*range(len(points))]
 
 
 @pytest.mark.parametrize(
@@ -72,6 +101,7 @@ def test_the_last_point_is_high_where_steps_do_not_meet_it() -> None:
         ((0.0, math.inf, 0.1), "low and high must be finite"),
         ((-1e308, 1e308, 1.0), "resolution must leave at most 2\\*\\*53 grid points"),
         ((0.0, 1.0, 1e-17), "resolution must leave at most 2\\*\\*53 grid points"),
+        ((0.0, 1.7e308, 1.0e308), "resolution must be smaller: the grid point nearest to high is no float"),
         ((0.0, 1.0, 0.0), "resolution must be finite and greater than 0"),
         ((0.0, 1.0, -1.0), "resolution must be finite and greater than 0"),
         ((0.0, 1.0, math.nan), "resolution must be finite and greater than 0"),

@@ -20,7 +20,7 @@ from tests.helpers import laws, norms, strategies
 
 TENTH = Fraction(1, 10)
 SMALL = [IntegerDomain(low, low + steps) for low in (-7, 0, 40) for steps in (1, 2, 3, 10, 600)]
-SMALL += [FloatDomain(-1, 1, 0.25), FloatDomain(0, 0.3, 0.1), FloatDomain(0, 1, 0.001)]
+SMALL += [FloatDomain(-1, 1, 0.25), FloatDomain(0, 0.3, 0.1), FloatDomain(0, 1, 0.55), FloatDomain(0, 1, 0.001)]
 LARGE = [
     IntegerDomain(0, (1 << 17) - 1),
     IntegerDomain(0, 1 << 17),
@@ -159,7 +159,7 @@ def test_what_is_no_number_is_dropped_and_what_is_outside_is_moved_to_the_ends(d
         assert NumberSums(spec).accumulate(column).counters.tolist() == wanted
 
 
-@pytest.mark.parametrize("ends", [(0.0, 1.1e100), (-1e200, 0.0), (1e308, 1.7e308)])
+@pytest.mark.parametrize("ends", [(0.0, 1.1e100), (-1e200, 0.0), (1e308, 1.7e308), (0.0, 1e-300), (-1e-101, 1e-101)])
 def test_numbers_whose_squares_do_not_fit_into_floats_are_refused(ends: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="domain must be within 1e100 of 0"):
         of(FloatDomain(*ends, (ends[1] - ends[0]) / 1000))

@@ -35,6 +35,7 @@ from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
 from tests.helpers import by_hand, laws, timeline_rows
 from tests.helpers.noise import without_noise
 
+SURE = 1 - 1e-12
 TENTH, LEAST_NOISE, MANY = Fraction(1, 10), Fraction(1, 256), 100_000
 DOMAINS = {
     "two values": IntegerDomain(3, 4),
@@ -44,10 +45,14 @@ DOMAINS = {
     "fractions": FloatDomain(-1.5, 2.5, 0.25),
     "fine fractions": FloatDomain(0.0, 1.0, 1e-4),
     "fractions, more than steps": FloatDomain(-10.0, 5000.0, 1e-9),
+    "a last step beyond the end": FloatDomain(0.0, 10.0, 0.6),
+    "prices": FloatDomain(0.0, 59.99, 0.1),
+    "two values, the second beyond the end": FloatDomain(0.0, 1.0, 1.9),
+    "a last step before the end": FloatDomain(-3.0, 7.0, 0.75),
 }
 FAR = {
     "as wide as possible": FloatDomain(-1e100, 1e100, 1e90),
-    "narrow": FloatDomain(0.0, 5e-323, 5e-324),
+    "narrow": FloatDomain(0.0, 1e-99, 1e-102),
     "two values that are one float": IntegerDomain((1 << 64) - 2, (1 << 64) - 1),
 }
 every_domain = pytest.mark.parametrize("name", DOMAINS)
@@ -119,6 +124,41 @@ def test_without_noise_figures_are_those_of_numpy(name: str) -> None:
     check_exact(DOMAINS[name])
 
 
+@pytest.mark.parametrize("bits", [0, 30, 53, 54, 56, 58, 60, 62])
+@pytest.mark.parametrize("half", [10, 1000, 10**9])
+def test_whole_numbers_far_from_0_have_the_spread_that_they_have_near_it(bits: int, half: int) -> None:
+    """As times in nanoseconds; from 2^53 on, neighboring whole numbers are one float."""
+    middle = (1 << bits) + half
+    domain, values = IntegerDomain(middle - half, middle + half), [middle - half // 10, middle + half // 10] * 500
+    raw = sums_of(domain, values, np.full(len(values), MANY))
+    released = by_hand.numbers(raw, parameter=LEAST_NOISE)
+    mean, spread, deviation = released.mean(SURE), released.variance(SURE), released.std(SURE)
+    assert Fraction(mean.lower) <= middle <= Fraction(mean.upper)
+    assert mean.estimate == pytest.approx(middle, rel=1e-15, abs=half / MANY)
+    assert spread.lower <= (half // 10) ** 2 <= spread.upper
+    assert deviation.estimate == pytest.approx(half // 10, rel=1e-3)
+    low, high = released.spec.ends
+    assert Fraction(low) <= domain.low < domain.high <= Fraction(high)
+
+
+@pytest.mark.parametrize("domain", [*DOMAINS.values(), IntegerDomain(1 << 62, (1 << 62) + 999)], ids=repr)
+def test_what_is_true_of_numbers_is_told_exactly(domain: Any) -> None:
+    """The column `exact` of a rehearsal, against fractions of the values of the domain."""
+    spec, rng = StatisticsSpec(domain, TENTH), np.random.default_rng(2)
+    positions = (rng.random(300) * min(domain.size, 1 << 17)).astype(np.uint64)
+    weights = rng.integers(1, 9, 300)
+    exact = [Fraction(value) for value in domain.values(positions)]
+    count = int(weights.sum())
+    mean = sum(value * int(weight) for value, weight in zip(exact, weights, strict=True)) / count
+    spread = sum((value - mean) ** 2 * int(weight) for value, weight in zip(exact, weights, strict=True)) / count
+    found = spec.exactly(spec.places(positions), weights)
+    step = float(Fraction(domain.values(np.array([domain.size - 1], dtype=np.uint64))[0]) - exact[0]) * spec.moved
+    assert found["count"] == count
+    assert found["mean"] == pytest.approx(float(mean), rel=1e-12, abs=abs(step))
+    assert found["total"] == pytest.approx(float(mean) * count, rel=1e-12, abs=abs(step) * count)
+    assert found["std"] == pytest.approx(math.sqrt(spread), rel=1e-9, abs=abs(step))
+
+
 # Weights, deletions, and runs that are put together.
 
 
@@ -158,9 +198,6 @@ def test_a_combination_is_about_both_inputs(name: str) -> None:
     assert combined.total().estimate == whole.total().estimate
 
 
-SURE = 1 - 1e-12
-
-
 @pytest.mark.parametrize("mechanism", timeline_rows.KINDS)
 def test_answers_over_time_are_about_their_windows(mechanism: str) -> None:
     """Four intervals of 15 ranges of windows: one is wrong with 6e-11.
@@ -189,7 +226,7 @@ SPEC = StatisticsSpec(FloatDomain(-5, 20, 0.5), TENTH)
 
 def nothing_known(released: ReleasedStatistics) -> None:
     low, high = released.spec.ends
-    half = (high - low) / 2
+    half = released.spec.half
     assert released.mean() == (None, low, high)
     assert [note.code for note in released.mean().notes] == ["cannot_tell"]
     assert released.variance() == (None, 0.0, half**2)
@@ -225,7 +262,7 @@ def test_no_counters_give_answers_that_are_not_finite_or_out_of_order(
     for told in (released.count(confidence), released.total(confidence)):
         assert all(map(math.isfinite, told))
         assert told.lower <= told.estimate <= told.upper
-    half = (high - low) / 2
+    half = spec.half
     answers = [(released.mean(confidence), low, high)]
     if squares:
         answers += [(released.variance(confidence), 0, half**2), (released.std(confidence), 0, half)]

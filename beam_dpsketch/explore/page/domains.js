@@ -209,7 +209,7 @@ const DOMAINS = {
     /** @param {bigint} position */
     const value = (position) => {
       const exact = low + Number(position) * resolution;
-      return Math.min(decimals === null ? exact : roundHalfEven(exact * unit) / unit, high);
+      return decimals === null ? exact : roundHalfEven(exact * unit) / unit;
     };
     return {
       isNumeric: true,

@@ -14,7 +14,7 @@ from beam_dpsketch.engine.calibration import DeclaredCalibration, calibrate
 from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.sketched import calibrated
-from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
+from beam_dpsketch.kinds.statistics.sums import DROWNED_BITS, StatisticsSpec
 from beam_dpsketch.planning.advice import ErrorAt, errors_at, of_bound, round_bounds
 from beam_dpsketch.planning.plan_text import (
     OverTime,
@@ -28,6 +28,7 @@ from beam_dpsketch.planning.plan_text import (
     terms_fields,
     under_norm,
 )
+from beam_dpsketch.privacy.noise.drawing import drowned_bits
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.count import Count, Guess, check_size, refuse_guess, refuse_item_limit
 from beam_dpsketch.records.public import Keys, TimeRange
@@ -110,7 +111,7 @@ class StatisticsPlan(OverTime):
       n: about how many records count in one release; `None` if that is not known.
       keys: how many output keys there are; `None` without, or where they are not known.
       count: half the width of a 95 % interval of the count.
-      mean: of the mean of n records, where it is in the middle of the clip bounds, and where it is at an end.
+      mean: of the mean of n records, in the middle of the clip bounds, and at an end; `None` if counters have no room.
       by_bound: half widths of the count by `max_norm` or `max_per_key`; empty where one record is protected.
     """
 
@@ -130,12 +131,24 @@ class StatisticsPlan(OverTime):
         def of_count(resolved: ReleaseTerms) -> float:
             return _deviations(resolved) * math.sqrt(calibrate(spec, resolved)[0])
 
-        deviations, (low, high), mean = _deviations(terms.resolved(1)), spec.ends, None
+        deviations, mean = _deviations(terms.resolved(1)), None
         counted, summed = (math.sqrt(float(each)) * deviations for each in calibrated.per_table[:2])
-        if n is not None and known:
-            half = (high - low) / 2 / n
-            mean = half * summed, half * math.hypot(counted, summed)
+        if n is not None and known and n < _room(calibrated, 1):
+            middle, end = (each / n + spec.moved for each in (summed, math.hypot(counted, summed)))
+            mean = spec.half * middle, spec.half * end
         return cls(calibrated, n, keys, counted, mean, errors_at(sizes, lambda size: of_count(of_bound(terms, size))))
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is foolish, and what the counters have no room for, in words."""
+        rooms = [_room(self.calibrated, table) for table in range(1, self.calibrated.spec.cells)]
+        full = [
+            f"{answers} are released of less than {room:,.0f} records, because counters have no room for more: use a "
+            "FloatDomain with a larger resolution"
+            for answers, room in zip(("means", "variances"), rooms, strict=False)
+            if self.n is not None and self.n >= room
+        ]
+        return [*self.calibrated.terms.foolish(), *full]
 
     def as_dict(self) -> dict[str, Any]:
         terms = self.calibrated.terms
@@ -144,7 +157,7 @@ class StatisticsPlan(OverTime):
             "keys": self.keys,
             "sigma": [math.sqrt(each) for each in self.calibrated.per_table],
             **terms_fields(terms),
-            "warnings": terms.foolish(),
+            "warnings": self.warnings,
             "n": self.n,
             "count_half_width": self.count,
             "mean_half_width": self.mean,
@@ -162,7 +175,7 @@ class StatisticsPlan(OverTime):
         under, noise = under_norm(terms), noise_in_words(terms.resolved(1), self.calibrated.per_table)
         paid = paid_in_words(terms)
         yield f"Noise: {noise} on each sum{under}, over what one record adds to it at most; {paid} for it."
-        yield from privacy_lines(terms, terms.foolish())
+        yield from privacy_lines(terms, self.warnings)
         sigmas = [math.sqrt(each) for each in self.calibrated.per_table]
         yield from over_time_lines(spec, terms, sigmas, copies, self.apart)
         if terms.unit.over_horizon:
@@ -174,8 +187,19 @@ class StatisticsPlan(OverTime):
                 f"Means of {self.n:,} records: 95 % intervals of about +- {middle}, and +- {end} near a "
                 "clip bound. Clip bounds that are closer together have less noise, and clip more."
             )
+            if isinstance(spec.domain, FloatDomain):
+                most = in_digits(spec.domain.resolution / 2)
+                yield f"Each number counts as the nearest step, up to {most} away: intervals do not include that."
         if self.by_bound:
             yield f"Half width of counts from the noise alone, by {bound_in_words(terms)}: {listed(self.by_bound)}."
+
+
+def _room(calibrated: DeclaredCalibration, table: int) -> float:
+    """Return from how many records on a release cannot tell what a table is for."""
+    terms, noise = calibrated.terms, calibrated.per_table
+    grid = terms.grid_bits(min(noise))
+    bits = terms.scale_bits + grid - drowned_bits(noise, terms.squared_unit * 4**grid, grid)
+    return float(calibrated.spec.room(table, max(terms.scale_bits, max(bits, 0) + DROWNED_BITS)))
 
 
 def _deviations(terms: ReleaseTerms) -> float:

@@ -19,16 +19,14 @@ from beam_dpsketch.answers.released import Released
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.presence import exceeds_noise
 from beam_dpsketch.kinds.statistics.ratios import Sums
-from beam_dpsketch.kinds.statistics.sums import NumberSums
+from beam_dpsketch.kinds.statistics.sums import DROWNED_BITS, NumberSums, floats_around
 from beam_dpsketch.statement.clipping import WithClipping
 from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.format.fields import Exact, Object, Optional
 from beam_dpsketch.statement.showing import shown, within
 from beam_dpsketch.statement.side_notes import Interval
 
-_ROOM, _USELESS_SHARE, _SURE = 1 << 61, 0.5, 1 - 1e-4
-_DROWNED_BITS = 7
-"""What is rounded off of the grid of noise, at most: from a sigma of 8 on, all of it."""
+_USELESS_SHARE, _SURE = 0.5, 1 - 1e-4
 CANNOT_TELL = Note(
     "cannot_tell",
     "there are too few records, or too many for the counters, to tell a mean or a variance: every value between the "
@@ -88,13 +86,14 @@ class ReleasedStatistics(Released):
 
         Of too many records for the counters, the bounds are all that their count allows.
         """
+        middle, half = float(self._spec.number(0.0)), self._spec.half
         if self._is_full(1):
             number, lower, upper = self.count(confidence)
-            margin = self._half * abs(number) + max(map(abs, self._spec.ends)) * (upper - lower) / 2
-            return self._around(self._middle * number, margin)
-        estimate = self._half * self._sums.total + self._middle * self._sums.number
-        margin = self._margin(confidence, [self._middle, self._half])
-        margin += self._half * self._spec.moved * abs(self._sums.number)
+            margin = half * abs(number) + max(map(abs, self._spec.ends)) * (upper - lower) / 2
+            return self._around(middle * number, margin)
+        estimate = half * self._sums.total + middle * self._sums.number
+        margin = self._margin(confidence, [middle, half])
+        margin += half * self._spec.moved * abs(self._sums.number)
         return self._around(estimate, margin)
 
     def mean(self, confidence: float = 0.95) -> Statistic:
@@ -103,20 +102,21 @@ class ReleasedStatistics(Released):
         low, high = self._spec.ends
         if known is None:
             return Statistic(None, low, high).of(self._clipping)
-        estimate, lower, upper = (self._middle + self._half * each for each in known)
-        moved = self._half * self._spec.moved
-        return Statistic(estimate, max(lower - moved, low), min(upper + moved, high)).of(self._clipping)
+        estimate, lower, upper = known
+        lower, upper = floats_around(*map(self._spec.number, (lower - self._spec.moved, upper + self._spec.moved)))
+        found = Statistic(float(self._spec.number(estimate)), max(lower, low), min(upper, high))
+        return found.of(self._clipping)
 
     def variance(self, confidence: float = 0.95) -> Statistic:
         """Return the variance of the numbers: the mean of their squared distances from the mean.
 
         Raises `ValueError` if no squares were asked for.
         """
-        return self._spread(confidence, lambda of_places: self._half**2 * of_places)
+        return self._spread(confidence, lambda of_places: self._spec.half**2 * of_places)
 
     def std(self, confidence: float = 0.95) -> Statistic:
         """Return the standard deviation of the numbers, the root of the variance."""
-        return self._spread(confidence, lambda of_places: self._half * math.sqrt(of_places))
+        return self._spread(confidence, lambda of_places: self._spec.half * math.sqrt(of_places))
 
     def _spread(self, confidence: float, of: Any) -> Statistic:
         if self._spec.variance is None:
@@ -146,8 +146,8 @@ class ReleasedStatistics(Released):
 
     def _is_full(self, table: int) -> bool:
         """Whether so much weight counts that a counter may have wrapped around."""
-        bits = max(self._privacy.weight_bits, self._scale_bits + _DROWNED_BITS)
-        return abs(self._sums.number) * self._spec.amounts[table] * 2**bits >= _ROOM
+        bits = max(self._privacy.weight_bits, self._scale_bits + DROWNED_BITS)
+        return abs(self._sums.number) >= self._spec.room(table, bits)
 
     def _deviations(self, confidence: float) -> float:
         """Return how many roots of its parameter a sum of several noises is from 0 at most, with this confidence."""
@@ -161,16 +161,6 @@ class ReleasedStatistics(Released):
         noises = zip(weights, self._privacy.sigma_squared_per_level, strict=False)
         deviation = math.sqrt(sum(weight**2 * float(each) for weight, each in noises))
         return self._deviations(confidence) * deviation + sum(map(abs, weights)) * self._rounding
-
-    @property
-    def _middle(self) -> float:
-        low, high = self._spec.ends
-        return (low + high) / 2
-
-    @property
-    def _half(self) -> float:
-        low, high = self._spec.ends
-        return (high - low) / 2
 
     @property
     def _size(self) -> str:

@@ -27,10 +27,12 @@ from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.sketches.linear import RawSketch, Table
 from beam_dpsketch.sketches.spec import Spec
 
-MAX_STEPS, MAX_SQUARE = 1 << 17, 1 << 18
+MAX_STEPS, MAX_SQUARE, MAX_SUM = 1 << 17, 1 << 18, 1 << 61
+DROWNED_BITS = 7
+"""What is rounded off of the grid of noise, at most: from a sigma of 8 on, all of it."""
 SUM_SHARE = Fraction(3, 5)
 """The part of rho for the sum; the count gets the rest. Means need the sum more, unless they are near an end."""
-_LARGEST_SHARE, _LARGEST_END = Fraction(1, 2), 1e100
+_LARGEST_SHARE, _LARGEST = Fraction(1, 2), 1e100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,8 +55,13 @@ class StatisticsSpec(Spec):
             raise ArgumentTypeError("domain", f"must be of integers, or of floats in equal steps; got {given}", "E512")
         if self.domain.size < 2:
             raise ArgumentError("domain", "must have two values or more: of one value, the mean is known", "E512")
-        if max(map(abs, self.ends)) > _LARGEST_END:
-            raise ArgumentError("domain", "must be within 1e100 of 0: squares of numbers beyond do not fit", "E512")
+        if max(map(abs, self.ends)) > _LARGEST or self.half < 1 / _LARGEST:
+            raise ArgumentError(
+                "domain",
+                "must be within 1e100 of 0, and its ends at least 2e-100 apart: squares of other numbers do not fit "
+                "into floats. Give numbers in another unit",
+                "E512",
+            )
         if self.variance is not None:
             share = _validate.exact(variance=self.variance)
             if share > _LARGEST_SHARE:
@@ -93,11 +100,30 @@ class StatisticsSpec(Spec):
         """The most that a number of weight 1 adds to the count, to the sum and to the squares."""
         return 1, self.steps, self.square
 
+    def room(self, table: int, bits: int) -> float:
+        """Return from which weight on a table may have wrapped around, where weights are in units of 2**-bits."""
+        return MAX_SUM / self.amounts[table] / 2**bits
+
     @functools.cached_property
     def ends(self) -> tuple[float, float]:
-        """The clip bounds."""
+        """The clip bounds; as floats, not inside of them."""
+        return floats_around(*self._exact_ends)
+
+    @functools.cached_property
+    def half(self) -> float:
+        """Half the distance of the clip bounds."""
+        low, high = self._exact_ends
+        return float((high - low) / 2)
+
+    def number(self, place: float) -> Fraction:
+        """Return the number at a place from -1 to 1, exactly: it may be large, and the clip bounds close together."""
+        low, high = self._exact_ends
+        return (low + high + (high - low) * Fraction(place)) / 2
+
+    @functools.cached_property
+    def _exact_ends(self) -> tuple[Fraction, Fraction]:
         low, high = self.domain.values(np.array([0, self.domain.size - 1], dtype=np.uint64))
-        return float(low), float(high)
+        return Fraction(low), Fraction(high)
 
     @property
     def moved(self) -> float:
@@ -129,15 +155,20 @@ class StatisticsSpec(Spec):
 
         It is not private: a rehearsal shows it of public data.
         """
-        low, high = self.ends
-        numbers, count = low + (high - low) / self.steps * places, float(weights.sum())
-        total = float(weights @ numbers)
-        mean = total / count if count > 0 else None
-        answers = {"count": count, "total": total, "mean": mean}
+        count, x = float(weights.sum()), 2 * places.astype(np.float64) / self.steps - 1
+        place = float(weights @ x) / count if count > 0 else 0.0
+        mean = float(self.number(place))
+        answers = {"count": count, "total": mean * count, "mean": mean if count > 0 else None}
         if self.variance is not None:
-            spread = None if mean is None else float(weights @ (numbers - mean) ** 2) / count
+            spread = self.half**2 * float(weights @ (x - place) ** 2) / count if count > 0 else None
             answers |= {"variance": spread, "std": None if spread is None else math.sqrt(spread)}
         return answers
+
+
+def floats_around(lower: Fraction, upper: Fraction) -> tuple[float, float]:
+    """Return the nearest floats between which two numbers are."""
+    low, high = math.nextafter(float(lower), -math.inf), math.nextafter(float(upper), math.inf)
+    return float(lower) if float(lower) <= lower else low, float(upper) if float(upper) >= upper else high
 
 
 class NumberSums(RawSketch):

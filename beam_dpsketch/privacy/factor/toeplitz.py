@@ -76,6 +76,10 @@ class ToeplitzRoot:
         """How many low bits of rows their noise drowns in any case: below 2**-10 of D, and sigma is D / 16 or more."""
         return max(0, (self.squared_length >> 20).bit_length() - 1) // 2
 
+    def room(self, bits: int) -> int:
+        """Return below which weight rows fit, wherever it is, where a record counts 2**bits with the grid of noise."""
+        return int((MAX_ROW >> bits) / (_ROUNDING * int(self.coefficients[0]) * int(self.gains[-1])))
+
     def rows(self, counters: np.ndarray, grid_bits: int = 0) -> np.ndarray:
         """Return W h, exactly: int64 of the shape of the counters, (size,).
 

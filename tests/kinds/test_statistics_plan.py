@@ -1,0 +1,106 @@
+"""Plans of means and ranks promise what releases of that many records say, and warn where counters have no room."""
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from beam_dpsketch import (
+    ArgumentError,
+    FactorHistogram,
+    FactorSpec,
+    FloatDomain,
+    IntegerDomain,
+    NormBound,
+    PrivacyId,
+    PrivacySpec,
+    Quantiles,
+    Record,
+    RecordBounds,
+    ReleaseSpec,
+    Statistics,
+    TreeSpec,
+)
+from beam_dpsketch.engine.noising import release
+from beam_dpsketch.kinds.statistics.sums import NumberSums
+
+TENTH = Fraction(1, 10)
+NORM, RECORDS = PrivacyId("who", NormBound(20)), PrivacyId("who", RecordBounds(3))
+CASES: dict[str, tuple[Any, Any, Any]] = {
+    "a norm": (IntegerDomain(0, 1_000_000), NORM, 0.5),
+    "a norm, few steps": (IntegerDomain(0, 600), NORM, 0.5),
+    "a norm, much noise": (IntegerDomain(0, 1_000_000), NORM, 1e-4),
+    "a record": (FloatDomain(0, 1, 1e-7), Record(), 0.5),
+    "a record, little noise": (FloatDomain(0, 1, 1e-7), Record(), 200),
+    "a record, much noise": (IntegerDomain(-9, 9), Record(), 1e-4),
+    "records": (IntegerDomain(0, 90), RECORDS, 0.1),
+}
+
+
+def declared(case: str, variance: Fraction | None = None) -> ReleaseSpec:
+    domain, unit, rho = CASES[case]
+    privacy = PrivacySpec(rho=rho, side_counters=None)
+    return ReleaseSpec(Statistics(domain, variance), privacy, unit, item="x")
+
+
+def released(spec: ReleaseSpec, records: int) -> Any:
+    """A release of this many numbers in the middle, each with a weight of 1."""
+    bits = 16 if isinstance(spec.unit.bounds, NormBound) else 0
+    raw = NumberSums.from_vector(spec.spec, np.array([records << bits, 0, 0][: spec.spec.cells], dtype=np.int64))
+    return release(raw.in_units_of(bits), spec.resolved.terms)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("records", [10**6, 10**7, 10**8])
+def test_a_mean_is_as_wide_as_its_plan_says(case: str, records: int) -> None:
+    """Of 10^6 records or more, the interval is the noise of the sum, and what coarse steps moved."""
+    spec = declared(case)
+    planned, found = spec.plan(records).mean[0], released(spec, records).mean()
+    assert (found.upper - found.lower) / 2 == pytest.approx(planned, rel=0.03)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_plan_says_from_how_many_records_on_nothing_is_told(case: str) -> None:
+    spec = declared(case, TENTH)
+    numbers = [1 << bits for bits in range(24, 46)]
+    for words, answer in (("means", "mean"), ("variances", "variance")):
+        told = [number for number in numbers if getattr(released(spec, number), answer)().estimate is not None]
+        warned = [number for number in numbers if any(words in each for each in spec.plan(number).warnings)]
+        assert {*told} | {*warned} == {*numbers}
+        assert len({*told} & {*warned}) <= 1, "noise decides at the limit alone"
+    for plan in map(spec.plan, numbers):
+        assert (plan.mean is None) == any("means" in each for each in plan.warnings)
+
+
+@pytest.mark.parametrize("unit", [Record(), PrivacyId("who", NormBound(20, order=1))], ids=["a record", "a norm"])
+@pytest.mark.parametrize("size", [2, 1001, pytest.param((1 << 17) + 5, marks=pytest.mark.slow)])
+def test_a_plan_of_ranks_says_how_many_records_of_one_value_rows_have_room_for(unit: Any, size: int) -> None:
+    layout = FactorSpec(IntegerDomain(0, size - 1))
+    spec = ReleaseSpec(Quantiles(layout), PrivacySpec(rho=0.5, side_counters=None), unit, item="x")
+    bits = 16 if isinstance(unit.bounds, NormBound) else 0
+    terms = spec.resolved.terms
+    room = layout.factor.room(bits + terms.grid_bits(spec.plan().sigma_squared[0]))
+    assert not any("E515" in each for each in spec.plan(room - 1).foolish)
+    assert any("E515" in each for each in spec.plan(room).foolish)
+
+    def made(records: int, place: int) -> Any:
+        raw = FactorHistogram(layout)
+        raw._counters[place] = records << bits
+        return release(raw.in_units_of(bits), terms)
+
+    for place in (0, size // 2, size - 1):
+        assert made(room - 1, place).total_weight().estimate == pytest.approx(room, rel=1e-3)
+    with pytest.raises(ArgumentError, match="E515"):
+        made(room + room // 500, size - 1)
+
+
+def test_a_tree_below_a_factor_has_its_room_and_a_plain_one_has_more() -> None:
+    domain, unit = IntegerDomain(0, (1 << 20) - 1), PrivacyId("who", NormBound(20, order=1))
+    for layout, is_full in ((TreeSpec.for_ranks(domain), True), (TreeSpec.for_memory(domain), False)):
+        spec = ReleaseSpec(Quantiles(layout), PrivacySpec(rho=0.5), unit, item="x")
+        plan = dataclasses.replace(spec.plan(), n=1 << 29)  # what is expected on made-up data would take minutes
+        assert any("E515" in each for each in plan.foolish) == is_full
