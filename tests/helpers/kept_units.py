@@ -145,36 +145,36 @@ def _under_norm(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Ite
     rule = NormRule(bounds, sketch_input, terms.counters, _selection(setting, plan))
     kept, sums = rule.select_and_count(table)
     yield from _in_parts(setting, kept, bounds, sums, groups)
-    yield from _lost(plan._replace(terms=terms), records, kept, groups)
+    if terms.lost is not None:
+        rule = NormRule(bounds, dataclasses.replace(sketch_input, lost=terms.lost))
+        for encoded, (unit, end) in groups.items():
+            own = table.filter(pa.compute.equal(table["unit"], pa.scalar(encoded, pa.large_binary())))
+            part = OF_RUN if terms.lost.of_run else (own["key"][0].as_py(), end)
+            yield from _told(unit, part, terms.lost, rule.bound(own).lost)
 
 
 def _lost(plan: WindowPlan, records: list[Visit], kept: pa.Table, groups: Any) -> Iterator[Kept]:
-    """Yield the bin of what each unit lost, in each part or in all together, and then the weight that is kept."""
+    """Yield the bin of what each unit lost under `RecordBounds`, and then the weight that is kept."""
     terms = plan.terms
     if (counter := terms.lost) is None:
         return
-    whole: dict[Any, int] = defaultdict(int)
-    for each in records:
-        whole[_protected(each, plan), (_encode(each.key), each.end), each.item] += each.weight << terms.scale_bits
     left: dict[Any, list[int]] = defaultdict(lambda: [0, 0])
-    most = getattr(terms.bounds, "max_per_item", None)
-    for (unit, part, _), weight in whole.items():
-        counted = weight if most is None else min(weight, most << terms.scale_bits)
-        left[unit, OF_RUN if counter.of_run else part][0] += counted
+    for each in records:
+        part = OF_RUN if counter.of_run else (_encode(each.key), each.end)
+        left[_protected(each, plan), part][0] += each.weight
     for row, weight in zip(kept.to_pylist(), reading.total_weights(kept, terms.bounds).tolist(), strict=True):
         unit, end = groups[row["unit"]]
         left[unit, OF_RUN if counter.of_run else (row["key"], row.get("window", end))][1] += weight
     for (unit, part), (before, after) in left.items():
-        yield from (Kept(unit, part, *each) for each in _of_lost(counter, before - after, after, terms.scale_bits))
+        counts = histogram(np.array([before - after]), counter.bins)
+        yield from _told(unit, part, counter, np.append(counts, after))
 
 
-def _of_lost(counter: LostCounter, lost: int, kept: int, bits: int) -> Iterator[tuple[Any, int]]:
-    """Yield the columns that a unit changes, and by how much."""
-    for place in np.flatnonzero(histogram(np.array([lost]), counter.bins, bits=bits)).tolist():
-        yield (LOST, place), 1
+def _told(unit: Any, part: Any, counter: LostCounter, told: Any) -> Iterator[Kept]:
+    """Yield the columns that a unit changes: the bin of what it lost, and of a run the weight that is kept of it."""
+    yield from (Kept(unit, part, (LOST, place), 1) for place in np.flatnonzero(told[: counter.bins]).tolist())
     if counter.kept is not None:
-        (limited,) = counter.kept.limited(np.array([kept]), np.zeros(1, np.int64), bits=bits, scale_bits=bits).tolist()
-        yield KEPT, limited
+        yield Kept(unit, part, KEPT, int(told[counter.bins]))
 
 
 def _table_of(setting: Setting, records: list[Visit], units: list[bytes]) -> pa.Table:

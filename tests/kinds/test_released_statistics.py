@@ -141,6 +141,27 @@ def test_whole_numbers_far_from_0_have_the_spread_that_they_have_near_it(bits: i
     assert Fraction(low) <= domain.low < domain.high <= Fraction(high)
 
 
+@pytest.mark.parametrize("outward", [True, False])
+def test_a_spread_includes_that_all_numbers_were_moved_by_the_most(outward: bool) -> None:
+    """8 values make a step, and these lie in the middle of two: all are moved away from the mean, or all towards it.
+
+    The deviation is moved by half a step of 2^-17. A release with the least noise knows it to 10^-8.
+    """
+    domain = IntegerDomain(0, 1 << 20)
+    low, high = (8 * 16_384 + 4, 8 * 98_303 + 4) if outward else (8 * 16_385 + 4, 8 * 98_304 + 4)
+    values = np.array([low, high] * 500)
+    raw = sums_of(domain, values, np.full(len(values), MANY))
+    spec = raw.spec
+    places = spec.places(np.array([low, high], dtype=np.uint64)).astype(np.float64) * 8
+    assert np.abs(places - [low, high]).tolist() == [4, 4]
+    assert (places[1] - places[0] > high - low) == outward
+    released = by_hand.numbers(raw, parameter=LEAST_NOISE)
+    spread, deviation = released.variance(SURE), released.std(SURE)
+    assert spread.lower <= ((high - low) / 2) ** 2 <= spread.upper
+    assert deviation.lower <= (high - low) / 2 <= deviation.upper
+    assert deviation.upper - deviation.lower < 2 * 8 * 1.5  # twice half a step of 8, and what squares are rounded by
+
+
 @pytest.mark.parametrize("domain", [*DOMAINS.values(), IntegerDomain(1 << 62, (1 << 62) + 999)], ids=repr)
 def test_what_is_true_of_numbers_is_told_exactly(domain: Any) -> None:
     """The column `exact` of a rehearsal, against fractions of the values of the domain."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beam_dpsketch import NormBound, Record, RecordBounds, SideCounters, SketchSpec
@@ -165,8 +165,13 @@ def test_weight_read_is_weight_kept_and_lost(name: str, priorities: Any, records
     assert found.lost.tolist() == histogram_of(gone, len(found.lost), bits)
 
 
+EVERYWHERE = [(9, f"place {number}", 1) for number in range(400)]
+"""A person of so many items that much more of the weight would be kept than the counter of a run allows."""
+
+
 @pytest.mark.parametrize("name", BOUNDS)
-@given(records=visits, person=st.integers(0, 5))
+@given(records=visits | visits.map(lambda records: records + EVERYWHERE), person=st.integers(0, 5) | st.just(9))
+@example(records=EVERYWHERE, person=9)
 def test_an_id_is_in_one_bin_of_a_run_and_keeps_what_its_counter_allows(
     name: str, records: list[Visit], person: int
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import BytesDomain, FactorSpec, IntegerDomain, NormBound, PrefixSpec, SketchSpec
+from beam_dpsketch import (
+    BytesDomain,
+    FactorSpec,
+    IntegerDomain,
+    ListedItems,
+    NormBound,
+    PrefixSpec,
+    SideCounters,
+    SketchSpec,
+)
+from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec
+from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
+from beam_dpsketch.privacy.aside.side_counters import side_counters
 from beam_dpsketch.records.bounding import netting
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.netting import net
@@ -261,3 +275,36 @@ def test_other_columns_are_netted_by() -> None:
         2: 1,
     }
     assert net(norms.to_table(sketch_input, records)).weights.tolist() == [1, 2, 1]
+
+
+METRICS = [layout for layout in norms.LAYOUTS if layout.startswith("metrics")]
+
+
+@pytest.mark.parametrize("layout", METRICS)
+def test_each_metric_keeps_what_its_own_factor_leaves(layout: str) -> None:
+    """Lengths of all metrics are in one unit, whatever each counts a record by; by brute force."""
+    for seed in range(12):
+        norms.check(norms.draw_case(layout, seed))
+
+
+def test_what_is_counted_aside_of_metrics_is_of_the_one_that_keeps_least() -> None:
+    """Four different items are 2 long, and their numbers, which are in one sum, 4: a norm of 2 keeps all, and half."""
+    spec = MetricsSpec(
+        (
+            MetricPart("items", ListedItems(range(16)), Fraction(1, 2)),
+            MetricPart("numbers", StatisticsSpec(IntegerDomain(0, 15)), Fraction(1, 2)),
+        )
+    )
+    bounds = NormBound(2)
+    sketch_input = SketchInput(spec, bounds)
+    counters = side_counters(SideCounters(), bounds)
+    items = [item for item in norms.keys_of(spec) if len(norms.own_items(spec, item)) == 2][:4]
+    records = [(Place(0, b"a", 0, item), 1) for item in items]
+    kept, sums = NormRule(bounds, sketch_input, counters).select_and_count(norms.to_table(sketch_input, records))
+    of_part = Counter[int]()
+    for item, weight in zip(kept["item"].to_pylist(), kept["weight"].to_pylist(), strict=True):
+        for number, _ in norms.own_items(spec, item):
+            of_part[number] += weight
+    assert of_part[1] < of_part[0]
+    assert sums is not None
+    assert sum(sums["weight"].to_pylist()) == pytest.approx(min(of_part.values()), abs=4)

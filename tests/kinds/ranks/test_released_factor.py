@@ -25,6 +25,7 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.estimators import comparing
+from beam_dpsketch.estimators.factor import decoding
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 from tests.helpers import factors, trees
 
@@ -152,6 +153,20 @@ def released_counts(counts: np.ndarray) -> ReleasedFactor:
     spec = FactorSpec(IntegerDomain(0, len(counts) - 1))
     rows = np.rint(factors.matrix(spec.factor) @ counts).astype(np.int64) >> spec.factor.dropped_bits
     return ReleasedFactor(spec, rows, trees.statement(1, sigma_squared_per_level=(Fraction(1, 256),)))
+
+
+@pytest.mark.parametrize("size", [3, 100, 5000])
+def test_intervals_of_values_include_that_rows_are_rounded(size: int) -> None:
+    """Rows are whole numbers, but for bits that noise drowns: that adds a twelfth of a squared step to their noise."""
+    released = released_counts(np.full(size, 1000.0))
+    factor = released.spec.factor
+    step = 1 << factor.dropped_bits
+    of_rows = factor.squared_length / 256 + step**2 / 12
+    place = size // 2
+    found = released.range_interval(place, place)
+    inverse = np.cumsum(np.square(decoding.inverse(factor)))[place] / factor.gains[place] ** 2
+    margin = stats.norm.isf(0.025) * np.sqrt(inverse * of_rows)
+    assert (found.upper - found.lower) / 2 == pytest.approx(margin, rel=1e-8)
 
 
 @pytest.mark.slow
