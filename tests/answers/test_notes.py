@@ -187,6 +187,15 @@ def test_numbers_at_an_end_are_told_as_ranks_tell_them(values: list[int], varian
     assert (found.code, found.words[: len(words)]) == ("at_an_end", words)
 
 
+def test_numbers_at_an_end_far_from_0_are_told_as_near_it() -> None:
+    """Floats beyond 2^53 are 256 apart here; places between the ends are not."""
+    start = 1 << 60
+    spec = ReleaseSpec(Statistics(IntegerDomain(start, start + 600)), PrivacySpec(rho=0.5), Record(), item="x")
+    for values, code in {(0, 590): "", (590, 595): "at_an_end"}.items():
+        released: Any = release_frame(pa.table({"x": [start + each for each in values] * 20_000}), spec)
+        assert codes(released.notes) == code
+
+
 @pytest.mark.parametrize(
     ("domain", "values", "variance"),
     [

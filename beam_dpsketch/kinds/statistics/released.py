@@ -98,14 +98,18 @@ class ReleasedStatistics(Released):
 
     def mean(self, confidence: float = 0.95) -> Statistic:
         """Return the mean of the numbers, between the clip bounds."""
-        known = None if self._is_full(1) else self._sums.mean(self._deviations(confidence))
-        low, high = self._spec.ends
+        known, (low, high) = self._mean_place(confidence), self._spec.ends
         if known is None:
             return Statistic(None, low, high).of(self._clipping)
-        estimate, lower, upper = known
-        lower, upper = floats_around(*map(self._spec.number, (lower - self._spec.moved, upper + self._spec.moved)))
+        estimate, *around = known
+        lower, upper = floats_around(*map(self._spec.number, around))
         found = Statistic(float(self._spec.number(estimate)), max(lower, low), min(upper, high))
         return found.of(self._clipping)
+
+    def _mean_place(self, confidence: float) -> tuple[float, float, float] | None:
+        """Return the mean of the places, which are from -1 to 1, and the ends of its interval; `None` if unknown."""
+        known = None if self._is_full(1) else self._sums.mean(self._deviations(confidence))
+        return known and (known[0], known[1] - self._spec.moved, known[2] + self._spec.moved)
 
     def variance(self, confidence: float = 0.95) -> Statistic:
         """Return the variance of the numbers: the mean of their squared distances from the mean.
@@ -182,6 +186,7 @@ class ReleasedStatistics(Released):
         estimate, _, upper = self.count()
         if self._privacy.bounds.signed:
             return ()
-        mean, spread = self.mean(_SURE), None if self._spec.variance is None else self.variance(_SURE)
-        found = of_numbers(self._spec.domain, self._spec.ends, mean[1:], 0.0 if spread is None else spread.lower)
+        place = self._mean_place(_SURE) or (0.0, -1.0, 1.0)
+        spread = 0.0 if self._spec.variance is None else self.variance(_SURE).lower / self._spec.half**2
+        found = of_numbers(self._spec.domain, place[1:], spread)
         return (*of_reach(upper - estimate, upper, _USELESS_SHARE), *found)
