@@ -1,7 +1,6 @@
 """Differentially private linear sketches: frequencies and top-K lists from Apache Beam and without it."""
 
-import beam_dpsketch._starting  # first, because the rest takes long
-import beam_dpsketch.plots  # enters what `plot` of a release calls
+from beam_dpsketch import _starting, _validate, plots  # the signal first; `plots` enters what `plot` calls
 from beam_dpsketch.answers.comparable import Difference
 from beam_dpsketch.answers.counts import ReleasedCounts, ReleasedListedItems
 from beam_dpsketch.answers.flat.decoded import Decoded
@@ -50,7 +49,7 @@ from beam_dpsketch.kinds.grouped_counts import GroupedCounts, Groups
 from beam_dpsketch.kinds.layouts import plan
 from beam_dpsketch.kinds.metrics.kind import Metric, Metrics
 from beam_dpsketch.kinds.metrics.released import ReleasedMetrics
-from beam_dpsketch.kinds.ranks.histogram import FactorHistogram, FactorSpec
+from beam_dpsketch.kinds.ranks.histogram import FactorSpec
 from beam_dpsketch.kinds.ranks.released import ReleasedFactor
 from beam_dpsketch.kinds.sketched import ItemFrequencies, Quantiles, TopKSearch
 from beam_dpsketch.kinds.statistics.kind import Statistics
@@ -59,7 +58,7 @@ from beam_dpsketch.ledger.accounts import Account
 from beam_dpsketch.ledger.ledger import Ledger
 from beam_dpsketch.ledger.limits import LossLimit
 from beam_dpsketch.planning.plan import Plan
-from beam_dpsketch.planning.planner import DistanceError, distance_error, spec_for_distance
+from beam_dpsketch.planning.planner import distance_error, spec_for_distance
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import (
@@ -72,13 +71,12 @@ from beam_dpsketch.privacy.contributions import (
 from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.shares import PrivacyBudget
-from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.scale import Scale
 from beam_dpsketch.records.public import AssumePublicKeys, KeySelection, PublicKeys, TimeColumn, TimeRange
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.units import PrivacyId, Record
 from beam_dpsketch.sketches import CountMin, CountSketch
-from beam_dpsketch.sketches.levels import Level
 from beam_dpsketch.sketches.listed_items import ListedHistogram, ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
@@ -94,19 +92,19 @@ __all__ = [
     "ADD_OR_REMOVE_ONE", "Account", "ArgumentError", "ArgumentTypeError", "AssumePublicKeys", "AutoNorm",
     "BudgetExceededError", "BytesDomain", "Change", "Changes", "Clipping", "ClippingState",
     "CompiledWarning", "ConfigError", "CountMin",
-    "CountSketch", "Decoded", "Difference", "Disclosure", "DistanceError", "Domain", "DyadicCountSketch",
-    "ElementsWarning", "FactorHistogram", "FactorSpec", "FloatDomain", "FormatError", "Frequencies", "Frequency",
-    "GroupedCounts", "Groups", "Horizon", "IPv4Domain", "IncompatibleSketchError", "IntegerDomain", "Interval",
-    "Intervals", "ItemFrequencies", "KeySelection", "Ledger", "LedgerError", "Level", "ListedHistogram",
-    "ListedItems", "LogDomain", "LossLimit", "Metric", "Metrics", "NeighboringRelation", "NormBound",
-    "Note", "Plan", "PrefixSpec", "PrefixTree", "PrivacyBudget", "PrivacyId", "PrivacySpec", "PrivacyStatement",
-    "PrivacyUnit", "PrivacyWarning", "PublicKeys", "Quantiles", "REPLACE_ONE", "Record", "RecordBounds",
-    "Rehearsal", "ReleaseSpec", "ReleaseTerms", "Released", "ReleasedCountMin", "ReleasedCountSketch",
-    "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFactor", "ReleasedFrequencies", "ReleasedListedItems",
-    "ReleasedMetrics", "ReleasedPrefixTree", "ReleasedRanks", "ReleasedSketch", "ReleasedStatistics", "Scale",
-    "SideCounters", "SketchSpec", "SketchTimeline", "Spelling", "Statistic", "Statistics", "TextDomain",
-    "TimeColumn", "TimeRange", "TimelineRow", "TimestampDomain", "TopKSearch", "TreeSpec", "WindowingError",
-    "__version__", "distance_error", "plan", "read_releases", "rehearse", "release", "release_frame",
-    "spec_for_distance",
+    "CountSketch", "Decoded", "Difference", "Domain", "DyadicCountSketch", "ElementsWarning", "FactorSpec",
+    "FloatDomain", "FormatError", "Frequencies", "Frequency", "GroupedCounts", "Groups", "Horizon", "IPv4Domain",
+    "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals", "ItemFrequencies", "KeySelection", "Ledger",
+    "LedgerError", "ListedHistogram", "ListedItems", "LogDomain", "LossLimit", "Metric", "Metrics",
+    "NeighboringRelation", "NormBound", "Note", "Plan", "PrefixSpec", "PrefixTree", "PrivacyBudget", "PrivacyId",
+    "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PrivacyWarning", "PublicKeys", "Quantiles", "REPLACE_ONE",
+    "Record", "RecordBounds", "Rehearsal", "ReleaseSpec", "ReleaseTerms", "Released", "ReleasedCountMin",
+    "ReleasedCountSketch", "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFactor", "ReleasedFrequencies",
+    "ReleasedListedItems", "ReleasedMetrics", "ReleasedPrefixTree", "ReleasedRanks", "ReleasedSketch",
+    "ReleasedStatistics", "Scale", "SideCounters", "SketchSpec", "SketchTimeline", "Spelling", "Statistic",
+    "Statistics", "TextDomain", "TimeColumn", "TimeRange", "TimelineRow", "TimestampDomain", "TopKSearch",
+    "TreeSpec", "WindowingError", "__version__", "distance_error", "plan", "read_releases", "rehearse", "release",
+    "release_frame", "spec_for_distance",
 ]
 # fmt: on
+_validate.explain_calls(*(each for each in map(globals().get, __all__) if isinstance(each, type)))

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 Kind = TypeVar("Kind", bound=type)
 _WHOLE_FROM, _WHOLE_TO = 1e6, 1e16
+_UNITS = ((86400 * 10**6, "day"), (3600 * 10**6, "hour"), (60 * 10**6, "minute"), (10**6, "second"))
 
 
 def round_up(value: Fraction | float, digits: int) -> float:
@@ -35,6 +36,22 @@ def float_above(exact: Fraction) -> float:
     """
     nearest = float(exact)
     return nearest if Fraction(repr(nearest)) >= exact else math.nextafter(nearest, math.inf)
+
+
+def up_to(most: int, what: str) -> str:
+    """Say a limit in words: one key, up to 3 keys."""
+    return f"one {what}" if most == 1 else f"up to {most} {what}s"
+
+
+def length_of_time(micros: int) -> str:
+    """Say microseconds in the largest unit that they are a multiple of, else in seconds.
+
+    >>> length_of_time(7 * 86400 * 10**6), length_of_time(1_500_000)
+    ('7 days', '1.5 seconds')
+    """
+    size, unit = next((each for each in _UNITS if micros % each[0] == 0), (10**6, "second"))
+    number = decimal.Decimal(micros) / size
+    return f"{number:f} {unit}" + "s" * (number != 1)
 
 
 def plain(value: Any) -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import enum
 import functools
+import inspect
 import math
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
 
 from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError
 
@@ -62,6 +67,19 @@ def instance(*kinds: type, **arguments: Any) -> None:
             raise ArgumentTypeError(name, f"must be a {words}, got {type(value).__name__}", "E001")
 
 
+def many(code: str = "E615", **arguments: Any) -> Any:
+    """Return the one argument as a list, an array or a column; refuse one text or number, and a table of columns."""
+    ((name, values),) = arguments.items()
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks()
+    is_table, is_scalar = hasattr(values, "columns"), isinstance(values, np.ndarray) and not values.ndim
+    if is_table or is_scalar or isinstance(values, (str, bytes)) or not isinstance(values, (Iterable, pa.Array)):
+        got = "one text" if isinstance(values, (str, bytes)) else type(values).__name__
+        fix = "pass one of its columns" if is_table else "put it into a list, as [value]"
+        raise ArgumentTypeError(name, f"must be a list, got {got}; {fix}", code)
+    return values if isinstance(values, (np.ndarray, pa.Array)) else list(values)
+
+
 def exact(**arguments: Any) -> Fraction:
     """Return the one argument, finite and above 0, as the fraction of its shortest decimal spelling (0.1 is 1/10)."""
     (value,) = arguments.values()
@@ -77,6 +95,33 @@ def ratio(**arguments: Any) -> Fraction:
     (given,), value = arguments.values(), exact(**arguments)
     small = value.limit_denominator(_MAX_DENOMINATOR)
     return small if isinstance(given, float) and float(small) == given else value
+
+
+def explain_calls(*kinds: type) -> None:
+    """Let a call of these classes with wrong arguments show the right call, next to what Python says."""
+    for kind in kinds:
+        if not issubclass(kind, (BaseException, enum.Enum)) and kind.__init__ is not object.__init__:
+            kind.__init__ = _explained(kind.__init__)  # type: ignore[method-assign]
+
+
+def _explained(make: Callable[..., None]) -> Callable[..., None]:
+    _, *parameters = (each.replace(annotation=each.empty) for each in inspect.signature(make).parameters.values())
+
+    @functools.wraps(make)
+    def checked(self: Any, *given: Any, **named: Any) -> None:
+        try:
+            make(self, *given, **named)
+        except ArgumentTypeError:
+            raise
+        except TypeError:
+            signature = inspect.Signature(parameters)
+            try:
+                signature.bind(*given, **named)
+            except TypeError as error:
+                raise ArgumentTypeError("", f"{error}; call {type(self).__name__}{signature}", "E009") from None
+            raise
+
+    return checked
 
 
 def by_keyword(names: str) -> Callable[[Method], Method]:

@@ -9,32 +9,46 @@ from __future__ import annotations
 
 import copy
 import operator
+import os
 import string
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 T = TypeVar("T")
 _MAX_SHOWN = 20
-_WAYS: Mapping[str, tuple[str, str]] = {
-    "AssumePublicKeys": ("AssumePublicKeys", "keys.assume_public: true"),
-    "AutoNorm": ("AutoNorm()", "norm: auto"),
+_LIBRARIES = (os.path.dirname(__file__) + os.sep, f"{os.sep}apache_beam{os.sep}")
+PYTHON, SETTINGS, SHELL = range(3)
+"""The doors that callers come through."""
+_WAYS: Mapping[str, tuple[str, ...]] = {
+    "AssumePublicKeys": ("AssumePublicKeys", "keys.assume_public: true", "--assume-public-keys"),
+    "AutoNorm": ("AutoNorm()", "norm: auto", "--max-norm auto"),
     "Groups": ("Groups", "method.groups"),
-    "KeySelection": ("KeySelection", "keys.select"),
-    "NormBound": ("NormBound", "norm"),
-    "PrivacyId": ("PrivacyId", "privacy_id"),
-    "PublicKeys": ("PublicKeys", "keys.public"),
-    "Record": ("Record()", "unit: record"),
-    "RecordBounds": ("RecordBounds", "records"),
-    "TimeRange": ("TimeRange", "windows"),
-    "auto_of_order_1": ("AutoNorm(order=1)", "norm: {auto: {order: 1}}"),
-    "keys_KeySelection": ("keys=KeySelection(...)", "keys.select"),
+    "KeySelection": ("KeySelection", "keys.select", "--select-keys"),
+    "NormBound": ("NormBound", "norm", "--max-norm"),
+    "PrivacyId": ("PrivacyId", "privacy_id", "--privacy-id"),
+    "PublicKeys": ("PublicKeys", "keys.public", "--public-keys"),
+    "Record": ("Record()", "unit: record", "--unit record"),
+    "RecordBounds": ("RecordBounds", "records", "--max-per-key"),
+    "TimeRange": ("TimeRange", "windows", "range from --start to --end"),
+    "auto_of_order_1": ("AutoNorm(order=1)", "norm: {auto: {order: 1}}", "--max-norm auto --order 1"),
+    "epsilon_and_delta": (
+        "PrivacySpec(epsilon=1, delta=1e-6)",
+        "epsilon: 1, delta: 1.0e-6",
+        "--epsilon 1 --delta 1e-6",
+    ),
+    "frequencies": ("PrivateFrequencies", "kind: frequencies", "--kind frequencies"),
+    "keys_KeySelection": ("keys=KeySelection(...)", "keys.select", "--select-keys"),
     "keys_of_pairs": ("keys=KeySelection(1e-8)", "keys: {select: {delta: 1.0e-8}, field: page}"),
+    "loss": ("rho=... or epsilon=...", "rho, or epsilon", "--rho, or --epsilon with or without --delta"),
+    "max_releases": ("max_releases=...", "max_releases", "--max-releases"),
     "method_Groups": ("method=Groups(...)", "method.groups"),
     "norm_of_100_keys": ("NormBound(20, max_keys=100)", "norm: {max_norm: 20, max_keys: 100}"),
-    "norm_of_16_keys": ("NormBound(20, max_keys=16)", "norm: {max_norm: 20, max_keys: 16}"),
-    "norm_of_b": ("NormBound(b)", "norm: {max_norm: b}"),
-    "norm_of_order_1": ("NormBound(20, order=1)", "norm: {max_norm: 20, order: 1}"),
+    "norm_of_16_keys": ("NormBound(20, max_keys=16)", "norm: {max_norm: 20, max_keys: 16}", "--max-keys 16"),
+    "norm_of_b": ("NormBound(b)", "norm: {max_norm: b}", "--max-norm N"),
+    "norm_of_order_1": ("NormBound(20, order=1)", "norm: {max_norm: 20, order: 1}", "--max-norm 20 --order 1"),
     "norm_of_weights": ("NormBound(10, max_weight=100)", "norm: {max_norm: 10, max_weight: 100}"),
+    "one_day": ("timedelta(days=1)", "1d"),
     "person_in_30_windows": (
         "PrivacyId('user', RecordBounds(10), max_windows=30)",
         "unit: {privacy_id: user, records: {max_per_key: 10}, max_windows: 30}",
@@ -43,15 +57,24 @@ _WAYS: Mapping[str, tuple[str, str]] = {
         "PrivacyId('user', NormBound(20), max_windows=7, period=timedelta(days=7))",
         "unit: {privacy_id: user, norm: {max_norm: 20}, max_windows: 7, period: 7d}",
     ),
-    "record_of_weights": ("Record(max_weight=100)", "record: {max_weight: 100}"),
+    "record_of_weights": ("Record(max_weight=100)", "record: {max_weight: 100}", "--unit record --max-weight 100"),
+    "records_of_2_keys": ("RecordBounds(5, max_keys=2)", "records: {max_per_key: 5, max_keys: 2}", "--max-keys 2"),
     "records_of_weights": ("RecordBounds(1, max_weight=100)", "records: {max_per_key: 1, max_weight: 100}"),
     "selection_of_pages": ('KeySelection(1e-8, "page")', "keys: {select: {delta: 1.0e-8}, field: page}"),
-    "unit_Record": ("unit=Record()", "unit: record"),
-    "windows_TimeRange": ("windows=TimeRange(...)", "windows"),
+    "side_counters": ("PrivacySpec(side_counters=...)", "privacy.side_counters"),
+    "some_windows": ("timeline.between(first, last)", "windows", "--windows FIRST LAST"),
+    "statistics": ("PrivateStatistics", "kind: statistics", "--kind statistics"),
+    "top_k": ("PrivateTopK", "kind: top_k", "--kind top_k"),
+    "tree": ("TreeSpec.for_memory(domain)", "layout: tree"),
+    "unit_Record": ("unit=Record()", "unit: record", "--unit record"),
+    "variance": ("variance=0.1", "variance: 0.1", "--variance 0.1"),
+    "windows_TimeRange": ("windows=TimeRange(...)", "windows", "--start and --end"),
     "windows_from_to": ("windows=TimeRange(start, end)", 'windows: {start: "2024-01-01", end: "2024-02-01"}'),
 }
-"""What messages name as `$NormBound`: how Python and how plain settings spell it."""
-_PYTHON, _SETTINGS = ({name: way[door] for name, way in _WAYS.items()} for door in (0, 1))
+"""What messages name as `$NormBound`: how Python, plain settings and, if it is another way, the shell spell it."""
+_SPELLED = [{name: way[min(door, len(way) - 1)] for name, way in _WAYS.items()} for door in (PYTHON, SETTINGS, SHELL)]
+_OPTIONS = ("candidates", "confidence", "n", "typical", "wanted_error")
+"""Arguments of answers and plans that are options of the command."""
 
 
 class RefusalError(Exception):
@@ -64,6 +87,7 @@ class RefusalError(Exception):
     """
 
     joint: ClassVar[str] = " "
+    door: int = PYTHON
 
     def __init__(self, argument: str, words: str = "", code: str = "") -> None:
         self.argument, self.code, self._template = argument, code, words
@@ -75,13 +99,16 @@ class RefusalError(Exception):
 
     @property
     def words(self) -> str:
-        """What is said of the argument, in the words of Python."""
-        return string.Template(self._template).safe_substitute(_PYTHON)
+        """What is said of the argument, in the words of the door."""
+        return string.Template(self._template).safe_substitute(_SPELLED[self.door])
 
     @property
     def message(self) -> str:
         """The argument and the words, without the code."""
-        return self.joint.join(each for each in (self.argument, self.words) if each)
+        argument = self.argument
+        if self.door == SHELL and argument in _OPTIONS:
+            argument = f"--{argument.replace('_', '-')}"
+        return self.joint.join(each for each in (argument, self.words) if each)
 
     @property
     def refusals(self) -> Sequence[RefusalError]:
@@ -105,12 +132,17 @@ class RefusalError(Exception):
         return together([each._at(path, places or {}) for each in self.refusals])
 
     def _at(self, path: str, places: Mapping[str, str]) -> RefusalError:
-        said = string.Template(self._template).safe_substitute(_SETTINGS)
         if self.argument in places:
-            return ConfigError(places[self.argument], said, self.code)
+            return ConfigError(places[self.argument], self._template, self.code)
         if path:
-            return ConfigError(path, f"{self.argument} {said}".lstrip(), self.code)
-        return type(self)(self.argument, said, self.code)
+            return ConfigError(path, f"{self.argument} {self._template}".lstrip(), self.code)
+        return self.through(SETTINGS)
+
+    def through(self, door: int) -> RefusalError:
+        """Return the same in the words of this door."""
+        changed = copy.copy(self)
+        changed.door = door
+        return changed
 
 
 class ArgumentError(RefusalError, ValueError):
@@ -141,6 +173,7 @@ class ConfigError(RefusalError, ValueError):
     """A setting cannot be used; the message begins with its path, such as `unit.norm.max_norm`."""
 
     joint = ": "
+    door = SETTINGS
 
     def __init__(self, argument: str, words: str = "", code: str = "E805") -> None:
         super().__init__(argument, words, code)
@@ -169,7 +202,7 @@ class OneCodeError(RefusalError, ValueError):
         """Return refusals of this kind that say what another error does, in these words, with its codes."""
         if not isinstance(error, RefusalError):
             return cls(str(error))
-        found = [cls(said(each)) for each in error.refusals]
+        found = [cls(said(each.through(cls.door))) for each in error.refusals]
         for mine, each in zip(found, error.refusals, strict=True):
             mine.code = each.code
         return together(found)
@@ -246,6 +279,14 @@ def together(found: Sequence[RefusalError]) -> RefusalError:
     if not isinstance(error, OneCodeError):
         error.args = (str(error),)
     return error
+
+
+def levels_to_caller() -> int:
+    """Return how far up the code is that called Beam or this package, as the `stacklevel` of a warning."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and any(each in frame.f_code.co_filename for each in _LIBRARIES):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def said_by(error: Exception) -> str:

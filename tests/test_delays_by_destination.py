@@ -77,7 +77,7 @@ def test_keys_that_are_taken_from_the_data_would_be_noticed(
 def test_the_share_of_the_choice_is_said(flown: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {*run(flown, tmp_path / "delays", "--share=1/4")} == {*MEDIANS}
     printed = capsys.readouterr().out
-    assert "the length of at most 2 record(s)" in printed
+    assert "an L2 norm of 2 records" in printed
     assert "1/4 for the choice of keys" in printed
 
 

@@ -32,6 +32,7 @@ WITHOUT_CODES = {
     "privacy/noise/random_words.py": "of numbers that the package works out",
     "privacy/keep_table.py": "of numbers that the package works out",
     "privacy/mechanism.py": "of numbers that the package works out",
+    "privacy/contributions.py": "of units that transforms make",
     "privacy/terms.py": "of units that transforms make",
     "privacy/shares.py": "copies of a budget",
     "privacy/noise/keyed_randomness.py": "copies of a secret",

@@ -91,7 +91,7 @@ def test_delay_quantiles(
     assert len(re.findall(r"^ +\d\d%(?: +-?\d+ \(-?\d+ to -?\d+\)){3}$", printed, flags=re.MULTILINE)) == 6
     assert len(re.findall(r"^ +>15 min(?: +[\d.]+% \([\d.]+% to [\d.]+%\)){3}$", printed, flags=re.MULTILINE)) == 1
     assert "Protected: all records of one privacy id (" in printed
-    assert "the length of at most 6 record(s) of one item, over all counters, keys" in printed
+    assert "an L2 norm of 6 records per privacy id" in printed
     released = read_keyed_releases(prefix, delay_quantiles.AIRPORTS)
     for origin, each in released.items():
         close(each, counted_delays(arrivals, origin))

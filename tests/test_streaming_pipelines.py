@@ -261,6 +261,6 @@ def test_a_year_of_the_real_flights_by_week(tmp_path: Path, capsys: pytest.Captu
     prefix = str(tmp_path / "delays")
     continual_delays.main([f"--output={prefix}", "--protect=aircraft", "--window_days=7", "--days=364"])
     printed = capsys.readouterr().out
-    assert "scaled down to the length of at most 52 record(s)" in printed
+    assert "clipped to an L2 norm of 52 records" in printed
     late = float(re.search(r"\(52 of 52\).*late +([\d.]+)%", printed).group(1))
     assert abs(late - 21.6) < 12  # the interval is +- 3.1 at 95 %: more than 7 standard deviations

@@ -18,7 +18,7 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.item_answers import Changes, ItemAnswers
-from beam_dpsketch.answers.rows import Frequencies, Many, as_list, as_many
+from beam_dpsketch.answers.rows import Frequencies, Many, as_list
 from beam_dpsketch.errors import ArgumentTypeError, IncompatibleSketchError
 from beam_dpsketch.estimators import comparing
 from beam_dpsketch.estimators.comparing import NoisyTable
@@ -111,7 +111,7 @@ class Comparable(ABC):
     def _changes(
         self, before: Any, difference: Comparable, k: int, candidates: Many | None, confidence: float
     ) -> Changes:
-        found = self._changed_candidates(before, k) if candidates is None else as_many(candidates)[0]
+        found = self._changed_candidates(before, k) if candidates is None else _validate.many(candidates=candidates)
         largest = Difference(difference).top_k(k, found, confidence)
         items = as_list(largest.item)
         weights = before._signed_frequencies(items, confidence), self._signed_frequencies(items, confidence)
@@ -198,7 +198,7 @@ class Difference(ItemAnswers):
         changes prefers items that the noise moved; see `ReleasedSketch.movers`.
         """
         _validate.whole(low=1, high=1 << 31, k=k)
-        return self._frequencies(as_many(candidates)[0], confidence).largest_changes(k)
+        return self._frequencies(_validate.many(candidates=candidates), confidence).largest_changes(k)
 
     def _estimates(self, items: Any) -> np.ndarray:
         return self._frequencies(items, 0.95).estimate

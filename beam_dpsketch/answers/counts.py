@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from beam_dpsketch import _validate
 from beam_dpsketch.answers.flat.decoded import Decoded, Dictionary
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.answers.rows import Frequencies, Many, One, as_list, as_many
+from beam_dpsketch.answers.rows import Frequencies, Many, One, as_list
 from beam_dpsketch.errors import ArgumentError, IncompatibleSketchError
 from beam_dpsketch.estimators.comparing import NoisyTable
 from beam_dpsketch.estimators.decoding.shrinking import DecodedList
@@ -181,7 +182,7 @@ class ReleasedCounts(ReleasedSketch):
           confidence: of each interval, in (0, 1).
         """
         if candidates is not None:
-            items = as_many(candidates)[0]
+            items = _validate.many(candidates=candidates)
             candidates = [item for item, is_in in zip(as_list(items), self.spec.find(items) >= 0, strict=True) if is_in]
             if not candidates:
                 return self._search(confidence)[:0]
@@ -262,7 +263,7 @@ class ReleasedCounts(ReleasedSketch):
         raise ArgumentError(
             "",
             "grouped counts do not answer about all items together, because those below the threshold are "
-            "unknown: make the release with PrivateFrequencies, or leave $method_Groups out",
+            "unknown: make the release with $frequencies, or leave $method_Groups out",
             "E713",
         )
 

@@ -16,7 +16,7 @@ import numpy as np
 from beam_dpsketch._showing import round_up
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.estimators.presence import deviations_for
-from beam_dpsketch.privacy.aside.side_counters import UNITS
+from beam_dpsketch.privacy.aside.side_counters import RECORDS, UNITS
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.showing import interval_words, short, shown
@@ -26,6 +26,7 @@ LARGE_EPSILON = 10
 _TAKEN, _NEAR, _LEAST_VALUES, _END_DEVIATIONS = 0.9, 0.03, 16, 4.0
 _USELESS_SHARE = 0.1
 _TOGETHER = 0.99
+_FEW_RECORDS = 1.5
 _NOISE_ALONE = {"may_be_empty", "mostly_noise"}
 
 
@@ -88,6 +89,11 @@ WITHIN_NOISE = Note(
     "counted?",
 )
 
+ONE_RECORD_EACH = Note(
+    "one_record_each",
+    "each privacy id has about one record: is its column a person? Ids of orders or sessions protect no person",
+)
+
 
 def codes(notes: Iterable[Note]) -> str:
     """Return the codes of notes in one text, each once, for columns."""
@@ -128,6 +134,19 @@ def of_spending(privacy: PrivacyStatement) -> tuple[Note, ...]:
         words = f"delta = {delta:g} is above 1/{shown(least)}, and the release holds more units than that"
         found.append(Note("large_delta", f"{words}: showing one of them to all would keep that promise"))
     return tuple(found)
+
+
+def of_units(privacy: PrivacyStatement) -> tuple[Note, ...]:
+    """Return a note if each unit has about one record, though bounds allow more: its id may name records."""
+    units, records, lost = privacy.note(UNITS), privacy.note(RECORDS), privacy.lost
+    if units is None or records is None or privacy.unit.is_one_record or (privacy.bounds.size or 0) <= 1:
+        return ()
+    if lost is None or lost.of_run or len(privacy.release_ids) > 1:  # a unit may have more in other keys and windows
+        return ()
+    (_, least, most), (_, lower, upper) = units.interval(0.95), records.interval(0.95)
+    if not (least > 0 and lower <= most and upper <= _FEW_RECORDS * least):
+        return ()
+    return (ONE_RECORD_EACH,)
 
 
 def of_ranks(

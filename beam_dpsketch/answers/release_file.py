@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Literal, TypeAlias, TypeVar, overload
 
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.released import Released
-from beam_dpsketch.errors import ArgumentTypeError, FormatError, said_by
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, FormatError, said_by
 from beam_dpsketch.hashing.encodings import Item, decode, encode
 from beam_dpsketch.statement.accounting import Unreleased
 from beam_dpsketch.statement.format.fields import U32, U64, Choice, Field, Reader, Text, read_fields, write_fields
@@ -69,6 +69,8 @@ def read_releases(file_pattern: LocalPath, kind: type | None = None, *, keyed: b
       TypeError: a file holds something other than `kind` and `keyed` say.
     """
     path = os.fspath(file_pattern)
+    if os.path.isdir(path):
+        raise ArgumentError("file_pattern", f"is a folder: give its files, as folder/*{SUFFIX}", "E712")
     return read_files([path] if os.path.exists(path) else glob.glob(path), path, kind, keyed)
 
 

@@ -10,14 +10,14 @@ import dataclasses
 import functools
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.answers.notes import Basis, Note, lines, of_emptiness, of_spending
+from beam_dpsketch.answers.notes import Basis, Note, lines, of_emptiness, of_spending, of_units
 from beam_dpsketch.answers.side_answers import SideAnswers
-from beam_dpsketch.errors import ArgumentError, FormatError, IncompatibleSketchError, said_by
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, FormatError, IncompatibleSketchError, said_by
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.sketches import RawSketch, raw_type
@@ -30,6 +30,12 @@ Self = TypeVar("Self", bound="Released")
 KINDS: dict[str, type[Released]] = {}
 """Classes by the name of their kind; a class that is defined enters itself."""
 
+_HINTS = {
+    "mean total count variance std": "use PrivateStatistics (kind: statistics) for it",
+    "quantile quantile_interval histogram cdf_interval": "use PrivateQuantiles (kind: quantiles) for it",
+    "top_k interval estimate": "use PrivateFrequencies or PrivateTopK (kind: frequencies, top_k) for it",
+    "to_pandas to_arrow to_rows": "tables are made of answers, as of top_k(10, candidates) or interval(items)",
+}
 DRAWERS: dict[str, Callable[..., Any]] = {}
 """Who draws a "release" and a "timeline"; `plots`, which stands above, enters its functions."""
 
@@ -65,6 +71,16 @@ class Released(SideAnswers):
             raise ValueError("a row over time is no sketch: read it with TimelineRow, and ask a SketchTimeline")
         self._spec, self._counters, self._privacy, self._scale_bits = spec, counters.copy(), privacy, scale_bits
         self._counters.flags.writeable = False
+
+    if not TYPE_CHECKING:  # which knows what each class has
+
+        def __getattr__(self, name: str) -> Any:
+            hint = next((f": {words}" for names, words in _HINTS.items() if name in names.split()), "")
+            raise AttributeError(f"{type(self).__name__} has no {name!r}{hint}")
+
+    def __getitem__(self, name: Any) -> Any:
+        words = "a release is no table of items: ask interval(item); of several keys or windows, choose one first"
+        raise ArgumentTypeError("", words, "E701")
 
     @property
     def spec(self) -> Any:
@@ -204,7 +220,7 @@ class Released(SideAnswers):
         """The notes that concern answers."""
         if self._may_be_empty:
             return (of_emptiness(self._holds),)
-        return self._own_notes()
+        return (*of_units(self._privacy), *self._own_notes())
 
     def _own_notes(self) -> tuple[Note, ...]:
         """Return the notes of a release that holds something."""

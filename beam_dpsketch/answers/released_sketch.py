@@ -13,7 +13,7 @@ from beam_dpsketch.answers.comparable import Comparable
 from beam_dpsketch.answers.item_answers import ItemAnswers
 from beam_dpsketch.answers.notes import Note, of_noise
 from beam_dpsketch.answers.released import DRAWERS, Released
-from beam_dpsketch.answers.rows import Frequencies, Many, as_many
+from beam_dpsketch.answers.rows import Frequencies, Many
 from beam_dpsketch.estimators.presence import exceeds_noise
 from beam_dpsketch.statement.showing import shown
 
@@ -46,7 +46,7 @@ class ReleasedSketch(Released, ItemAnswers, Comparable):
         _validate.whole(low=1, high=1 << 31, k=k)
         if candidates is None:
             return self._search(confidence)[:k]
-        return self._frequencies(as_many(candidates)[0], confidence).largest(k)
+        return self._frequencies(_validate.many(candidates=candidates), confidence).largest(k)
 
     def plot(
         self,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar,
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.answers.notes import UNKNOWN, Basis, Note, lines
 from beam_dpsketch.errors import ArgumentTypeError
@@ -218,13 +219,11 @@ class Intervals(Rows[Interval]):
 
 def as_many(values: Any) -> tuple[Any, bool]:
     """Return items or values as an array, a column or a list, and whether a single one was given."""
+    if isinstance(values, np.ndarray) and not values.ndim:
+        values = values.item()
     if isinstance(values, (str, bytes)) or not isinstance(values, (Iterable, pa.Array)):
         return [values], True
-    if isinstance(values, np.ndarray) and not values.ndim:
-        return [values.item()], True
-    if isinstance(values, pa.ChunkedArray):
-        return values.combine_chunks(), False
-    return values if isinstance(values, (np.ndarray, pa.Array)) else list(values), False
+    return _validate.many(items=values), False
 
 
 def as_asked(answers: Any, single: bool) -> Any:

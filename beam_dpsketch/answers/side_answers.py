@@ -119,10 +119,8 @@ class SideAnswers(ABC):
         if note is None:
             raise ArgumentError(
                 "",
-                f"this release does not count {name}: make it in a pipeline, with "
-                f"PrivacySpec(side_counters=SideCounters({name}=...)), the default; release() and grouped counts "
-                "count nothing, a combination counts what all its parts count alike, and of several metrics, ask the "
-                "whole release",
+                f"this release does not count {name}: it was made without $side_counters for it ({name}), or of a "
+                "raw sketch. A combination counts what all its parts do; of several metrics, ask the whole release",
                 "E716",
             )
         return note

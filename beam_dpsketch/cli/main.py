@@ -7,6 +7,7 @@ files that cannot be read. An error is one line on stderr.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import signal
 import sys
@@ -21,6 +22,7 @@ from beam_dpsketch.cli.asking import exploring, plotting, query
 from beam_dpsketch.cli.settings import checking, planning, rehearsing
 from beam_dpsketch.cli.spending import ledger, spent
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, STDOUT, WRONG_USAGE, AnswerError, UsageError, note, write
+from beam_dpsketch.config.paths import hint_of
 from beam_dpsketch.errors import FormatError
 
 _COMMANDS: dict[str, tuple[Any, str]] = {
@@ -51,6 +53,25 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see {self.prog} --help")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        known, given = self._option_string_actions, [] if self._subparsers else args or []
+        for each in itertools.takewhile("--".__ne__, given):
+            name = each.partition("=")[0]
+            if name.startswith("--") and name not in known and " " not in each:
+                self.error(f"unknown option {name}{hint_of(name.replace('_', '-'), known)}")
+        try:
+            return super().parse_known_args(args, namespace)
+        except UsageError as error:
+            takes_files = any(each.metavar == "FILE" and not each.option_strings for each in self._actions)
+            if takes_files and given[1:] and given[0].startswith("-"):
+                raise UsageError(f"{error.message}. Files come first: {self.prog} FILE {given[0]} ...") from None
+            raise
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            words = f"expected one of {', '.join(action.choices)}{hint_of(value, action.choices)}"
+            raise argparse.ArgumentError(action, words)
 
 
 def start() -> int:

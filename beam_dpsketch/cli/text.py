@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from beam_dpsketch.errors import ElementsWarning, OneCodeError, RefusalError
+from beam_dpsketch.errors import SHELL, ElementsWarning, OneCodeError, RefusalError
 from beam_dpsketch.statement.showing import in_words, plain, printable
 
 DONE, NO_ANSWER, WRONG_USAGE = 0, 1, 2
@@ -27,12 +27,14 @@ class UsageError(OneCodeError):
     """Arguments or files are not what a command takes."""
 
     usual_code = "E901"
+    door = SHELL
 
 
 class AnswerError(OneCodeError):
     """A release does not answer the question."""
 
     usual_code = "E902"
+    door = SHELL
 
 
 def note(message: object) -> None:

@@ -102,4 +102,5 @@ def read_method(settings: Any, path: str = "method") -> Groups:
     def read_groups(block: Any, place: str) -> Groups:
         return make(place, Groups, read_block(block, place, GROUPS))
 
-    return read_block(settings, path, METHOD, groups=read_groups)["groups"]
+    given = {"groups": {}} if settings == "groups" else settings
+    return read_block(given, path, METHOD, groups=read_groups)["groups"]

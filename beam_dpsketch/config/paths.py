@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from beam_dpsketch.errors import ConfigError
@@ -24,14 +24,19 @@ def refusal(path: str, message: str, code: str = "E805") -> ConfigError:
 
 def unknown(path: str, name: str, known: Iterable[str]) -> ConfigError:
     """Return the error about a name that is not one of the known ones, with the nearest of them."""
-    near = nearest(name, known)
-    hint = f"did you mean {near!r}?" if near else f"known here: {', '.join(known)}"
-    return refusal(join(path, name), f"unknown setting; {hint}", "E801")
+    hint = hint_of(name, known) or f"; known here: {', '.join(known)}"
+    return refusal(join(path, name), f"unknown setting{hint}", "E801")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that is most like this one, if one is."""
     return next(iter(difflib.get_close_matches(name[:_MAX_SHOWN], list(known), 1)), None)
+
+
+def hint_of(name: str, known: Iterable[str], others: Mapping[str, str] | None = None) -> str:
+    """Ask whether a known name was meant: by what else people call it, or as the nearest one; else return nothing."""
+    near = (others or {}).get(name.lower()) or nearest(name, known)
+    return f"; did you mean {near!r}?" if near else ""
 
 
 def shown(value: Any) -> str:

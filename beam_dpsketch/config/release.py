@@ -131,9 +131,7 @@ def places_of_arguments(of: Unit, path: str = "") -> dict[str, str]:
         "keys": join(path, "keys"),
         "keys.share": join(path, "keys.select.share"),
         "keys.method": join(path, "keys.select.method"),
-        "epsilon": join(join(path, "privacy"), "epsilon"),
-        "rho": join(join(path, "privacy"), "rho"),
-        "delta": join(join(path, "privacy"), "delta"),
+        **{name: join(join(path, "privacy"), name) for name in ("epsilon", "rho", "delta", "noise")},
         **{name: join(path, name) for name in ("time.every", "time.window_size", "input")},
     }
 
@@ -168,7 +166,7 @@ def read_windows(settings: Any, path: str = "windows") -> TimeRange:
     if isinstance(given, list):
         if len(given) != 2:
             raise refusal(path, f"expected two times, the start and the end, got {len(given)}")
-        given = {name: time for name, time in zip(WINDOWS.entries, given, strict=True) if time is not None}
+        given = {name: time for name, time in zip(("start", "end"), given, strict=True) if time is not None}
     return make(path, TimeRange, read_block(given, path, WINDOWS))
 
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch.config.blocks import Form, Reader, read_list
-from beam_dpsketch.config.paths import refusal, shown
+from beam_dpsketch.config.paths import hint_of, refusal, shown
 
 _MAX_DIGITS = 64
 _MAX_EXACT_FLOAT = 1 << 53
@@ -82,12 +82,13 @@ def read_flag(value: Any, path: str) -> bool:
     raise refusal(path, f"expected true or false, got {shown(value)}")
 
 
-def read_choice(choices: Mapping[str, Any]) -> Reader:
-    """Return the reader of one of these words, which returns what the word stands for."""
+def read_choice(choices: Mapping[str, Any], others: Mapping[str, str] | None = None) -> Reader:
+    """Return the reader of one of these words, which returns what the word stands for; `others` may be meant by it."""
 
     def read(value: Any, path: str) -> Any:
         if not isinstance(value, str) or value.lower() not in choices:
-            raise refusal(path, f"expected one of {', '.join(choices)}, got {shown(value)}")
+            hint = hint_of(value, choices, others) if isinstance(value, str) else ""
+            raise refusal(path, f"expected one of {', '.join(choices)}, got {shown(value)}{hint}")
         return choices[value.lower()]
 
     return read
@@ -186,6 +187,6 @@ ITEM, ITEMS = Form(Any, read_item), Form(list[Any], _read_items)
 """How values are written: their types in schemas, and who reads them."""
 
 
-def one_of(words: Iterable[str]) -> Form:
-    """Return the form of one of these words."""
-    return Form(str, read_choice({word: word for word in words}))
+def one_of(words: Iterable[str], others: Mapping[str, str] | None = None) -> Form:
+    """Return the form of one of these words; see `read_choice`."""
+    return Form(str, read_choice({word: word for word in words}, others))

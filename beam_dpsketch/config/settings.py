@@ -28,7 +28,7 @@ from beam_dpsketch.config.scalars import (
     one_of,
     read_choice,
 )
-from beam_dpsketch.kinds import KINDS
+from beam_dpsketch.kinds import ALIASES, KINDS
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.noise.laws import NOISES
 from beam_dpsketch.privacy.norm.bounds import ITEM_SHARES
@@ -95,9 +95,8 @@ RECORDS = Block("Records", {
     "max_per_key": Entry(
         WHOLE, "how many records of an id count for each key",
         "how many records of one id count for one key, as 10",
-        option=Option(
-            "max_per_key", "N", "how many records of an id count, for each key, in place of --max-norm")),
-    "max_keys": Entry(WHOLE, "in how many keys an id counts; 1 if not given", option=_KEYS_OF_ID),
+        option=Option("max_per_key", "N", "how many records of an id count, for each key, in place of --max-norm")),
+    "max_keys": Entry(WHOLE, "in how many keys an id counts; required with `keys` and `method`", option=_KEYS_OF_ID),
     **RECORD.entries,
 })
 AUTO = Block("Auto", {
@@ -170,6 +169,8 @@ WINDOWS = Block("Windows", {
                    option=Option("start", "TIME", "when the first window opens, as 2024-01-01")),
     "end": Entry(TIME, "when the last window closes", 'when the last window closes, as "2024-02-01"',
                  option=Option("end", "TIME", "when the last window closes, as 2024-02-01")),
+    "max_releases": Entry(WHOLE, "how many releases there may be, one for each window and listed key", usual="10,000",
+                          option=Option("max_releases", "N", "how many releases there may be (10000)")),
 })
 HORIZON = Block("Horizon", {
     "start": WINDOWS.entries["start"]._replace(words="when the first window opens, in 1970 or later", option=None),
@@ -201,7 +202,7 @@ METHOD = Block("Method", {
 })
 
 _ONE: Mapping[str, Entry] = {
-    "kind": Entry(one_of(tuple(KINDS)), f"what is released: {', '.join(f'`{kind}`' for kind in KINDS)}",
+    "kind": Entry(one_of(tuple(KINDS), ALIASES), f"what is released: {', '.join(f'`{kind}`' for kind in KINDS)}",
                   f"one of {', '.join(KINDS)}", option=Option("kind", "KIND")),
     "item": Entry(TEXT, "the field that is counted", "the field that is counted, as item: city",
                   without=_having("metrics"), option=Option("item", "COLUMN")),
@@ -226,8 +227,7 @@ _ONE: Mapping[str, Entry] = {
         over_time="whom they protect, as "
         "`{privacy_id: person, records: {max_per_key: 5}, max_windows: 7}`"),
     "spec": Entry(SPEC, "the size of the sketch; without it the usual one", kinds=("frequencies",)),
-    "items": Entry(
-        ITEMS, "a public list of items that are counted exactly, in place of `spec`", kinds=("frequencies",)),
+    "items": Entry(ITEMS, "a public list of items to count exactly, in place of `spec`", kinds=("frequencies",)),
     "optimize_for": Entry(
         one_of(("ranks", "ranges", "values")),
         "what is asked most, which chooses the layout: `ranks`, which quantiles are read from (the default), "
@@ -258,7 +258,7 @@ _ONE: Mapping[str, Entry] = {
 }
 METRIC = Block("Metric", {
     "name": Entry(TEXT, "what it is called in the release", "what it is called in the release, as name: delay"),
-    "kind": Entry(one_of(_OF_ONE), f"what is released for it: {', '.join(f'`{kind}`' for kind in _OF_ONE)}",
+    "kind": Entry(one_of(_OF_ONE, ALIASES), f"what is released for it: {', '.join(f'`{kind}`' for kind in _OF_ONE)}",
                   f"one of {', '.join(_OF_ONE)}"),
     "item": Entry(TEXT, "the field that is counted for it", "the field that is counted for it, as item: city"),
     **{name: _ONE[name]._replace(option=None)

@@ -67,7 +67,7 @@ class TimestampDomain(Domain):
                 raise ArgumentTypeError(name, f"must be a datetime, got {type(getattr(self, name)).__name__}", "E428")
             object.__setattr__(self, name, _to_utc(getattr(self, name)))
         if not isinstance(self.resolution, datetime.timedelta) or not self.resolution > datetime.timedelta(0):
-            raise ArgumentError("resolution", "must be a timedelta above 0", "E502")
+            raise ArgumentError("resolution", "must be a length of time above 0, as $one_day", "E502")
         if not self.start < self.end:
             raise ArgumentError("end", "must be after start", "E425")
 

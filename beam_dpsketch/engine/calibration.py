@@ -152,10 +152,14 @@ def why_not_laplace(spec: Any, terms: ReleaseTerms[ContributionLimit]) -> Argume
             "E102",
         )
     if terms.bounds.least.total_weight is None:
+        alone = "$norm_of_order_1, $auto_of_order_1 or $RecordBounds"
+        if terms.privacy.promises_delta:
+            words = f"must not be laplace for a norm of order 2: leave it out, or use {alone}"
+            return ArgumentError("noise", words, "E124")
         return ArgumentError(
-            "bounds",
-            "must limit how many records a unit has in all, or what they weigh, where noise is Laplace: $RecordBounds, "
-            "$norm_of_order_1 or $auto_of_order_1; or give delta next to epsilon, and no noise, for Gaussian noise",
+            "delta",
+            "is missing. A norm of order 2 uses Gaussian noise, which needs a delta well below 1 / the number of "
+            f"people, such as 1e-6. For epsilon alone, use {alone}",
             "E124",
         )
     return None

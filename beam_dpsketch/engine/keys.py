@@ -194,7 +194,7 @@ def _calibrated(
         half, most = threshold, threshold + least_quantile(drawn, 1 - _MOST) - 1
     else:
         if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
-            words = f'method="{rule.method}" of $KeySelection needs the relation ADD_OR_REMOVE_ONE'
+            words = f'the method "{rule.method}" of $KeySelection needs the relation ADD_OR_REMOVE_ONE'
             raise ArgumentError("", words, "E313")
         if rule.method == "table":
             table = keep_table(rule.classes, rule.grid, rho / window_count, rule.delta / window_count)

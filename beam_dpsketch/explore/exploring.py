@@ -17,7 +17,7 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import round_up
 from beam_dpsketch.answers.released import Released
-from beam_dpsketch.answers.rows import Many, as_list, as_many
+from beam_dpsketch.answers.rows import Many, as_list
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.explore.changes import changes_of
 from beam_dpsketch.explore.content import Wanted, contents_of
@@ -69,7 +69,7 @@ def explore(
     """
     _validate.open_unit_interval(confidence=confidence)
     _validate.instance(str, title=title)
-    items = None if candidates is None else as_list(as_many(candidates)[0])
+    items = None if candidates is None else as_list(_validate.many(candidates=candidates))
     return assemble(title, _data(distinct(entries_of(releases)), Wanted(confidence, items, value, weight)))
 
 

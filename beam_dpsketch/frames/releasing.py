@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from collections.abc import Sequence
 from typing import Any, cast
 
+from beam_dpsketch.answers.notes import ONE_RECORD_EACH, Note
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.counting import Counting
@@ -67,6 +69,7 @@ def release_frame(table: Any, settings: Any) -> Any:
     declared = read_declared(settings)
     for words in declared.terms.foolish():
         warnings.warn(words, PrivacyWarning, stacklevel=2)
+    declared.privacy.note_use(table, object())
     released, warned = release_table(table, declared)
     for words in warned:
         warnings.warn(words, ElementsWarning, stacklevel=2)
@@ -101,6 +104,7 @@ class TableRelease:
         self._declared, self._terms = declared, resolved.terms
         self._bill = bill_of(resolved, self._windows.edges, is_idempotent=secret is not None)
         self._resolved = resolved.paid(resolved.terms.without_budget())
+        self._notes: Sequence[Note] = ()
         if secret is not None:
             secret = secret.derive(declared.identify(self._resolved.terms, self._windows.edges))
         parts = itertools.chain([opened.empty], opened.parts)
@@ -142,11 +146,14 @@ class TableRelease:
         found = in_order(released, declared, self._windows)
         if declared.is_keyed and not released and self._resolved.terms.selection is not None:
             found.unreleased = run.spent_alone(noise)
+        self._notes = getattr(found, "notes", ())
         return found
 
     def told(self) -> list[str]:
         """Return what is to be told of what was read, once all is."""
-        return [*self._tally.told(is_signed=self._declared.unit.bounds.signed)]
+        declared, told = self._declared, self._tally.told(is_signed=self._declared.unit.bounds.signed)
+        notes = [each for each in self._notes if each is ONE_RECORD_EACH]
+        return [*told, *(f"privacy_id={declared.selectors.privacy_id!r}: {each.words}" for each in notes)]
 
 
 def release_sums(

@@ -63,7 +63,7 @@ class Weights(NamedTuple):
         return domain.from_short_keys([self.items[int(np.argmax(reached))].as_py()])[0]
 
 
-NOTHING = Weights(pa.array([], pa.large_binary()), np.zeros(0), np.zeros(0, dtype=np.int64))
+NOTHING = Weights(pa.nulls(0, pa.large_binary()), np.zeros(0), np.zeros(0, dtype=np.int64))
 
 
 class Sample(NamedTuple):

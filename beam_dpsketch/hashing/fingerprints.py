@@ -18,6 +18,7 @@ import mmh3
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch import _validate
 from beam_dpsketch._columns import plain_value
 from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.hashing.byte_blocks import blocks
@@ -42,9 +43,7 @@ def fingerprints(items: Iterable[Any], *, item_hash: str = "murmur3", item_key: 
     message holds the item.
     """
     if isinstance(items, (str, bytes)):
-        raise ArgumentTypeError(
-            "items", f"must be many items, got one {type(items).__name__}; put it into a list", "E615"
-        )
+        _validate.many(items=items)
     hash_all = _keyed_blake2b(item_key) if item_hash == "blake2b" else _murmur3
     integers_as_they_are = item_hash == "murmur3"
     if isinstance(items, (pa.Array, pa.ChunkedArray)):

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import zstandard
 
+from beam_dpsketch import _validate
 from beam_dpsketch._columns import plain_column
 from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.hashing.encodings import Item, encode, encode_all, is_item, join_parts, split_parts
@@ -79,9 +80,7 @@ class ItemLookup:
         that never can be counted.
         """
         if isinstance(items, (str, bytes)):
-            raise ArgumentTypeError(
-                "items", f"must be many items, got one {type(items).__name__}; put it into a list", "E615"
-            )
+            _validate.many(items=items)
         items = plain_column(items) if isinstance(items, pa.Array) else items
         if isinstance(items, pa.Array) and pa.types.is_decimal(items.type):
             items = items.to_pylist()

@@ -21,7 +21,7 @@ from beam_dpsketch.privacy.selection import GroupRule
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.count import Count, Guess, refuse_guess
 from beam_dpsketch.records.public import Keys, TimeRange
-from beam_dpsketch.records.units import Unit
+from beam_dpsketch.records.units import Record, Unit
 from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.sketches.trees import PrefixSpec
@@ -120,7 +120,7 @@ class GroupedCounts(Count):
                 "released",
                 "E314",
             )
-        if bounds.max_keys is None:
+        if bounds.max_keys is None and not isinstance(unit, Record):
             raise ArgumentError(
                 "max_keys",
                 "must be given with $method_Groups, as in $norm_of_100_keys: for how many items one unit counts",
@@ -129,7 +129,7 @@ class GroupedCounts(Count):
         if bounds.signed:
             raise ArgumentError(
                 "signed",
-                "must be False with $method_Groups: a deletion could hide that an item is of one person alone; "
+                "must not be set with $method_Groups: a deletion could hide that an item is of one person alone; "
                 "leave method out, trees take deletions",
                 "E307",
             )

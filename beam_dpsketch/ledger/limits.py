@@ -13,7 +13,6 @@ from beam_dpsketch._showing import round_down, round_up
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.loss.composition import Loss
 
-_WAYS = "rho=..., or epsilon=..., delta=..., or epsilon=... alone"
 _DIGITS, _STEPS, _MOST = 4, 48, 1_000_000
 
 
@@ -43,7 +42,7 @@ class LossLimit:
     epsilon: Fraction | None
     delta: Fraction
 
-    @_validate.by_keyword(_WAYS)
+    @_validate.by_keyword("$loss")
     def __init__(
         self,
         *,
@@ -52,7 +51,7 @@ class LossLimit:
         delta: Fraction | float | None = None,
     ) -> None:
         if (rho is None) == (epsilon is None):
-            raise ArgumentError("limit", f"must have one of rho and epsilon: {_WAYS}", "E133")
+            raise ArgumentError("limit", "must have one of rho and epsilon: $loss", "E133")
         if delta is not None:
             _validate.open_unit_interval(delta=delta)
         object.__setattr__(self, "rho", None if rho is None else _validate.exact(rho=rho))

@@ -90,7 +90,7 @@ class AccountBill:
             words = (
                 f"account {known.account!r} paid for this release id in {known.period}, and nothing pays for it in "
                 f"{period}. Give each period a release id of its own. To repeat the run of {known.period} on the same "
-                f'input, name its period: ledger.spend(..., period="{known.period}")'
+                f"input, set the period to {known.period!r}"
             )
             raise LedgerError("", words, "E144")
 

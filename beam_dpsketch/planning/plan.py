@@ -42,8 +42,8 @@ def _unsuited(spec: Any, terms: DeclaredTerms) -> list[str]:
         return []
     return [
         "a tree over text may find little where people have several texts, because one bound covers all its levels; "
-        "method=Groups(delta), with max_keys in the bound, counts each text alone and finds more (in settings, "
-        "method: {groups: {delta: 1.0e-8}})"
+        "grouped counts, with max_keys in the bound, count each text alone and find more: Groups as the method, or in "
+        "settings method: {groups: {delta: 1.0e-8}}"
     ]
 
 

@@ -34,7 +34,7 @@ def privacy_lines(terms: DeclaredTerms, warnings: Sequence[str]) -> Iterator[str
     """Say the loss and whom it protects, what is foolish about it, and how much of a unit counts."""
     yield privacy_line(terms)
     yield from (f"Warning: {words}." for words in warnings)
-    yield f"Bounds enforced on each: {terms.bounds.words(terms.unit, terms.window_count, terms.period_micros)}."
+    yield f"Contribution: {terms.bounds.words(terms)}."
 
 
 def loss_in_words(terms: DeclaredTerms) -> str:

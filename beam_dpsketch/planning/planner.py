@@ -163,7 +163,7 @@ def _joint_noise(spec: SketchSpec, terms: ReleaseTerms) -> float:
     _validate.instance(ReleaseTerms, terms=terms)
     terms.bounds.given(
         ArgumentError(
-            "terms", "must say the norm, as in NormBound(50): noise is not known before $AutoNorm chose one", "E218"
+            "terms", "must say the norm, as in $norm_of_b: noise is not known before $AutoNorm chose one", "E218"
         )
     )
     return 2 * float(calibrate(spec, terms)[0])

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
+from beam_dpsketch import _validate
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.entries import Row, Takes
 from beam_dpsketch.answers.questions.kinds import Kind
@@ -37,7 +38,7 @@ def to_draw(
 
 def ask_of(kind: Any, what: Any, look: Look, candidates: Many | None = None) -> Ask:
     """Return a question; one value stands for a list of it where it takes several."""
-    ask = Ask(kind, what, look.confidence, None if candidates is None else as_many(candidates)[0])
+    ask = Ask(kind, what, look.confidence, None if candidates is None else _validate.many(candidates=candidates))
     if ask.entry.takes not in (Takes.SHARES, Takes.VALUES):
         return ask
     if what is None:

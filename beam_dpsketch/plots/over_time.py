@@ -80,9 +80,7 @@ def _draw_windows(
     drawing = ask.entry.drawing
     if drawing is None or drawing.form != "lines":
         raise ArgumentError(
-            "",
-            f"{ask.kind} is not drawn over time: plot a release of some windows, timeline.between(first, last)",
-            "E719",
+            "", f"{ask.kind} is not drawn over time: plot a release of some windows, by $some_windows", "E719"
         )
     times, releases = zip(*windows, strict=True)
     asked = [ask.answer(released) for released in releases]

@@ -21,12 +21,11 @@ from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.loss import gaussian_curve, zcdp
 from beam_dpsketch.privacy.loss.composition import Loss, left_of_delta
-from beam_dpsketch.privacy.loss.payment import OneRelease, Payer, Purpose
+from beam_dpsketch.privacy.loss.payment import OneRelease, Payer, Purpose, Uses
 from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.noise.laws import NOISES, Noise
 
 USUAL_DELTA = 1e-6
-_WAYS = "rho=..., or epsilon=..., delta=..., or epsilon=... alone"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,9 +68,10 @@ class PrivacySpec:
     promises_delta: bool
     is_part: bool = dataclasses.field(compare=False, repr=False)
 
+    _uses: ClassVar[Uses | None] = None  # a spec that a caller made has its own
     _purpose: ClassVar[Purpose | None] = None  # what a budget or an account of a ledger pays for has one of its own
 
-    @_validate.by_keyword(_WAYS)
+    @_validate.by_keyword("$loss")
     def __init__(
         self,
         *,
@@ -86,7 +86,7 @@ class PrivacySpec:
         if side_counters is not None:
             _validate.instance(SideCounters, side_counters=side_counters)
         if (rho is None) == (epsilon is None):
-            raise ArgumentError("", f"exactly one of rho and epsilon must be given: {_WAYS}", "E101")
+            raise ArgumentError("", "exactly one of rho and epsilon must be given: $loss", "E101")
         kind = _read_noise(noise, epsilon, delta)
         pure = None if epsilon is None else _validate.exact(epsilon=epsilon)
         if pure is not None and delta is not None:
@@ -102,6 +102,7 @@ class PrivacySpec:
             promises_delta=pure is None or delta is not None,
             is_part=False,
         )
+        object.__setattr__(self, "_uses", Uses())
 
     def _set(self, **fields: Any) -> None:
         _validate.open_unit_interval(delta=fields["shown_delta"])
@@ -146,7 +147,7 @@ class PrivacySpec:
             raise ArgumentError(
                 "delta",
                 "must be given next to epsilon where $KeySelection or $Groups choose what is released, because that "
-                "always costs a delta: epsilon=1, delta=1e-6",
+                "always costs a delta, as in $epsilon_and_delta",
                 "E102",
             )
         if self.noise is Noise.LAPLACE and delta <= Fraction(repr(self.shown_delta)):
@@ -174,6 +175,10 @@ class PrivacySpec:
         if self._purpose is not None:
             self._purpose.settle(release, delta)
         return self.without_budget()
+
+    def note_use(self, source: Any, release: Any) -> None:
+        if self._uses is not None:
+            self._uses.note(source, release)
 
     @property
     def is_of_budget(self) -> bool:
@@ -229,12 +234,11 @@ class PrivacySpec:
     def paid_by(self, payer: Payer) -> PrivacySpec:
         """Return an equal spec, whose releases this account pays for each time that they are made."""
         if self._purpose is not None:
-            raise ArgumentError(
-                "spec", "must be of no budget and no other account: give PrivacySpec(epsilon=..., delta=...)", "E143"
-            )
+            raise ArgumentError("spec", "must be of no budget and no other account: give $epsilon_and_delta", "E143")
         return self._with()._for(payer)
 
     def _changed(self, changed: PrivacySpec) -> PrivacySpec:
+        object.__setattr__(changed, "_uses", self._uses)
         return changed._for(self._purpose)
 
     def _for(self, purpose: Purpose | None) -> PrivacySpec:
@@ -292,7 +296,5 @@ def _read_noise(noise: Any, epsilon: Fraction | float | None, delta: float | Non
             )
         return Noise.GAUSSIAN
     if delta is None and noise == "gaussian":
-        raise ArgumentError(
-            "delta", "must be given with epsilon for Gaussian noise, as in PrivacySpec(epsilon=1, delta=1e-6)", "E102"
-        )
+        raise ArgumentError("delta", "must be given with epsilon for Gaussian noise, as in $epsilon_and_delta", "E102")
     return Noise.LAPLACE if delta is None else NOISES.get(noise)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import decimal
 import enum
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from beam_dpsketch import _validate
+from beam_dpsketch._showing import length_of_time, up_to
 from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError, IncompatibleSketchError, RefusalError
 
 MAX_CONTRIBUTION = 1 << 31
@@ -111,12 +111,12 @@ class ContributionLimit:
     def as_dict(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
 
-    def words(self, unit: PrivacyUnit, windows: int, period_micros: int) -> str:
-        """Return how much of a unit counts, in this number of windows, or in those of each period."""
+    def words(self, of: Any) -> str:
+        """Describe how much of a unit counts; `of` are the terms of a release, or its statement."""
         raise NotImplementedError
 
-    def _weights(self) -> str:
-        return f"weights {self.min_weight} to {self.max_weight}"
+    def _weights(self, words: str) -> str:
+        return words.format(self.min_weight, self.max_weight) if self.has_weights else ""
 
     def _check_fields(self) -> None:
         with AllAtOnce() as checks:
@@ -161,7 +161,11 @@ class Bounds(ContributionLimit):
                 "releases under RecordBounds and under a NormBound cannot be combined: make both under one of them"
             )
         limits = {name: (mine, getattr(other, name)) for name, mine in self.as_dict().items()}
-        return type(self)(**{name: None if None in both else max(both) for name, both in limits.items()})
+        return type(self)(**{name: self._wider(*both) for name, both in limits.items()})
+
+    def _wider(self, *limits: Any) -> Any:
+        """Return the limit that allows more, where `None` allows all."""
+        return None if None in limits else max(limits)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,7 +176,8 @@ class RecordBounds(Bounds):
 
     Args:
       max_per_key: records kept of each unit and key, chosen at random; without keys, of each unit.
-      max_keys: keys kept of each unit, chosen at random.
+      max_keys: keys kept of each unit, chosen at random. It is required with keys and with `Groups`; without them each
+        unit is in one release, and it is left out.
       max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed; must be given
         where weights are read.
       signed: whether records may delete (negative weights). Then records of a unit are first netted by item, so
@@ -182,13 +187,13 @@ class RecordBounds(Bounds):
 
     max_per_key: int
     _: dataclasses.KW_ONLY
-    max_keys: int = 1
+    max_keys: int | None = None
     max_weight: int = Default(1)
     signed: bool = False
 
     def __post_init__(self) -> None:
         self._check_fields()
-        if self.max_weight_per_key * self.max_keys > MAX_CONTRIBUTION:
+        if self.max_weight_per_key * self.kept_keys > MAX_CONTRIBUTION:
             raise ArgumentError(
                 "", f"the bounds together must not let one unit contribute more than {MAX_CONTRIBUTION}", "E204"
             )
@@ -202,7 +207,7 @@ class RecordBounds(Bounds):
 
     @property
     def kept_keys(self) -> int:
-        return self.max_keys
+        return self.max_keys or 1
 
     @property
     def max_weight_per_key(self) -> int:
@@ -211,29 +216,50 @@ class RecordBounds(Bounds):
 
     @property
     def squared_length(self) -> Fraction:
-        return Fraction(self.max_weight_per_key**2 * self.max_keys)
+        return Fraction(self.max_weight_per_key**2 * self.kept_keys)
 
     @property
     def total_weight(self) -> Fraction:
-        return Fraction(self.max_weight_per_key * self.max_keys)
+        return Fraction(self.max_weight_per_key * self.kept_keys)
 
     def squared_most_of_one_item(self, items: int) -> Fraction:
         return Fraction(self.max_weight_per_key**2)
 
-    def words(self, unit: PrivacyUnit, windows: int, period_micros: int) -> str:
-        records = f"{self.max_per_key} record(s)"
-        if unit.over_horizon:
-            keys = f" and key, {self.max_keys} key(s) per window" if self.max_keys > 1 else ""
-            return f"{records} per window{keys}, {windows} window(s) of the horizon, {self._weights()}"
-        per_window, period = " per window" if windows > 1 or period_micros else "", period_in_words(period_micros)
-        keys = f"{self.max_keys} key(s){per_window}"
-        return f"{records} per key, {keys}, {self._weights()}, {windows} window(s){period}"
+    def _wider(self, *limits: Any) -> Any:
+        return max((each for each in limits if each is not None), default=None)  # `None` is one key
+
+    def words(self, of: Any) -> str:
+        if of.unit.is_one_record:
+            windows = f" in each of up to {of.window_count} windows" if of.window_count > 1 else ""
+            return f"each record counts{self._weights(' with a weight from {} to {}') or ' once'}{windows}"
+        what, windows = "item count" if of.counts_items else "key", windows_in_words(of)
+        keys = "" if self.max_keys is None else f" in {'each of ' * (self.max_keys > 1)}{up_to(self.max_keys, what)}"
+        most = f"{up_to(self.max_per_key, 'record')} per privacy id{per_window(of)}{keys}"
+        rest = f"the rest is dropped{' at random' * (not windows)}"
+        return f"{most}{self._weights(', with weights from {} to {}')}{windows}; {rest}"
 
 
-def period_in_words(period_micros: int) -> str:
-    """Return the period that a limit is for, in words; nothing without one."""
-    seconds = decimal.Decimal(period_micros).scaleb(-6).normalize()
-    return f" of each period of {seconds:f} seconds" if period_micros else ""
+def is_in_windows(of: Any) -> bool:
+    """Return whether bounds are of each of several windows, or of the first ones alone."""
+    return bool(of.first_windows or of.window_count > 1)
+
+
+def per_window(of: Any) -> str:
+    """Say that bounds hold in each window, if a unit is protected within it or counts in several."""
+    return " and window" * (of.unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW or of.window_count > 1)
+
+
+def windows_in_words(of: Any) -> str:
+    """Say in which windows a unit counts, where they are limited."""
+    if not (is_in_windows(of) or of.period_micros or of.unit.over_horizon):
+        return ""
+    period = " of the horizon" * of.unit.over_horizon
+    if of.period_micros:
+        period = f" of each period of {length_of_time(of.period_micros)}"
+    windows = up_to(of.window_count, "window")
+    if of.first_windows:
+        windows = f"its first {windows.removeprefix('one ').removeprefix('up to ')}"
+    return f", in {windows}{period}"
 
 
 def check_bounds(bounds: Any) -> None:
@@ -247,3 +273,20 @@ def check_bounds(bounds: Any) -> None:
 ONE_RECORD = RecordBounds(1)
 REPLACE_ONE = NeighboringRelation.REPLACE_ONE
 ADD_OR_REMOVE_ONE = NeighboringRelation.ADD_OR_REMOVE_ONE
+
+
+def check_unit(unit: PrivacyUnit, bounds: ContributionLimit, period_micros: int) -> None:
+    """Refuse bounds that do not suit the unit, and a period of a unit that has none."""
+    if unit.is_one_record and bounds.has_norm:
+        raise ArgumentError(
+            "bounds", f"must be $RecordBounds where the unit is {unit.value}; a $NormBound is of a $PrivacyId", "E211"
+        )
+    if unit.is_one_record and (bounds.size, bounds.kept_keys) != (1, 1):
+        raise ArgumentError(
+            "bounds",
+            "must keep max_per_key and max_keys at 1 when the unit is one record; "
+            "name a $PrivacyId to protect all records of a person",
+            "E212",
+        )
+    if (unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD) != (period_micros > 0):
+        raise ValueError("period_micros must be above 0 if the unit is one within a period, and 0 if it is not")

@@ -139,12 +139,11 @@ def _price(classes: tuple[tuple[int, int], ...], grid: int, rho: Fraction, delta
         _Class(weight, _reserve(delta, j), min(_class_rho(rho, weight, grid), _MAX_CLASS_RHO)) for j, weight in classes
     ]
     if min(key.rho for key in priced) < _MIN_CLASS_RHO:
-        words = 'rho, or keys.share, is too small for method="table"; raise it, or take "gaussian"'
+        words = 'rho, or keys.share, is too small for the method "table"; raise it, or take "gaussian"'
         raise ArgumentError("", words, "E310")
     if delta / numbers[-1] < MIN_DELTA:
-        words = (
-            f'must be at least {float(MIN_DELTA * numbers[-1]):.2g} with method="table"; raise it, or take "gaussian"'
-        )
+        least = f"{float(MIN_DELTA * numbers[-1]):.2g}"
+        words = f'must be at least {least} for the method "table": raise it, or use "gaussian"'
         raise ArgumentError("delta", words, "E309")
     return priced
 
@@ -165,7 +164,7 @@ def _build(classes: list[_Class]) -> tuple[int, ...]:
     while thresholds[-1] < _ONE:
         size = len(thresholds)
         if size * len(classes) > MAX_SIZE:
-            words = 'rho and delta are too small for method="table"; raise one of them, or take "gaussian"'
+            words = 'rho and delta are too small for the method "table"; raise one of them, or take "gaussian"'
             raise ArgumentError("", words, "E310")
         largest = min(climb.above(thresholds[size - weight] if size >= weight else 0) for weight, climb in climbs)
         thresholds.append(max(largest, thresholds[-1]))

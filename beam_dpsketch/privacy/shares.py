@@ -63,7 +63,7 @@ class PrivacyBudget:
     [0.25, 0.25, 0.25, 0.25]
     """
 
-    @_validate.by_keyword("rho=..., or epsilon=..., delta=..., or epsilon=... alone")
+    @_validate.by_keyword("$loss")
     def __init__(
         self,
         *,

@@ -19,7 +19,14 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.aside.lost_histogram import LostCounter, LostIn, Uncounted, lost_counter
 from beam_dpsketch.privacy.aside.side_counters import SideCounter, share_left, side_counters
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import ONE_RECORD, Bounds, ContributionLimit, PrivacyUnit, check_bounds
+from beam_dpsketch.privacy.contributions import (
+    ONE_RECORD,
+    Bounds,
+    ContributionLimit,
+    PrivacyUnit,
+    check_bounds,
+    check_unit,
+)
 from beam_dpsketch.privacy.loss.composition import Loss, foolish
 from beam_dpsketch.privacy.loss.payment import Bill
 from beam_dpsketch.privacy.mechanism import MAX_WINDOWS
@@ -62,6 +69,8 @@ class ReleaseTerms(Generic[Limit]):
       window_count: releases (windows) that one unit can reach, each within the bounds; rho covers all of them.
       period_micros: length of a period in microseconds if the unit is one within a period, else 0; `window_count` is
         then the number of windows that the unit can reach in one period.
+      overlapping: in how many windows a record is, at most.
+      first_windows: whether a unit counts in its first `window_count` windows, as on streams.
       disclosed: what is published in addition to the release, for the statement.
       output_cells: how many releases, one for each key and window, one bound covers; `None` if that is not known.
       norm_spend: the part of rho that chose the norm, if it was not given.
@@ -76,6 +85,8 @@ class ReleaseTerms(Generic[Limit]):
     unit: PrivacyUnit = PrivacyUnit.RECORD
     window_count: int = 1
     period_micros: int = 0
+    overlapping: int = 1
+    first_windows: bool = False
     disclosed: Disclosure = Disclosure.NONE
     output_cells: int | None = 1
     norm_spend: Fraction | None = None
@@ -212,6 +223,10 @@ class ReleaseTerms(Generic[Limit]):
     def group_rule(self) -> GroupRule | None:
         return self.selection if isinstance(self.selection, GroupRule) else None
 
+    @property
+    def counts_items(self) -> bool:
+        return self.group_rule is not None
+
     def without_side_counters(self) -> ReleaseTerms[Limit]:
         """Return the terms of a release that counts nothing aside."""
         return dataclasses.replace(self, privacy=self.privacy.without_side_counters())
@@ -281,20 +296,3 @@ class RowTerms(ReleaseTerms):
 
 DeclaredTerms: TypeAlias = ReleaseTerms[ContributionLimit]
 """Terms as a caller declares them: the data may have to choose the norm."""
-
-
-def check_unit(unit: PrivacyUnit, bounds: ContributionLimit, period_micros: int) -> None:
-    """Refuse bounds that do not suit the unit, and a period of a unit that has none."""
-    if unit.is_one_record and bounds.has_norm:
-        raise ArgumentError(
-            "bounds", f"must be $RecordBounds where the unit is {unit.value}; a $NormBound is of a $PrivacyId", "E211"
-        )
-    if unit.is_one_record and (bounds.size, bounds.kept_keys) != (1, 1):
-        raise ArgumentError(
-            "bounds",
-            "must keep max_per_key and max_keys at 1 when the unit is one record; "
-            "name a $PrivacyId to protect all records of a person",
-            "E212",
-        )
-    if (unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD) != (period_micros > 0):
-        raise ValueError("period_micros must be above 0 if the unit is one within a period, and 0 if it is not")

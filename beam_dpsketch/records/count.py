@@ -13,16 +13,16 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.spelling import Spelling
-from beam_dpsketch.errors import AllAtOnce, ArgumentError
+from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.selection import GroupRule, SelectionRule
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.items import WeightedItems
-from beam_dpsketch.records.public import Keys, TimeColumn, TimeRange, check_keys, check_keys_type
+from beam_dpsketch.records.public import Keys, TimeColumn, TimeRange
 from beam_dpsketch.records.selectors import Items, Selector, check_selector
-from beam_dpsketch.records.units import Unit, check_unit_type
+from beam_dpsketch.records.units import Unit, check_max_keys, check_unit_type
 
 USUAL_WANTED_ERROR = Fraction(1, 100)
 USUAL_QUANTILES = (0.5, 0.95, 0.99)
@@ -84,6 +84,29 @@ def refuse_item_limit(unit: Unit, words: str) -> None:
     """Refuse a limit for one item where an item is not what is counted, as these words say."""
     if unit.bounds.as_dict().get("max_per_item") is not None:
         raise ArgumentError("max_per_item", f"must be left out for {words}", "E320")
+
+
+def check_keys_type(keys: Any) -> None:
+    """Check the type of `keys`."""
+    if not isinstance(keys, (Keys, type(None))):
+        raise ArgumentTypeError(
+            "keys",
+            "must be PublicKeys([...]), KeySelection(delta=1e-8) or AssumePublicKeys(): output keys taken "
+            f"from the data show who is in it; got {type(keys).__name__}",
+            "E301",
+        )
+
+
+def check_keys(keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
+    """Refuse keys that do not suit the unit or the windows, and a limit of keys in vain."""
+    check_max_keys(unit, is_keyed=keys is not None)
+    chosen, bounds = keys is not None and keys.chosen_by_data, unit.bounds
+    if bounds.has_norm and bounds.max_keys is not None and not chosen:
+        raise ArgumentError(
+            "max_keys", "must be left out without $KeySelection: under a $NormBound all keys count together", "E306"
+        )
+    if keys is not None:
+        keys.check(unit, windows)
 
 
 def check_types(

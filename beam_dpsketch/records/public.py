@@ -8,14 +8,16 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from beam_dpsketch import _validate
-from beam_dpsketch._showing import shown_plainly
+from beam_dpsketch._showing import length_of_time, shown_plainly
 from beam_dpsketch.domains.timestamps import check_milliseconds, duration_to_micros, from_micros, to_micros
-from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError
+from beam_dpsketch.errors import AllAtOnce, ArgumentError, WindowingError
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.selectors import Selector, check_selector
 from beam_dpsketch.records.units import Record, Unit
+
+MAX_RELEASES = 1_000_000
 
 
 class Keys:
@@ -60,9 +62,8 @@ class PublicKeys(Keys):
 
     def __init__(self, keys: Iterable[Any], field: Selector = None) -> None:
         check_selector(field=field)
-        if isinstance(keys, (str, bytes)):
-            raise ArgumentTypeError("keys", "must be a list of keys, got one text", "E302")
-        encoded = dict.fromkeys(map(encode, keys))
+        listed = _validate.many("E302", keys=keys)
+        encoded = dict.fromkeys(map(encode, getattr(listed, "to_pylist", lambda: listed)()))
         if not encoded:
             raise ArgumentError("keys", "must not be empty", "E303")
         object.__setattr__(self, "keys", tuple(map(decode, encoded)))
@@ -76,7 +77,7 @@ class PublicKeys(Keys):
 
     @property
     def words(self) -> str:
-        return f"{len(self.keys)} listed key(s) in {self.field}"
+        return f"{len(self.keys)} listed key{'s' * (len(self.keys) > 1)} in {self.field}"
 
     def check(self, unit: Unit, windows: TimeRange | None) -> None:
         kept = unit.bounds.kept_keys or 1
@@ -164,7 +165,7 @@ class KeySelection(Keys):
         return f"each key in {self.field} that enough units are in"
 
     def check(self, unit: Unit, windows: TimeRange | None) -> None:
-        if unit.bounds.max_keys is None:
+        if unit.bounds.has_norm and unit.bounds.max_keys is None:
             raise ArgumentError(
                 "max_keys",
                 "must be given with $KeySelection, as in $norm_of_16_keys: for how many keys one unit votes",
@@ -173,7 +174,7 @@ class KeySelection(Keys):
         if isinstance(unit, Record) and unit.signed:
             raise ArgumentError(
                 "signed",
-                "must be False where $KeySelection chooses keys and $Record is protected: a deletion would vote "
+                "must not be set where $KeySelection chooses keys and $Record is protected: a deletion would vote "
                 "for its key; protect a $PrivacyId, whose records are netted first",
                 "E307",
             )
@@ -188,28 +189,6 @@ class KeySelection(Keys):
         )
 
 
-def check_keys_type(keys: Any) -> None:
-    """Check the type of `keys`."""
-    if not isinstance(keys, (Keys, type(None))):
-        raise ArgumentTypeError(
-            "keys",
-            "must be PublicKeys([...]), KeySelection(delta=1e-8) or AssumePublicKeys(): output keys taken "
-            f"from the data show who is in it; got {type(keys).__name__}",
-            "E301",
-        )
-
-
-def check_keys(keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
-    """Refuse keys that do not suit the unit or the windows, and a limit of keys in vain."""
-    chosen, bounds = keys is not None and keys.chosen_by_data, unit.bounds
-    if bounds.has_norm and bounds.max_keys is not None and not chosen:
-        raise ArgumentError(
-            "max_keys", "must be left out without $KeySelection: under a $NormBound all keys count together", "E306"
-        )
-    if keys is not None:
-        keys.check(unit, windows)
-
-
 @dataclasses.dataclass(frozen=True)
 class TimeRange:
     """Release each window from start to end, with data or without; drop records of other windows.
@@ -221,12 +200,16 @@ class TimeRange:
       start: when the first window opens: a `datetime` (without a time zone: UTC), a Beam `Timestamp`, or seconds since
         1970.
       end: when the last window closes.
+      max_releases: how many releases there may be, one for each window and listed key; more than 10,000 need it.
     """
 
     start: Any
     end: Any
+    _: dataclasses.KW_ONLY
+    max_releases: int = dataclasses.field(default=10_000, repr=False)
 
     def __post_init__(self) -> None:
+        _validate.whole_fields(self, "max_releases", low=1, high=MAX_RELEASES)
         if not self.start_micros < self.end_micros:
             raise ArgumentError("end", "must be after start", "E425")
 
@@ -237,6 +220,17 @@ class TimeRange:
     @property
     def end_micros(self) -> int:
         return to_micros(end=self.end)
+
+    def check_count(self, windows: int, step: int, keys: int) -> None:
+        """Refuse more releases than `max_releases`, one for each window and key."""
+        if windows * keys > self.max_releases:
+            of_keys = f" for each of {keys:,} keys" if keys > 1 else ""
+            raise WindowingError(
+                "windows",
+                f"would make {windows * keys:,} releases: a window every {length_of_time(step)}{of_keys}. More than "
+                f"{self.max_releases:,} need $max_releases; or use longer windows or fewer keys",
+                "E414",
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -276,8 +270,8 @@ class TimeColumn:
         """How long a window is."""
         return self.every_micros if self.window_size is None else duration_to_micros(window_size=self.window_size)
 
-    def check(self, within: TimeRange | None, horizon: Horizon | None) -> None:
-        """Refuse windows that do not suit."""
+    def check(self, within: TimeRange | None, horizon: Horizon | None, keys: int) -> None:
+        """Refuse windows that do not suit, or too many for this number of listed keys."""
         if horizon is not None:
             if self.every is not None or self.window_size is not None:
                 words = "and window_size must be left out with a horizon, which says how long its windows are"
@@ -287,7 +281,7 @@ class TimeColumn:
             words = "needs $windows_from_to: all windows between are released, with data or without"
             raise ArgumentError("time", words, "E429")
         if self.every is None:
-            words = "must be given: the time from one window to the next, as timedelta(days=1), or 1d in settings"
+            words = "must be given: the time from one window to the next, as $one_day"
             raise ArgumentError("time.every", words, "E430")
         start, end, size = within.start_micros, within.end_micros, self.size_micros
         if end - start < size or (end - start - size) % self.every_micros:
@@ -298,3 +292,4 @@ class TimeColumn:
                 "start, and one more opens each time that every has passed",
                 "E413",
             )
+        within.check_count((end - start - size) // self.every_micros + 1, self.every_micros, keys)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.domains.spelling import Spelling
-from beam_dpsketch.errors import AllAtOnce, ArgumentError
+from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.aside.lost_histogram import LostIn
 from beam_dpsketch.privacy.budget import PrivacySpec
@@ -72,15 +72,13 @@ class ReleaseSpec:
             checks.do(check_types, *(getattr(self, name) for name in _CHECKED))
         with AllAtOnce() as checks:
             if self.time is not None:
-                checks.do(self.time.check, self.time_range, self.horizon)
+                checks.do(self.time.check, self.time_range, self.horizon, len(self.public_keys or [None]))
             checks.do(self.count.check, self.keys, self.unit, self.time_range)
             if self.weight is not None:
                 checks.do(check_max_weight, self.unit.bounds)
             if self.horizon is not None:
                 checks.do(check_over_time, self.unit, self.horizon.windows)
         object.__setattr__(self, "count", self.count.suited(self.unit.bounds, over_time=self.horizon is not None))
-        if not self.is_keyed and not self.count.by_item and (self.unit.bounds.kept_keys or 1) > 1:
-            raise ArgumentError("bounds.max_keys", "must be 1 without keys", "E217")
 
     @property
     def horizon(self) -> Horizon | None:
@@ -161,23 +159,20 @@ class ReleaseSpec:
         limit = self.privacy_id  # has `max_windows` where each window is bounded alone
         return self.row_terms(is_bounded=limit is None or limit.max_windows is None)
 
-    def terms_of_each(self, *, in_windows: bool, overlapping: int = 1) -> DeclaredTerms:
+    def terms_of_each(self, *, in_windows: bool, overlapping: int = 1, is_stream: bool = False) -> DeclaredTerms:
         """Return the terms of the release of each window; an element is in several if they overlap."""
         cells = len(self.public_keys) if self.public_keys else None if self.is_keyed else 1
         selection, privacy = self.count.select(self.keys, self.unit.bounds), self.privacy
         privacy = privacy if selection is None else privacy.losing(selection.delta, is_gaussian=selection.is_gaussian)
         if self.count.by_item:
             privacy = privacy.without_side_counters()  # all of rho pays for the counts of items
-        unit, window_count, period_micros = self.unit.promise(in_windows=in_windows, overlapping=overlapping)
         terms = ReleaseTerms(
             privacy,
             self.unit.bounds,
             selection=selection,
-            unit=unit,
-            window_count=window_count,
-            period_micros=period_micros,
             output_cells=cells,
             lost_in=self.tells_lost_in(one_window=not in_windows),
+            **self.unit.promise(in_windows=in_windows, overlapping=overlapping, is_stream=is_stream),
         )
         if overlapping > 1 or in_windows != (self.time_range is not None):  # a run has the noise that a plan says
             return dataclasses.replace(terms, privacy=self.terms.privacy, selection=self.terms.selection)
@@ -193,7 +188,8 @@ class ReleaseSpec:
     def row_terms(self, *, is_bounded: bool) -> RowTerms:
         """Return what all rows promise together; of norms, one covers all windows of bounded input, else each one."""
         assert self.horizon is not None
-        terms, limit, mechanism = self.terms_of_each(in_windows=False), self.privacy_id, self.horizon.rows
+        terms = self.terms_of_each(in_windows=False, is_stream=not is_bounded)
+        limit, mechanism = self.privacy_id, self.horizon.rows
         bounds, cells, selection = given_over_time(self.unit.bounds), terms.output_cells, terms.selection
         if bounds.has_norm and is_bounded and cells is not None:
             cells *= mechanism.windows
@@ -205,6 +201,7 @@ class ReleaseSpec:
             bounds,
             unit=PrivacyUnit.RECORD_OVER_HORIZON if limit is None else PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
             window_count=terms.window_count,
+            first_windows=terms.first_windows,
             output_cells=cells,
             disclosed=self.discloses(windows_are_public=True),
             selection=selection,
@@ -254,7 +251,7 @@ class ReleaseSpec:
             **{name: getattr(spec, name) for name in ("depth", "width") if hasattr(spec, name)},
             privacy.currency: float(privacy.amount),
             "relation": privacy.relation.name,
-            **{name: str(value) for name, value in self.unit.bounds.as_dict().items()},
+            **{name: str(value) for name, value in self.unit.bounds.as_dict().items() if value is not None},
             **({} if self.time_range is None else {"windows": str(self.time_range)}),
             **({} if limit is None else limit.display_data()),
             **({} if horizon is None else {"windows": horizon.windows, "mechanism": horizon.mechanism}),
@@ -290,7 +287,8 @@ class ResolvedRelease:
         """Return the release under the terms that its windows lead to; refuse those that cannot work."""
         if terms == (before := self.terms):
             return self
-        is_as_noisy = dataclasses.replace(terms, disclosed=before.disclosed, uncounted=before.uncounted) == before
+        unseen = {name: getattr(before, name) for name in ("disclosed", "uncounted", "overlapping", "first_windows")}
+        is_as_noisy = dataclasses.replace(terms, **unseen) == before
         calibrated = self.calibrated.with_terms(terms) if is_as_noisy else self.declared.count.calibrate(terms)
         return ResolvedRelease(self.declared, terms, calibrated)
 

@@ -35,9 +35,9 @@ class Record:
     def bounds(self) -> RecordBounds:
         return RecordBounds(1, max_weight=self.max_weight, signed=self.signed)
 
-    def promise(self, *, in_windows: bool, overlapping: int = 1) -> tuple[PrivacyUnit, int, int]:
-        """Return the unit, in how many windows each record counts where they overlap, and no period."""
-        return PrivacyUnit.RECORD, overlapping, 0
+    def promise(self, *, in_windows: bool, overlapping: int, is_stream: bool) -> dict[str, Any]:
+        """Return the fields of terms that the unit decides: a record counts in all windows that it is in."""
+        return {"unit": PrivacyUnit.RECORD, "window_count": overlapping, "overlapping": overlapping}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,15 +95,21 @@ class PrivacyId:
         windows = {} if self.max_windows is None else {"max_windows": str(self.max_windows)}
         return windows | ({"period": f"{self.period_micros / 1_000_000:g} s"} if self.period_micros else {})
 
-    def promise(self, *, in_windows: bool, overlapping: int = 1) -> tuple[PrivacyUnit, int, int]:
-        """Return whom a release protects, in how many windows each id counts, and how long its periods are.
+    def promise(self, *, in_windows: bool, overlapping: int, is_stream: bool) -> dict[str, Any]:
+        """Return the fields of terms that the unit decides: whom they protect, and in how many windows it counts.
 
-        In windows, an id that nothing bounds over all of them is protected within each of them alone.
+        In windows, an id that nothing bounds over all of them is protected within each of them alone. An id counts in
+        its first windows on streams, where alone norms have `max_windows`.
         """
         if in_windows and self.max_windows is None and not self.has_norm:
-            return PrivacyUnit.PRIVACY_ID_IN_WINDOW, 1, 0
-        unit = PrivacyUnit.PRIVACY_ID_IN_PERIOD if self.period_micros else PrivacyUnit.PRIVACY_ID
-        return unit, self.max_windows or 1, self.period_micros
+            return {"unit": PrivacyUnit.PRIVACY_ID_IN_WINDOW, "overlapping": overlapping}
+        return {
+            "unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD if self.period_micros else PrivacyUnit.PRIVACY_ID,
+            "window_count": self.max_windows or 1,
+            "first_windows": self.max_windows is not None and (is_stream or self.has_norm),
+            "overlapping": overlapping,
+            "period_micros": self.period_micros,
+        }
 
 
 Unit: TypeAlias = "Record | PrivacyId"
@@ -142,9 +148,24 @@ def check_max_weight(bounds: ContributionLimit) -> None:
         )
 
 
+def check_max_keys(unit: Unit, *, is_keyed: bool) -> None:
+    """Refuse bounds of records that do not say in how many keys an id counts, or that say it without keys."""
+    if not isinstance(unit, PrivacyId) or unit.has_norm:
+        return
+    if is_keyed and unit.bounds.max_keys is None:
+        raise ArgumentError(
+            "max_keys",
+            "must be given with keys, as in $records_of_2_keys: in how many keys one privacy id counts. What it has "
+            "in others is dropped, and noise grows with the square root of max_keys",
+            "E305",
+        )
+    if not is_keyed and unit.bounds.max_keys is not None:
+        raise ArgumentError("max_keys", "must be left out without keys, because there is one release", "E217")
+
+
 def given_over_time(bounds: ContributionLimit) -> Bounds:
     """Return the bounds; refuse a norm that the data would have to choose."""
-    words = "must not be $AutoNorm in continual release: take the norm of an earlier release, released.privacy.bounds"
+    words = "must not be $AutoNorm in continual release: use the norm that an earlier release states"
     return bounds.given(ArgumentError("bounds", words, "E218"))
 
 

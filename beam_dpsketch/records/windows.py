@@ -7,19 +7,21 @@ place that decides it, and refuses windows in which the promise would not hold.
 from __future__ import annotations
 
 import dataclasses
+import logging
 from typing import NamedTuple
 
+from beam_dpsketch._showing import length_of_time
 from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 from beam_dpsketch.privacy.over_time.horizon import Horizon, WindowRows
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.bounding.scale import Scale
-from beam_dpsketch.records.public import TimeRange
+from beam_dpsketch.records.public import MAX_RELEASES, TimeRange
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.units import PrivacyId
 
-MAX_RELEASES = 1_000_000
+_LOG = logging.getLogger("beam_dpsketch")
 
 
 class Windowing(NamedTuple):
@@ -104,7 +106,9 @@ def plan_windows(declared: ReleaseSpec, windowing: Windowing) -> WindowPlan:
     if limit is not None:
         _check_limit(limit, windowing)
     if declared.time_range is not None:
-        starts = window_starts(declared.time_range, windowing, len(declared.public_keys or [None]))
+        keys = len(declared.public_keys or [None])
+        starts = window_starts(declared.time_range, windowing, keys)
+        _LOG.info("%d releases: %d declared windows, %d keys in each", len(starts) * keys, len(starts), keys)
     if limit is not None:
         periods = _limit_periods(limit, windowing, starts)
     windows_are_public = windowing.is_global or starts is not None
@@ -115,7 +119,9 @@ def plan_windows(declared: ReleaseSpec, windowing: Windowing) -> WindowPlan:
             "$windows_from_to, or use the global window, or $AssumePublicKeys",
             "E420",
         )
-    terms = declared.terms_of_each(in_windows=not windowing.is_global, overlapping=windowing.per_element)
+    terms = declared.terms_of_each(
+        in_windows=not windowing.is_global, overlapping=windowing.per_element, is_stream=not windowing.is_bounded
+    )
     windows = _windows_of_bound(terms, windowing, starts)
     cells = terms.output_cells and windows and terms.output_cells * windows
     disclosed = declared.discloses(windows_are_public=windows_are_public)
@@ -166,7 +172,7 @@ def _check_limit(limit: PrivacyId, windowing: Windowing) -> None:
     if not windowing.is_bounded:
         words = (
             "must be a $NormBound on unbounded input, where the norm is needed before the data are there: "
-            "take that of an earlier release, released.privacy.bounds, instead of $AutoNorm"
+            "use the norm that an earlier release states instead of $AutoNorm"
         )
         limit.bounds.given(WindowingError("bounds", words, "E218"))
     if limit.has_norm and not windowing.is_global:
@@ -220,13 +226,7 @@ def window_starts(declared: TimeRange, windowing: Windowing, keys: int) -> range
             "E413",
         )
     starts = range(first, last + 1, step)
-    if len(starts) * keys > MAX_RELEASES:
-        raise WindowingError(
-            "",
-            f"windows would make {len(starts) * keys} releases ({len(starts)} windows, {keys} in each), more "
-            f"than {MAX_RELEASES}; shorten the $TimeRange, or use longer windows or fewer keys",
-            "E414",
-        )
+    declared.check_count(len(starts), step, keys)
     return starts
 
 
@@ -269,7 +269,7 @@ def _periods(period_micros: int, windowing: Windowing, starts: range | None) -> 
         if rest:
             raise WindowingError(
                 "period",
-                f"must be a multiple of the time from one window to the next, Duration({_seconds(windowing.step)})",
+                f"must be a multiple of the time from one window to the next, {length_of_time(windowing.step)}",
                 "E416",
             )
         return count, Periods(period_micros, start)

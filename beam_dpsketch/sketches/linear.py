@@ -99,10 +99,8 @@ class RawSketch(ABC):
 
     def accumulate(self: Self, items: Iterable[Any], weights: Iterable[int] | None = None) -> Self:
         """Add items (any iterable, numpy or pyarrow array) with whole-number weights (default 1); negative deletes."""
-        if isinstance(items, (pa.Array, pa.ChunkedArray)):
-            items = plain_column(items)
-        elif not isinstance(items, (list, np.ndarray, str, bytes)):
-            items = list(items)
+        items = _validate.many(items=items)
+        items = plain_column(items) if isinstance(items, pa.Array) else items
         if weights is None:
             items, counts = count_duplicates(items) if isinstance(items, list) else (items, None)
             keys, usable = self._own_keys(items)

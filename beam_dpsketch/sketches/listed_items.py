@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.hashing.encodings import decode, encode, join_parts, split_parts
 from beam_dpsketch.hashing.lookup import NOT_AN_ITEM, ItemLookup
@@ -52,13 +53,10 @@ class ListedItems(Spec):
     items: tuple[Any, ...]
 
     def __init__(self, items: Iterable[Any]) -> None:
-        if isinstance(items, (str, bytes)):
-            raise ArgumentTypeError("items", "must be a list of items, got one text; put it into a list", "E509")
-        if isinstance(items, (set, frozenset)) or not isinstance(items, (Iterable, pa.Array, pa.ChunkedArray)):
-            raise ArgumentTypeError(
-                "items", f"must be a list of items, in an order; got {type(items).__name__}", "E509"
-            )
-        plain = items.to_pylist() if isinstance(items, (pa.Array, pa.ChunkedArray)) else items
+        if isinstance(items, (set, frozenset)):
+            raise ArgumentTypeError("items", f"must be in an order, got a {type(items).__name__}: sort it", "E509")
+        listed = _validate.many("E509", items=items)
+        plain = listed.to_pylist() if isinstance(listed, pa.Array) else listed
         encoded = dict.fromkeys(map(encode, plain))
         if not encoded:
             raise ArgumentError("items", "must not be empty: list those to count", "E509")

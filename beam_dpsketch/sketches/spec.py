@@ -120,7 +120,7 @@ class SketchSpec(Spec):
             raise ArgumentError("", f"depth * width must be at most {MAX_CELLS}, got {self.depth * self.width}", "E504")
         key_bytes = fingerprints.KEY_BYTES if self.item_hash == "blake2b" else 0
         if not isinstance(self.item_key, bytes) or len(self.item_key) != key_bytes:
-            raise ArgumentError("item_key", f'must be {key_bytes} bytes with item_hash="{self.item_hash}"', "E505")
+            raise ArgumentError("item_key", f'must be {key_bytes} bytes with the item_hash "{self.item_hash}"', "E505")
 
     @classmethod
     def for_accuracy(

@@ -121,7 +121,7 @@ def _loss_of_runs(statements: Iterable[PrivacyStatement]) -> Loss:
     return total
 
 
-_HEADINGS = ("Protected", "How well", "Meaning", "Bounds enforced on each", "Keys", "Items")
+_HEADINGS = ("Protected", "How well", "Meaning", "Contribution", "Keys", "Items")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,13 +10,13 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 from beam_dpsketch.privacy.aside.side_counters import CLIPPED, RECORDS, UNITS, WEIGHT
 from beam_dpsketch.privacy.budget import USUAL_DELTA
-from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, PrivacyUnit
+from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, PrivacyUnit, check_unit
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.mechanism import MAX_WINDOWS, Randomness
 from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
-from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure, check_unit
+from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure
 from beam_dpsketch.statement.clipping import ClippingState
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote, RowNote
@@ -37,6 +37,8 @@ class Stated:
     unit: PrivacyUnit
     bounds: Bounds
     window_count: int = 1
+    overlapping: int = 1
+    first_windows: bool = False
     disclosed: Disclosure = Disclosure.NONE
     uncounted: Uncounted = Uncounted.NOTHING
     period_micros: int = 0
@@ -84,7 +86,7 @@ class Stated:
             raise ValueError(f"release_ids must have {RELEASE_ID_BYTES} bytes each")
         if len(set(self.release_ids)) < len(self.release_ids):
             raise ValueError("release_ids must differ")
-        _validate.whole_fields(self, "window_count", low=1, high=MAX_WINDOWS)
+        _validate.whole_fields(self, "window_count", "overlapping", low=1, high=MAX_WINDOWS)
         _validate.whole_fields(self, "period_micros", low=0, high=MAX_PERIOD)
         _validate.open_unit_interval(shown_delta=self.shown_delta)
         object.__setattr__(self, "shown_delta", float(self.shown_delta))
@@ -113,6 +115,11 @@ class Stated:
             raise ArgumentError("", "the parts of rho must sum to less than 1, so that the sketch has one", "E113")
         if self.over_time is not None and not self.unit.over_horizon:
             raise ValueError("over_time must be None where the unit is not one over a horizon")
+
+    @property
+    def counts_items(self) -> bool:
+        """Whether each item has a count of its own, as in grouped counts."""
+        return self.keys is not None and self.keys.of_items
 
     @property
     def is_bounded(self) -> bool:

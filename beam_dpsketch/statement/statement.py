@@ -41,6 +41,8 @@ class PrivacyStatement(Stated):
       unit: whose presence is hidden.
       bounds: what one unit could contribute; more was dropped, or scaled down, before the sketch.
       window_count: how many windows (releases) one unit could reach; rho covers all of them.
+      overlapping: in how many windows a record is, at most.
+      first_windows: whether a unit counts in its first `window_count` windows, as on streams.
       disclosed: what is published without noise.
       uncounted: what was dropped before anything was counted, and is in no number.
       period_micros: how long a declared period is, in microseconds; 0 if the unit is not one within a period.
@@ -87,6 +89,8 @@ class PrivacyStatement(Stated):
             unit=terms.unit,
             bounds=terms.bounds,
             window_count=terms.window_count,
+            overlapping=terms.overlapping,
+            first_windows=terms.first_windows,
             disclosed=terms.disclosed,
             uncounted=terms.uncounted,
             period_micros=terms.period_micros,
@@ -149,6 +153,8 @@ class PrivacyStatement(Stated):
             sigma_squared_per_level=tuple(mine + theirs for mine, theirs in levels),
             bounds=self.bounds.union(other.bounds),
             window_count=max(self.window_count, other.window_count),
+            overlapping=max(self.overlapping, other.overlapping),
+            first_windows=self.first_windows or other.first_windows,
             disclosed=self.disclosed | other.disclosed,
             uncounted=self.uncounted | other.uncounted,
             shown_delta=min(self.shown_delta, other.shown_delta),

@@ -13,6 +13,7 @@ from beam_dpsketch.privacy.mechanism import Randomness, Spending, one_count
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.measured import clipping_of
+from beam_dpsketch.statement.release_id import runs
 from beam_dpsketch.statement.stated import Stated
 
 _CHANGE = {
@@ -31,13 +32,14 @@ def facts(statement: Stated) -> dict[str, str]:
     widths = sorted({statement.noise.spread(each) for each in statement.sigma_squared_per_level})
     noise = " to ".join(f"{each:.6g}" for each in (widths[0], widths[-1])[: len(widths)])
     source = "" if statement.randomness is Randomness.SYSTEM else f", from {statement.randomness.value}"
-    bounds = statement.bounds.words(statement.unit, statement.window_count, statement.period_micros)
+    bounds, run_count = statement.bounds.words(statement), len(runs(statement.release_ids))
+    bounds += f", in each of {run_count} runs" if run_count > 1 else ""
     needed = "usable value" if statement.unit.is_one_record else "privacy id or a usable value"
     return {
         "Protected": f"{statement.unit.value} ({statement.relation.name}).",
         "How well": _loss(statement),
         "Meaning": _meaning(statement),
-        "Bounds enforced on each": f"{bounds}{_choice(statement)}.",
+        "Contribution": f"{bounds}{_choice(statement)}.",
         **_keys(statement),
         **_contents(statement),
         "Clipping": clipping_of(statement, 0.95).sentence,

@@ -18,7 +18,7 @@ from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selector, Selectors
-from beam_dpsketch.records.units import PrivacyId, check_max_weight
+from beam_dpsketch.records.units import PrivacyId, check_max_keys, check_max_weight
 from beam_dpsketch.transforms.steps.bounding import BoundShard, group_by_shard
 from beam_dpsketch.transforms.steps.checks.element_types import open_questions
 from beam_dpsketch.transforms.windows import check_windowing
@@ -55,6 +55,7 @@ class BoundContributions(beam.PTransform):
             raise ArgumentError(
                 "bounds", "must be $RecordBounds here: a $NormBound scales what is in the counters of a sketch", "E225"
             )
+        check_max_keys(unit, is_keyed=key is not None)
         if weight is not None:
             check_max_weight(unit.bounds)
         self._bounds = unit.bounds

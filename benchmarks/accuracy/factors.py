@@ -24,7 +24,6 @@ import numpy as np
 
 from beam_dpsketch import (
     DyadicCountSketch,
-    FactorHistogram,
     FactorSpec,
     FloatDomain,
     IntegerDomain,
@@ -34,6 +33,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
+from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from benchmarks import ordered_data
 from benchmarks.command import Command
 from benchmarks.table import Bar, Table

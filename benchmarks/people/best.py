@@ -54,7 +54,7 @@ def brief(bounds: Bounds) -> str:
     if isinstance(bounds, NormBound):
         return f"{float(bounds.max_norm):,.4g}"
     assert isinstance(bounds, RecordBounds)
-    more = f" x {bounds.max_keys}" if bounds.max_keys > 1 else ""
+    more = f" x {bounds.kept_keys}" if bounds.kept_keys > 1 else ""
     return f"{bounds.max_per_key:,}{more}"
 
 

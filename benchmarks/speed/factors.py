@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import (
-    FactorHistogram,
     FactorSpec,
     IntegerDomain,
     ItemFrequencies,
@@ -30,6 +29,7 @@ from beam_dpsketch import (
     release,
     release_frame,
 )
+from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from benchmarks.command import Command
 from benchmarks.measuring import in_new_process, in_turns, ratios, seconds
 from benchmarks.table import Bar, Table, spread

@@ -18,7 +18,6 @@ import numpy as np
 from beam_dpsketch import (
     CountSketch,
     DyadicCountSketch,
-    FactorHistogram,
     FactorSpec,
     FloatDomain,
     IntegerDomain,
@@ -30,6 +29,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.explore import explore
 from beam_dpsketch.explore.exploring import charts_library
+from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from benchmarks.command import Command
 from benchmarks.table import Bar, Table, spread
 from tests.helpers.browser import Browser

@@ -266,7 +266,7 @@ QUESTIONS = {"privacy_units": "units", "records": "records", "total_weight": "we
 def test_what_was_not_counted_is_named_with_the_way_to_count_it(method: str, counter: str) -> None:
     message = (
         rf"this release does not count {counter}: .* "
-        rf"with PrivacySpec\(side_counters=SideCounters\({counter}=\.\.\."
+        rf"without PrivacySpec\(side_counters=\.\.\.\) for it \({counter}\)"
     )
     without = [
         release(raw_of(NORM), terms_of(NORM)),

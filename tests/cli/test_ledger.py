@@ -64,7 +64,7 @@ def test_accounts_of_all_kinds_of_limits(tmp_path: Path, monkeypatch: pytest.Mon
         ("plot year.db --output year.txt", "--output must end with .png, .svg or .pdf"),
         ("plot year.db --account other --output year.png", "account must be one of the ledger"),
         ("export year.db --output year.db", "--output must end with .csv or .json"),
-        ("spend year.db", "invalid choice: 'spend'"),
+        ("spend year.db", "argument COMMAND: expected one of create, list"),
         ("", "the following arguments are required: COMMAND"),
     ],
 )

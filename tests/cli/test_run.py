@@ -411,7 +411,7 @@ def test_each_day_has_a_file_that_query_reads_with_its_window(ending: str) -> No
     write_days(f"visits.{ending}")
     code, printed = run("run", f"visits.{ending}", *OPTIONS, *DAYS)
     assert code == 0
-    assert "in each window of a declared range" in printed
+    assert "in each of 3 windows (3 releases)" in printed
     assert "time='day': about 10 % of the rows are in no declared window" in printed
     assert f"wrote 3 release(s) to {FILES[0]} and 2 more" in printed
     assert sorted(os.listdir()) == [*FILES, f"visits.{ending}"]

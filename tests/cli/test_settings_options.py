@@ -92,8 +92,8 @@ def read(line: str) -> ReleaseSpec:
         ("--config s.yaml --rho 3", FILE.replace("epsilon: 2", "rho: 3")),
         ("--config plain.json --max-norm auto", PLAIN.replace('{"max_norm": 10}', '"auto"')),
         (
-            "--config s.yaml --max-per-key 4",
-            FILE.replace("norm: {max_norm: 10}", "records: {max_per_key: 4}"),
+            "--config s.yaml --max-per-key 4 --max-keys 2",
+            FILE.replace("norm: {max_norm: 10}", "records: {max_per_key: 4, max_keys: 2}"),
         ),
         (
             "--config s.yaml --unit record --domain '{type: text, max_bytes: 9}'",
@@ -121,7 +121,7 @@ def test_options_mean_settings(line: str, settings: str) -> None:
             "a file of settings has it too, --config",
         ),
         (f"{COUNT} {PEOPLE}", "--epsilon and --delta are missing, or --rho"),
-        (f"{COUNT} --epsilon 1 {PEOPLE}", "--max-norm: must limit how many records a unit has in all"),
+        (f"{COUNT} --epsilon 1 {PEOPLE}", "--delta is missing. A norm of order 2 uses Gaussian noise"),
         (
             f"{COUNT} {SPEND}",
             "--privacy-id is missing: the column that says whose a record is; or take --unit record; --max-norm is",
@@ -156,7 +156,7 @@ def test_options_mean_settings(line: str, settings: str) -> None:
         (f"{TOP} {PEOPLE} --domain '{{type: integer, low: 2}}'", "--domain: high: is missing; the largest value"),
         (f"{TOP} {PEOPLE} --domain '{{'", "--domain: line 1, column 2"),
         ("--config s.yaml --kind frequencies", "s.yaml: domain: not a setting of kind frequencies"),
-        ("--config s.yaml --max-keys 1", "--max-keys: must be left out without keys.select"),
+        ("--config s.yaml --max-keys 1", "--max-keys: must be left out without --select-keys"),
         ("--config s.yaml --max-norm auto", "s.yaml: unit.max_windows: must be 1 where a norm is chosen"),
         ("--config s.yaml --select-keys 1e-8", "s.yaml: unit.norm.max_keys: must be given with keys.select"),
         ("--config wrong.yaml --k 9", "wrong.yaml: unit.norm.max_nrom: unknown setting; did you mean 'max_norm'?"),

@@ -54,7 +54,7 @@ BLOCKS: list[tuple[Callable[[Any], Any], Any]] = [
     (config.read_keys, {"assume_public": True, "field": "country", "opaque_bytes": True}),
     (config.read_keys, {"assume_public": True, "field": "zip"}),
     (config.read_windows, {"start": "2024-01-01", "end": "2024-02-01T12:00:00+02:00"}),
-    (config.read_windows, [0, 3600]),
+    (config.read_windows, {"start": 0, "end": 3600, "max_releases": 20_000}),
     (config.read_horizon, {"start": "2024-01-01T00:00:00Z", "window_size": "1h", "windows": 24}),
     (config.read_horizon, {"start": 0, "window_size": 60, "windows": 3, "mechanism": "tree"}),
     (config.read_csv, {"thousands": ".", "decimal": ",", "date_format": "%d.%m.%Y"}),

@@ -100,7 +100,7 @@ def squared_limit(name: str, bounds: Any, output_cells: int | None) -> Fraction:
     if isinstance(bounds, RecordBounds):
         most = bounds.max_per_key
         size = {"units": 1, "records": most, "weight": most * bounds.max_weight}[name]
-        return Fraction(bounds.max_keys * size**2)
+        return Fraction(bounds.kept_keys * size**2)
     norm = Fraction(bounds.max_norm)
     if name in ("units", "scaled"):
         whole = max(1, math.floor(norm * norm))
@@ -131,7 +131,7 @@ def costs_of_lost(statement: PrivacyStatement, setting: Setting, bounds: Any) ->
     yield Fraction(factor * (1 if note.kept else setting.windows)) / (2 * note.sigma_squared)
     if note.kept is not None:
         if isinstance(bounds, RecordBounds):
-            most = Fraction(bounds.max_per_key * bounds.max_weight * bounds.max_keys * setting.windows)
+            most = Fraction(bounds.max_per_key * bounds.max_weight * bounds.kept_keys * setting.windows)
         else:
             most = 4 * Fraction(bounds.max_norm)
         assert note.kept.squared_limit == most**2
@@ -159,7 +159,7 @@ def costs_of_tables(statement: PrivacyStatement, setting: Setting) -> Iterator[F
     length = (
         Fraction(bounds.max_norm) ** 2
         if isinstance(bounds, NormBound)
-        else bounds.max_keys * (bounds.max_per_key * bounds.max_weight) ** 2
+        else bounds.kept_keys * (bounds.max_per_key * bounds.max_weight) ** 2
     )
     tables = zip(norms.tables_of(spec), norms.has_signs(spec), statement.sigma_squared_per_level, strict=True)
     for (cells, _), signs, variance in tables:
@@ -302,7 +302,7 @@ def settings(draw: st.DrawFn) -> Setting:
         }[kind]
     bound, selection = draw(bounds), None
     if kind != "chosen" and draw(st.booleans()):
-        keys = bound.max_keys if isinstance(bound, RecordBounds) else draw(st.integers(1, 20))
+        keys = bound.kept_keys if isinstance(bound, RecordBounds) else draw(st.integers(1, 20))
         share = draw(st.none() | st.fractions(Fraction(1, 1000), Fraction(1, 5), max_denominator=1000))
         selection = SelectionRule(delta=DELTA, max_keys=keys, share=share)
     mechanism = st.builds(BinnedRoot, st.integers(3, 12)) | st.builds(BinaryTree, st.integers(3, 12))
@@ -355,7 +355,7 @@ def everyday() -> Iterator[Setting]:
             setting = Setting(spec, PrivacySpec(rho=Fraction(1, 7), relation=relation), bound, unit, cells, windows)
             yield setting if one else setting._replace(lost_in=lost_in)
         if not isinstance(bound, AutoNorm):
-            keys = bound.max_keys if isinstance(bound, RecordBounds) else 7
+            keys = bound.kept_keys if isinstance(bound, RecordBounds) else 7
             privacy, rule = (
                 PrivacySpec(rho=Fraction(1, 7), relation=relation),
                 SelectionRule(delta=DELTA, max_keys=keys),

@@ -43,7 +43,7 @@ HOURS = {
     "keys": {"public": ["NL", "NO"], "field": "country"},
     "windows": {"start": "2024-05-01T00:00:00Z", "end": "2024-05-01T03:00:00Z"},
     "privacy": {"epsilon": 2, "delta": 1e-6},
-    "unit": {"privacy_id": "person", "records": {"max_per_key": 4}},
+    "unit": {"privacy_id": "person", "records": {"max_per_key": 4, "max_keys": 1}},
 }
 FLAW_OF_PRISM = "error decoding metrics"  # of two SDKs at once, about once in ten runs; Prism ends the job
 

@@ -17,7 +17,6 @@ import pytest
 from beam_dpsketch import (
     CountSketch,
     DyadicCountSketch,
-    FactorHistogram,
     FactorSpec,
     IntegerDomain,
     PrivacySpec,
@@ -30,6 +29,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.cli.main import main
 from beam_dpsketch.explore import Explored, changes, entries, explore, exploring
+from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from tests.cli.consoles import make_folder
 from tests.helpers import golden
 from tests.helpers.explored import CITIES, HORIZON, HOSTILE, cities, delays, rides, statistics

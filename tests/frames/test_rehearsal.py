@@ -56,6 +56,7 @@ from beam_dpsketch.cli.main import main
 from beam_dpsketch.frames import tables
 from beam_dpsketch.frames.rehearsed import Rehearsed
 from beam_dpsketch.records.bounding.record_rule import RecordRule
+from tests.helpers.keyed_units import in_keys
 
 RNG = np.random.default_rng(7)
 PERSON, CITY = RNG.integers(0, 500, 6000), RNG.zipf(1.7, 6000) % 12
@@ -67,7 +68,7 @@ LISTED = ItemFrequencies(ListedItems([f"city {n}" for n in range(12)]))
 
 
 def of(count: Any, unit: Any = PEOPLE, privacy: Any = MUCH, item: str = "city", **more: Any) -> ReleaseSpec:
-    return ReleaseSpec(count, privacy, unit, item=item, **more)
+    return ReleaseSpec(count, privacy, in_keys(unit, more.get("keys") or (count.by_item or None)), item=item, **more)
 
 
 FORMS: dict[str, Any] = {"table": lambda: TABLE, "pandas": TABLE.to_pandas, "reader": TABLE.to_reader}
@@ -144,7 +145,9 @@ def test_searches_are_asked_for_the_true_items(count: Any) -> None:
 def test_items_that_groups_do_not_release_are_said_so() -> None:
     """The item of one person is released with a probability of at most delta, 1e-10."""
     rare = pa.table({"person": list(range(1000)), "city": ["Oslo"] * 999 + ["rare"]})
-    found = rehearse(rare, of(GroupedCounts(TextDomain(7), 3, Groups(1e-10)), PrivacyId("person", RecordBounds(1))))
+    found = rehearse(
+        rare, of(GroupedCounts(TextDomain(7), 3, Groups(1e-10)), PrivacyId("person", RecordBounds(1, max_keys=1)))
+    )
     assert math.isnan(found.rows[1].private)
     assert str(found).splitlines()[2].endswith("-  not released")
     assert "List: the release finds 1 of these 2 items." in str(found)
@@ -423,7 +426,7 @@ def test_metrics_are_rehearsed_by_name() -> None:
         "cities": Metric(LISTED, "city"),
     }
     for keys in None, PublicKeys(["NO", "SE"], "country"):
-        people = PrivacyId("person", RecordBounds(100, max_keys=2 if keys else 1))
+        people = PrivacyId("person", RecordBounds(100, max_keys=2 if keys else None))
         found = rehearse(table, ReleaseSpec(Metrics(metrics), MUCH, people, keys=keys), k=2, quantiles=[0.5])
         first = COUNTRY == "NO" if keys else COUNTRY != ""
         assert [row.metric for row in found.rows if row.key == found.rows[0].key] == [

@@ -43,8 +43,12 @@ SETTINGS: dict[str, Any] = {"kind": "frequencies", "item": "city", "privacy": {"
 TABLE = pa.table({"person": list(range(200)), "city": ["Oslo"] * 150 + [PLANTED] * 50})
 
 
+KEYED = {"privacy_id": "person", "records": {"max_per_key": 1, "max_keys": 1}}
+
+
 def settings(**changes: Any) -> dict[str, Any]:
-    return {**SETTINGS, **changes}
+    found = {**SETTINGS, **changes}
+    return {**found, "unit": KEYED} if found["unit"] is PERSON and {"keys", "method"} & {*found} else found
 
 
 def test_beam_is_not_imported() -> None:
@@ -138,7 +142,7 @@ def test_a_lazy_frame_is_refused_with_the_call_that_collects_it() -> None:
         ({"kind": "frequency"}, "kind: expected one of frequencies"),
         ({"privacy": {"epsilon": 1000}, **TWO}, "privacy.epsilon: must be at most"),
         (
-            {"keys": {"select": {"delta": "1e-8", "method": "geometric"}, "field": "city"}, **TWO},
+            {"keys": {"select": {"delta": "1e-8", "method": "geometric"}, "field": "city"}},
             'keys.select.method: must not be "geometric" but in SelectKeys',
         ),
     ],
@@ -159,7 +163,7 @@ def test_a_callable_is_refused_because_columns_have_names() -> None:
 @pytest.mark.parametrize(
     ("count", "bounds", "message"),
     [
-        (ItemFrequencies(SketchSpec()), RecordBounds(1, max_keys=2), "max_keys must be 1 without keys"),
+        (ItemFrequencies(SketchSpec()), RecordBounds(1, max_keys=2), "max_keys must be left out without keys"),
         (Quantiles(IntegerDomain(0, 99)), AutoNorm(max_keys=2), "max_keys must be left out without KeySelection"),
     ],
 )

@@ -13,10 +13,11 @@ import pyarrow as pa
 import pytest
 from apache_beam.transforms.window import GlobalWindow
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, Disclosure
+from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE
 from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.frames import releasing, sums, tables
+from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.record_rule import RecordRule

@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from beam_dpsketch import ArgumentError, ConfigError, Disclosure, SketchTimeline, rehearse
+from beam_dpsketch import ArgumentError, ConfigError, SketchTimeline, rehearse
 from beam_dpsketch.config import read_release
 from beam_dpsketch.frames import over_time, sums, tables
 from beam_dpsketch.frames.plan import plan_release, read_declared, resolve
 from beam_dpsketch.frames.releasing import release_table
 from beam_dpsketch.frames.windows import TimedWindows
+from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.records.bounding.rules import rule_of
 from beam_dpsketch.rows.base import private_transform
 from beam_dpsketch.statement.accounting import add_up

@@ -61,7 +61,7 @@ def test_callables_are_refused_on_batches(argument: str) -> None:
         PRIVACY,
         item=selector["item"],
         weight=selector["weight"],
-        unit=PrivacyId(selector["privacy_id"], RecordBounds(1, max_weight=1)),
+        unit=PrivacyId(selector["privacy_id"], RecordBounds(1, max_keys=1, max_weight=1)),
         keys=AssumePublicKeys(selector["key"]),
     )
     with (

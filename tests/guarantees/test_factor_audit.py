@@ -44,6 +44,7 @@ from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.transforms import PrivateQuantiles
 from tests.helpers import faults, laws, norms
+from tests.helpers.keyed_units import in_keys
 from tests.helpers.noise_audit import audit
 from tests.helpers.pipelines import FN_API, run
 
@@ -60,7 +61,7 @@ def noise_alarms() -> set[str]:
     """The alarms of one run: released rows minus exact ones of two keys, in whole steps of what is released."""
     spec, by_hand = FactorSpec(IntegerDomain(0, SIZE - 1)), norms.factor_by_hand(SIZE)
     privacy = PrivacySpec(rho=Fraction(4, 2 * SIGMA**2), relation=ADD_OR_REMOVE_ONE, side_counters=None)
-    unit = PrivacyId("user", RecordBounds(2))
+    unit = PrivacyId("user", RecordBounds(2, max_keys=1))
     rows = [{"user": (key, place), "key": key, "item": value} for key in KEYS for place, value in enumerate(VALUES)]
     transform = PrivateQuantiles(spec, privacy, unit=unit, item="item", keys=PublicKeys(KEYS, "key"))
     released = dict(run(rows, transform, runner=FN_API))
@@ -153,7 +154,8 @@ def advantage(pair: Pair, rho: Fraction) -> float:
     table = pa.table([pa.array(column) for column in zip(*records, strict=True)], ["person", "key", "item", "n"])
     spec, weight = FactorSpec(IntegerDomain(0, FEW - 1)), "n" if pair.bounds.says_max_weight else None
     privacy = PrivacySpec(rho=rho, relation=pair.relation, side_counters=None)
-    unit, keys = PrivacyId("person", pair.bounds), PublicKeys(range(2 * RELEASES), "key")
+    keys = PublicKeys(range(2 * RELEASES), "key")
+    unit = in_keys(PrivacyId("person", pair.bounds), keys)
     released = release_frame(table, ReleaseSpec(Quantiles(spec), privacy, unit, "item", weight, keys))
     rows = np.stack([released[key].counters for key in range(2 * RELEASES)]) * 2**spec.factor.dropped_bits
     change = rows_of(pair.change)

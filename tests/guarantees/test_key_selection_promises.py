@@ -66,7 +66,7 @@ def per_key(privacy: Any = None, unit: Any = BY_ID, delta: Any = DELTA, **settin
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: per_key(unit=Record(max_weight=2, signed=True)), "signed must be False where KeySelection"),
+        (lambda: per_key(unit=Record(max_weight=2, signed=True)), "signed must not be set where KeySelection"),
         (lambda: per_key(unit=PrivacyId("user", NormBound(5))), "max_keys must be given with KeySelection"),
         (lambda: per_key(unit=PrivacyId("user", AutoNorm())), "max_keys must be given with KeySelection"),
         (

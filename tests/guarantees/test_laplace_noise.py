@@ -42,11 +42,13 @@ from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from tests.helpers import laws
 from tests.helpers.binomials import binomial_tails
+from tests.helpers.keyed_units import in_keys
 from tests.helpers.pipelines import run
 
 LISTED, SKETCH = ListedItems(range(30)), SketchSpec(width=64)
 BOTH, PURE = PrivacySpec(epsilon=1, delta=1e-6), PrivacySpec(epsilon=1)
 PERSON = PrivacyId("person", RecordBounds(1))
+IN_KEYS = in_keys(PERSON, "key")
 ROWS = [{"person": f"p{number}", "item": number % 7, "key": "xy"[number % 2]} for number in range(500)]
 
 
@@ -100,30 +102,30 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "delta must be given next to epsilon, .* rows over time",
     ),
     "chosen keys": (
-        lambda: PrivateFrequencies(SKETCH, PURE, unit=PERSON, keys=KeySelection(1e-8, "key"), item="item").explain(),
+        lambda: PrivateFrequencies(SKETCH, PURE, unit=IN_KEYS, keys=KeySelection(1e-8, "key"), item="item").explain(),
         r"delta must be given next to epsilon where KeySelection or Groups",
     ),
     "chosen keys, with a delta": (
         lambda: PrivateFrequencies(
             SKETCH,
             PrivacySpec(epsilon=1, delta=1e-6, noise="laplace"),
-            unit=PERSON,
+            unit=IN_KEYS,
             keys=KeySelection(1e-8, "key"),
             item="item",
         ).explain(),
         "the data choose the keys",
     ),
     "groups": (
-        lambda: PrivateTopK(TextDomain(4), PURE, k=2, unit=PERSON, item="item", method=Groups(1e-8)).explain(),
+        lambda: PrivateTopK(TextDomain(4), PURE, k=2, unit=IN_KEYS, item="item", method=Groups(1e-8)).explain(),
         r"delta must be given next to epsilon where KeySelection or Groups",
     ),
     "a norm of order 2": (
         lambda: PrivateFrequencies(SKETCH, PURE, unit=PrivacyId("person", NormBound(5)), item="item").explain(),
-        r"bounds must limit how many records a unit has in all.* NormBound\(20, order=1\)",
+        r"delta is missing. A norm of order 2 uses Gaussian noise.* NormBound\(20, order=1\)",
     ),
     "a chosen norm of order 2": (
         lambda: PrivateFrequencies(SKETCH, PURE, unit=PrivacyId("person", AutoNorm()), item="item").explain(),
-        "bounds must limit how many records a unit has in all",
+        "delta is missing. A norm of order 2 uses Gaussian noise",
     ),
 }
 
@@ -213,7 +215,7 @@ test_a_planted_fault_is_found = laws.mutants(FAULTS, check_law, intact=True)
 def test_a_pipeline_releases_with_laplace_noise(bounds: Any, relation: Any) -> None:
     privacy = PrivacySpec(epsilon=9, relation=relation)
     keys = PublicKeys(["x", "y"], "key")
-    ways = PrivateFrequencies(LISTED, privacy, unit=PrivacyId("person", bounds), keys=keys, item="item")
+    ways = PrivateFrequencies(LISTED, privacy, unit=in_keys(PrivacyId("person", bounds), keys), keys=keys, item="item")
     released = dict(run(ROWS, beam.Map(lambda row: beam.Row(**row)) | ways))
     for key, release in released.items():
         assert release.privacy.noise is Noise.LAPLACE
@@ -264,5 +266,5 @@ def test_budgets_of_epsilon_are_shared_out_linearly() -> None:
     parts = PrivacyBudget(epsilon=1, delta=1e-6).split(2)
     assert {declared(LISTED, part).terms.noise for part in parts} == {Noise.GAUSSIAN}
     with_delta = PrivacyBudget(epsilon=1, delta=1e-6, noise="laplace", keys_delta=1e-7)
-    groups = PrivateTopK(TextDomain(4), with_delta.spend(share=1), k=2, unit=PERSON, item="item", method=Groups(1e-7))
+    groups = PrivateTopK(TextDomain(4), with_delta.spend(share=1), k=2, unit=IN_KEYS, item="item", method=Groups(1e-7))
     assert "a discrete Laplace with scale = " in groups.explain()

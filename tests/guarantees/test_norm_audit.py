@@ -23,7 +23,6 @@ from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
     IntegerDomain,
-    Level,
     NormBound,
     PrivacyId,
     PrivacySpec,
@@ -38,6 +37,7 @@ from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.unit_lengths import PartRecords
 from beam_dpsketch.records.codec import concat_tables, from_bytes
+from beam_dpsketch.sketches.levels import Level
 from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.sketches.trees import DyadicCountSketch
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles

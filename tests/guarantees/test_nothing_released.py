@@ -39,7 +39,7 @@ SPEC, PRIVACY = SketchSpec(depth=2, width=16), PrivacySpec(epsilon=8, delta=1e-6
 LOST = Fraction(1, 10**10)
 FEW = [{"person": f"p{n}", "key": f"k{n}", "item": "x"} for n in range(3)]  # a key is chosen with less than 1e-10
 CROWD = [{"person": f"p{n}", "key": "many", "item": "x"} for n in range(2000)]  # and missed with less than 1e-50
-BY_RECORDS = PrivacyId("person", RecordBounds(1))
+BY_RECORDS = PrivacyId("person", RecordBounds(1, max_keys=1))
 MADE: dict[str, Callable[[], Any]] = {
     "records": lambda: PrivateFrequencies(SPEC, PRIVACY, unit=BY_RECORDS, item="item", keys=KeySelection(LOST, "key")),
     "norm": lambda: PrivateFrequencies(
@@ -123,7 +123,7 @@ SETTINGS: dict[str, Any] = {
     "kind": "frequencies",
     "item": "item",
     "privacy": {"epsilon": 8, "delta": 1e-6},
-    "unit": {"privacy_id": "person", "records": {"max_per_key": 1}},
+    "unit": {"privacy_id": "person", "records": {"max_per_key": 1, "max_keys": 1}},
     "keys": {"select": {"delta": 1e-10}, "field": "key"},
 }
 

@@ -33,7 +33,9 @@ LISTED = ListedItems([1])
 def transform(delta: Any = DELTA, *, release_id: str | None = None, **settings: Any) -> Any:
     privacy = PrivacySpec(rho=1, delta=0.5)
     keys = KeySelection(delta, "key", share=Fraction(1, 20), **settings)
-    made = PrivateFrequencies(LISTED, privacy, unit=PrivacyId("user", RecordBounds(1)), keys=keys, item="item")
+    made = PrivateFrequencies(
+        LISTED, privacy, unit=PrivacyId("user", RecordBounds(1, max_keys=1)), keys=keys, item="item"
+    )
     if release_id is None:
         return made
     return made.with_idempotent_noise(release_id=release_id, secret=EnvironmentSecret(VARIABLE))

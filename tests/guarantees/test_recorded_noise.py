@@ -135,7 +135,7 @@ def test_no_pair_of_many_costs_more_than_is_said(recorder: Recorder) -> None:
 def test_the_order_of_chosen_keys_does_not_depend_on_one_unit() -> None:
     """The recorder puts keys in order itself, so it would not see this."""
     chosen = KeySelection(1e-8, field="key")
-    unit, privacy = PrivacyId("person", RecordBounds(1)), PrivacySpec(rho=1)
+    unit, privacy = PrivacyId("person", RecordBounds(1, max_keys=1)), PrivacySpec(rho=1)
     declared = ReleaseSpec(ItemFrequencies(SketchSpec(width=16)), privacy, unit, "item", keys=chosen)
     rows = [(f"{key} {number}", key, 1) for key in KEYS for number in range(1000)]
     orders = []
@@ -213,7 +213,7 @@ FAULTS = {
         REPLACED._replace(kind="count_min", bounds="records, signed"),
     ),
     "keys_counted_once": laws.around(
-        RecordBounds, "squared_length", lambda exact, self: exact(self) / self.max_keys, TOO_MUCH, IN_KEYS
+        RecordBounds, "squared_length", lambda exact, self: exact(self) / self.kept_keys, TOO_MUCH, IN_KEYS
     ),
     "rows_counted_once": laws.around(
         calibration,
@@ -242,7 +242,7 @@ FAULTS = {
     "keys_counted_once, laplace": laws.around(
         RecordBounds,
         "total_weight",
-        lambda exact, self: exact(self) / self.max_keys,
+        lambda exact, self: exact(self) / self.kept_keys,
         TOO_MUCH,
         IN_KEYS._replace(noise="laplace"),
     ),

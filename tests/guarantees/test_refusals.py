@@ -33,6 +33,7 @@ from beam_dpsketch import (
     WindowingError,
 )
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateSketchFn
+from tests.helpers.keyed_units import in_keys
 from tests.helpers.pipelines import COUNT_MIN, FN_API, SPEC, run
 
 PRIVACY = PrivacySpec(rho=1.0, side_counters=None)
@@ -198,9 +199,9 @@ DAYS = beam.WindowInto(window.FixedWindows(86_400))
 HOURS = beam.WindowInto(window.SlidingWindows(7200, 3600))
 LIMITS: dict[str, tuple[beam.WindowInto, dict[str, Any], str]] = {
     "global window": (beam.WindowInto(window.GlobalWindows()), {}, r"max_windows needs windows: put WindowInto\(Fixed"),
-    "windows off the period": (DAYS, {"period": 90_000}, r"period must be a multiple .*, Duration\(86400\)"),
+    "windows off the period": (DAYS, {"period": 90_000}, r"period must be a multiple .*, 1 day"),
     "period below a window": (DAYS, {"period": 3600}, "period must be a multiple of the time from one window to"),
-    "slides off the period": (HOURS, {"period": 5400}, r"period must be a multiple .*, Duration\(3600\)"),
+    "slides off the period": (HOURS, {"period": 5400}, r"period must be a multiple .*, 1 hour"),
     "more windows than a period": (HOURS, {"period": 3600}, "max_windows must be at most the 1 windows of each period"),
     "more windows than the range": (
         DAYS,
@@ -252,7 +253,7 @@ NORMS: dict[str, tuple[bool, beam.WindowInto, dict[str, Any], str]] = {
     ),
     "windows without end": (False, DAYS, {"max_windows": 2}, "max_windows on unbounded input needs a period"),
     "the global window": (True, beam.WindowInto(window.GlobalWindows()), {"period": 60}, "period needs windows: put W"),
-    "windows off the period": (True, DAYS, {"period": 90_000}, r"period must be a multiple .*, Duration\(86400\)"),
+    "windows off the period": (True, DAYS, {"period": 90_000}, r"period must be a multiple .*, 1 day"),
     "sessions": (True, beam.WindowInto(window.Sessions(10)), {}, "Sessions.* use FixedWindows or SlidingWindows"),
 }
 
@@ -309,7 +310,11 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "a field as the unit": (lambda: globally(unit="user"), TypeError, "unit must be PrivacyId.* got str"),
     "a privacy id without bounds": (lambda: PrivacyId("user"), TypeError, "missing .* argument: 'bounds'"),
-    "bounds that say nothing": (lambda: RecordBounds(), TypeError, "missing .* 'max_per_key'"),
+    "bounds that say nothing": (
+        lambda: RecordBounds(),
+        TypeError,
+        r"missing .* 'max_per_key'; call RecordBounds\(max_per_key, ",
+    ),
     **{
         f"weights without a largest one: {name}": (
             build,
@@ -318,7 +323,7 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         )
         for name, build in {
             "record": lambda: globally(weight="n", unit=Record()),
-            "bounds of records": lambda: per_key(weight="n", unit=BY_ID, keys=AssumePublicKeys()),
+            "bounds of records": lambda: per_key(weight="n", unit=in_keys(BY_ID, "key"), keys=AssumePublicKeys()),
             "CombineFn": lambda: PrivateSketchFn(COUNT_MIN, PRIVACY, weight="n"),
             "bounding": lambda: BoundContributions(BY_ID, weight="n"),
         }.items()
@@ -348,12 +353,16 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "a word as the keys": (lambda: per_key(keys="no"), TypeError, "keys must be PublicKeys.* got str"),
     "no public key": (lambda: PublicKeys([]), ValueError, "keys must not be empty"),
-    "one text as the keys": (lambda: PublicKeys("abc"), TypeError, "keys must be a list of keys, got one text"),
+    "one text as the keys": (
+        lambda: PublicKeys("abc"),
+        TypeError,
+        "keys must be a list, got one text; put it into a list",
+    ),
     "a key that is no key": (lambda: PublicKeys([1.5]), TypeError, "got float"),
     "partitions without keys": (
         lambda: globally(unit=PrivacyId("user", RecordBounds(1, max_keys=2))),
         ValueError,
-        "bounds.max_keys must be 1 without keys",
+        "max_keys must be left out without keys",
     ),
     "an unknown sketch": (
         lambda: SketchSpec(kind="count_sktech"),
@@ -390,9 +399,9 @@ CONSTRUCTIONS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "an automatic norm over a horizon": (
         lambda: PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(0, 60, 4), unit=PrivacyId("user", AutoNorm())),
         ValueError,
-        r"bounds must not be AutoNorm\(\) in continual release: take the norm of an earlier release",
+        r"bounds must not be AutoNorm\(\) in continual release: use the norm that an earlier release states",
     ),
-    "a norm of one record": (lambda: Record(NormBound(3)), TypeError, "takes 1 positional argument"),
+    "a norm of one record": (lambda: Record(NormBound(3)), TypeError, "too many positional arguments; call Record"),
     "a norm of records": (
         lambda: ReleaseTerms(PRIVACY, NormBound(3)),
         ValueError,

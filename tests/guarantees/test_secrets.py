@@ -24,6 +24,7 @@ from beam_dpsketch import (
     SketchSpec,
 )
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateSketchFn
+from tests.helpers.keyed_units import in_keys
 from tests.helpers.pipelines import SPEC, run
 
 SECRET = "planted-secret-4711"
@@ -112,7 +113,7 @@ def test_display_data_of_the_whole_graph_show_no_secret() -> None:
     pipeline = beam.Pipeline(runner="FnApiRunner")
     source = pipeline | beam.Create([("key", "x")])
     source | PrivateFrequencies(
-        spec, PRIVACY, unit=PrivacyId(lambda value: SECRET, WIDE), keys=PublicKeys(["planted-public"])
+        spec, PRIVACY, unit=in_keys(PrivacyId(lambda value: SECRET, WIDE), "key"), keys=PublicKeys(["planted-public"])
     )
     of_all = PrivateFrequencies(spec, PRIVACY, unit=PrivacyId(lambda value: SECRET, NORM), item=lambda pair: pair)
     source | "OfAll" >> of_all

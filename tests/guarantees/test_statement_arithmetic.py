@@ -118,6 +118,11 @@ def frequencies(spec: SketchSpec, privacy: PrivacySpec, *, keys: Any, is_keyed: 
     return PrivateFrequencies(spec, privacy, **arguments)
 
 
+def in_keys(bounds: RecordBounds, keys: int) -> RecordBounds:
+    """The bounds; of one key, which has none, without a limit of keys."""
+    return bounds if keys > 1 else dataclasses.replace(bounds, max_keys=None)
+
+
 def held(bounds: RecordBounds) -> list[np.ndarray]:
     """Net weight by item of what a unit may hold in one release: two items, weights at their ends."""
     weights = (0, bounds.min_weight, bounds.max_weight)
@@ -129,7 +134,7 @@ def held(bounds: RecordBounds) -> list[np.ndarray]:
 def inputs_of_id(bounds: RecordBounds, *, windows: int, reached: int, keys: int) -> np.ndarray:
     """All that an id may contribute, (n, windows * keys, 2): in `reached` windows, to max_keys keys in each."""
     found = set()
-    partitions = min(bounds.max_keys, keys)
+    partitions = min(bounds.kept_keys, keys)
     size = len(held(bounds)) ** (reached * partitions)
     places = [
         [(where, key) for where, of_window in zip(chosen, chosen_keys, strict=True) for key in of_window]
@@ -216,7 +221,8 @@ def test_an_id_over_several_windows(
     unbounded: bool,
 ) -> None:
     """In a period, or in all, of so many windows, fixed or sliding, it reaches any max_windows."""
-    assume(bounds.max_keys <= keys and not (unbounded and horizon == "bounded"))
+    assume(bounds.kept_keys <= keys and not (unbounded and horizon == "bounded"))
+    bounds = in_keys(bounds, keys)
     windows = max_windows + spare_windows
     inputs = inputs_of_id(bounds, windows=windows, reached=max_windows, keys=keys)
     in_range = horizon in ("range", "both")
@@ -253,7 +259,8 @@ def test_an_id_over_several_windows(
 def test_an_id_within_one_window(
     sketch: str, relation: NeighboringRelation, bounds: RecordBounds, keys: int, fixed: bool
 ) -> None:
-    assume(bounds.max_keys <= keys)
+    assume(bounds.kept_keys <= keys)
+    bounds = in_keys(bounds, keys)
     inputs = inputs_of_id(bounds, windows=2 if fixed else 1, reached=1, keys=keys)
     privacy, unit = PrivacySpec(rho=RHO, relation=relation, side_counters=None), PrivacyId(str, bounds)
     transform = frequencies(TINY[sketch], privacy, unit=unit, keys=AssumePublicKeys(), is_keyed=keys > 1)
@@ -295,8 +302,8 @@ def test_all_rows_of_a_horizon(
     sketch: str, relation: NeighboringRelation, bounds: RecordBounds, windows: int, record: bool, unbounded: bool
 ) -> None:
     """Of a record, or of an id that reaches one or two windows of the horizon, by the tree, where it is attained."""
-    reached = 1 if record else bounds.max_keys
-    bounds = dataclasses.replace(bounds, max_keys=1)
+    reached = 1 if record else bounds.kept_keys
+    bounds = dataclasses.replace(bounds, max_keys=None)
     unit: Any = PrivacyId(str, bounds, max_windows=reached)
     if record:
         unit = Record(max_weight=bounds.max_weight, signed=bounds.signed)

@@ -19,7 +19,6 @@ from beam_dpsketch import (
     REPLACE_ONE,
     DyadicCountSketch,
     IntegerDomain,
-    Level,
     PrivacySpec,
     PublicKeys,
     Record,
@@ -27,6 +26,7 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.engine import calibration
+from beam_dpsketch.sketches.levels import Level
 from beam_dpsketch.transforms import PrivateQuantiles
 from tests.helpers.noise_audit import audit
 from tests.helpers.pipelines import FN_API, run

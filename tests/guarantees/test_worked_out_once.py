@@ -36,15 +36,17 @@ from tests.helpers.pipelines import run
 
 WORK = {function.__code__: function.__name__ for function in (calibrate, choose_keys, Counting.of.__func__)}  # type: ignore[attr-defined]
 SPEC, PRIVACY = SketchSpec(depth=3, width=16), PrivacySpec(epsilon=2, delta=1e-6)
-PEOPLE = PrivacyId("person", RecordBounds(1))
+PEOPLE, IN_KEYS = PrivacyId("person", RecordBounds(1)), PrivacyId("person", RecordBounds(1, max_keys=1))
 ROWS = [{"person": f"p{n}", "city": ["Oslo", "Rome"][n % 2]} for n in range(200)]
 TRANSFORMS: dict[str, Any] = {
     "one release": lambda: PrivateFrequencies(SPEC, PRIVACY, unit=PEOPLE, item="city"),
     "listed keys": lambda: PrivateFrequencies(
-        SPEC, PRIVACY, unit=PEOPLE, item="city", keys=PublicKeys(["Oslo"], "city")
+        SPEC, PRIVACY, unit=IN_KEYS, item="city", keys=PublicKeys(["Oslo"], "city")
     ),
-    "chosen keys": lambda: PrivateFrequencies(SPEC, PRIVACY, unit=PEOPLE, item="city", keys=KeySelection(1e-7, "city")),
-    "groups": lambda: PrivateTopK(TextDomain(4), PRIVACY, k=2, unit=PEOPLE, item="city", method=Groups(1e-7)),
+    "chosen keys": lambda: PrivateFrequencies(
+        SPEC, PRIVACY, unit=IN_KEYS, item="city", keys=KeySelection(1e-7, "city")
+    ),
+    "groups": lambda: PrivateTopK(TextDomain(4), PRIVACY, k=2, unit=IN_KEYS, item="city", method=Groups(1e-7)),
     "rows": lambda: PrivateFrequencies(
         SPEC, PRIVACY, unit=PrivacyId("person", NormBound(2)), item="city", windows=Horizon(0, 60, 4)
     ),

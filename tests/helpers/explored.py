@@ -9,7 +9,6 @@ import numpy as np
 
 from beam_dpsketch import (
     CountSketch,
-    FactorHistogram,
     FactorSpec,
     Horizon,
     IntegerDomain,
@@ -22,6 +21,7 @@ from beam_dpsketch import (
     TimelineRow,
     release,
 )
+from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from tests.helpers.timeline_rows import released_rows

@@ -22,7 +22,6 @@ from beam_dpsketch import (
     Horizon,
     IntegerDomain,
     KeySelection,
-    Level,
     ListedItems,
     PrivacySpec,
     PublicKeys,
@@ -44,8 +43,10 @@ from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.sketches.grouped_items import GroupedItems
+from beam_dpsketch.sketches.levels import Level
 from beam_dpsketch.transforms.windows import plan_of
 from tests.helpers import norms
+from tests.helpers.keyed_units import in_keys
 from tests.helpers.pipelines import FN_API
 
 RHO = Fraction(1, 10)
@@ -144,7 +145,9 @@ class Setting(NamedTuple):
             COUNTS.get(self.kind, AnySketch)(SPECS[self.kind]),
             None if COUNTS.get(self.kind) is _metrics else "item",
         )
-        return ReleaseSpec(count, privacy, self.unit, item, weight, keys, windows)
+        return ReleaseSpec(
+            count, privacy, in_keys(self.unit, "items" if self.kind == "groups" else keys), item, weight, keys, windows
+        )
 
     def plan(self, privacy: PrivacySpec) -> WindowPlan:
         """Return the windows and terms of the transforms."""

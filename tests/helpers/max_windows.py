@@ -54,7 +54,7 @@ def assert_within(found: Totals, windows: Any, bounds: RecordBounds, max_windows
     for start, _ in found:
         by_period[(start + size - 0.001) // period].add(start)
     assert max(map(len, by_period.values())) == max_windows
-    assert set(Counter(start for start, _ in found).values()) == {bounds.max_keys}
+    assert set(Counter(start for start, _ in found).values()) == {bounds.kept_keys}
     assert max(found.values()) == bounds.max_weight_per_key
 
 

@@ -11,7 +11,6 @@ from beam_dpsketch import (
     FactorSpec,
     FloatDomain,
     IntegerDomain,
-    Level,
     ListedItems,
     PrefixSpec,
     SketchSpec,
@@ -20,6 +19,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec
 from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
+from beam_dpsketch.sketches.levels import Level
 
 HALF, QUARTER, TENTH = Fraction(1, 2), Fraction(1, 4), Fraction(1, 10)
 NAMES = "abcdefgh"

@@ -28,7 +28,6 @@ from beam_dpsketch import (
     IntegerDomain,
     ItemFrequencies,
     KeySelection,
-    Level,
     ListedItems,
     NeighboringRelation,
     NormBound,
@@ -47,6 +46,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.kinds.metrics.kind import Metric, Metrics
 from beam_dpsketch.kinds.statistics.kind import Statistics
+from beam_dpsketch.sketches.levels import Level
 from tests.helpers import norms
 from tests.helpers.loss_settings import SIDES
 from tests.helpers.norm_reference import cells_of

@@ -23,7 +23,6 @@ from beam_dpsketch import (
     FactorSpec,
     FloatDomain,
     IntegerDomain,
-    Level,
     ListedItems,
     NeighboringRelation,
     NormBound,
@@ -42,6 +41,7 @@ from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches import RawSketch, raw_type
 from beam_dpsketch.sketches.grouped_items import GroupedItems
+from beam_dpsketch.sketches.levels import Level
 
 UNIT = 1 << 16
 """One record, in the units of scaled weights."""

@@ -13,7 +13,6 @@ import numpy as np
 from beam_dpsketch import (
     Domain,
     DyadicCountSketch,
-    FactorHistogram,
     FactorSpec,
     FloatDomain,
     IntegerDomain,
@@ -25,6 +24,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.cli.asking.values import read_values
 from beam_dpsketch.cli.text import UsageError
+from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from beam_dpsketch.statement.showing import in_words
 from tests.helpers import trees
 

@@ -79,11 +79,11 @@ def specs(draw: st.DrawFn, max_depth: int = 6, max_width: int = 40, kind: str = 
 def bounds(draw: st.DrawFn, single: bool = False) -> RecordBounds:
     """Contribution bounds up to the largest that are allowed."""
     contributions = 1 if single else draw(st.integers(1, 1 << 11))
-    partitions = 1 if single else draw(st.integers(1, 1 << 9))
+    partitions = None if single else draw(st.none() | st.integers(1, 1 << 9))
     return RecordBounds(
         max_per_key=contributions,
         max_keys=partitions,
-        max_weight=draw(st.integers(1, MAX_CONTRIBUTION // (contributions * partitions))),
+        max_weight=draw(st.integers(1, MAX_CONTRIBUTION // (contributions * (partitions or 1)))),
         signed=draw(st.booleans()),
     )
 
@@ -150,6 +150,8 @@ def statements(draw: st.DrawFn) -> PrivacyStatement:
         side=draw(side_notes(drawn.has_norm)),
         norm_spend=draw(st.none() | st.fractions(Fraction(1, 1000), Fraction(1, 4))) if drawn.has_norm else None,
         window_count=draw(st.integers(1, (1 << 32) - 1)),
+        overlapping=draw(st.integers(1, (1 << 32) - 1)),
+        first_windows=draw(st.booleans()),
         disclosed=draw(st.sampled_from([Disclosure(value) for value in range(4)])),
         uncounted=draw(st.sampled_from([Uncounted(value) for value in range(16)])),
         weakest=draw(st.sampled_from(ClippingState)),

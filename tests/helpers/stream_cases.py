@@ -31,7 +31,7 @@ VISITS = [(Visit(f"user {i % 13}", PAGES[i % 7], 1 - i % 3), i / 4) for i in ran
 LATE = Visit("user 1", "late", 1), 7.0
 RANGE = TimeRange(0, END + 60)
 WIDE = RecordBounds(max_per_key=500, max_keys=7)
-IDS_ONLY = dataclasses.replace(WIDE, max_keys=1)
+IDS_ONLY = dataclasses.replace(WIDE, max_keys=None)
 BY_ID = PrivacyId("user", IDS_ONLY)
 SIGNED = dataclasses.replace(IDS_ONLY, max_weight=2, signed=True)
 PER_KEY: dict[str, Any] = {"item": "user", "keys": AssumePublicKeys("page")}

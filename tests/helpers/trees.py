@@ -17,7 +17,6 @@ from beam_dpsketch import (
     FloatDomain,
     IntegerDomain,
     IPv4Domain,
-    Level,
     NeighboringRelation,
     PrefixSpec,
     PrefixTree,
@@ -34,6 +33,7 @@ from beam_dpsketch.estimators.tree.cumulative import CumulativeTree
 from beam_dpsketch.estimators.tree.least_squares import fitted_tree
 from beam_dpsketch.estimators.tree.levels import TreeLevel, tree_levels
 from beam_dpsketch.privacy.terms import Disclosure
+from beam_dpsketch.sketches.levels import Level
 
 ALL_64_BITS = IntegerDomain(-(1 << 63), (1 << 63) - 1)
 _START = datetime.datetime(2024, 1, 1)

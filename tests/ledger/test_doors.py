@@ -212,7 +212,8 @@ def test_a_table_with_a_norm_of_the_data_pays_before_it_is_chosen(file: str) -> 
 def test_what_keys_cost_is_paid_for(file: str) -> None:
     """delta too, which is known only when the transform is declared."""
     ledger = with_account(file, LossLimit(rho=2, delta=1.5e-8))
-    keyed = {**settings(file), "keys": {"select": {"delta": 1e-8}, "field": "item"}}
+    unit = {"privacy_id": "person", "records": {"max_per_key": 1, "max_keys": 1}}
+    keyed = {**settings(file), "unit": unit, "keys": {"select": {"delta": 1e-8}, "field": "item"}}
     table = pa.table({"person": list(range(50)), "item": ["a"] * 50})
     release_frame(table, keyed)
     with pytest.raises(BudgetExceededError, match="delta = 1e-08 for keys"):

@@ -167,7 +167,7 @@ def test_a_norm_that_the_data_choose_is_shown_for_many_norms(name: str) -> None:
     assert (found.bound, found.needed.each) == (50, 50)
     assert found.by_epsilon == advice(name, terms.with_norm(50)).by_epsilon
     words = str(plan(SPECS[name], terms, 10_000))
-    assert "a length that 10 % of rho chooses" in words
+    assert "an L2 norm per privacy id, chosen from the data with 10 % of rho" in words
     assert "at delta = 1e-06 under a norm of 50:" in words
     assert "% of all that counts under a norm of 50:" in words
     assert "made-up data" not in words

@@ -134,4 +134,4 @@ def test_keys_multiply_the_memory_and_windows_are_said():
     assert seven.memory == 7 * one.memory
     assert "for each of 7 keys" in str(seven)
     assert "rho covers the 7 windows" in str(seven)
-    assert "<td>Bounds enforced on each: 2 record(s)" in one._repr_html_()
+    assert "<td>Contribution: up to 2 records per privacy id" in one._repr_html_()

@@ -60,8 +60,7 @@ def test_noise_is_planned_in_records_as_for_as_many_records(name: str, relation:
     words = str(of_norm).replace("kept weight", "kept records").replace("by norm:", "by records kept of each:")
     lines, others = (re.sub(r"\d[\d,]*(?:\.\d+)?", _rounded, each).splitlines() for each in (words, str(of_records)))
     assert [line for line, other in zip(lines, others, strict=True) if line != other] == [
-        "Bounds enforced on each: scaled down to the length of at most 20 record(s) of one item, over all counters, "
-        "keys and windows; up to 20 record(s) are not scaled; weights 0 to 1."
+        "Contribution: clipped to an L2 norm of 20 records per privacy id; up to 20 records always count in full."
     ]
 
 
@@ -117,8 +116,8 @@ def test_parts_of_a_record_are_planned(name: str) -> None:
     half = planned(name, NormBound(Fraction(5, 2)))
     whole = planned(name, NormBound(5))
     assert [4 * value for value in half.sigma_squared] == list(whole.sigma_squared)
-    assert "the length of at most 2.5 record(s) of one item" in str(half)
-    assert "the length of at most 2.5 record(s)" in half._repr_html_()
+    assert "clipped to an L2 norm of 2.5 records per privacy id; up to 2 records always count in full." in str(half)
+    assert "an L2 norm of 2.5 records" in half._repr_html_()
 
 
 def test_more_records_than_scaled_counters_can_hold_are_not_planned() -> None:
@@ -148,5 +147,5 @@ def test_transforms_explain_a_norm(transform: Any) -> None:
     explained = transform(privacy=PrivacySpec(rho=1), unit=PrivacyId("user", NormBound(20)), item="page").explain(
         50_000
     )
-    assert "scaled down to the length of at most 20 record(s) of one item" in explained
+    assert "clipped to an L2 norm of 20 records per privacy id" in explained
     assert "protected: all records of one privacy id" in explained

@@ -97,7 +97,10 @@ def test_a_plan_of_groups_says_from_which_count_on_by_bound() -> None:
         unit = PrivacyId("user", bounds)
         return PrivateTopK(TextDomain(8), PrivacySpec(**GIVEN), k=9, unit=unit, item="item", method=Groups(1e-7))
 
-    for kind, make in (("norm", lambda b: NormBound(b, max_keys=9)), ("records kept of each", RecordBounds)):
+    for kind, make in (
+        ("norm", lambda b: NormBound(b, max_keys=9)),
+        ("records kept of each", lambda b: RecordBounds(b, max_keys=1)),
+    ):
         plan = grouped(make(10))._declared.plan()
         by_bound = dict(plan.by_bound)
         assert set(by_bound) == {2, 5, 10, 20, 50}
@@ -116,7 +119,7 @@ def test_laplace_noise_leaves_all_of_delta_to_groups(lost: str) -> None:
             TextDomain(8),
             privacy,
             k=9,
-            unit=PrivacyId("user", RecordBounds(1)),
+            unit=PrivacyId("user", RecordBounds(1, max_keys=1)),
             item="item",
             method=Groups(Fraction(lost)),
         )

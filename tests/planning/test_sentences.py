@@ -72,16 +72,16 @@ def statement_of(config: ReleaseSpec) -> PrivacyStatement:
 @pytest.mark.parametrize(("unit", "place"), CASES)
 def test_bounds_are_those_of_the_statement(unit: str, place: str) -> None:
     config = config_of(UNITS[unit], PLACES[place])
-    (said,) = re.findall(r"^Bounds enforced on each: .*$", str(statement_of(config)), re.MULTILINE)
+    (said,) = re.findall(r"^Contribution: .*$", str(statement_of(config)), re.MULTILINE)
     assert said in str(config.plan()).splitlines()
-    assert f"bounds enforced on each: {said.split(': ', 1)[1][:-1]};" in in_words(config)
+    assert f"contribution: {said.split(': ', 1)[1][:-1]};" in in_words(config)
 
 
 def test_a_norm_that_the_data_choose_is_not_named() -> None:
-    words = "scaled down to a length that 5 % of rho chooses, over all counters, keys and windows of each period of "
+    words = "clipped to an L2 norm per privacy id and period of 1 day, chosen from the data with 5 % of rho; the "
     config = config_of({"norm": "auto", "period": "1d"}, WINDOWS)
-    assert f"Bounds enforced on each: {words}86400 seconds; the statement" in str(config.plan())
-    assert f"bounds enforced on each: {words}86400 seconds; the statement" in in_words(config)
+    assert f"Contribution: {words}statement" in str(config.plan())
+    assert f"contribution: {words}statement" in in_words(config)
 
 
 def check_answers(kind: dict[str, Any], windows: int) -> None:

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 
 from beam_dpsketch import PrivacyUnit, RecordBounds
-from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
-from beam_dpsketch.privacy.terms import check_unit
+from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, check_unit
 from tests.helpers import strategies
 
 _NUMBERS = ["max_per_key", "max_keys", "max_weight"]
@@ -31,6 +30,9 @@ _NUMBERS = ["max_per_key", "max_keys", "max_weight"]
     ],
 )
 def test_bounds_are_positive_whole_numbers(name, value, error):
+    if (name, value) == ("max_keys", None):
+        assert RecordBounds(1, max_keys=None).kept_keys == 1
+        return
     with pytest.raises(error, match=name):
         RecordBounds(**{"max_per_key": 1, name: value})
 
@@ -67,7 +69,8 @@ def test_a_union_allows_all_that_either_allows_and_no_more(first, second):
     assert union == second.union(first)
     assert union.union(first) == union
     for name, value in dataclasses.asdict(union).items():
-        assert value == max(getattr(first, name), getattr(second, name))
+        limits = (getattr(first, name), getattr(second, name))
+        assert value == max((each for each in limits if each is not None), default=None)
 
 
 @pytest.mark.parametrize("unit", [PrivacyUnit.RECORD, PrivacyUnit.RECORD_IN_THIS_RELEASE])

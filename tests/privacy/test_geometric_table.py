@@ -142,7 +142,7 @@ def test_one_key_a_person_needs_a_fourth_fewer() -> None:
         (PrivacySpec(rho=1), 1, 'method must not be "geometric" where a unit votes for several keys, or no epsilon'),
         (PrivacySpec(epsilon=1, delta=1e-6), 2, 'method must not be "geometric" where a unit votes for several keys'),
         (PrivacyBudget(epsilon=1, delta=1e-6).spend(share=1), 1, "a part of a budget pays"),
-        (PrivacySpec(epsilon=1, delta=1e-6, relation=REPLACE_ONE), 1, 'method="geometric" .* needs the relation'),
+        (PrivacySpec(epsilon=1, delta=1e-6, relation=REPLACE_ONE), 1, 'the method "geometric" .* needs the relation'),
     ],
 )
 def test_where_it_cannot_choose_it_is_refused(privacy: PrivacySpec, max_keys: int, message: str) -> None:
@@ -188,7 +188,9 @@ def test_a_pipeline_lists_the_keys_of_many_and_not_that_of_one() -> None:
         beam.Row(user="v", page="c")
     ]
     keys = SelectKeys(
-        PrivacySpec(epsilon=2, delta=1e-6), unit=PrivacyId("user", RecordBounds(1)), keys=KeySelection(1e-12, "page")
+        PrivacySpec(epsilon=2, delta=1e-6),
+        unit=PrivacyId("user", RecordBounds(1, max_keys=1)),
+        keys=KeySelection(1e-12, "page"),
     )
     assert "epsilon = 2 at delta = 1e-12" in keys.explain()
     assert sorted(run(rows, keys)) == ["a", "b"]

@@ -321,9 +321,12 @@ def test_more_than_rho_2_adds_nothing() -> None:
         ({"rho": Fraction(0)}, "rho must be finite and greater than 0"),
         ({"delta": Fraction(0)}, "delta must be greater than 0 and less than 1"),
         ({"delta": Fraction(1)}, "delta must be greater than 0 and less than 1"),
-        ({"rho": Fraction(1, 10**9)}, 'rho, or keys.share, is too small for method="table"'),
+        ({"rho": Fraction(1, 10**9)}, 'rho, or keys.share, is too small for the method "table"'),
         ({"delta": Fraction(1, 10**30)}, "delta must be at least"),
-        ({"classes": ((1, 1000),), "grid": 1000, "rho": Fraction(1, 10**5)}, "rho and delta are too small for method="),
+        (
+            {"classes": ((1, 1000),), "grid": 1000, "rho": Fraction(1, 10**5)},
+            "rho and delta are too small for the method",
+        ),
     ],
 )
 def test_arguments_out_of_range_are_refused_by_name(changed, message, monkeypatch) -> None:

@@ -20,7 +20,6 @@ from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
     IntegerDomain,
-    Level,
     ListedItems,
     NeighboringRelation,
     NormBound,
@@ -39,6 +38,7 @@ from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.selection import SelectionRule, SketchCost, free_share, sketch_share, votes_sigma_squared
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.sketches.levels import Level
 from tests.helpers import faults, laws, norms
 from tests.helpers.norms import UNIT, Place
 from tests.helpers.tails import true_tails

@@ -24,6 +24,7 @@ from beam_dpsketch.records.codec import concat_tables
 from beam_dpsketch.records.reading import total_weights
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
+from tests.helpers.keyed_units import in_keys
 from tests.helpers.pipelines import BUNDLE_BASED, SPEC, run, seen_by_sink
 
 VARIABLE = "DPSKETCH_TEST_SECRET"
@@ -202,9 +203,10 @@ class Windowed(beam.PTransform):
         return pcoll | beam.Map(stamped) | beam.WindowInto(window.FixedWindows(20)) | self._transform
 
 
+AB = PublicKeys(["a", "b"], "key")
 PIPELINES = {
     "globally": PrivateFrequencies(SPEC, PRIVACY, item="item", unit=USER),
-    "per key": PrivateFrequencies(SPEC, PRIVACY, item="item", unit=USER, keys=PublicKeys(["a", "b"], "key")),
+    "per key": PrivateFrequencies(SPEC, PRIVACY, item="item", unit=in_keys(USER, AB), keys=AB),
     "windows": PrivateFrequencies(SPEC, PRIVACY, item="item", unit=USER),
     "over windows": PrivateFrequencies(SPEC, PRIVACY, item="item", unit=PrivacyId("user", USER.bounds, max_windows=2)),
 }

@@ -42,7 +42,7 @@ def reference(columns: tuple[np.ndarray, ...], bounds: RecordBounds) -> set[int]
         groups[unit][partition_priority, partition].append((priority, position))
     positions: set[int] = set()
     for of_unit in groups.values():
-        for group in sorted(of_unit)[: bounds.max_keys]:
+        for group in sorted(of_unit)[: bounds.kept_keys]:
             of_group = sorted(of_unit[group])[: bounds.max_per_key]
             positions.update(position for _, position in of_group)
     return positions
@@ -76,7 +76,7 @@ def test_exactly_as_many_are_kept_as_the_bounds_allow(columns: tuple[np.ndarray,
     for group, size in kept_groups.items():
         assert size == min(groups[group], bounds.max_per_key)
     available, used = (Counter(unit for unit, _ in found) for found in (groups, kept_groups))
-    assert used == {unit: min(count, bounds.max_keys) for unit, count in available.items()}
+    assert used == {unit: min(count, bounds.kept_keys) for unit, count in available.items()}
 
 
 @given(st.sampled_from([1, 5]).flatmap(records), BOUNDS)

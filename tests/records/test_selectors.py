@@ -15,6 +15,7 @@ from beam_dpsketch import AssumePublicKeys, CountSketch, PrivacyId, PrivacySpec,
 from beam_dpsketch.records.columns import parse_weights
 from beam_dpsketch.records.selectors import Selectors, make_getter, select_all
 from beam_dpsketch.transforms import BoundContributions, BoundedRecord, PrivateFrequencies
+from tests.helpers.keyed_units import in_keys
 from tests.helpers.pipelines import SPEC, exact, run
 
 PRIVACY = PrivacySpec(rho=0.1)
@@ -152,7 +153,9 @@ def test_bad_pairs_and_keys_contribute_nothing_and_stop_nothing() -> None:
     counters = exact([*bad, ("a", "good"), *bad], transform)
     assert list(counters) == ["a"]
     np.testing.assert_array_equal(counters["a"], CountSketch(SPEC).accumulate(["good"]).counters)
-    with_id = PrivateFrequencies(SPEC, PRIVACY, unit=PrivacyId(lambda value: "u", WEIGHTED), keys=AssumePublicKeys())
+    with_id = PrivateFrequencies(
+        SPEC, PRIVACY, unit=in_keys(PrivacyId(lambda value: "u", WEIGHTED), ()), keys=AssumePublicKeys()
+    )
     counters = exact([*bad, ("a", "good"), *bad], with_id)
     np.testing.assert_array_equal(counters["a"], CountSketch(SPEC).accumulate(["good"]).counters)
 
@@ -202,7 +205,7 @@ def test_bounded_contributions_show_key_item_and_clamped_weight() -> None:
         {"user": "v", "page": b"raw", "n": 2.0, "k": "seven"},
         {"user": None, "page": "p", "n": 1, "k": 7},
     ]
-    bounded = BoundContributions(PrivacyId("user", WEIGHTED), item="page", weight="n", key="k")
+    bounded = BoundContributions(in_keys(PrivacyId("user", WEIGHTED), "k"), item="page", weight="n", key="k")
     kept = run(rows, bounded)
     assert set(kept) == {BoundedRecord(7, ("a", 1), 10), BoundedRecord("seven", b"raw", 2)}
     assert all(isinstance(contribution, BoundedRecord) for contribution in kept)

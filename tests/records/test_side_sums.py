@@ -143,7 +143,7 @@ def kept_sums(bounds: RecordBounds, records: Records) -> dict[Any, Added]:
 
 def squared_limits(bounds: RecordBounds) -> dict[str, int]:
     """The squares of what one unit can add, in records."""
-    most, keys = bounds.max_per_key, bounds.max_keys
+    most, keys = bounds.max_per_key, bounds.kept_keys
     return {"units": keys, "records": keys * most**2, "weight": keys * (most * bounds.max_weight) ** 2}
 
 

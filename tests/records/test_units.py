@@ -91,7 +91,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "no weight": (lambda: Record(max_weight=0), "max_weight must be between 1 and"),
     "signs": (lambda: Record(signed=1), "signed must be a bool, got int"),
     "no keys": (lambda: PublicKeys([]), "keys must not be empty"),
-    "one key": (lambda: PublicKeys("AA"), "keys must be a list of keys, got one text"),
+    "one key": (lambda: PublicKeys("AA"), "keys must be a list, got one text"),
     "half a character": (lambda: PublicKeys(["\ud800"]), "keys must be text that UTF-8 can hold"),
     "a number as field of keys": (lambda: PublicKeys(["a"], 5), "field must be a field name, a callable or None"),
     "a number for assumed keys": (lambda: AssumePublicKeys(5), "field must be a field name, a callable or None"),

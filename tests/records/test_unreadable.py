@@ -28,6 +28,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.records import unreadable
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
+from tests.helpers.keyed_units import in_keys
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, seen_by_sink
 
 PRIVACY = PrivacySpec(rho=0.1)
@@ -43,7 +44,8 @@ def frequencies(unit: Any, **arguments: Any) -> PrivateFrequencies:
 
 
 def per_key(key: str, unit: Any, **arguments: Any) -> PrivateFrequencies:
-    return PrivateFrequencies(SPEC, PRIVACY, unit=unit, keys=AssumePublicKeys(key), **arguments)
+    keys = AssumePublicKeys(key)
+    return PrivateFrequencies(SPEC, PRIVACY, unit=in_keys(unit, keys), keys=keys, **arguments)
 
 
 @pytest.fixture(autouse=True)

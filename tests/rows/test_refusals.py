@@ -9,7 +9,7 @@ import apache_beam as beam
 import pytest
 
 from beam_dpsketch import rows
-from tests.helpers.plain_rows import DOMAINS, PRIVACY, UNIT, WINDOWS, seen, visits
+from tests.helpers.plain_rows import DOMAINS, KEYED, PRIVACY, UNIT, WINDOWS, seen, visits
 
 COUNT: dict[str, Any] = {"item": "city", "privacy": PRIVACY, "unit": UNIT}
 DELAYS: dict[str, Any] = {**COUNT, "item": "delay", "domain": DOMAINS["delay"]}
@@ -72,10 +72,13 @@ def test_wrong_settings_are_refused_when_they_are_given(transform: Any, settings
         (FREQUENCIES(**{**COUNT, "ask": {"items": ["a", 3]}}), "ask.items: a column holds values of one type"),
         (FREQUENCIES(**{**COUNT, "item": "town"}), "item='town' is not a field"),
         (
-            FREQUENCIES(**{**COUNT, "keys": {"public": ["a", 3], "field": "city"}}),
+            FREQUENCIES(**{**COUNT, "unit": KEYED, "keys": {"public": ["a", 3], "field": "city"}}),
             "keys.public: a column holds values of one type",
         ),
-        (FREQUENCIES(**{**COUNT, "keys": {"assume_public": True, "field": "km"}}), "keys.field: keys must be text"),
+        (
+            FREQUENCIES(**{**COUNT, "unit": KEYED, "keys": {"assume_public": True, "field": "km"}}),
+            "keys.field: keys must be text",
+        ),
         (
             QUANTILES(**LARGE, ask={"ranks": [1]}),
             "domain.high: whole numbers in columns are below",

@@ -130,7 +130,7 @@ def test_other_languages_get_means_and_nulls(service: RowsExpansion) -> None:
         "item": "delay",
         "domain": json.dumps(DELAY),
         "privacy": json.dumps(PRIVACY),
-        "unit": json.dumps({"privacy_id": "person", "records": {"max_per_key": 2}}),
+        "unit": json.dumps({"privacy_id": "person", "records": {"max_per_key": 2, "max_keys": 1}}),
         "keys": json.dumps(PUBLIC),
         "variance": 0.1,
         "ask": '{"mean": true}',

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import IntegerDomain, IPv4Domain, Level, TextDomain, TreeSpec
-from beam_dpsketch.sketches.levels import water_fill
+from beam_dpsketch import IntegerDomain, IPv4Domain, TextDomain, TreeSpec
+from beam_dpsketch.sketches.levels import Level, water_fill
 from tests.helpers import trees
 
 CAPACITY = 4

@@ -83,8 +83,7 @@ def test_the_statement_says_how_much_is_in_the_release_and_what_paid_for_it() ->
     settings: dict[str, Any] = {"side": side, "norm_spend": Fraction(1, 20), "rho": Fraction(1, 10), "lost": lost}
     lines = str(statement(bounds=NORM, **settings)).splitlines()
     assert lines[3].endswith(
-        "weights 0 to 1; max_norm was chosen from a histogram of how long units are, with noise of sigma = 14.14 on "
-        "each count."
+        "; max_norm was chosen from a histogram of how long units are, with noise of sigma = 14.14 on each count."
     )  # two counts change when one unit is replaced: 2 / (2 rho / 20) = 200
     assert lines[4] == (
         "Contents: about 1,200 units (+-20), at least 4,704 in kept weight. "

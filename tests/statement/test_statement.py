@@ -53,7 +53,10 @@ def test_the_statement_in_words():
         "Meaning: an attacker who knows all other records guesses which of two versions of a given privacy id was used "
         "with at most 58.9 % accuracy (50 % is a coin flip)."
     )
-    assert "3 record(s) per key, 2 key(s) per window, weights -7 to 7, 4 window(s)" in lines[3]
+    assert lines[3] == (
+        "Contribution: up to 3 records per privacy id and window in each of up to 2 keys, with weights from -7 to 7, "
+        "in up to 4 windows; the rest is dropped."
+    )
     assert lines[4] == "Clipping: not measured in this release. Intervals do not include it."
     assert lines[5] == "Not counted: records without a privacy id or a usable value."
     assert "sigma = 20 times what one record changes, drawn once in 1 release(s)" in lines[6]
@@ -75,13 +78,13 @@ def test_a_statement_says_its_clipping_in_the_words_of_its_state(it):
     [
         (
             {"bounds": NormBound(1_234_567_890)},
-            "1234567890 record(s) of one item, over all counters, keys and windows; up to 1234567890 record(s) are "
-            "not scaled; weights 0 to 1",
+            "clipped to an L2 norm of 1234567890 records per privacy id; up to 1234567890 records always count in full",
         ),
         (
             {"bounds": NormBound(Fraction(5, 2), max_per_item=1, max_weight=7, signed=True), "window_count": 4},
-            "2.5 record(s) of one item, over all counters and keys, in each of 4 window(s); a total weight of up to "
-            "2.5, without signs, is not scaled; at most 1 for each item; weights -7 to 7",
+            "weights clamped to [-7, 7], then clipped to an L2 norm of 2.5 per privacy id and window, at most 1 in "
+            "each item count, in up to 4 windows; a clamped total weight of up to 1, without signs, counts in full in "
+            "each window",
         ),
         (
             {
@@ -89,15 +92,14 @@ def test_a_statement_says_its_clipping_in_the_words_of_its_state(it):
                 "unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD,
                 "period_micros": 60_000_000,
             },
-            "3 record(s) of one item, over all counters, keys and windows of each period of 60 seconds; up to 3 "
-            "record(s) are not scaled; 9 different item(s) count of each; weights 0 to 1",
+            "clipped to an L2 norm of 3 records per privacy id and period of 1 minute, in at most 9 item counts; up "
+            "to 3 records always count in full",
         ),
     ],
 )
 def test_a_norm_in_words(changes, words):
     lines = str(statement(**changes)).splitlines()
-    start = "scaled down to the length of at most "
-    assert lines[3].endswith(f"{start}{words}.")
+    assert lines[3] == f"Contribution: {words}."
     assert lines[4].startswith("Clipping: not measured in this release. Intervals do not include it.")
 
 
@@ -112,7 +114,7 @@ def test_the_relation_and_the_unit_are_in_the_words():
     text = str(statement(relation=ADD_OR_REMOVE_ONE, unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW, bounds=RecordBounds(1)))
     assert "guesses whether what a given privacy id contributed to one window was included" in text
     assert "within one window (not over several windows)" in text
-    assert "weights 0 to 1" in text
+    assert "one record per privacy id and window; the rest is dropped at random." in text
     assert "which keys" not in text
 
 
@@ -126,11 +128,16 @@ def test_a_period_and_a_secret_key_are_in_the_words():
         )
     )
     assert "contributes to the windows that end within one declared period (not over several periods)" in text
-    assert "3 window(s) of each period of 3600 seconds" in text
+    assert "in up to 3 windows of each period of 1 hour" in text
     assert "drawn once in 1 release(s), from a generator keyed with a secret" in text
-    for micros, seconds in ((1_234_567_891_000, "1234567.891"), (31_536_000_000_000, "31536000"), (1000, "0.001")):
+    for micros, seconds in (
+        (1_234_567_891_000, "1234567.891 seconds"),
+        (31_536_000_000_000, "365 days"),
+        (5_400_000_000, "90 minutes"),
+        (1000, "0.001 seconds"),
+    ):
         exact = str(statement(unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD, period_micros=micros))
-        assert f"of each period of {seconds} seconds" in exact
+        assert f"of each period of {seconds}" in exact
 
 
 def test_releases_of_different_periods_are_not_combined():

@@ -392,8 +392,9 @@ def test_explanation_and_settings() -> None:
     assert "at delta = 1e-06, ADD_OR_REMOVE_ONE" in text
     assert "sigma = 3.912" in text  # the root of depth / (2 rho 49/50)
     norm = frequencies(unit=PrivacyId("who", NormBound(20), max_windows=5)).explain()
-    assert "over all counters and keys, in each of 5 window(s); up to 20 record(s)" in norm
-    assert "window(s)" not in frequencies(unit=PrivacyId("who", NormBound(20))).explain()
+    words = "in its first 5 windows of the horizon; up to 20 records count in full in each window"
+    assert f"L2 norm of 20 records per privacy id and window, {words}" in norm
+    assert "its first" not in frequencies(unit=PrivacyId("who", NormBound(20))).explain()
     assert frequencies().display_data()["windows"] == WINDOWS
     assert frequencies().default_label() == "PrivateFrequencies"
 
@@ -463,7 +464,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "partitions": (
         {"unit": PrivacyId("who", RecordBounds(1, max_keys=2), max_windows=2)},
-        "max_keys must be 1 without keys",
+        "max_keys must be left out without keys",
     ),
     "too much rho": ({"privacy": PrivacySpec(rho=1000)}, "rho must be at most"),
     "a domain": ({"spec": IntegerDomain(0, 9)}, "spec must be a SketchSpec or ListedItems, got IntegerDomain"),

@@ -138,7 +138,7 @@ CROWD = [
     Visit("outside", "voter 2", START + SIZE * WINDOWS),
 ]
 CHOOSING = {
-    "records of an id": PrivacyId("item", RecordBounds(4), max_windows=1),
+    "records of an id": PrivacyId("item", RecordBounds(4, max_keys=1), max_windows=1),
     "norm": PrivacyId("item", NormBound(30, max_keys=1)),
     "record": Record(),
 }

@@ -103,7 +103,10 @@ def test_listed_keys_all_get_a_release_and_others_none(unit: Any) -> None:
 def test_keys_that_are_not_listed_use_up_none_of_the_partitions() -> None:
     pairs = [(f"unlisted {i}", "x") for i in range(50)] + [("listed", "x")]
     transform = PrivateFrequencies(
-        SPEC, PRIVACY, unit=PrivacyId(lambda item: "one", ONE), keys=PublicKeys(["listed", "other"])
+        SPEC,
+        PRIVACY,
+        unit=PrivacyId(lambda item: "one", RecordBounds(1, max_keys=1)),
+        keys=PublicKeys(["listed", "other"]),
     )
     counters = exact(pairs, transform)
     assert np.abs(counters["listed"]).sum() == SPEC.depth
@@ -212,7 +215,7 @@ def test_display_data_show_settings_and_neither_seed_nor_keys() -> None:
     secret = SketchSpec(depth=3, width=16, seed=987_654_321, item_hash="blake2b", item_key=b"sixteen  secrets")
     transform = PrivateFrequencies(secret, PRIVACY, unit=Record(), keys=PublicKeys(["planted key"]))
     items = {item.key: item.value for item in DisplayData.create_from(transform).items}
-    assert {"sketch": "count_sketch", "depth": 3, "width": 16, "rho": 0.5, "max_keys": "1"}.items() <= items.items()
+    assert {"sketch": "count_sketch", "depth": 3, "width": 16, "rho": 0.5, "max_per_key": "1"}.items() <= items.items()
     assert items["relation"] == "ADD_OR_REMOVE_ONE"
     shown = str(items)
     assert not any(word in shown for word in ("987654321", "secrets", "planted"))
@@ -226,7 +229,7 @@ def key_of(number: int) -> Any:
     return [WHOLE, *NOT_UTF_8][number]
 
 
-@pytest.mark.parametrize("unit", [Record(), PrivacyId(str, ONE)], ids=["record", "id"])
+@pytest.mark.parametrize("unit", [Record(), PrivacyId(str, RecordBounds(1, max_keys=1))], ids=["record", "id"])
 def test_records_with_a_key_that_utf_8_cannot_hold_are_dropped(unit: Any) -> None:
     transform = PrivateFrequencies(SPEC, PRIVACY, unit=unit, keys=AssumePublicKeys(key_of))
     assert list(exact(range(4), transform)) == [WHOLE]

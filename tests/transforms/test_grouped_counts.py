@@ -25,7 +25,6 @@ from beam_dpsketch import (
     AutoNorm,
     BudgetExceededError,
     BytesDomain,
-    Disclosure,
     FloatDomain,
     Groups,
     IntegerDomain,
@@ -49,6 +48,7 @@ from beam_dpsketch import (
 from beam_dpsketch.domains.base import short_keys
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.records.groups import join_pairs, split_pair, sum_by_pair
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.release_spec import ReleaseSpec
@@ -352,12 +352,12 @@ def test_epsilon_and_delta_hold_for_all_of_it() -> None:
 def test_explain_says_noise_threshold_and_bounds() -> None:
     words = globally(PrivacyId("user", RecordBounds(2, max_keys=10))).explain(1000)
     assert "sigma = 4.472 on each count" in words
-    assert "2 record(s) per key, 10 key(s), weights 0 to 1" in words
+    assert "up to 2 records per privacy id in each of up to 10 item counts; the rest is dropped at random" in words
     assert "Items: those whose count with noise is" in words
     assert str(globally().check(["to"]).explain()).startswith("groups: ")
 
 
-SIGNED = RecordBounds(1, signed=True)
+SIGNED = RecordBounds(1, signed=True, max_keys=2)
 REFUSED: dict[str, tuple[Any, str]] = {
     "a tree": (
         lambda: globally(domain=TreeSpec.for_search(IntegerDomain(0, 99))),
@@ -377,11 +377,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda: globally(PrivacyId("user", NormBound(2))),
         "max_keys must be given with method=Groups",
     ),
-    "signed records": (lambda: globally(Record(signed=True)), "signed must be False with method=Groups"),
-    "signed ids": (lambda: globally(PrivacyId("user", SIGNED)), "signed must be False with method=Groups"),
+    "signed records": (lambda: globally(Record(signed=True)), "signed must not be set with method=Groups"),
+    "signed ids": (lambda: globally(PrivacyId("user", SIGNED)), "signed must not be set with method=Groups"),
     "a signed norm": (
         lambda: globally(PrivacyId("user", NormBound(2, signed=True, max_keys=2))),
-        "signed must be False with method=Groups",
+        "signed must not be set with method=Groups",
     ),
     "chosen keys": (
         lambda: per_key(KeySelection(1e-8), PrivacyId("user", RecordBounds(1))),

@@ -35,6 +35,7 @@ from beam_dpsketch import (
 from beam_dpsketch.records import unreadable
 from beam_dpsketch.transforms import Ask, PrivateFrequencies, PrivateSketchFn, QueryReleases, WriteReleases
 from tests.helpers.every_kind import KEYED, KINDS, NAMES, VISITS, WIDE, Visit
+from tests.helpers.keyed_units import in_keys
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, exact, run, seen_by_sink
 from tests.helpers.timed import at_times
 
@@ -69,7 +70,7 @@ def test_every_kind_of_element_counts_the_same(kind: str, unit: Any) -> None:
 @pytest.mark.parametrize("kind", KEYED)
 def test_every_key_has_its_own_counters(kind: str, unit: Any) -> None:
     keys = PublicKeys(["user 0", "user 5", "nobody"], "user")
-    transform = PrivateFrequencies(PAGES, PRIVACY, **NAMES, unit=unit, keys=keys)
+    transform = PrivateFrequencies(PAGES, PRIVACY, **NAMES, unit=in_keys(unit, keys), keys=keys)
     for key, counters in exact(KINDS[kind], transform).items():
         assert counters.tolist() == counted(visit for visit in VISITS if visit.user == key), key
 

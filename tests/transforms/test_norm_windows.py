@@ -21,7 +21,6 @@ from beam_dpsketch import (
     REPLACE_ONE,
     AssumePublicKeys,
     IntegerDomain,
-    Level,
     NormBound,
     PrivacyId,
     PrivacySpec,
@@ -36,6 +35,7 @@ from beam_dpsketch import (
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.records.windows import WindowPlan
+from beam_dpsketch.sketches.levels import Level
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms.steps import stream_state
 from beam_dpsketch.transforms.windows import plan_of
@@ -243,7 +243,7 @@ DISCLOSED: dict[str, tuple[Windows | None, dict[str, Any]]] = {
 def test_a_norm_discloses_what_bounds_of_records_disclose(name: str) -> None:
     windows, arguments = DISCLOSED[name]
     limits = {"max_windows": 2} if windows else {}
-    records = by_id(RecordBounds(1, max_weight=2), **limits)
+    records = by_id(RecordBounds(1, max_weight=2, max_keys=1), **limits)
     norm, other = (plan(frequencies(unit, **arguments), windows).terms for unit in (by_id(), records))
     assert norm.disclosed == other.disclosed
     assert [name for name in ("KEYS", "WINDOWS") if Disclosure[name] in norm.disclosed] == [
@@ -255,9 +255,7 @@ def test_a_release_of_a_stream_says_what_it_costs() -> None:
     transform = frequencies(by_id(max_windows=3, period=300))
     found = outputs(stream(VISITS[:60]), transform, FIXED, "--streaming", runner=BUNDLE_BASED)
     (words,) = {str(released.privacy).split("Noise")[0] for released in found.values()}
-    assert (
-        "at most 6 record(s) of one item, over all counters and keys, in each of 3 window(s) of each period of" in words
-    )
+    assert "L2 norm of 6 per privacy id and window, in its first 3 windows of each period of 5 minutes" in words
     assert "the windows that end within one declared period" in words
     (sigma_squared,) = {released.privacy.sigma_squared for released in found.values()}
     assert sigma_squared == 3 * 4 * 36 * 3 * 5

@@ -298,7 +298,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a word as unit": (lambda: globally(unit="person"), r"unit must be PrivacyId\(.* or Record\(\), .*; got str"),
     "bounds as unit": (lambda: globally(unit=BOUND), r"unit must be PrivacyId\(.*; got RecordBounds"),
-    "partitions without keys": (lambda: globally(unit=PrivacyId("u", WIDE)), "bounds.max_keys must be 1 without keys"),
+    "partitions without keys": (lambda: globally(unit=PrivacyId("u", WIDE)), "max_keys must be left out without keys"),
     "a number as privacy": (lambda: globally(privacy=1.0), "privacy must be a PrivacySpec, got float"),
     "a text as domain": (lambda: globally("0-10"), "domain must be a Domain, got str"),
     "bytes": (lambda: globally(BytesDomain(4)), "domain must be a Domain, got BytesDomain"),

@@ -38,6 +38,7 @@ ROWS = [
     {"person": n % 23, "city": ("Oslo", "Rome")[n % 2], "value": n * n % 40, "word": "ab"[n % 2]} for n in range(300)
 ]
 FIVE = PrivacyId("person", RecordBounds(5))
+FIVE_OF_A_KEY = PrivacyId("person", RecordBounds(5, max_keys=1))
 CASES: dict[str, Callable[[], Any]] = {
     "records": lambda: PrivateFrequencies(SPEC, PRIVACY, unit=Record(), item="value"),
     "bounds": lambda: PrivateFrequencies(SPEC, PRIVACY, unit=FIVE, item="value"),
@@ -46,10 +47,10 @@ CASES: dict[str, Callable[[], Any]] = {
     "listed keys": lambda: PrivateQuantiles(
         IntegerDomain(0, 39), PRIVACY, unit=PrivacyId("person", RecordBounds(2, max_keys=2)), item="value", keys=CITIES
     ),
-    "chosen keys": lambda: PrivateFrequencies(SPEC, PrivacySpec(rho=20), unit=FIVE, item="value", keys=CHOSEN),
-    "keys alone": lambda: SelectKeys(PrivacySpec(rho=20), unit=FIVE, keys=CHOSEN),
+    "chosen keys": lambda: PrivateFrequencies(SPEC, PrivacySpec(rho=20), unit=FIVE_OF_A_KEY, item="value", keys=CHOSEN),
+    "keys alone": lambda: SelectKeys(PrivacySpec(rho=20), unit=FIVE_OF_A_KEY, keys=CHOSEN),
     "grouped counts": lambda: PrivateTopK(
-        TextDomain(2), PrivacySpec(rho=20), unit=FIVE, item="word", k=2, method=Groups(1e-7)
+        TextDomain(2), PrivacySpec(rho=20), unit=FIVE_OF_A_KEY, item="word", k=2, method=Groups(1e-7)
     ),
 }
 HUGE = Scale(rows=10**12)

@@ -168,7 +168,7 @@ def test_the_budget_pays_for_the_delta_once() -> None:
     [
         ({"keys": KeySelection(1e-7, "key", share=0.5)}, "keys.share must be left out"),
         ({"unit": PrivacyId("user", NormBound(3))}, "max_keys must be given"),
-        ({"unit": Record(signed=True)}, "signed must be False"),
+        ({"unit": Record(signed=True)}, "signed must not be set"),
         ({"privacy": PrivacySpec(rho=1.0, delta=1e-8)}, "delta must be above"),
         ({"privacy": PrivacySpec(rho=4609)}, "rho, or keys.share, must be smaller: votes"),
     ],

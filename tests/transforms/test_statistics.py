@@ -96,7 +96,7 @@ def test_each_key_has_its_answers(keys: Any, monkeypatch: pytest.MonkeyPatch) ->
     without_noise(monkeypatch)
     spent = PrivacySpec(rho=50, side_counters=None)
     rows = [{"carrier": ["AA", "BB"][n % 2], "delay": n % 50, "tail": f"N{n}"} for n in range(400)]
-    unit = PrivacyId("tail", RecordBounds(1))
+    unit = PrivacyId("tail", RecordBounds(1, max_keys=1))
     found = dict(run(rows, PrivateStatistics(DELAYS, spent, unit=unit, item="delay", keys=keys)))
     assert {key: told(each) for key, each in found.items()} == {
         "AA": pytest.approx((200, 4800, 24)),

@@ -46,7 +46,7 @@ class Dictionary:
     """The items that are decoded, each once, in their order, with their keys in ascending order."""
 
     def __init__(self, items: Many, keys_of: Callable[[Any], np.ndarray]) -> None:
-        plain = as_many(items)[0]
+        plain = _validate.many(dictionary=items)
         self._keys_of = keys_of
         self.keys, first = np.unique(keys_of(plain), return_index=True)
         if not len(self.keys):

@@ -87,7 +87,7 @@ class ReleasedFrequencies(ReleasedSketch):
     def _search(self, confidence: float) -> Frequencies:
         raise ArgumentError(
             "candidates",
-            "must be given: a flat sketch stores no items; PrivateTopK makes releases that find them",
+            "must be given, because this release stores no items. A release with $top_k finds items that are not known",
             "E714",
         )
 

@@ -130,7 +130,7 @@ class ReleasedCountMin(ReleasedFrequencies):
         if candidates is None or method == "minimum":
             return super().top_k(k, candidates, confidence)
         _validate.whole(low=1, high=1 << 31, k=k)
-        return self._frequencies(as_many(candidates)[0], confidence, method).largest(k)
+        return self._frequencies(_validate.many(candidates=candidates), confidence, method).largest(k)
 
     def _estimates(
         self,

@@ -28,14 +28,17 @@ def ends_of(domain: Domain, low: Any, high: Any) -> tuple[np.ndarray, np.ndarray
     lows, highs = np.broadcast_arrays(lows, highs)
     if (swapped := lows > highs).any():
         ends = domain.values(np.array([lows[swapped][0], highs[swapped][0]]))
-        raise ArgumentError("high", f"must be at least low, got low={ends[0]} and high={ends[1]}: swap them", "E501")
+        raise ArgumentError("high", f"must be at least low, got {ends[0]} and {ends[1]}: swap them", "E501")
     return lows, highs, is_one_low and is_one_high
 
 
 def shares_of(shares: Any) -> tuple[np.ndarray, bool]:
     """Return one share or many, and whether it was one; refuse what is not between 0 and 1."""
     many, single = as_many(shares)
-    wanted = np.asarray(many, dtype=np.float64)
+    try:
+        wanted = np.asarray(many, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentTypeError("shares", "must be numbers from 0 to 1, as 0.5 for the median", "E004") from None
     if not ((wanted >= 0) & (wanted <= 1)).all():
         raise ArgumentError("shares", "must be between 0 and 1: 0.95 stands for 95 %", "E003")
     return wanted, single

@@ -15,7 +15,7 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.answers.rows import Frequencies, Intervals, Many, One, as_asked, as_list, as_many
+from beam_dpsketch.answers.rows import Frequencies, Intervals, Many, One, as_asked, as_list
 from beam_dpsketch.answers.tree.asked import ends_of, positions_of, shares_of
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.presence import deviations_for
@@ -184,7 +184,7 @@ class ReleasedRanks(ReleasedSketch):
         So over days, the edges Monday, Tuesday and Wednesday make a bin of one day and a bin of two. A last edge after
         the end of the domain makes the last bin end there: one day, if the domain ends with Tuesday.
         """
-        listed = as_many(edges)[0]
+        listed = _validate.many(edges=edges)
         positions, _ = positions_of(self.spec.domain, edges=listed)
         starts, ends, is_inside = positions[:-1], positions[1:].copy(), self.spec.domain.is_inside
         falls = ends <= starts

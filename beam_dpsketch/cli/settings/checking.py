@@ -6,15 +6,21 @@ import argparse
 import itertools
 import sys
 
+import pyarrow.compute as pc
+
+from beam_dpsketch.answers.notes import ONE_RECORD_EACH
 from beam_dpsketch.cli.files import open_files
 from beam_dpsketch.cli.settings.options import read_settings_file
 from beam_dpsketch.cli.text import DONE, WRONG_USAGE, UsageError, note, write
-from beam_dpsketch.config import ConfigError, read_release
+from beam_dpsketch.config import read_release
+from beam_dpsketch.errors import SETTINGS, RefusalError
 from beam_dpsketch.frames.plan import check_columns, plan_of_table, tally_of
 from beam_dpsketch.frames.windows import windows_of
 from beam_dpsketch.planning.plan_text import loss_in_words
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.showing import printable
+
+_MANY = 100  # rows
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
             write(sys.stdout, printable(f"{path}: OK: {in_words(declared)}") + "\n")
             for words in declared.terms.foolish():
                 note(f"{path}: warning: {words}")
-        except (UsageError, ConfigError, OSError) as error:
+        except (RefusalError, OSError) as error:
             note(_said(path, error))
             code = WRONG_USAGE
     return code
@@ -46,8 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _said(path: str, error: Exception) -> object:
     """Return what is said of a file: of settings and of what the system says, with the file before it."""
-    if isinstance(error, ConfigError):
-        return UsageError.of(error, lambda each: f"{path}: {each.message}")
+    if isinstance(error, RefusalError) and not isinstance(error, UsageError):
+        return UsageError.of(error, lambda each: f"{path}: {each.through(SETTINGS).message}")
     return f"{path}: {error.strerror}" if isinstance(error, OSError) else error
 
 
@@ -58,10 +64,9 @@ def in_words(declared: ReleaseSpec) -> str:
     counted += f" of {', '.join(dict.fromkeys(map(str, declared.selectors.items.values())))}"
     weight = "" if declared.weight is None else f", weighted by {declared.weight}"
     whose = "" if declared.privacy_id is None else f" (in {declared.privacy_id.field})"
-    bounds = terms.bounds.words(terms.unit, terms.window_count, terms.period_micros)
     return (
         f"{counted}{weight}{_keys(declared)}{_windows(declared)}; protected: {terms.unit.value}{whose}; "
-        f"bounds enforced on each: {bounds}; {loss_in_words(terms)}"
+        f"contribution: {terms.bounds.words(terms)}; {loss_in_words(terms)}"
     )
 
 
@@ -72,7 +77,9 @@ def _keys(declared: ReleaseSpec) -> str:
 def _windows(declared: ReleaseSpec) -> str:
     if declared.horizon is not None:
         return f", over time in {declared.horizon.windows} windows"
-    return "" if declared.windows is None else ", in each window of a declared range"
+    if declared.time is None or (starts := plan_of_table(declared).starts) is None:
+        return "" if declared.windows is None else ", in each window of a declared range"
+    return f", in each of {len(starts):,} windows ({len(starts) * len(declared.public_keys or [None]):,} releases)"
 
 
 def _check_against(declared: ReleaseSpec, against: str, title: str) -> None:
@@ -83,6 +90,9 @@ def _check_against(declared: ReleaseSpec, against: str, title: str) -> None:
         tally = tally_of(declared, table)
         for rows in itertools.islice(table.parts, 1):
             declared.reader.read_batch(rows, declared.sketch_input, tally)
+            limit = declared.privacy_id
+            if limit is not None and limit.bounds.size != 1 and _MANY <= len(rows) == len(pc.unique(rows[limit.field])):
+                note(f"{title}: privacy_id {limit.field!r}: {ONE_RECORD_EACH.words}")
             if declared.time is not None:
                 [*windows_of(declared, plan_of_table(declared)).rows(rows, tally)]
         tally.refuse(drops=declared.unreadable == "drop")

@@ -18,7 +18,7 @@ from beam_dpsketch.config import ConfigError, read_release
 from beam_dpsketch.config.blocks import Block, Entry, Option, plain
 from beam_dpsketch.config.scalars import FLAG
 from beam_dpsketch.config.settings import RELEASE
-from beam_dpsketch.errors import RefusalError
+from beam_dpsketch.errors import SETTINGS, RefusalError
 from beam_dpsketch.kinds import KINDS
 from beam_dpsketch.records.release_spec import ReleaseSpec
 
@@ -76,6 +76,7 @@ def _by_name(found: Iterable[_Option]) -> dict[str, _Option]:
 
 
 _OPTIONS = _by_name(_options(RELEASE))
+_PATHS = {option.path: _spelled(name) for name, option in _OPTIONS.items()}
 _SPELLED = {option.path.split(".")[-1]: _spelled(name) for name, option in reversed(_OPTIONS.items())}
 """How the command names a setting that has an option."""
 
@@ -90,6 +91,7 @@ _MISSING = {
     "domain": "--domain is missing: which values there can be, as '{type: integer, low: 0, high: 99}'",
     "k": "--k is missing: how many values are wanted",
     "unit.*.max_weight": "--max-weight is missing next to --weight: the largest weight of a record",
+    "unit.records.max_keys": "--max-keys is missing next to --key: in how many keys an id counts",
     "unit.norm.max_keys": "--max-keys is missing next to --select-keys: for how many keys an id votes",
     "windows.start": "--start is missing: when the first window opens, as 2024-01-01",
     "windows.end": "--end is missing: when the last window closes, as 2024-02-01",
@@ -208,7 +210,9 @@ def _in_words_of_options(error: RefusalError, given: Mapping[str, str], argument
     if covering:
         return f"{given[covering]}: {path[len(covering) + 1 :]}{': ' * (path != covering)}{message}"
     if file is not None:
-        return f"{file}: {error.message}"
+        return f"{file}: {error.through(SETTINGS).message}"
+    if path in _PATHS:
+        return f"{_PATHS[path]} {message}"
     below = dict.fromkeys(option for each, option in given.items() if each.startswith(f"{path}."))
     return f"{', '.join(below) or path}: {message}"
 

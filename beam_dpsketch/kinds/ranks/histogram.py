@@ -53,8 +53,8 @@ class FactorSpec(Spec):
         if self.domain.size > MAX_SIZE:
             raise ArgumentError(
                 "domain",
-                f"must have at most 2**20 values for a FactorSpec, got {self.domain.size}: take "
-                "TreeSpec.for_ranks(domain), or a coarser domain",
+                f"must have at most 2**20 values for a square-root factor, got {self.domain.size}: use $tree, or a "
+                "coarser domain",
                 "E514",
             )
 

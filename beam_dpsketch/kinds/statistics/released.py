@@ -126,7 +126,7 @@ class ReleasedStatistics(Released):
         if self._spec.variance is None:
             raise ArgumentError(
                 "variance",
-                "was not asked for in this release: give PrivateStatistics a part of rho for it, as variance=0.1",
+                "was not asked for in this release: give $statistics a part of rho for it, as $variance",
                 "E722",
             )
         deviations, known = self._deviations(confidence), None

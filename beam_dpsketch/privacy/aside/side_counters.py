@@ -258,7 +258,7 @@ def _under_record_bounds(shares: SideCounters, bounds: RecordBounds, noise: Nois
     found = []
     for group in groups:
         share, size = max(shares.share(name, noise) for name in group), sizes[group[0]]
-        squared, total = Fraction(size**2 * bounds.max_keys), Fraction(size * bounds.max_keys)
+        squared, total = Fraction(size**2 * bounds.kept_keys), Fraction(size * bounds.kept_keys)
         found.append(SideCounter(tuple(group), share, squared, bounds.signed and WEIGHT in group, total))
     return found
 

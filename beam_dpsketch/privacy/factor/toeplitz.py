@@ -130,7 +130,7 @@ def _padded(size: int) -> int:
 def _too_heavy() -> ArgumentError:
     return ArgumentError(
         "layout",
-        "must be a tree, as TreeSpec.for_memory(domain) or layout: tree, for so much weight: rows of a square-root "
+        "must be a tree, as $tree, for so much weight: rows of a square-root "
         "factor have 64 bits. Or give weights in larger units",
         "E515",
     )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import threading
+import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, NoReturn, Protocol
 
-from beam_dpsketch.errors import ArgumentError, BudgetExceededError
+from beam_dpsketch.errors import ArgumentError, BudgetExceededError, PrivacyWarning, levels_to_caller
 from beam_dpsketch.privacy.loss.composition import Loss
 
 STREAM, IDEMPOTENT = "is_stream", "is_idempotent"
@@ -26,6 +29,29 @@ class Purpose(abc.ABC):
           release: names it; equal names are one release.
           delta: what it loses to the choice of keys or items.
         """
+
+
+class Uses:
+    """The last release that a spec of no budget and no account was used for."""
+
+    def __init__(self) -> None:
+        self._source: Callable[[], Any] = type(None)
+        self._release: Any = None
+        self._has_warned = False
+
+    def note(self, source: Any, release: Any) -> None:
+        """Note a release of a table, or in a pipeline; warn once if it is the second of the same one."""
+        if self._source() is source and self._release != release and not self._has_warned:
+            self._has_warned = True
+            words = (
+                "one PrivacySpec is used for two releases of the same table or pipeline. Each of them spends all of "
+                "it, and both losses add up for everyone who is in both. To spend it once, split a budget: "
+                "PrivacyBudget(epsilon=1, delta=1e-6).split(2)"
+            )
+            warnings.warn(words, PrivacyWarning, stacklevel=levels_to_caller())
+        self._release = release
+        with contextlib.suppress(TypeError):  # a list has no weak references
+            self._source = weakref.ref(source)
 
 
 class OneRelease(Purpose):

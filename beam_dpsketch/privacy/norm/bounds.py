@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 from beam_dpsketch import _validate
-from beam_dpsketch._showing import shown_plainly
+from beam_dpsketch._showing import length_of_time, shown_plainly, up_to
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.privacy.contributions import (
     MAX_CONTRIBUTION,
@@ -15,8 +16,9 @@ from beam_dpsketch.privacy.contributions import (
     ContributionLimit,
     Default,
     NeighboringRelation,
-    PrivacyUnit,
-    period_in_words,
+    is_in_windows,
+    per_window,
+    windows_in_words,
 )
 from beam_dpsketch.privacy.mechanism import Spending, one_count
 
@@ -35,18 +37,25 @@ class NormLimit(ContributionLimit):
         limits = [each for each in (self.max_keys, self.resource_limit) if each is not None]
         return dataclasses.replace(self, resource_limit=min(limits, default=None))  # type: ignore[type-var]
 
-    def _length(self) -> tuple[str, str]:
-        """Return how long one unit may be, and what of it always counts in full, in words."""
+    def _norm(self) -> str:
+        """Name the norm."""
         raise NotImplementedError
 
-    def words(self, unit: PrivacyUnit, windows: int, period_micros: int) -> str:
-        reach = f"counters and keys, in each of {windows} window(s)" if windows > 1 else "counters, keys and windows"
+    def _in_full(self, of: Any) -> str:
+        """Say what always counts in full, or how it will be known."""
+        raise NotImplementedError
+
+    def words(self, of: Any) -> str:
+        windows, period = "", f" and period of {length_of_time(of.period_micros)}" if of.period_micros else ""
+        if is_in_windows(of):
+            windows, period = windows_in_words(of), ""
         limits = (
             (field.metadata.get("words"), getattr(self, field.name, None)) for field in dataclasses.fields(NormBound)
         )
-        said = "".join(f"; {words.format(limit)}" for words, limit in limits if words and limit is not None)
-        (length, in_full), period = self._length(), period_in_words(period_micros)
-        return f"scaled down to {length}, over all {reach}{period}; {in_full}{said}; {self._weights()}"
+        said = "".join(f", {words.format(limit)}" for words, limit in limits if words and limit is not None)
+        weights = self._weights("weights clamped to [{}, {}], then ")
+        norm = f"{weights}{self._norm()} per privacy id{per_window(of)}{period}"
+        return f"{norm}{said}{windows}{self._in_full(of)}"
 
 
 @shown_plainly
@@ -85,11 +94,9 @@ class NormBound(NormLimit, Bounds):
     max_norm: int | Fraction
     _: dataclasses.KW_ONLY
     max_weight: int = Default(1)
-    max_per_item: int | None = dataclasses.field(default=None, metadata={"words": "at most {} for each item"})
+    max_per_item: int | None = dataclasses.field(default=None, metadata={"words": "at most {} in each item count"})
     signed: bool = False
-    resource_limit: int | None = dataclasses.field(
-        default=None, metadata={"words": "{} different item(s) count of each"}
-    )
+    resource_limit: int | None = dataclasses.field(default=None, metadata={"words": "in at most {} item counts"})
     max_keys: int | None = None
     order: int = 2
 
@@ -135,13 +142,26 @@ class NormBound(NormLimit, Bounds):
         """max_norm in digits, all of them if it is an integer."""
         return str(self.max_norm) if isinstance(self.max_norm, int) else f"{float(self.max_norm):g}"
 
-    def _length(self) -> tuple[str, str]:
-        in_full = f"up to {self.shown_norm} record(s) are not scaled"
-        if self.has_weights:
-            in_full = f"a total weight of up to {self.shown_norm}, without signs, is not scaled"
-        if self.order == 1:
-            return f"a total weight of at most {self.shown_norm}", in_full
-        return f"the length of at most {self.shown_norm} record(s) of one item", in_full
+    def _norm(self) -> str:
+        records = "" if self.has_weights else " record" + "s" * (self.max_norm != 1)
+        return f"clipped to {'a total weight' if self.order == 1 else 'an L2 norm'} of {self.shown_norm}{records}"
+
+    def _in_full(self, of: Any) -> str:
+        """Say up to how many records of a unit no limit can take anything of them.
+
+        Records of weights that sum to n have at most n items, and a length of at most n. Over the k windows that they
+        are in, that is n times the root of k, and a total weight of k n.
+        """
+        items = (self.resource_limit, self.max_keys if of.counts_items else None)
+        limits = [self.max_per_item, *(limit and limit // of.overlapping for limit in items)]
+        norm = Fraction(self.max_norm) ** 2 / of.overlapping ** (2 if self.order == 1 else 1)
+        most = min([math.isqrt(math.floor(norm)), *(limit for limit in limits if limit is not None)])
+        if not most:
+            return ""
+        what = f"a clamped total weight of up to {most}, without signs," if self.has_weights else up_to(most, "record")
+        count = "counts" if self.has_weights or most == 1 else "count"
+        within = f"{count} in full in {'that' if of.window_count == 1 else 'each'} window"
+        return f"; {what} {within if is_in_windows(of) else f'always {count} in full'}"
 
 
 @shown_plainly
@@ -212,12 +232,13 @@ class AutoNorm(NormLimit):
         known = {field.name for field in dataclasses.fields(NormBound)}
         return NormBound(size, **{name: value for name, value in self.as_dict().items() if name in known})
 
-    def _length(self) -> tuple[str, str]:
-        length, loss = ("total weight", "the loss") if self.order == 1 else ("length", "rho")
-        return (
-            f"a {length} that {float(100 * self.spend):g} % of {loss} chooses",
-            "the statement of the release will name it",
-        )
+    def _norm(self) -> str:
+        return f"clipped to {'a total weight' if self.order == 1 else 'an L2 norm'}"
+
+    def _in_full(self, of: Any) -> str:
+        loss = "the loss" if self.order == 1 else "rho"
+        part = f"{float(100 * self.spend):g} % of {loss}"
+        return f", chosen from the data with {part}; the statement of the release contains it"
 
     def parameter(self, spending: Spending, relation: NeighboringRelation) -> Fraction:
         """Return the noise parameter of each count of the histogram, where one loss pays for choice and counters.

@@ -46,7 +46,7 @@ class RecordRule:
 
     def keeps_all(self, unit_hashes: np.ndarray) -> bool:
         """Return whether no id can exceed the bounds, given one hash per record, equal for equal ids."""
-        most = min(self.bounds.max_keys, self.bounds.max_per_key)
+        most = min(self.bounds.kept_keys, self.bounds.max_per_key)
         return not self.bounds.signed and max_multiplicity_at_most(unit_hashes, most)
 
     def pays_to_prune(self, records: pa.Table, unit_hashes: np.ndarray) -> bool:
@@ -100,7 +100,7 @@ class RecordRule:
         """Keep partitions, then copies of the records into which net weights are split."""
         units, partitions, partition_priorities = self._partitions(net)
         groups = units.astype(np.int64) * len(net) + partitions
-        positions = selection.select_parts(units, partitions, partition_priorities, self.bounds.max_keys)
+        positions = selection.select_parts(units, partitions, partition_priorities, self.bounds.kept_keys)
         pieces, weights, copies = selection.split_weights(net["weight"].to_numpy()[positions], self.bounds)
         positions = positions[pieces]
         records = self._replace_weights(net.take(pa.array(positions)), weights)

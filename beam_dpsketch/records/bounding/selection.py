@@ -44,7 +44,7 @@ def select_within_bounds(
     """
     size = len(units)
     most = np.bincount(units).max() if size else 0
-    if most <= min(bounds.max_keys, bounds.max_per_key):
+    if most <= min(bounds.kept_keys, bounds.max_per_key):
         return np.arange(size)
     if partitions.any() or priorities.dtype == np.uint64:
         order = np.lexsort((priorities, partitions, partition_priorities, units))
@@ -52,7 +52,7 @@ def select_within_bounds(
         order = np.argsort(units.astype(np.uint64) << np.uint64(32) | priorities)
     new_unit, new_group = mark_starts(units[order]), mark_starts(units[order], partitions[order])
     keep = count_since_mark(new_group) < bounds.max_per_key
-    keep &= _count_earlier_groups(new_unit, new_group) < bounds.max_keys
+    keep &= _count_earlier_groups(new_unit, new_group) < bounds.kept_keys
     last = np.flatnonzero(keep[:-1] & ~keep[1:] & ~new_group[1:])
     if (priorities[order[last]] == priorities[order[last + 1]]).any():
         order = np.lexsort((*contents(), priorities, partitions, partition_priorities, units))

@@ -26,8 +26,6 @@ from beam_dpsketch.records.columns import encode_ids
 from beam_dpsketch.records.groups import dictionary_codes
 from beam_dpsketch.records.items import SketchInput
 
-_NOTHING = pa.scalar(b"", pa.large_binary())
-
 
 def rule_over_windows(sketch_input: SketchInput, priorities: Priorities, max_windows: int | None) -> Rule:
     """Return what enforces the bounds where windows share them; one norm covers all windows of a period.
@@ -68,7 +66,9 @@ class RuleOverWindows(RecordRule):
         records = records.set_column(place, "unit", encode_ids(records["unit"]))
         ends = records["window"].to_numpy().astype(">i8")
         ends = pa.FixedSizeBinaryArray.from_buffers(pa.binary(8), len(ends), [None, pa.py_buffer(ends)])
-        units = pc.binary_join_element_wise(records["unit"], ends.cast(pa.large_binary()), _NOTHING)
+        units = pc.binary_join_element_wise(
+            records["unit"], ends.cast(pa.large_binary()), pa.scalar(b"", pa.large_binary())
+        )
         kept = bound(records.append_column("id", records["unit"]).set_column(place, "unit", units))
         return kept.set_column(place, "unit", kept["id"]).drop_columns(["id"])
 

@@ -112,7 +112,10 @@ class InnerSpec:
 _YES_OR_NO = Choice((False, True))
 _BOUNDS = fields.OneOf(
     (
-        Object(RecordBounds, {"max_per_key": U32, "max_keys": U32, "max_weight": U32, "signed": _YES_OR_NO}),
+        Object(
+            RecordBounds,
+            {"max_per_key": U32, "max_keys": fields.Optional(U32), "max_weight": U32, "signed": _YES_OR_NO},
+        ),
         Object(
             NormBound,
             {
@@ -182,6 +185,8 @@ _STATEMENT = Object(
         "relation": Choice(tuple(NeighboringRelation)),
         "unit": Choice(tuple(PrivacyUnit)),
         "window_count": U32,
+        "overlapping": U32,
+        "first_windows": _YES_OR_NO,
         "disclosed": fields.Flags(Disclosure),
         "uncounted": fields.Flags(Uncounted),
         "weakest": Choice(tuple(ClippingState)),

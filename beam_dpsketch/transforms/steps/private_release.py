@@ -18,7 +18,7 @@ from beam_dpsketch.answers.released import KINDS
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.run import bill_of
-from beam_dpsketch.errors import AllAtOnce, PrivacyWarning
+from beam_dpsketch.errors import AllAtOnce, PrivacyWarning, levels_to_caller
 from beam_dpsketch.privacy.norm.bounds import NormLimit
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.terms import DeclaredTerms
@@ -35,7 +35,7 @@ from beam_dpsketch.transforms.steps.checks.runner_guard import (
     check_reach,
     check_runner,
 )
-from beam_dpsketch.transforms.steps.checks.sample_check import ReadsElements, levels_to_caller
+from beam_dpsketch.transforms.steps.checks.sample_check import ReadsElements
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.grouped_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, application
@@ -171,6 +171,7 @@ class PrivateTransform(ReadsElements):
     def _pay(self, elements: beam.PCollection, resolved: ResolvedRelease) -> ResolvedRelease:
         """Return a release that is paid for: by a part of a budget, for one transform and run; or by `_paid_run`."""
         self.check_release_id(elements)
+        self._declared.privacy.note_use(elements.pipeline, application(elements))
         if resolved.terms.privacy.payer is not None:
             return resolved.paid(resolved.terms.without_budget())
         paid = resolved.paid(resolved.terms.paying_for(application(elements)))

@@ -17,7 +17,6 @@ from beam_dpsketch import (
     Horizon,
     IntegerDomain,
     IPv4Domain,
-    Level,
     NormBound,
     PrivacyId,
     PrivacySpec,
@@ -33,6 +32,7 @@ from beam_dpsketch import (
 from beam_dpsketch.config import read_release
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.planning.expected_error import noise_variances
+from beam_dpsketch.sketches.levels import Level
 
 RECORDS = 50_000
 DOMAIN = IntegerDomain(0, (1 << 24) - 1)

@@ -217,7 +217,7 @@ def test_ranges_are_differences_of_ranks_and_swapped_ends_are_refused(
         first, last = domain.values(np.array([low, high], dtype=np.uint64))
         if high > low:
             for ask in (released.range_count, released.range_interval):
-                with pytest.raises(ValueError, match="high must be at least low, got low="):
+                with pytest.raises(ValueError, match="high must be at least low, got "):
                     ask(last, first)
         if low:
             (before,) = domain.values(np.array([low - 1], dtype=np.uint64))

@@ -45,6 +45,7 @@ from beam_dpsketch.kinds.statistics.kind import Statistics
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.transforms import PrivateMetrics
 from tests.helpers import laws
+from tests.helpers.keyed_units import in_keys
 from tests.helpers.metric_visits import TABLE, VISITS
 from tests.helpers.pipelines import ExactCounters, seen_by_sink
 
@@ -99,7 +100,7 @@ FORMS: dict[str, Callable[[], list[Any]]] = {
 
 
 def declared(metrics: str, unit: str, keys: str = "none") -> ReleaseSpec:
-    declared_unit = (UNITS | SCALED)[unit]
+    declared_unit = in_keys((UNITS | SCALED)[unit], KEYS[keys])
     weight = "amount" if declared_unit.bounds.says_max_weight else None
     privacy = PrivacySpec(rho=1)
     return ReleaseSpec(Metrics(METRICS[metrics]), privacy, declared_unit, weight=weight, keys=KEYS[keys])

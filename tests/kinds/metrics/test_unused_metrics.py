@@ -34,6 +34,7 @@ from beam_dpsketch.records import unreadable
 from beam_dpsketch.records.unreadable import MANY
 from beam_dpsketch.transforms import PrivateMetrics
 from tests.helpers import laws
+from tests.helpers.keyed_units import in_keys
 from tests.helpers.pipelines import FN_API
 
 METRICS = {
@@ -68,7 +69,7 @@ def table(rows: list[dict[str, Any]]) -> pa.Table:
 
 def warned(unit: str, keys: str, rows: list[dict[str, Any]]) -> list[str]:
     """The warnings of a release of a table."""
-    declared = ReleaseSpec(Metrics(METRICS), PrivacySpec(rho=1), UNITS[unit], keys=KEYS[keys])
+    declared = ReleaseSpec(Metrics(METRICS), PrivacySpec(rho=1), in_keys(UNITS[unit], KEYS[keys]), keys=KEYS[keys])
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always", ElementsWarning)
         release_frame(table(rows), declared)
@@ -77,7 +78,9 @@ def warned(unit: str, keys: str, rows: list[dict[str, Any]]) -> list[str]:
 
 def logged(unit: str, keys: str, elements: list[Any], caplog: pytest.LogCaptureFixture) -> list[str]:
     """What is logged of a pipeline whose elements are one bundle."""
-    private = PrivateMetrics.of(ReleaseSpec(Metrics(METRICS), PrivacySpec(rho=1), UNITS[unit], keys=KEYS[keys]))
+    private = PrivateMetrics.of(
+        ReleaseSpec(Metrics(METRICS), PrivacySpec(rho=1), in_keys(UNITS[unit], KEYS[keys]), keys=KEYS[keys])
+    )
     with caplog.at_level(logging.WARNING, logger="beam_dpsketch"), beam.Pipeline(runner=FN_API) as pipeline:
         pipeline | beam.Create(elements, reshuffle=False) | private
     return sorted(each.getMessage() for each in caplog.records if each.name.startswith("beam_dpsketch"))

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from beam_dpsketch import (
     ArgumentError,
     AutoNorm,
-    FactorHistogram,
     FactorSpec,
     FloatDomain,
     Horizon,
@@ -32,6 +31,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
+from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from beam_dpsketch.kinds.sketched import AnySketch
 from beam_dpsketch.sketches import raw_type
 from tests.helpers import laws

@@ -7,7 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from beam_dpsketch import FactorHistogram, FactorSpec, IntegerDomain, PrivacySpec, Released, ReleaseTerms, release
+from beam_dpsketch import FactorSpec, IntegerDomain, PrivacySpec, Released, ReleaseTerms, release
+from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 
 GOLDEN = pathlib.Path(__file__).parents[2] / "vectors" / "keyed_factor_release.hex"

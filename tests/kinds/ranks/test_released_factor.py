@@ -14,7 +14,6 @@ from scipy import stats
 from beam_dpsketch import (
     ArgumentError,
     DyadicCountSketch,
-    FactorHistogram,
     FactorSpec,
     IntegerDomain,
     PrivacySpec,
@@ -26,6 +25,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.estimators import comparing
 from beam_dpsketch.estimators.factor import decoding
+from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 from tests.helpers import factors, trees
 

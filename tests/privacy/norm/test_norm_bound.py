@@ -21,9 +21,8 @@ from beam_dpsketch import (
     PrivacyUnit,
     RecordBounds,
 )
-from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, Bounds, check_bounds
+from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, Bounds, check_bounds, check_unit
 from beam_dpsketch.privacy.mechanism import squared_l2_sensitivity
-from beam_dpsketch.privacy.terms import check_unit
 from tests.helpers import strategies
 
 _LIMITS = ["max_weight", "max_per_item", "resource_limit"]

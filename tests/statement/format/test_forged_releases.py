@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_dpsketch import FactorSpec, FormatError, IntegerDomain, Level, Released, TimelineRow, TreeSpec
+from beam_dpsketch import FactorSpec, FormatError, IntegerDomain, Released, TimelineRow, TreeSpec
 from beam_dpsketch.cli.export import to_row
 from beam_dpsketch.cli.stored import Stored
+from beam_dpsketch.sketches.levels import Level
 from beam_dpsketch.statement.accounting import add_up
 from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.notes import KeyNote

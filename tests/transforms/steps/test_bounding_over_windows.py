@@ -372,7 +372,7 @@ def test_each_id_stays_within_the_bounds_in_any_bundles(
         assert len(ends) <= max_windows if bounds.signed else len(ends) == min(max_windows, with_data)
         for end in ends:
             keys = [key for of, at, key in found if (of, at) == (user, end)]
-            assert len(keys) <= bounds.max_keys
+            assert len(keys) <= bounds.kept_keys
     assert all(abs(total) <= bounds.max_weight_per_key for total in found.values())
     assert found.keys() == again.keys()  # the same windows and keys; records are chosen anew
 
@@ -460,21 +460,27 @@ def test_the_explanation_counts_the_windows() -> None:
 
 
 STATEMENTS: dict[str, tuple[Any, dict[str, Any], PrivacyUnit, Disclosure, str]] = {
-    "bounded": (FIXED, {}, PrivacyUnit.PRIVACY_ID, Disclosure.WINDOWS, "1 key(s) per window, weights 0 to 1, 2 "),
-    "range": (SLIDING, {"windows": TimeRange(0, 600)}, PrivacyUnit.PRIVACY_ID, Disclosure.NONE, "2 window(s)."),
+    "bounded": (
+        FIXED,
+        {},
+        PrivacyUnit.PRIVACY_ID,
+        Disclosure.WINDOWS,
+        "one record per privacy id and window, in up to 2 windows;",
+    ),
+    "range": (SLIDING, {"windows": TimeRange(0, 600)}, PrivacyUnit.PRIVACY_ID, Disclosure.NONE, "in up to 2 windows;"),
     "period": (
         SLIDING,
         {"period": 86_400},
         PrivacyUnit.PRIVACY_ID_IN_PERIOD,
         Disclosure.WINDOWS,
-        "2 window(s) of each period of 86400 seconds.",
+        "in up to 2 windows of each period of 1 day;",
     ),
     "both": (
         FIXED,
         {"period": window.Duration(300), "windows": TimeRange(0, 600)},
         PrivacyUnit.PRIVACY_ID_IN_PERIOD,
         Disclosure.NONE,
-        "2 window(s) of each period of 300 seconds.",
+        "in up to 2 windows of each period of 5 minutes;",
     ),
 }
 

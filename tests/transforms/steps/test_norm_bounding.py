@@ -25,7 +25,6 @@ from beam_dpsketch import (
     AssumePublicKeys,
     BytesDomain,
     IntegerDomain,
-    Level,
     ListedItems,
     NormBound,
     PrefixSpec,
@@ -42,6 +41,7 @@ from beam_dpsketch.records.codec import concat_tables
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.sketches.levels import Level
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.steps import bounding as steps
 from tests.helpers.every_kind import RUNNERS
@@ -388,7 +388,7 @@ def test_two_keys_of_a_run_are_one_release_of_both() -> None:
     assert both.privacy.bounds == BOUND
     assert both.privacy.sigma_squared == 2 * released["key 0"].privacy.sigma_squared
     words = str(both.privacy)
-    assert "the length of at most 5 record(s) of one item, over all counters, keys and windows" in words
+    assert "clipped to an L2 norm of 5 records per privacy id; up to 5 records always count in full" in words
     assert "all records of one privacy id (ADD_OR_REMOVE_ONE)." in words
 
 

@@ -6,8 +6,6 @@ anything is a mistake, and public; here it is an error.
 
 from __future__ import annotations
 
-import os
-import sys
 import warnings
 from collections.abc import Iterable
 from typing import Any, TypeVar
@@ -17,7 +15,7 @@ import pyarrow as pa
 from apache_beam.transforms.window import TimestampedValue
 
 from beam_dpsketch._columns import plain_column
-from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, ElementsWarning, said_by
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, ElementsWarning, levels_to_caller, said_by
 from beam_dpsketch.hashing.encodings import encode_all
 from beam_dpsketch.records.columns import all_valid
 from beam_dpsketch.records.reading import MISSING_KEY, Columns
@@ -33,8 +31,6 @@ from beam_dpsketch.transforms.steps.checks.element_types import (
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 
 _Self = TypeVar("_Self", bound="ReadsElements")
-_TRANSFORMS = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
-_LIBRARIES = (os.path.dirname(beam.__file__) + os.sep, _TRANSFORMS + os.sep)
 
 
 class ReadsElements(Replayable):
@@ -239,11 +235,3 @@ def _shown(value: Any) -> str:
     """Return a value of the sample with its type, not too long."""
     text = repr(value)
     return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
-
-
-def levels_to_caller() -> int:
-    """Return how far up the code is that called Beam or this package, as the `stacklevel` of a warning."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
-        frame, level = frame.f_back, level + 1
-    return level

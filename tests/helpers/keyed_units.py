@@ -1,0 +1,16 @@
+"""Units for tests of several kinds of keys: `RecordBounds` say in how many keys an id counts if there are any."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from beam_dpsketch import PrivacyId, RecordBounds
+
+
+def in_keys(unit: Any, keys: Any, max_keys: int = 1) -> Any:
+    """The unit; if its bounds are of records, in this many keys where there are keys, or in as many as it says."""
+    if not isinstance(unit, PrivacyId) or not isinstance(unit.bounds, RecordBounds):
+        return unit
+    count = None if keys is None else unit.bounds.max_keys or max_keys
+    return dataclasses.replace(unit, bounds=dataclasses.replace(unit.bounds, max_keys=count))

@@ -1,0 +1,415 @@
+"""Mistakes that cost nothing to notice are refused, or told, in every door, with the call that is meant."""
+
+from __future__ import annotations
+
+import logging
+import pathlib
+import shlex
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import beam_dpsketch
+from beam_dpsketch import (
+    ConfigError,
+    FloatDomain,
+    IntegerDomain,
+    ItemFrequencies,
+    KeySelection,
+    ListedItems,
+    NormBound,
+    PrivacyBudget,
+    PrivacyId,
+    PrivacySpec,
+    PrivacyWarning,
+    PublicKeys,
+    Quantiles,
+    Record,
+    RecordBounds,
+    ReleaseSpec,
+    SketchSpec,
+    TimeRange,
+    read_releases,
+    rehearse,
+    release_frame,
+)
+from beam_dpsketch.config import read_release
+from beam_dpsketch.errors import ArgumentTypeError, WindowingError
+from beam_dpsketch.explore.exploring import explore
+from beam_dpsketch.plots import plot_top_k
+from beam_dpsketch.records.public import TimeColumn
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, SelectKeys
+from tests.cli.consoles import run
+from tests.helpers.pipelines import FN_API
+
+PERSON, DAY = PrivacyId("person", NormBound(3)), 86_400
+TABLE = pd.DataFrame({"person": range(400), "city": ["Oslo", "Bern"] * 200, "n": range(400)})
+COUNT = {"kind": "frequencies", "item": "city", "privacy": {"rho": 1}, "unit": "record"}
+RELEASED = release_frame(TABLE, COUNT)
+RANKS = release_frame(
+    TABLE, {**COUNT, "kind": "quantiles", "item": "n", "domain": {"type": "integer", "low": 0, "high": 399}}
+)
+
+
+# Arguments that are many
+
+MANY: dict[str, Callable[[Any], Any]] = {
+    "candidates of a sketch": lambda many: RELEASED.top_k(2, many),
+    "candidates of movers": lambda many: RELEASED.movers(release_frame(TABLE, COUNT), 2, many),
+    "candidates of a difference": lambda many: RELEASED.minus(release_frame(TABLE, COUNT)).top_k(2, many),
+    "candidates of a picture": lambda many: plot_top_k(RELEASED, k=2, candidates=many),
+    "candidates of a page": lambda many: explore(RELEASED, candidates=many),
+    "a dictionary": lambda many: RELEASED.decode(many),
+    "listed items": ListedItems,
+    "public keys": PublicKeys,
+    "edges": RANKS.histogram,
+    "items of a raw sketch": lambda many: beam_dpsketch.CountSketch(SketchSpec(width=16)).accumulate(many),
+}
+OPEN = {"candidates of a sketch", "candidates of movers", "candidates of a picture", "candidates of a page"}
+"""Where `None` leaves it to the release, which refuses in words of its own if it does not know its items."""
+ONE: dict[str, Any] = {
+    "text with commas": "Oslo,Bern",
+    "bytes": b"Oslo",
+    "a number": 5,
+    "nothing": None,
+    "an array without dimensions": np.array(3),
+    "a table": TABLE,
+    "an Arrow table": pa.table({"city": ["Oslo"]}),
+}
+
+
+@pytest.mark.parametrize("argument", MANY)
+@pytest.mark.parametrize("one", ONE)
+def test_one_value_is_refused_where_many_belong(argument: str, one: str) -> None:
+    if one == "nothing" and argument in OPEN:
+        return
+    words = r"must be a list, got .*; (put it into a list|pass one of its columns)"
+    with pytest.raises(ArgumentTypeError, match=words):
+        MANY[argument](ONE[one])
+
+
+@pytest.mark.parametrize(
+    "make", [list, tuple, np.array, pd.Series, pa.array, lambda each: pa.chunked_array([each]), iter]
+)
+def test_many_values_come_in_any_form(make: Callable[[list[str]], Any]) -> None:
+    assert len(RELEASED.top_k(2, make(["Oslo", "Bern"]))) == 2
+    assert PublicKeys(make(["Oslo", "Bern"])).keys == ("Oslo", "Bern")
+    assert ListedItems(make(["Oslo", "Bern"])).items == ("Oslo", "Bern")
+
+
+# Calls
+
+CALLS: dict[str, tuple[Callable[[], Any], str]] = {
+    "an id without bounds": (lambda: PrivacyId("user"), "'bounds'; call PrivacyId(field, bounds, *, max_windows=None"),  # type: ignore[call-arg]
+    "bounds without names": (lambda: RecordBounds(4, 2), "call RecordBounds(max_per_key, *, max_keys=None"),  # type: ignore[misc]
+    "a domain without a step": (lambda: FloatDomain(0, 10), "'resolution'; call FloatDomain(low, high, resolution)"),  # type: ignore[call-arg]
+    "a misspelt argument": (lambda: NormBound(max_nrom=3), "call NormBound(max_norm, *, max_weight=1"),  # type: ignore[call-arg]
+    "a release as a dict": (lambda: RELEASED["Oslo"], "ask interval(item)"),
+    "a table of a release": (lambda: RELEASED.to_pandas(), "tables are made of answers"),
+    "a mean of a tree": (lambda: RANKS.mean(), "use PrivateStatistics (kind: statistics)"),
+    "quantiles of a sketch": (lambda: RELEASED.quantile(0.5), "use PrivateQuantiles (kind: quantiles)"),
+    "a quantile in words": (lambda: RANKS.quantile("median"), "must be numbers from 0 to 1, as 0.5 for the median"),
+    "a folder": (lambda: read_releases(str(pathlib.Path(__file__).parent)), "is a folder: give its files"),
+    "a kind in Python": (lambda: release_frame(TABLE, {**COUNT, "kind": "mean"}), "did you mean 'statistics'?"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_wrong_call_shows_the_right_one(name: str) -> None:
+    call, words = CALLS[name]
+    with pytest.raises((TypeError, ValueError, AttributeError)) as caught:
+        call()
+    assert words in str(caught.value)
+
+
+def test_public_classes_show_their_calls_and_keep_their_own_errors() -> None:
+    classes = [kind for kind in map(vars(beam_dpsketch).get, beam_dpsketch.__all__) if isinstance(kind, type)]
+    shown = 0
+    for kind in classes:
+        try:
+            kind(*range(40))
+        except (TypeError, ValueError) as error:
+            shown += f"; call {kind.__name__}(" in str(error)
+    assert shown > 50
+    with pytest.raises(TypeError, match="bounds must be NormBound"):
+        PrivacyId("user", 3)  # type: ignore[arg-type]
+
+
+# Kinds, settings and options that nobody knows
+
+MEANT = {
+    "mean": "statistics",
+    "count": "frequencies",
+    "sum": "statistics",
+    "percentile": "quantiles",
+    "median": "quantiles",
+    "histogram": "quantiles",
+    "topk": "top_k",
+    "Variance": "statistics",
+    "frequencys": "frequencies",
+}
+
+
+@pytest.mark.parametrize("kind", MEANT)
+def test_a_kind_names_the_one_that_does_it(kind: str) -> None:
+    message = f"got {kind!r}; did you mean {MEANT[kind]!r}?"
+    with pytest.raises(ConfigError, match=r"^kind: expected one of frequencies, .*") as caught:
+        read_release({**COUNT, "kind": kind})
+    assert message in str(caught.value)
+    assert message in run("plan", "--kind", kind)[1]
+    metrics = [{"name": "a", "kind": kind, "item": "city"}]
+    with pytest.raises(ConfigError) as caught:
+        read_release({"kind": "metrics", "metrics": metrics, "privacy": {"rho": 1}, "unit": "record"})
+    assert message in str(caught.value)
+
+
+LINES = {
+    "plan --privacy_id u": "unknown option --privacy_id; did you mean '--privacy-id'?",
+    "run x.csv --norm 20": "unknown option --norm; did you mean '--max-norm'?",
+    "query x.dpsketch --tob=3": "unknown option --tob; did you mean '--top'?",
+    "inspect x.dpsketch --formta json": "unknown option --formta; did you mean '--format'?",
+    "quary x.dpsketch": "argument COMMAND: expected one of inspect, ",
+    "quary x": "did you mean 'query'?",
+    "ledger shwo": "did you mean 'show'?",
+    "inspect x.dpsketch --format tabel": "did you mean 'table'?",
+    "plan --rho 1 --nosie laplace": "did you mean '--noise'?",
+    "plan --kind frequencies --xyzzy 1": "unknown option --xyzzy; see dpsketch plan --help",
+    "query --estimate Oslo Bern x.dpsketch": "Files come first: dpsketch query FILE --estimate ...",
+    "query --quantile 0.5 0.9 x.dpsketch": "Files come first: dpsketch query FILE --quantile ...",
+    "plot --quantile 0.5 x.dpsketch": "Files come first: dpsketch plot FILE --quantile ...",
+    "query x.dpsketch --top 3 -- --tob": "unrecognized arguments",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_an_option_that_is_unknown_or_eats_the_files_is_told_so(line: str) -> None:
+    code, printed = run(*shlex.split(line))
+    assert code == 2
+    assert LINES[line] in printed
+
+
+def test_a_method_in_one_word_says_all_that_is_missing() -> None:
+    settings = {**COUNT, "kind": "top_k", "k": 3, "domain": {"type": "text", "max_bytes": 4}, "method": "groups"}
+    with pytest.raises(ConfigError, match=r"^method\.groups\.delta: is missing"):
+        read_release(settings)
+
+
+# Keys
+
+KEYED: dict[str, Callable[[Any], Any]] = {
+    "public": lambda unit: PrivateFrequencies(SketchSpec(), PrivacySpec(rho=1), unit=unit, keys=PublicKeys(["a"], "k")),
+    "chosen": lambda unit: PrivateQuantiles(
+        IntegerDomain(0, 9), PrivacySpec(rho=1), unit=unit, item="n", keys=KeySelection(1e-8, "k")
+    ),
+    "a list": lambda unit: SelectKeys(PrivacySpec(rho=1), unit=unit, keys=KeySelection(1e-8, "k")),
+}
+
+
+@pytest.mark.parametrize("keys", KEYED)
+def test_records_with_keys_say_in_how_many_a_person_counts(keys: str) -> None:
+    with pytest.raises(ValueError, match=r"max_keys must be given with keys, as in RecordBounds\(5, max_keys=2\)"):
+        KEYED[keys](PrivacyId("person", RecordBounds(5)))
+    KEYED[keys](PrivacyId("person", RecordBounds(5, max_keys=1)))
+    KEYED[keys](Record())
+
+
+def test_a_number_of_keys_without_keys_is_refused_and_the_shell_names_the_option() -> None:
+    with pytest.raises(ValueError, match="max_keys must be left out without keys"):
+        ReleaseSpec(ItemFrequencies(SketchSpec()), PrivacySpec(rho=1), PrivacyId("p", RecordBounds(5, max_keys=1)), "c")
+    line = "plan --kind frequencies --item c --privacy-id p --max-per-key 5 --rho 1 --key k --assume-public-keys"
+    assert "--max-keys is missing next to --key" in run(*line.split())[1]
+
+
+def test_releases_with_keys_and_without_are_combined_under_the_wider_bounds() -> None:
+    one, two = RecordBounds(2), RecordBounds(1, max_keys=3)
+    assert one.union(two) == two.union(one) == RecordBounds(2, max_keys=3)
+    assert one.union(one) == one
+    assert (one.kept_keys, one.squared_length) == (1, 4)
+
+
+# Windows
+
+MANY_WINDOWS = {"time": {"field": "day", "every": 24}, "windows": {"start": "2026-11-16", "end": "2026-11-23"}}
+SHELL = (
+    "--kind frequencies --item city --privacy-id person --max-norm 3 --rho 1 --time day --every 24 --start 2026-11-16 "
+    "--end 2026-11-23"
+)
+UNIT = {"privacy_id": "person", "norm": {"max_norm": 3}}
+
+
+@pytest.mark.pipeline
+def test_too_many_windows_are_refused_before_anything_is_read(tmp_path: pathlib.Path) -> None:
+    words = "would make 25,200 releases: a window every 24 seconds. More than 10,000 need "
+    settings = {**COUNT, **MANY_WINDOWS}
+    for call in (lambda: read_release(settings), lambda: release_frame("no table", settings)):
+        with pytest.raises(ConfigError, match=f"^windows: {words}max_releases"):
+            call()
+    file = tmp_path / "settings.yaml"
+    file.write_text(repr(settings))
+    for line in (
+        f"run none.csv {SHELL} --output x.dpsketch",
+        f"plan {SHELL}",
+        f"run none.csv --config {file} --output x.dpsketch",
+    ):
+        code, printed = run(*shlex.split(line))
+        assert code == 2
+        assert words in printed
+        assert "none.csv" not in printed
+    assert words in run("check", str(file))[1]
+    elements = beam.Pipeline(runner=FN_API) | beam.Create([beam.Row(city="a")])
+    windowed = elements | beam.WindowInto(beam.window.FixedWindows(24))
+    week = TimeRange(0, 7 * DAY)
+    private = PrivateFrequencies(SketchSpec(), PrivacySpec(rho=1), unit=Record(), item="city", windows=week)
+    with pytest.raises(WindowingError, match=words):
+        windowed | private
+
+
+def test_keys_multiply_windows_and_a_caller_may_allow_them() -> None:
+    week, keys = TimeRange(0, 7 * DAY), PublicKeys([f"k{n}" for n in range(100)], "k")
+    parts = (ItemFrequencies(SketchSpec(width=16)), PrivacySpec(rho=1), PERSON, "city", None, keys)
+    hours = TimeColumn("day", 3600)
+    with pytest.raises(ValueError, match="16,800 releases: a window every 1 hour for each of 100 keys"):
+        ReleaseSpec(*parts, week, hours)
+    ReleaseSpec(*parts, TimeRange(0, 7 * DAY, max_releases=16_800), hours)
+    with pytest.raises(ValueError, match="More than 16,799 need max_releases"):
+        ReleaseSpec(*parts, TimeRange(0, 7 * DAY, max_releases=16_799), hours)
+    ReleaseSpec(*parts[:5], PublicKeys([f"k{n}" for n in range(20_000)], "k"))  # without windows any number
+    allowed = {**COUNT, **MANY_WINDOWS, "windows": {**MANY_WINDOWS["windows"], "max_releases": 30_000}}  # type: ignore[dict-item]
+    assert read_release(allowed).time_range.max_releases == 30_000  # type: ignore[union-attr]
+    assert run("plan", *shlex.split(f"{SHELL} --max-releases 30000"))[0] == 0
+
+
+def test_the_number_of_windows_is_told_first(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    days = TABLE.assign(day=[f"2026-11-{16 + n % 7}" for n in range(400)])
+    days.to_csv("days.csv", index=False)
+    line = f"run days.csv {SHELL.replace('24 ', '1d ')} --key city --public-keys keys.txt --output x.dpsketch"
+    pathlib.Path("keys.txt").write_text("Oslo\nBern\n")
+    first, *_ = run(*shlex.split(line))[1].splitlines()
+    assert ", in each of 7 windows (14 releases);" in first
+    settings = {**COUNT, "time": {"field": "day", "every": "1d"}, "windows": ["2026-11-16", "2026-11-23"]}
+    with caplog.at_level(logging.INFO, logger="beam_dpsketch"):
+        release_frame(days, settings)
+    assert "7 releases: 7 declared windows, 1 keys in each" in caplog.text
+
+
+# Ids
+
+
+@pytest.mark.parametrize("bounds", [NormBound(20), RecordBounds(20)], ids=repr)
+def test_an_id_of_about_one_record_is_told(bounds: Any) -> None:
+    """sigma is below 10 among 20,000 ids and their records: a note too many or too few is below 1e-100."""
+    rows = pd.DataFrame({"person": [n % 2000 for n in range(20_000)], "order": range(20_000), "city": ["a"] * 20_000})
+
+    def codes(field: str, **more: Any) -> list[str]:
+        unit = PrivacyId(field, bounds)
+        declared = ReleaseSpec(ItemFrequencies(SketchSpec(width=16)), PrivacySpec(rho=100), unit, "city", **more)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return [note.code for note in release_frame(rows, declared).notes]
+
+    assert "one_record_each" in codes("order")
+    assert "one_record_each" not in codes("person")
+
+
+def test_an_id_of_one_record_is_no_news_where_one_is_allowed_or_the_release_is_one_of_several() -> None:
+    rows = pd.DataFrame({"order": range(20_000), "city": ["a", "b"] * 10_000})
+    count, loud = ItemFrequencies(SketchSpec(width=16)), PrivacySpec(rho=100)
+    cases = [
+        ReleaseSpec(count, loud, PrivacyId("order", NormBound(1)), "city"),
+        ReleaseSpec(count, loud, PrivacyId("order", RecordBounds(1)), "city"),
+        ReleaseSpec(count, loud, Record(), "city"),
+        ReleaseSpec(count, loud, PrivacyId("order", NormBound(9)), "city", keys=PublicKeys(["a", "b"], "city")),
+    ]
+    for declared in cases:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            released = release_frame(rows, declared)
+        for each in released.values() if isinstance(released, dict) else [released]:
+            assert "one_record_each" not in [note.code for note in each.notes]
+
+
+# One PrivacySpec, several releases
+
+
+def warned(caught: list[warnings.WarningMessage]) -> list[warnings.WarningMessage]:
+    return [each for each in caught if "one PrivacySpec is used for two releases" in str(each.message)]
+
+
+def declared_with(privacy: PrivacySpec) -> ReleaseSpec:
+    return ReleaseSpec(ItemFrequencies(SketchSpec(width=16)), privacy, PERSON, "city")
+
+
+def test_a_spec_that_pays_twice_for_one_table_is_told_once() -> None:
+    declared, other = declared_with(PrivacySpec(rho=1)), TABLE.copy()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        release_frame(TABLE, declared)
+        assert not warned(caught)
+        release_frame(TABLE, declared)
+        release_frame(TABLE, declared)
+    (found,) = warned(caught)
+    assert (found.category, found.filename) == (PrivacyWarning, __file__)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fresh = declared_with(PrivacySpec(rho=1))
+        release_frame(TABLE, fresh)
+        release_frame(other, fresh)  # other rows, as of another day
+        release_frame(TABLE, declared_with(PrivacySpec(rho=1)))
+        rehearse(TABLE, fresh)
+        for part in PrivacyBudget(rho=1).split(2):
+            release_frame(TABLE, declared_with(part))
+        for _ in range(2):
+            release_frame(TABLE, COUNT)
+    assert not warned(caught)
+
+
+@pytest.mark.pipeline
+@pytest.mark.parametrize("is_one", [True, False])
+def test_a_spec_of_several_transforms_of_one_pipeline_is_told_once_and_parts_are_not(is_one: bool) -> None:
+    first, second, third = [PrivacySpec(rho=1)] * 3 if is_one else PrivacyBudget(rho=1, keys_delta=1e-8).split(3)
+    voter = PrivacyId("person", NormBound(3, max_keys=1))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rows = beam.Pipeline(runner=FN_API) | beam.Create([beam.Row(person="p", city="a", n=1)])
+        rows | PrivateFrequencies(SketchSpec(width=16), first, unit=PERSON, item="city")
+        rows | PrivateQuantiles(IntegerDomain(0, 9), second, unit=PERSON, item="n")
+        rows | SelectKeys(third, unit=voter, keys=KeySelection(1e-8, "city"))
+    assert len(warned(caught)) == is_one
+    assert all(each.filename == __file__ for each in warned(caught))
+
+
+@pytest.mark.pipeline
+def test_one_spec_in_two_pipelines_is_not_told() -> None:
+    privacy = PrivacySpec(rho=1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            rows = beam.Pipeline(runner=FN_API) | beam.Create([beam.Row(city="a")])
+            rows | PrivateFrequencies(SketchSpec(width=16), privacy, unit=Record(), item="city")
+    assert not warned(caught)
+
+
+# Start
+
+
+def test_pandas_is_not_imported_before_it_is_needed() -> None:
+    code = "import sys, beam_dpsketch.cli.main as m; m.make_parser(); print('pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_the_package_has_no_name_of_its_own_in_it() -> None:
+    assert not hasattr(beam_dpsketch, "beam_dpsketch")
+    assert {"FactorHistogram", "DistanceError", "Disclosure", "Level"}.isdisjoint(beam_dpsketch.__all__)
+    assert Quantiles.__name__ in beam_dpsketch.__all__
