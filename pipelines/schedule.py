@@ -34,7 +34,7 @@ def dawn(date: str) -> int:
     >>> dawn("1970-01-02") == DAY + DAWN
     True
     """
-    midnight = datetime.datetime.combine(datetime.date.fromisoformat(date), datetime.time(), datetime.timezone.utc)
+    midnight = datetime.datetime.combine(datetime.date.fromisoformat(date), datetime.time(), datetime.UTC)
     return int(midnight.timestamp()) + DAWN
 
 

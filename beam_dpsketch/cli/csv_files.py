@@ -13,8 +13,7 @@ from __future__ import annotations
 import csv
 import itertools
 import operator
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -69,9 +68,6 @@ _ROWS = 128
 """Rows that are read as Python objects at once: few, so that they stay in the processor's cache."""
 _BATCH = 1024
 """How many of these make a batch."""
-_ZERO = "\udc00"
-"""Stands for a zero byte, which `csv` of Python 3.10 refuses; no byte is decoded to it."""
-_FORM: Any = {"strict": True, "skipinitialspace": True}
 
 
 class CsvFile:
@@ -117,7 +113,7 @@ class CsvFile:
 
     def _rows(self, file: Any) -> Iterator[list[str]]:
         try:
-            rows = filter(None, _read_lines(file) if sys.version_info < (3, 11) else csv.reader(file, **_FORM))
+            rows = filter(None, csv.reader(file, strict=True, skipinitialspace=True))
             if (header := next(rows, None)) is None:
                 raise UsageError(f"{self._path}: has no first line, which must name the columns")
             yield header
@@ -142,9 +138,3 @@ def _to_texts(values: list[str]) -> pa.Array:
     except UnicodeEncodeError:  # bytes that are not UTF-8 are halves of surrogate pairs here, and are read as such
         data = [value.encode("utf-8", "surrogateescape") or None for value in values]
         return pa.array(data, pa.large_binary()).view(TEXT)
-
-
-def _read_lines(file: Iterable[str]) -> Iterator[list[str]]:
-    """Yield the rows of a file that may have zero bytes, as later versions of Python do."""
-    for row in csv.reader((line.replace("\0", _ZERO) for line in file), **_FORM):
-        yield [field.replace(_ZERO, "\0") for field in row]

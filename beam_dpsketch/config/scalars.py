@@ -14,7 +14,7 @@ from beam_dpsketch.config.paths import hint_of, refusal, shown
 
 _MAX_DIGITS = 64
 _MAX_EXACT_FLOAT = 1 << 53
-_UTC = datetime.timezone.utc
+_UTC = datetime.UTC
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=_UTC)
 _INTEGER = re.compile(r"[-+]?\d+", re.ASCII)
 _RATIO = re.compile(r"[-+]?\d+/[1-9]\d*", re.ASCII)

@@ -29,7 +29,7 @@ _WORDS = "-|--|\u2013|\u2014|.|\\n|#n/a|#n/a n/a|#na|<na>|n/a|na|nan|-nan|nat|ni
 MISSING = frozenset(["", *_WORDS.split("|")])
 """Words for a missing number or time, in lower case; `docs/values.md` lists them."""
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _ALIKE = {" ": " \u00a0\u202f\u2007\u2009", "'": "'\u2019"}
 """Separators of thousands that look alike: blanks of several widths, two apostrophes."""
 _INFINITE = re.compile(r"[-+]?inf(inity)?", re.ASCII | re.IGNORECASE)

@@ -21,7 +21,7 @@ MAX_MICROS = 9_223_372_036_854_775_000
 
 MILLISECOND = 1000
 _PER_SECOND = 1_000_000
-_UTC = datetime.timezone.utc
+_UTC = datetime.UTC
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=_UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _ISO = re.compile(

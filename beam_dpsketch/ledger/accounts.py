@@ -74,7 +74,7 @@ class Account:
 
     def period_of(self, time: datetime.datetime) -> str:
         """Return the period that a time is in."""
-        return time.astimezone(datetime.timezone.utc).strftime(PERIODS[self.period])
+        return time.astimezone(datetime.UTC).strftime(PERIODS[self.period])
 
     def checked_period(self, period: str) -> str:
         """Return a period that was named, or raise."""

@@ -23,7 +23,7 @@ NAMED = "is_period_named"
 _RATIO = re.compile(r"\d+(/[1-9]\d*)?", re.ASCII)
 _MAX_DIGITS, _MAX_AMOUNT = 1000, 10**13
 _YEARS = range(1970, 9000)
-_UTC = datetime.timezone.utc
+_UTC = datetime.UTC
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

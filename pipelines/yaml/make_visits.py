@@ -17,7 +17,7 @@ PEOPLE, VISITS = 400, 1200
 CITIES = ["Oslo"] * 6 + ["Bern"] * 3 + ["Rome"] * 2 + ["Pisa"]
 COUNTRIES = {"Oslo": "NO", "Bern": "CH", "Rome": "IT", "Pisa": "IT"}
 DAYS = 4
-_START = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
+_START = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 
 
 def visits() -> pa.Table:

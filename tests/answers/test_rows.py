@@ -94,7 +94,7 @@ def test_rows_become_arrow_tables() -> None:
     assert table.to_pylist() == frequencies().to_rows()
     assert str(table.schema.field("lower").type) == "double"
     assert frequencies()[:0].to_arrow().num_rows == 0
-    time = datetime.datetime(2024, 5, 1, tzinfo=datetime.timezone.utc)
+    time = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
     assert Intervals([time], [time], [time]).to_arrow().to_pylist()[0]["upper"] == time
     numbers = np.array([1.0, 2.0])
     for items in (["a", 1], [("a", 1), ("b", 2)], [1 << 64, -1]):

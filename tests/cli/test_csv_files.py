@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import random
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -204,24 +203,6 @@ def test_what_is_left_out_is_said_without_a_number(
     monkeypatch.setattr(csv_files, "note", notes.append)
     read(b"p,n\n" + lines, 16)
     assert [note.split(": ", 1)[1] for note in notes] == said
-
-
-def test_zero_bytes_are_read_alike_where_python_refuses_them() -> None:
-    """As `csv` of Python 3.11 and later reads them; both refuse the same files."""
-
-    def rows_of(reader: Callable[[Iterable[str]], Iterable[list[str]]], text: str) -> Any:
-        try:
-            return [*reader(io.StringIO(text, newline=""))]
-        except csv.Error:
-            return None
-
-    source, found = random.Random(4), []
-    for _ in range(300):
-        text = "".join(source.choice(["a", ",", '"x\0"', "\0", "\r\n", '\n"a\r\nb\0"\n']) for _ in range(8))
-        found.append(rows_of(csv_files._read_lines, text))
-        if sys.version_info >= (3, 11):
-            assert found[-1] == rows_of(lambda file: csv.reader(file, **csv_files._FORM), text)
-    assert 30 < sum(rows is not None for rows in found) < 300
 
 
 def test_no_other_reader_of_csv_is_in_use() -> None:

@@ -301,7 +301,7 @@ def test_text_is_read_as_its_type_or_null(dirty: list[str]) -> None:
     for kind in (INTEGER, FLOAT, TIME):
         assert read(never, kind) == [None] * len(never)
     assert read(["1.5", "inf", "1e-9999", "1e99999"], INTEGER) == [None] * 4
-    new_year = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
+    new_year = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
     assert read(["2024-01-01", "2024-01-01T00:00:00Z"], TIME) == [new_year, new_year]
 
 

@@ -17,7 +17,7 @@ from beam_dpsketch.cli.text import UsageError
 from beam_dpsketch.errors import ConfigError
 
 DAY = datetime.timedelta(days=1)
-NEW_YEAR = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
+NEW_YEAR = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 TIMES = ["2024-01-01", "2024-01-01T08:00:00.250Z", "20240101T080000", "20240101T0800+0200", "2024-01-01T08-01:00"]
 TIMES += ["0", "1704067200", "1e9", "1704067200.5"]
 LENGTHS = ["1w", "90ms", "30 m", "1h", "7d", "60", "1.5s", "0.5", "1e3"]

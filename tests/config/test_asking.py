@@ -13,7 +13,7 @@ from beam_dpsketch.answers.questions import Ask
 from beam_dpsketch.config import ConfigError, read_ask
 from tests.config.mutating import mutate, places
 
-NEW_YEAR = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
+NEW_YEAR = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 DOMAINS: dict[str, Any] = {
     "integer": IntegerDomain(0, 100),
     "float": FloatDomain(0, 1, 0.1),

@@ -47,7 +47,7 @@ from beam_dpsketch.config.settings import NORM
 from beam_dpsketch.privacy.norm.bounds import ITEM_SHARES
 from tests.config.examples import BLOCKS, RELEASES, TABLES
 
-UTC = datetime.timezone.utc
+UTC = datetime.UTC
 whole = st.integers(1, 1000)
 share = st.one_of(st.floats(0.001, 0.2), st.fractions(Fraction(1, 1000), Fraction(1, 5), max_denominator=1000))
 small = st.floats(1e-12, 1e-3)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import TimestampDomain
 
-UTC = datetime.timezone.utc
+UTC = datetime.UTC
 EPOCH = datetime.datetime(1970, 1, 1)
 DOMAIN = TimestampDomain(datetime.datetime(1960, 1, 1), datetime.datetime(2040, 1, 1))
 MICROS = TimestampDomain(EPOCH - datetime.timedelta(1), EPOCH + datetime.timedelta(1), datetime.timedelta(0, 0, 1))
@@ -106,9 +106,9 @@ def test_values_are_datetimes_in_utc() -> None:
         ((EPOCH, EPOCH), "end must be after start"),
         ((EPOCH, "1971"), "end must be a datetime, got str"),
         ((EPOCH.date(), EPOCH), "start must be a datetime, got date"),
-        ((EPOCH, EPOCH.replace(year=1971), datetime.timedelta(0)), "resolution must be a timedelta above 0"),
-        ((EPOCH, EPOCH.replace(year=1971), -datetime.timedelta(1)), "resolution must be a timedelta above 0"),
-        ((EPOCH, EPOCH.replace(year=1971), 5), "resolution must be a timedelta above 0"),
+        ((EPOCH, EPOCH.replace(year=1971), datetime.timedelta(0)), "resolution must be a length of time above 0"),
+        ((EPOCH, EPOCH.replace(year=1971), -datetime.timedelta(1)), "resolution must be a length of time above 0"),
+        ((EPOCH, EPOCH.replace(year=1971), 5), "resolution must be a length of time above 0"),
     ],
 )
 def test_bad_grids_are_refused_by_name(arguments: tuple[Any, ...], message: str) -> None:

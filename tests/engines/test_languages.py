@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,7 @@ PAGES = {
     "unit": {"privacy_id": "person", "norm": {"max_norm": 6}},
     "ask": "releases",
 }
-START, HOUR = datetime(2024, 5, 1, tzinfo=timezone.utc), 3600
+START, HOUR = datetime(2024, 5, 1, tzinfo=UTC), 3600
 HOURS = {
     "item": "page",
     "items": ["home", "news", "help"],

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import integrate, special, stats
 
 from beam_dpsketch.estimators.row_mean import huber_mean, noise_margin, robust_scale, upper_margin
 
@@ -75,8 +75,8 @@ def exceeds_of_three(limit: float) -> float:
     needed = 3 * (middle - limit) + np.minimum(above, 1)  # the smallest may be this much below the middle
     smallest = np.where(needed > 1, 1.0, 0.0) * special.ndtr(middle)
     smallest += np.where((needed > 0) & (needed <= 1), special.ndtr(middle) - special.ndtr(middle - needed), 0.0)
-    inner = np.trapezoid(stats.norm.pdf(middle + above) * smallest, above, axis=1)
-    return float(np.trapezoid(6 * stats.norm.pdf(middle[:, 0]) * inner, middle[:, 0]))
+    inner = integrate.trapezoid(stats.norm.pdf(middle + above) * smallest, above, axis=1)
+    return float(integrate.trapezoid(6 * stats.norm.pdf(middle[:, 0]) * inner, middle[:, 0]))
 
 
 @pytest.mark.one_fast_case

@@ -35,7 +35,7 @@ from tests.helpers import golden
 from tests.helpers.explored import CITIES, HORIZON, HOSTILE, cities, delays, rides, statistics
 from tests.helpers.pages import PAGES, fenced, printed_by
 
-DAY = tuple(datetime.datetime(2024, 5, day, tzinfo=datetime.timezone.utc) for day in (1, 2))
+DAY = tuple(datetime.datetime(2024, 5, day, tzinfo=datetime.UTC) for day in (1, 2))
 
 
 class Texts(html.parser.HTMLParser):

@@ -150,7 +150,7 @@ def test_a_dragged_line(browser: Browser, tmp_path: pathlib.Path) -> None:
 
 def test_a_curve_of_one_value(browser: Browser, tmp_path: pathlib.Path) -> None:
     """It shows the values beside it too, and the line stands in it, though the domain has 10,000 years."""
-    ends = (datetime.datetime(year, 1, 1, tzinfo=datetime.timezone.utc) for year in (1, 9999))
+    ends = (datetime.datetime(year, 1, 1, tzinfo=datetime.UTC) for year in (1, 9999))
     domain = TimestampDomain(*ends, datetime.timedelta(hours=1))
     tree = DyadicCountSketch(TreeSpec.for_memory(domain, 20_000))
     times = np.full(100_000, np.datetime64("2024-05-01T10:00", "us"))

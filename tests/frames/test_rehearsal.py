@@ -321,7 +321,7 @@ def test_names_cannot_steer_a_terminal_and_columns_are_as_wide_as_values() -> No
     long = pa.table({"city": ["x" * 40] * 3 + ["x" * 41] * 2})
     lines = str(rehearse(long, of(SKETCH, Record()))).splitlines()
     assert [line.split()[0] for line in lines[1:3]] == ["x" * 40, "x" * 37 + "..."]
-    day = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
+    day = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
     hours = pa.table({"city": [day + datetime.timedelta(hours=n) for n in range(24)]})
     domain = TimestampDomain(day, day + datetime.timedelta(days=1), datetime.timedelta(minutes=1))
     found = rehearse(hours, of(Quantiles(domain), Record()), quantiles=[0.5])

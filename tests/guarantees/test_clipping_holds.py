@@ -7,6 +7,7 @@ releases. A table is bounded once, and each draw of its noise is another release
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import itertools
 import math
@@ -135,6 +136,8 @@ class Case(NamedTuple):
         unit = UNITS[self.unit]
         if self.kind == "groups" and not isinstance(unit, Record):
             unit = PrivacyId("person", type(unit.bounds)(**{**unit.bounds.as_dict(), "max_keys": 3}))
+        elif self.place == "keys" and isinstance(unit.bounds, RecordBounds) and not isinstance(unit, Record):
+            unit = PrivacyId("person", dataclasses.replace(unit.bounds, max_keys=1))
         privacy = PrivacySpec(epsilon=2, delta=1e-6, relation=self.relation)
         return ReleaseSpec(count, privacy, unit, item, self.weight and "weight", **PLACES[self.place])
 
@@ -151,7 +154,7 @@ class Case(NamedTuple):
     def draws(self, number: int) -> Iterator[Clipping]:
         """Yield the clipping of releases that differ in their noise alone."""
         declared = self.spec()
-        ready = TableRelease(*open_checked(self.table, declared), declared)
+        ready = TableRelease(open_checked(self.table, declared), declared)
         contributed = ready.contributed()
         contributed = contributed._replace(parts=[*contributed.parts])
         for _ in range(number):

@@ -100,7 +100,7 @@ def arrow_cases() -> Iterator[Case]:
         pa.decimal128(10, -2): [decimal.Decimal(700), decimal.Decimal(700), None, decimal.Decimal(100)],
         pa.date32(): [datetime.date(1, 1, 1), datetime.date(9999, 12, 31), datetime.date(1, 1, 1), None],
         pa.timestamp("us", "Europe/Oslo"): [
-            datetime.datetime(2021, 10, 31, hour, 30, tzinfo=datetime.timezone.utc) for hour in (0, 1, 1)
+            datetime.datetime(2021, 10, 31, hour, 30, tzinfo=datetime.UTC) for hour in (0, 1, 1)
         ],
     }
     for kind, values in [*VALUES.items(), *more.items()]:
@@ -180,7 +180,7 @@ def polars_cases() -> Iterator[Case]:
         (pl.Enum(["a", "b"]), ["a", "b", "a", None]),
         (pl.Date, [day.date(), day.date(), None]),
         (pl.Datetime("ms"), [day, day, None]),
-        (pl.Datetime("us", "Europe/Oslo"), [day.replace(tzinfo=datetime.timezone.utc), None]),
+        (pl.Datetime("us", "Europe/Oslo"), [day.replace(tzinfo=datetime.UTC), None]),
         (pl.Duration("us"), [datetime.timedelta(1), datetime.timedelta(1), datetime.timedelta(2), None]),
         (pl.Time, [datetime.time(5), datetime.time(5), datetime.time(6), None]),
         (pl.List(pl.Int64), [[1], [1], [1, 2], [], None]),

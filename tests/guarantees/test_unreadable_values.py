@@ -467,7 +467,7 @@ def test_rows_without_an_id_outside_of_the_windows_or_not_listed_are_told() -> N
         }
     )
     given: dict[str, Any] = {"kind": "frequencies", "item": "city", "items": ["Oslo", "Bern"], "privacy": {"rho": 1}}
-    given |= {"unit": {"privacy_id": "person", "records": {"max_per_key": 9}}}
+    given |= {"unit": {"privacy_id": "person", "records": {"max_per_key": 9, "max_keys": 1}}}
     given |= {"keys": {"public": ["NO", "SE"], "field": "country"}}
     given |= {"windows": _WHEN, "time": {"field": "day", "every": "3653d"}}
     with warnings.catch_warnings(record=True) as caught:
@@ -509,7 +509,7 @@ def test_blanks_around_fields_of_csv_are_no_part_of_them(tmp_path: Path) -> None
     (tmp_path / "x.csv").write_text(rows)
     given = {"kind": "frequencies", "item": "item", "privacy": {"rho": 50}, "unit": "record"}
     given |= {"keys": {"public": ["NO"], "field": "country"}}
-    person = {"privacy_id": "person", "records": {"max_per_key": 1}}
+    person = {"privacy_id": "person", "records": {"max_per_key": 1, "max_keys": 1}}
     for unit, counts in (("record", [21, 20, 0]), (person, None)):
         declared = read_release({**given, "unit": unit})
         released = release_frame(open_files([str(tmp_path / "x.csv")], declared, lambda _: None).table, declared)["NO"]

@@ -147,5 +147,5 @@ def test_the_key_chooses_the_function(hashed):
 @pytest.mark.parametrize("one", ["abc", b"abc"])
 def test_one_text_is_not_many_items(hashed, one):
     del hashed
-    with pytest.raises(TypeError, match="items must be many items"):
+    with pytest.raises(TypeError, match="items must be a list, got one text"):
         fingerprints(one)

@@ -47,9 +47,7 @@ VALUES: dict[pa.DataType, list[Any]] = {
     **{kind: _whole(kind) for kind in _INTEGERS},
     **dict.fromkeys((pa.float16(), pa.float32(), pa.float64()), _FLOATS),
     **{pa.timestamp(unit): _COARSE if unit in ("s", "ms") else _TIMES for unit in ("s", "ms", "us", "ns")},
-    pa.timestamp("us", "UTC"): [
-        None if each is None else each.replace(tzinfo=datetime.timezone.utc) for each in _TIMES
-    ],
+    pa.timestamp("us", "UTC"): [None if each is None else each.replace(tzinfo=datetime.UTC) for each in _TIMES],
     **{kind: [DAY.date(), None, DAY.date() + _DAY, DAY.date()] for kind in (pa.date32(), pa.date64())},
     **{make(9, 2): [decimal.Decimal(1), None, decimal.Decimal("0.25")] for make in _DECIMALS},
     **{make(9, 0): [decimal.Decimal(1), None, decimal.Decimal(-7), decimal.Decimal(1)] for make in _DECIMALS},

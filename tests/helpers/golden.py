@@ -307,7 +307,7 @@ def path(name: str) -> pathlib.Path:
 
 def _trees() -> dict[str, ReleasedSketch]:
     """Trees over every kind of domain, with every kind of level."""
-    start = datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)
+    start = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
     hours = TimestampDomain(start, start + datetime.timedelta(hours=15), datetime.timedelta(hours=1))
     domains = {
         "dyadic_integers": IntegerDomain(-5, 10),

@@ -74,7 +74,7 @@ def periods_begin_anew(path: Path) -> None:
     ledger = with_account(path / "periods", LossLimit(rho=1), period="month")
     with pytest.MonkeyPatch.context() as patch:
         for month in (1, 2, 3):
-            moment = datetime.datetime(2030, month, 5, tzinfo=datetime.timezone.utc)
+            moment = datetime.datetime(2030, month, 5, tzinfo=datetime.UTC)
             patch.setattr(entries, "now", lambda moment=moment: moment)
             pay(ledger, Loss(Fraction(1)))
             with pytest.raises(BudgetExceededError):
@@ -225,24 +225,25 @@ ROW = beam.Row(person=1, item="a", key="k")
 def _transforms(privacy: PrivacySpec) -> dict[str, beam.PTransform]:
     """A transform for each way in which noise is drawn."""
     one, norm = PrivacyId("person", RecordBounds(1)), PrivacyId("person", AutoNorm())
+    in_one = PrivacyId("person", RecordBounds(1, max_keys=1))
     spec, keys = SketchSpec(width=16), KeySelection(1e-7, "key")
     public = PublicKeys(["k"], "key")
-    grouped = PrivateTopK(TextDomain(5), privacy, k=2, unit=one, item="item", method=Groups(1e-7))
-    over_time = PrivacyId("person", RecordBounds(1), max_windows=2)
+    grouped = PrivateTopK(TextDomain(5), privacy, k=2, unit=in_one, item="item", method=Groups(1e-7))
+    over_time, in_keys = (PrivacyId("person", RecordBounds(1, max_keys=count), max_windows=2) for count in (None, 1))
     rows = Horizon(START, 3600, 4)
     return {
         "counters": PrivateFrequencies(spec, privacy, unit=one, item="item"),
         "a norm": PrivateFrequencies(spec, privacy, unit=norm, item="item"),
-        "keys": PrivateFrequencies(spec, privacy, unit=one, item="item", keys=keys),
-        "lost": PrivateFrequencies(spec, privacy, unit=one, item="item", keys=public),
-        "keys alone": SelectKeys(privacy, unit=one, keys=keys),
+        "keys": PrivateFrequencies(spec, privacy, unit=in_one, item="item", keys=keys),
+        "lost": PrivateFrequencies(spec, privacy, unit=in_one, item="item", keys=public),
+        "keys alone": SelectKeys(privacy, unit=in_one, keys=keys),
         "groups": grouped,
         "rows": PrivateFrequencies(spec, privacy, unit=over_time, item="item", windows=rows),
-        "keys of rows": PrivateFrequencies(spec, privacy, unit=over_time, item="item", keys=keys, windows=rows),
+        "keys of rows": PrivateFrequencies(spec, privacy, unit=in_keys, item="item", keys=keys, windows=rows),
     }
 
 
-START = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
+START = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 OF_STREAMS = ("counters", "keys alone", "groups", "rows")
 
 

@@ -48,6 +48,7 @@ from beam_dpsketch.kinds.metrics.kind import Metric, Metrics
 from beam_dpsketch.kinds.statistics.kind import Statistics
 from beam_dpsketch.sketches.levels import Level
 from tests.helpers import norms
+from tests.helpers.keyed_units import in_keys
 from tests.helpers.loss_settings import SIDES
 from tests.helpers.norm_reference import cells_of
 
@@ -245,6 +246,7 @@ def case_of(setting: Setting) -> Case | None:
     if isinstance(bounds, (AutoNorm, NormBound)) and (setting.keys == "chosen" or setting.kind == "groups"):
         bounds = dataclasses.replace(bounds, max_keys=2)
     unit = bounds if isinstance(bounds, Record) else PrivacyId("person", bounds)
+    unit = in_keys(unit, "items" if setting.kind == "groups" else keys)
     weight = "n" if unit.bounds.says_max_weight else None
     try:
         count = COUNTS[setting.kind](rng)

@@ -99,7 +99,7 @@ DECLARED: dict[str, list[tuple[str | None, str]]] = {
     "1,2345": [(None, ","), (".", ",")],
 }
 """Which thousands and decimal must be declared so that a text is the number that it means."""
-_DAY = datetime.datetime(2025, 12, 31, 17, 3, tzinfo=datetime.timezone.utc)
+_DAY = datetime.datetime(2025, 12, 31, 17, 3, tzinfo=datetime.UTC)
 _FORMATS = ("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d", "%m/%d/%y", "%d %b %Y")
 _CLOCKS = ("", " %H:%M", " %I:%M %p", " %H:%M:%S")
 TIME_FORMATS: dict[str, str] = {

@@ -50,7 +50,7 @@ UNSUPPORTED = [
     {SECRET},
     {SECRET: 1},
     decimal.Decimal(SECRET) / 8,
-    datetime.datetime.fromtimestamp(SECRET, datetime.timezone.utc),
+    datetime.datetime.fromtimestamp(SECRET, datetime.UTC),
     8_675_309j,
     bytearray(b"8675309"),
     np.float64(SECRET),

@@ -19,7 +19,7 @@ from tests.helpers import frame_cases
 from tests.helpers.frame_cases import PlantedSecret, counters, keyed
 from tests.helpers.pipelines import seen_by_sink
 
-UTC = datetime.timezone.utc
+UTC = datetime.UTC
 START, DAY = datetime.datetime(2024, 1, 1, tzinfo=UTC), datetime.timedelta(days=1)
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from beam_dpsketch import (
     ArgumentError,
-    FactorHistogram,
     FactorSpec,
     FloatDomain,
     IntegerDomain,
@@ -26,6 +25,7 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.engine.noising import release
+from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from beam_dpsketch.kinds.statistics.sums import NumberSums
 
 TENTH = Fraction(1, 10)

@@ -37,7 +37,7 @@ def releases() -> Iterator[tuple[datetime.datetime, str]]:
     """When each team asks for a release."""
     asked = [(month, _DAYS[team], team) for team, months in _MONTHS.items() for month in months]
     for month, day, team in sorted(asked):
-        yield datetime.datetime(YEAR, month, day, 9, 30, tzinfo=datetime.timezone.utc), team
+        yield datetime.datetime(YEAR, month, day, 9, 30, tzinfo=datetime.UTC), team
 
 
 def write_year(file: Path) -> list[str]:
@@ -45,7 +45,7 @@ def write_year(file: Path) -> list[str]:
     refused = []
     with pytest.MonkeyPatch.context() as patch:
         ledger = Ledger(file)
-        patch.setattr(entries, "now", lambda: datetime.datetime(YEAR, 1, 1, 8, tzinfo=datetime.timezone.utc))
+        patch.setattr(entries, "now", lambda: datetime.datetime(YEAR, 1, 1, 8, tzinfo=datetime.UTC))
         limit = LossLimit(epsilon=3.5, delta=1e-6)
         account = Account(name=ACCOUNT, limit=limit, period="year", data_set="visits of our pages")
         ledger.create(account, who="privacy office")

@@ -173,7 +173,7 @@ def test_this_disk_is_none_of_a_network(tmp_path: Path) -> None:
 
 
 def at(*moment: int) -> datetime.datetime:
-    return datetime.datetime(*moment, tzinfo=datetime.timezone.utc)  # type: ignore[arg-type, misc]
+    return datetime.datetime(*moment, tzinfo=datetime.UTC)  # type: ignore[arg-type, misc]
 
 
 def test_clocks_that_differ_a_little_stay_in_the_later_period(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ YEARS = {1: False, 999: False, 1969: False, 1970: True, 2026: True, 8999: True, 
 
 
 def set_clock(patch: pytest.MonkeyPatch, year: int) -> None:
-    moment = datetime.datetime(year, 5, 1, tzinfo=datetime.timezone.utc)
+    moment = datetime.datetime(year, 5, 1, tzinfo=datetime.UTC)
     patch.setattr(entries, "now", lambda: moment)
 
 

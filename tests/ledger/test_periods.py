@@ -23,7 +23,7 @@ ONE = Loss(Fraction(1))
 
 
 def set_clock(patch: pytest.MonkeyPatch, year: int, month: int = 1) -> None:
-    moment = datetime.datetime(year, month, 5, tzinfo=datetime.timezone.utc)
+    moment = datetime.datetime(year, month, 5, tzinfo=datetime.UTC)
     patch.setattr(entries, "now", lambda: moment)
 
 

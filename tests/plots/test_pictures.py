@@ -21,7 +21,7 @@ pytest.importorskip("matplotlib")
 
 SHARES = Intervals(np.array([0.1, 0.5, 0.9]), np.array([0.05, 0.4, 0.85]), np.array([0.2, 0.6, 1.0]))
 WEIGHTS = Intervals(np.array([10.0, -2.0, 30.0]), np.array([5.0, -9.0, 31.0]), np.array([15.0, 9.0, 40.0]))
-DAY = datetime.datetime(2024, 5, 1, tzinfo=datetime.timezone.utc)
+DAY = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
 
 
 def frequencies(*items: Any) -> Frequencies:

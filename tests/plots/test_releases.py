@@ -127,7 +127,7 @@ def test_a_mean_that_is_not_known_has_an_interval_without_a_point() -> None:
 
 
 def test_each_window_has_its_time() -> None:
-    start = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+    start = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
     hours = [start + datetime.timedelta(hours=hour) for hour in range(4)]
     assert [time for time, _ in TIMELINE.each_window()] == hours[:3]
     assert [time for time, _ in TIMELINE.each_window(1, 2, so_far=True)] == hours[2:]
@@ -142,7 +142,7 @@ def test_a_look_names_what_a_release_does_not_know() -> None:
 @pytest.mark.parametrize(
     ("draw", "words"),
     [
-        (lambda: plot_top_k(FLAT, 3), "candidates must be given: a flat sketch stores no items"),
+        (lambda: plot_top_k(FLAT, 3), "candidates must be given, because this release stores no items"),
         (lambda: plot_cdf(TEXT), "a release of top_k does not answer cdf"),
         (lambda: plot_cdf([1, 2], TREE), "answers must be a release, or its Intervals, got list"),
         (lambda: plot_top_k(TIMELINE, 3), r"of a SketchTimeline a release of some windows, timeline.between"),

@@ -150,7 +150,7 @@ def instant(value: Any) -> Any:
 def read(field: str, value: Any) -> Any:
     """Return a value of a question as the release takes it."""
     if field == "when":
-        return datetime.datetime.fromisoformat(value).replace(tzinfo=datetime.timezone.utc)
+        return datetime.datetime.fromisoformat(value).replace(tzinfo=datetime.UTC)
     return bytes.fromhex(value["hex"]) if field == "mark" else value
 
 

@@ -405,7 +405,7 @@ def test_what_cannot_be_grouped_is_refused_while_the_pipeline_is_built(name: str
 
 
 def test_days_are_items_too() -> None:
-    start = datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)
+    start = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
     domain = TimestampDomain(start, start + datetime.timedelta(days=9), datetime.timedelta(days=1))
     (top,) = run([start + datetime.timedelta(days=2)] * 50, globally(domain=domain))
     assert list(top.item) == [start + datetime.timedelta(days=2)]

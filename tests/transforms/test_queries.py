@@ -25,6 +25,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers.questions import KINDS
 from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
+from beam_dpsketch.statement.clipping import COLUMNS
 from beam_dpsketch.transforms import Ask, PrivateQuantiles, PrivateTopK, QueryReleases
 from tests.helpers import trees
 from tests.helpers.pipelines import seen_by_sink
@@ -45,6 +46,12 @@ def answered(releases: list[Any], *asks: Ask) -> list[dict[str, Any]]:
     return seen_by_sink(build)
 
 
+def expected(ask: Ask, released: Any) -> list[dict[str, Any]]:
+    """The rows of an answer, each with the clipping of its release."""
+    answer = ask.answer(released)
+    return [{**row, **answer.clipping.columns()} for row in answer.rows]
+
+
 TREE_ASKS = [
     Ask("quantiles", (0.25, 0.5), 0.9),
     Ask("ranks", (15,)),
@@ -62,7 +69,7 @@ NUMBER_ASKS = [Ask("count"), Ask("total"), Ask("mean", confidence=0.9), Ask("var
 def test_rows_are_those_of_the_release(ask: Ask) -> None:
     asked = tree([10] * 500 + [20] * 500)
     rows = answered([asked], ask)
-    assert sorted(rows, key=str) == sorted(ask.answer(asked).rows, key=str)
+    assert sorted(rows, key=str) == sorted(expected(ask, asked), key=str)
     assert rows
 
 
@@ -70,7 +77,7 @@ def test_rows_are_those_of_the_release(ask: Ask) -> None:
 def test_rows_about_numbers_are_those_of_the_release(ask: Ask) -> None:
     sums = NumberSums(StatisticsSpec(IntegerDomain(0, 99), Fraction(1, 5))).accumulate([10] * 500 + [20] * 500)
     asked = release(sums, ReleaseTerms(PrivacySpec(rho=1.0)))
-    assert answered([asked], ask) == ask.answer(asked).rows
+    assert answered([asked], ask) == expected(ask, asked)
 
 
 def test_every_kind_of_question_but_those_of_side_counters_is_asked_here() -> None:
@@ -81,7 +88,7 @@ def test_each_key_has_its_own_rows() -> None:
     releases = [("a", tree([1] * 500)), (7, tree([2] * 500)), (("t", 1), tree([3] * 500))]
     rows = answered(releases, Ask("quantiles", (0.5,)))
     assert {row["key"]: row["estimate"] for row in rows} == {"a": 1, 7: 2, ("t", 1): 3}
-    assert {*rows[0]} == {"key", "quantile", "estimate", "lower", "upper"}
+    assert {*rows[0]} == {"key", "quantile", "estimate", "lower", "upper", *COLUMNS}
 
 
 def test_no_release_at_all_has_no_rows() -> None:

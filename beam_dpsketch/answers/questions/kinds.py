@@ -117,7 +117,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, datetime.datetime) and value.tzinfo is None:
-        return value.replace(tzinfo=datetime.timezone.utc)
+        return value.replace(tzinfo=datetime.UTC)
     return str(value) if isinstance(value, ipaddress.IPv4Address) else value
 
 

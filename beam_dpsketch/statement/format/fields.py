@@ -272,5 +272,5 @@ class Micros:
             raise FormatError("a time is out of range") from None
 
 
-TIME = Micros(datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc))
+TIME = Micros(datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC))
 DURATION = Micros(datetime.timedelta(0))

@@ -77,6 +77,6 @@ def test_even_values_are_the_ends_of_equal_parts(domain: Any, parts: int, values
 
 def test_even_values_of_addresses_and_times_end_with_the_last() -> None:
     assert str(even_values(IPv4Domain(), 4)[0]) == "63.255.255.255"
-    start = datetime.datetime(2024, 1, 1, tzinfo=datetime.timezone.utc)
+    start = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
     day = datetime.timedelta(days=1)
     assert len(even_values(TimestampDomain(start, start + 4 * day, day), 2)) == 2

@@ -287,7 +287,7 @@ def test_all_64_bits() -> None:
         assert released.rank([-(1 << 63), -1, 0], method=method) == pytest.approx([3000, 3000, 6000], abs=1500)
 
 
-DAY = datetime.datetime(2024, 5, 1, tzinfo=datetime.timezone.utc)
+DAY = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
 QUESTIONS = {
     "integers": (IntegerDomain(0, 100), [10] * 500 + [20] * 500, [5, 10, 30], [0, 500, 1000]),
     "addresses": (
