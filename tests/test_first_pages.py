@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from beam_dpsketch import PrivacySpec
+from beam_dpsketch._showing import round_up
 from tests.cli.consoles import run_block
 from tests.helpers.pages import PAGES, README, ROOT, fenced, printed_by
 
@@ -58,6 +60,17 @@ def test_top_k_lists_of_all_ways_are_alike() -> None:
             assert {item: int(count) for item, count in found.items()} == pytest.approx(
                 {"/home": 12_000, "/news": 6000, "/help": 2000}, abs=250
             )
+
+
+def test_an_attacker_guesses_as_well_as_the_pages_say() -> None:
+    three = r"([\d.]+), ([\d.]+)\s+or ([\d.]+) %"
+    (found,) = re.findall(
+        rf"{three} accuracy at epsilon = 1, 2 or 3 under Gaussian noise.*, and {three}", PAGES["choosing"]
+    )
+    for noise, accuracies in (("gaussian", found[:3]), ("laplace", found[3:])):
+        losses = [PrivacySpec(epsilon=epsilon, delta=1e-6, noise=noise).loss() for epsilon in (1, 2, 3)]
+        assert [f"{round_up(100 * loss.attack_accuracy, 3):g}" for loss in losses] == [*accuracies]
+    assert f"{found[0]} % accuracy under Gaussian noise, and {found[3]} % under Laplace noise" in README
 
 
 def test_plots_are_drawn(tmp_path, monkeypatch) -> None:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch import _validate
-from beam_dpsketch._showing import round_down, round_up
+from beam_dpsketch._showing import float_above, round_down, round_up
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.loss.composition import Loss
 
@@ -105,13 +105,19 @@ class LossLimit:
         return Loss(low)
 
     def words(self, loss: Loss | None = None) -> str:
-        """Return the limit in words, or a loss in the same ones, in a few digits, rounded up."""
+        """Return the limit in words, or a loss in the same ones, in a few digits, rounded up.
+
+        Next to a limit with a delta, a pure loss keeps its own delta, unless the delta of the limit lowers its epsilon.
+        """
         if self.rho is not None:
             rho, delta = (self.rho, self.delta) if loss is None else (loss.rho, loss.delta)
             return f"rho = {_shown(rho)}" + (f" and delta = {_shown(delta)} for keys" if delta else "")
         if self.delta:
-            epsilon = self.epsilon if loss is None else loss.least_epsilon(float(self.delta))
-            return f"epsilon = {_shown(epsilon)} at delta = {_shown(self.delta)}"
+            epsilon, delta = self.epsilon, self.delta
+            if loss is not None:
+                epsilon = loss.least_epsilon(float(delta))
+                delta = loss.delta if loss.is_pure and epsilon == float_above(loss.pure) else delta
+            return f"epsilon = {_shown(epsilon)} at delta = {_shown(delta)}"
         if loss is not None and (loss.rho != loss.pure_rho or loss.delta):
             return f"rho = {_shown(loss.rho)} and delta = {_shown(loss.delta)}, which have no epsilon without a delta"
         return f"epsilon = {_shown(self.epsilon if loss is None else loss.pure)}"
