@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import enum
 import functools
 import inspect
@@ -18,6 +19,8 @@ from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 _MAX_DENOMINATOR = 1 << 20
+_SEPARATORS = ",;|\t\n"
+_EXAMPLES = {"Domain": "IntegerDomain(0, 100)", "PrivacySpec": "$epsilon_and_delta", "SketchSpec": "SketchSpec()"}
 
 
 def whole(*, low: int, high: int, **arguments: Any) -> None:
@@ -64,7 +67,10 @@ def instance(*kinds: type, **arguments: Any) -> None:
     for name, value in arguments.items():
         if not isinstance(value, kinds):
             words = " or ".join(kind.__name__ for kind in kinds)
-            raise ArgumentTypeError(name, f"must be a {words}, got {type(value).__name__}", "E001")
+            example = next(
+                (f"; give one, as {_EXAMPLES[kind.__name__]}" for kind in kinds if kind.__name__ in _EXAMPLES), ""
+            )
+            raise ArgumentTypeError(name, f"must be a {words}, got {type(value).__name__}{example}", "E001")
 
 
 def many(code: str = "E615", **arguments: Any) -> Any:
@@ -75,9 +81,17 @@ def many(code: str = "E615", **arguments: Any) -> Any:
     is_table, is_scalar = hasattr(values, "columns"), isinstance(values, np.ndarray) and not values.ndim
     if is_table or is_scalar or isinstance(values, (str, bytes)) or not isinstance(values, (Iterable, pa.Array)):
         got = "one text" if isinstance(values, (str, bytes)) else type(values).__name__
-        fix = "pass one of its columns" if is_table else "put it into a list, as [value]"
+        fix = "pass one of its columns" if is_table else in_list(values)
         raise ArgumentTypeError(name, f"must be a list, got {got}; {fix}", code)
     return values if isinstance(values, (np.ndarray, pa.Array)) else list(values)
+
+
+def in_list(value: Any) -> str:
+    """Return how to make a list of one value, which is not shown: a text with separators may hold several."""
+    text = value.decode(errors="replace") if isinstance(value, bytes) else value
+    if isinstance(text, str) and any(separator in text for separator in _SEPARATORS):
+        return 'make each item a text of its own, as ["a", "b"]'
+    return "put it into a list, as [value]"
 
 
 def exact(**arguments: Any) -> Fraction:
@@ -107,6 +121,8 @@ def explain_calls(*kinds: type) -> None:
 def _explained(make: Callable[..., None]) -> Callable[..., None]:
     _, *parameters = (each.replace(annotation=each.empty) for each in inspect.signature(make).parameters.values())
 
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
+
     @functools.wraps(make)
     def checked(self: Any, *given: Any, **named: Any) -> None:
         try:
@@ -118,10 +134,19 @@ def _explained(make: Callable[..., None]) -> Callable[..., None]:
             try:
                 signature.bind(*given, **named)
             except TypeError as error:
-                raise ArgumentTypeError("", f"{error}; call {type(self).__name__}{signature}", "E009") from None
+                unknown = (
+                    None if takes_any else next((name for name in named if name not in signature.parameters), None)
+                )
+                words = str(error) if unknown is None else f"{unknown!r} is not an argument{_meant(unknown, signature)}"
+                raise ArgumentTypeError("", f"{words}; call {type(self).__name__}{signature}", "E009") from None
             raise
 
     return checked
+
+
+def _meant(unknown: str, signature: inspect.Signature) -> str:
+    near = difflib.get_close_matches(unknown, signature.parameters, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def by_keyword(names: str) -> Callable[[Method], Method]:
@@ -141,7 +166,7 @@ def by_keyword(names: str) -> Callable[[Method], Method]:
 
 def _check_whole(name: str, value: Any, low: int, high: int) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise ArgumentTypeError(name, f"must be a whole number, got {type(value).__name__}", "E002")
+        raise ArgumentTypeError(name, f"must be a whole number, got {_number_given(value)}", "E002")
     if not low <= int(value) <= high:
         raise ArgumentError(name, f"must be between {low} and {high}, got {value}", "E003")
 
@@ -155,4 +180,8 @@ def _is_finite(value: Any) -> bool:
 
 def _check_number(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise ArgumentTypeError(name, f"must be a number, got {type(value).__name__}", "E004")
+        raise ArgumentTypeError(name, f"must be a number, got {_number_given(value)}", "E004")
+
+
+def _number_given(value: Any) -> str:
+    return type(value).__name__ + "; write it without quotes, as 1 or 0.5" * isinstance(value, str)

@@ -40,6 +40,11 @@ _WAYS: Mapping[str, tuple[str, ...]] = {
     "frequencies": ("PrivateFrequencies", "kind: frequencies", "--kind frequencies"),
     "keys_KeySelection": ("keys=KeySelection(...)", "keys.select", "--select-keys"),
     "keys_of_pairs": ("keys=KeySelection(1e-8)", "keys: {select: {delta: 1.0e-8}, field: page}"),
+    "listed": (
+        "ask for those in spec.items, or count with a SketchSpec where items are not known beforehand",
+        "ask for those in the setting items, or leave items out where they are not known beforehand",
+        "ask for those of the list that was counted, which --top shows",
+    ),
     "loss": ("rho=... or epsilon=...", "rho, or epsilon", "--rho, or --epsilon with or without --delta"),
     "max_releases": ("max_releases=...", "max_releases", "--max-releases"),
     "method_Groups": ("method=Groups(...)", "method.groups"),

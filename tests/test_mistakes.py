@@ -40,14 +40,15 @@ from beam_dpsketch import (
     read_releases,
     rehearse,
     release_frame,
+    transforms,
 )
 from beam_dpsketch.config import read_release
 from beam_dpsketch.errors import ArgumentTypeError, WindowingError
 from beam_dpsketch.explore.exploring import explore
 from beam_dpsketch.plots import plot_top_k
 from beam_dpsketch.records.public import TimeColumn
-from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, SelectKeys
-from tests.cli.consoles import run
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateStatistics, SelectKeys
+from tests.cli.consoles import run, write
 from tests.helpers.pipelines import FN_API
 
 PERSON, DAY = PrivacyId("person", NormBound(3)), 86_400
@@ -78,6 +79,7 @@ OPEN = {"candidates of a sketch", "candidates of movers", "candidates of a pictu
 ONE: dict[str, Any] = {
     "text with commas": "Oslo,Bern",
     "bytes": b"Oslo",
+    "bytes with commas": b"Oslo; Bern",
     "a number": 5,
     "nothing": None,
     "an array without dimensions": np.array(3),
@@ -91,9 +93,11 @@ ONE: dict[str, Any] = {
 def test_one_value_is_refused_where_many_belong(argument: str, one: str) -> None:
     if one == "nothing" and argument in OPEN:
         return
-    words = r"must be a list, got .*; (put it into a list|pass one of its columns)"
-    with pytest.raises(ArgumentTypeError, match=words):
+    fix = "put it into a list" if "with commas" not in one else 'make each item a text of its own, as ["a", "b"]'
+    with pytest.raises(ArgumentTypeError, match=r"must be a list, got ") as caught:
         MANY[argument](ONE[one])
+    assert f"; {'pass one of its columns' if 'table' in one else fix}" in str(caught.value)
+    assert "Oslo" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +109,44 @@ def test_many_values_come_in_any_form(make: Callable[[list[str]], Any]) -> None:
     assert ListedItems(make(["Oslo", "Bern"])).items == ("Oslo", "Bern")
 
 
+@pytest.mark.parametrize("given", ["Oslo,Bern", "Oslo; Bern", "Oslo|Bern"])
+def test_settings_and_the_command_say_how_to_write_several_items(given: str, tmp_path: pathlib.Path) -> None:
+    for path, settings in (
+        ("keys.public", {**COUNT, "keys": {"public": given, "field": "city"}}),
+        ("items", {**COUNT, "items": given}),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            read_release(settings)
+        assert str(caught.value).startswith(
+            f'{path}: expected a list, got text; make each item a text of its own, as ["a'
+        )
+    releases = str(tmp_path / "a.dpsketch")
+    write(pathlib.Path(releases), RELEASED)
+    for option, command in (
+        ("--public-keys", ("run", "a.csv", "--output", "b", "--key", "city", "--public-keys", given)),
+        ("--candidates", ("query", releases, "--top", "2", "--candidates", given)),
+    ):
+        code, printed = run(*command)
+        assert code == 2
+        assert f"{option} must be a file with one item a line, and what was given is none: No such file" in printed
+        assert given not in printed
+
+
+def test_items_that_are_not_listed_are_told_in_the_words_of_the_door(tmp_path: pathlib.Path) -> None:
+    listed = release_frame(TABLE, {**COUNT, "items": ["Oslo", "Bern"]})
+    with pytest.raises(
+        ValueError, match=r"1 of 2 are not; did you mean 'Oslo'\?: ask for those in spec.items"
+    ) as caught:
+        listed.estimate(["Bern", "Osloo"])
+    assert "Osloo" not in str(caught.value)
+    with pytest.raises(ValueError, match=r"1 of 1 are not: ask for"):
+        listed.estimate([7])
+    write(path := tmp_path / "a.dpsketch", listed)
+    _, printed = run("query", str(path), "--estimate", "osloo")
+    assert "are not; did you mean 'Oslo'?: ask for those of the list that was counted, which --top shows [" in printed
+    assert not any(words in printed for words in ("spec.items", "SketchSpec", "osloo"))
+
+
 # Calls
 
 CALLS: dict[str, tuple[Callable[[], Any], str]] = {
@@ -112,6 +154,24 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "bounds without names": (lambda: RecordBounds(4, 2), "call RecordBounds(max_per_key, *, max_keys=None"),  # type: ignore[misc]
     "a domain without a step": (lambda: FloatDomain(0, 10), "'resolution'; call FloatDomain(low, high, resolution)"),  # type: ignore[call-arg]
     "a misspelt argument": (lambda: NormBound(max_nrom=3), "call NormBound(max_norm, *, max_weight=1"),  # type: ignore[call-arg]
+    "a misspelt bound": (lambda: NormBound(max_norms=3), "'max_norms' is not an argument; did you mean 'max_norm'?"),  # type: ignore[call-arg]
+    "an unknown argument": (lambda: PrivacySpec(rho=1, budget=2), "'budget' is not an argument; call PrivacySpec("),  # type: ignore[call-arg]
+    "a number as privacy": (lambda: declared_with(2), "got int; give one, as PrivacySpec(epsilon=1, delta=1e-6)"),  # type: ignore[arg-type]
+    "a number as text": (lambda: PrivacySpec(epsilon="0,5"), "got str; write it without quotes, as 1 or 0.5"),  # type: ignore[arg-type]
+    "a whole number as text": (lambda: NormBound(3, max_weight="5"), "got str; write it without quotes"),  # type: ignore[arg-type]
+    "a tuple as domain": (lambda: Quantiles((0, 100)), "got tuple; give one, as IntegerDomain(0, 100)"),  # type: ignore[arg-type]
+    "a tuple as domain of a mean": (
+        lambda: PrivateStatistics((0, 100), PrivacySpec(rho=1), unit=Record(), item="n"),  # type: ignore[arg-type]
+        "got tuple; give one, as IntegerDomain(0, 100)",
+    ),
+    "a date as text": (
+        lambda: TimeRange("2025-12-25", "2025-12-26"),  # type: ignore[arg-type]
+        "give one, as datetime(2025, 12, 25, tzinfo=timezone.utc)",
+    ),
+    "a list as domain": (
+        lambda: read_release({**COUNT, "kind": "quantiles", "domain": [0, 2000]}),
+        "domain: expected a block, as {type: integer, low: 0, high: 100}, got a list",
+    ),
     "a release as a dict": (lambda: RELEASED["Oslo"], "ask interval(item)"),
     "a table of a release": (lambda: RELEASED.to_pandas(), "tables are made of answers"),
     "a mean of a tree": (lambda: RANKS.mean(), "use PrivateStatistics (kind: statistics)"),
@@ -128,6 +188,16 @@ def test_a_wrong_call_shows_the_right_one(name: str) -> None:
     with pytest.raises((TypeError, ValueError, AttributeError)) as caught:
         call()
     assert words in str(caught.value)
+
+
+CLASSES = [each for each in map(vars(transforms).get, transforms.__all__) if isinstance(each, type)]
+TRANSFORMS = [each for each in CLASSES if not issubclass(each, tuple)]
+
+
+@pytest.mark.parametrize("kind", TRANSFORMS)
+def test_transforms_show_their_calls_too(kind: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match=rf"'itme' is not an argument.*; call {kind.__name__}\("):
+        kind(itme=3)
 
 
 def test_public_classes_show_their_calls_and_keep_their_own_errors() -> None:
@@ -343,7 +413,7 @@ def test_an_id_of_one_record_is_no_news_where_one_is_allowed_or_the_release_is_o
 
 
 def warned(caught: list[warnings.WarningMessage]) -> list[warnings.WarningMessage]:
-    return [each for each in caught if "one PrivacySpec is used for two releases" in str(each.message)]
+    return [each for each in caught if "used for two releases" in str(each.message)]
 
 
 def declared_with(privacy: PrivacySpec) -> ReleaseSpec:
@@ -369,9 +439,25 @@ def test_a_spec_that_pays_twice_for_one_table_is_told_once() -> None:
         rehearse(TABLE, fresh)
         for part in PrivacyBudget(rho=1).split(2):
             release_frame(TABLE, declared_with(part))
-        for _ in range(2):
-            release_frame(TABLE, COUNT)
     assert not warned(caught)
+
+
+def test_equal_settings_that_pay_twice_for_one_table_are_told_once() -> None:
+    table, settings = TABLE.copy(), {**COUNT, "privacy": {"rho": "0.125"}}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        release_frame(table, settings)
+        release_frame(TABLE, settings)  # other rows, as of another day
+        release_frame(table, {**settings, "item": "n"})
+        release_frame(table, {**settings, "privacy": {"rho": 0.25}})
+        for _ in range(2):
+            release_frame(table, {**COUNT, "privacy": {"share": "1/2", "of": {"rho": 0.75}}})
+        assert not warned(caught)
+        release_frame(TABLE, dict(reversed(settings.items())))
+        release_frame(TABLE, settings)
+    (found,) = warned(caught)
+    assert (found.category, found.filename) == (PrivacyWarning, __file__)
+    assert "equal settings are used" in str(found.message)
 
 
 @pytest.mark.pipeline

@@ -8,6 +8,7 @@ intervals hold: such a count is released only if its noise is not too far down.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import math
 from typing import Any
 
@@ -27,6 +28,7 @@ from beam_dpsketch.statement.notes import GroupNote
 from beam_dpsketch.statement.showing import in_words, shown
 from beam_dpsketch.statement.statement import PrivacyStatement
 
+_MOST_COMPARED = 10_000
 _TYPE_NAMES = {str: "text", int: "int", bytes: "bytes", tuple: "tuple"}
 
 
@@ -107,11 +109,17 @@ class ReleasedListedItems(ReleasedSketch):
         if missing := np.count_nonzero(places < 0):
             raise ArgumentError(
                 "items",
-                f"must be listed, and {missing} of {len(places)} are not: ask for those in spec.items, or count "
-                "with a SketchSpec where items are not known beforehand",
+                f"must be listed, and {missing} of {len(places)} are not{self._meant(items, places)}: $listed",
                 "E708",
             )
         return places
+
+    def _meant(self, items: Any, places: np.ndarray) -> str:
+        """Return the item of the public list that is most like the first one asked for that is not in it."""
+        asked = as_list(items)[int(np.argmax(places < 0))]
+        known = [item for item in self.spec.items[:_MOST_COMPARED] if isinstance(item, str)]
+        near = difflib.get_close_matches(asked, known, 1) if isinstance(asked, str) else []
+        return f"; did you mean {near[0]!r}?" if near else ""
 
     @property
     def _size(self) -> str:

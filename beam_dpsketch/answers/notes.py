@@ -118,8 +118,8 @@ def of_reach(reach: float, most: float, useless: float = _USELESS_SHARE) -> Note
 
 
 def of_noise(reach: float, compared: str) -> Notes:
-    """Return the note of a release that is mostly noise, compared with what it may hold."""
-    words = f"Mostly noise: 95 % intervals reach +-{shown(reach)}, and {compared}."
+    """Return the note of a release with much noise, compared with what it may hold."""
+    words = f"Much noise: 95 % intervals reach +-{shown(reach)}, and {compared}."
     return (Note("mostly_noise", f"{words} Use more data, a larger epsilon or a smaller bound."),)
 
 

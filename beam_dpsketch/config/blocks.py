@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from beam_dpsketch._validate import in_list
 from beam_dpsketch.config.paths import join, nearest, refusal, shown, unknown
 from beam_dpsketch.config.text import parse
 from beam_dpsketch.errors import AllAtOnce, RefusalError
@@ -226,7 +227,8 @@ def read_list(settings: Any, path: str, read: Reader) -> list[Any]:
     """Return the values of a list."""
     given = plain(settings, path)
     if not isinstance(given, list):
-        raise refusal(path, f"expected a list, got {'text' if isinstance(given, str) else shown(given)}")
+        got = "text" if isinstance(given, str) else shown(given)
+        raise refusal(path, f"expected a list, got {got}; {in_list(given)}")
     return [read(value, f"{path}[{place}]") for place, value in enumerate(given)]
 
 

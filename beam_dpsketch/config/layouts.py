@@ -7,7 +7,7 @@ from typing import Any
 
 from beam_dpsketch.config.blocks import Block, make, plain, read_block, read_list, refuse_others
 from beam_dpsketch.config.layout_settings import DOMAIN, DOMAIN_TYPES, LEVEL, SPEC, TREE
-from beam_dpsketch.config.paths import join, refusal
+from beam_dpsketch.config.paths import join, refusal, shown
 from beam_dpsketch.config.scalars import ITEMS, read_choice
 from beam_dpsketch.config.settings import GROUPS, METHOD
 from beam_dpsketch.domains import DOMAINS, BytesDomain, Domain
@@ -38,7 +38,10 @@ def read_domain(settings: Any, path: str = "domain") -> Domain | BytesDomain:
     """Return which values there can be: `{type: integer, low: 0, high: 99}`, or the name of a type without settings."""
     given = plain(settings, path)
     given = {"type": given} if isinstance(given, str) else given
-    if not isinstance(given, dict) or "type" not in given:
+    if not isinstance(given, dict):
+        words = f"expected a block, as {{type: integer, low: 0, high: 100}}, got {shown(given)}"
+        raise refusal(path, words)
+    if "type" not in given:
         raise refusal(join(path, "type"), f"is missing; one of {', '.join(DOMAIN_TYPES)}", "E802")
     chosen = _TYPES(given["type"], join(path, "type"))
     block = DOMAIN_TYPES[chosen.type_name]

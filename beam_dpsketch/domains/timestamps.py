@@ -231,7 +231,10 @@ def _seconds_to_micros(seconds: Any) -> Any:
 def _within(name: str, micros: Any, value: Any) -> int:
     if micros is None:
         raise ArgumentTypeError(
-            name, f"must be a time of Python or Beam, or seconds, got {type(value).__name__}", "E428"
+            name,
+            f"must be a time of Python or Beam, or seconds, got {type(value).__name__}; give one, as "
+            "datetime(2025, 12, 25, tzinfo=timezone.utc)",
+            "E428",
         )
     if not -MAX_MICROS <= micros <= MAX_MICROS:
         raise ArgumentError(name, "must be finite and within the times that Beam knows", "E428")

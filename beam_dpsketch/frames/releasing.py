@@ -7,6 +7,7 @@ and each call is one more release.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import warnings
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from beam_dpsketch.frames.sums import Contributed, ExactLost, ExactSums
 from beam_dpsketch.frames.tables import TableParts
 from beam_dpsketch.frames.windows import windows_of
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
+from beam_dpsketch.privacy.loss.payment import Uses
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.groups import split_pair
 from beam_dpsketch.records.release_spec import ReleaseSpec
@@ -69,11 +71,18 @@ def release_frame(table: Any, settings: Any) -> Any:
     declared = read_declared(settings)
     for words in declared.terms.foolish():
         warnings.warn(words, PrivacyWarning, stacklevel=2)
-    declared.privacy.note_use(table, object())
+    uses = None if declared is settings else _uses_of(declared.identify(declared.terms))
+    declared.privacy.note_use(table, object(), uses)
     released, warned = release_table(table, declared)
     for words in warned:
         warnings.warn(words, ElementsWarning, stacklevel=2)
     return released
+
+
+@functools.lru_cache(maxsize=256)
+def _uses_of(_settings: bytes) -> Uses:
+    """Return the uses of settings with this digest."""
+    return Uses("equal settings are", "privacy: {share: 1/2, of: {epsilon: 1, delta: 1.0e-6}}")
 
 
 def release_table(table: Any, declared: ReleaseSpec, secret: KeyedRandomness | None = None) -> tuple[Any, list[str]]:

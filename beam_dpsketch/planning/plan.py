@@ -212,7 +212,7 @@ def _expected(plan: Plan) -> Iterator[str]:
         yield "This is from the noise alone; n adds what about n records would give, on made-up data."
     if plan.is_mostly_noise:
         more = f"raise {plan.terms.privacy.currency}{'' if is_listed else ' or memory'}"
-        yield f"Answers would be mostly noise: {more}, lower the bounds, or collect more records."
+        yield f"Answers would have much noise: {more}, lower the bounds, or collect more records."
     if plan.advice is not None:
         yield from _advised(plan.advice, plan.terms)
 

@@ -176,9 +176,10 @@ class PrivacySpec:
             self._purpose.settle(release, delta)
         return self.without_budget()
 
-    def note_use(self, source: Any, release: Any) -> None:
+    def note_use(self, source: Any, release: Any, uses: Uses | None = None) -> None:
+        """Note a release, where nobody counts what it spends; `uses` are those of settings that it was read from."""
         if self._uses is not None:
-            self._uses.note(source, release)
+            (uses or self._uses).note(source, release)
 
     @property
     def is_of_budget(self) -> bool:

@@ -1,5 +1,6 @@
 """Apache Beam transforms: they read elements, bound contributions, combine, and release once."""
 
+from beam_dpsketch import _validate
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.transforms.bound_contributions import BoundContributions, BoundedRecord
 from beam_dpsketch.transforms.combine_fns import PrivateSketchFn
@@ -20,3 +21,5 @@ __all__ = [
     "ReadReleases", "SelectKeys", "TopK", "WriteReleases", "read_releases", "window_file",
 ]
 # fmt: on
+
+_validate.explain_calls(*(each for each in map(globals().get, __all__) if isinstance(each, type)))

@@ -147,7 +147,7 @@ def test_a_release_that_is_mostly_noise_says_so() -> None:
     assert codes(tree.notes) == "mostly_noise"
     assert codes(listed.notes) == ""  # one item has all of it, and intervals reach a seventh of it
     few, many = (by_hand.released(CountSketch, SketchSpec(depth=1, width=2), [[n, 0]]) for n in (22, 50))
-    assert "Mostly noise: 95 % intervals reach +-5.891, and no item weighs more than about 22.41. " in repr(few)
+    assert "Much noise: 95 % intervals reach +-5.891, and no item weighs more than about 22.41. " in repr(few)
     assert (codes(few.notes), codes(many.notes)) == ("mostly_noise", "")
 
 

@@ -171,7 +171,7 @@ def test_a_norm_that_the_data_choose_is_shown_for_many_norms(name: str) -> None:
     assert "at delta = 1e-06 under a norm of 50:" in words
     assert "% of all that counts under a norm of 50:" in words
     assert "made-up data" not in words
-    assert "mostly noise" not in words
+    assert "much noise" not in words
 
 
 def test_one_record_has_no_other_bound_and_needs_records() -> None:

@@ -193,7 +193,7 @@ def test_what_would_be_noise_is_said_in_words(n: int) -> None:
         for search in (False, True) if isinstance(spec, TreeSpec) else (False,):
             poor, rich = (dataclasses.replace(TERMS, privacy=PrivacySpec(rho=rho)) for rho in (0.01, 10))
             text = str(plan(spec, poor, n, search=search))
-            assert "mostly noise: raise rho or memory, lower the bounds, or collect more records." in text
+            assert "much noise: raise rho or memory, lower the bounds, or collect more records." in text
             assert "noise:" not in str(plan(spec, rich, 1_000_000, search=search))
 
 

@@ -122,7 +122,7 @@ def test_useless_settings_are_said_with_the_numbers():
         TreeSpec.for_memory(IPv4Domain(), 1000)
     useless = plan(IntegerDomain(0, 65_535), ReleaseTerms(PrivacySpec(rho=0.01)), n=100)
     assert useless.is_mostly_noise
-    assert "Answers would be mostly noise: raise rho or memory" in str(useless)
+    assert "Answers would have much noise: raise rho or memory" in str(useless)
     assert not plan(IntegerDomain(0, 65_535), TERMS, n=100_000).is_mostly_noise
     with pytest.raises(ValueError, match="n must be between"):
         plan(IntegerDomain(0, 9), TERMS, n=0)

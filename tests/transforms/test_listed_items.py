@@ -196,8 +196,8 @@ def test_it_is_shown_and_explained_without_its_items() -> None:
         assert "listed_items: 1 table, 2 counters" in explained
         assert "95 % intervals of about +- 1.96 from the noise alone; nothing collides." in explained
         assert "made-up data" not in explained
-        assert "mostly noise" not in explained
-    assert "Answers would be mostly noise" in transform.explain(n=10)
+        assert "much noise" not in explained
+    assert "Answers would have much noise" in transform.explain(n=10)
     assert "Jenny" not in f"{data} {transform!r} {transform.explain(9)}"
 
 

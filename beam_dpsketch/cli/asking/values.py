@@ -63,6 +63,9 @@ def read_lines(path: str, option: str) -> list[str]:
     try:
         with open(path, encoding="utf-8-sig") as file:
             lines = [*filter(None, (line.strip(BLANKS) for line in file.read().split("\n")))]
+    except OSError as error:  # what was given may be the items themselves, so it is not shown
+        words = f"must be a file with one item a line, and what was given is none: {error.strerror}"
+        raise UsageError(f"{option} {words}") from None
     except ValueError:  # of the encoding; its message would contain bytes of the file
         raise UsageError(f"{option} must be a file of text in UTF-8, with one item a line") from None
     if not lines:

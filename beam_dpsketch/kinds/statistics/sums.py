@@ -51,7 +51,7 @@ class StatisticsSpec(Spec):
 
     def __post_init__(self) -> None:
         if not isinstance(self.domain, (IntegerDomain, FloatDomain)):
-            given = type(self.domain).__name__
+            given = f"{type(self.domain).__name__}; give one, as IntegerDomain(0, 100)"
             raise ArgumentTypeError("domain", f"must be of integers, or of floats in equal steps; got {given}", "E512")
         if self.domain.size < 2:
             raise ArgumentError("domain", "must have two values or more: of one value, the mean is known", "E512")

@@ -32,9 +32,17 @@ class Purpose(abc.ABC):
 
 
 class Uses:
-    """The last release that a spec of no budget and no account was used for."""
+    """The last release that a spec of no budget and no account, or settings with one, were used for.
 
-    def __init__(self) -> None:
+    Args:
+      user: what is used, as the warning calls it.
+      way: how to spend it once.
+    """
+
+    def __init__(
+        self, user: str = "one PrivacySpec is", way: str = "PrivacyBudget(epsilon=1, delta=1e-6).split(2)"
+    ) -> None:
+        self._user, self._way = user, way
         self._source: Callable[[], Any] = type(None)
         self._release: Any = None
         self._has_warned = False
@@ -44,9 +52,9 @@ class Uses:
         if self._source() is source and self._release != release and not self._has_warned:
             self._has_warned = True
             words = (
-                "one PrivacySpec is used for two releases of the same table or pipeline. Each of them spends all of "
+                f"{self._user} used for two releases of the same table or pipeline. Each of them spends all of "
                 "it, and both losses add up for everyone who is in both. To spend it once, split a budget: "
-                "PrivacyBudget(epsilon=1, delta=1e-6).split(2)"
+                f"{self._way}"
             )
             warnings.warn(words, PrivacyWarning, stacklevel=levels_to_caller())
         self._release = release
