@@ -113,10 +113,9 @@ class LossLimit:
             rho, delta = (self.rho, self.delta) if loss is None else (loss.rho, loss.delta)
             return f"rho = {_shown(rho)}" + (f" and delta = {_shown(delta)} for keys" if delta else "")
         if self.delta:
-            epsilon, delta = self.epsilon, self.delta
-            if loss is not None:
-                epsilon = loss.least_epsilon(float(delta))
-                delta = loss.delta if loss.is_pure and epsilon == float_above(loss.pure) else delta
+            epsilon = self.epsilon if loss is None else loss.least_epsilon(float(self.delta))
+            is_pure = loss is not None and loss.is_pure and epsilon == float_above(loss.pure)
+            delta = loss.delta if loss is not None and is_pure else self.delta
             return f"epsilon = {_shown(epsilon)} at delta = {_shown(delta)}"
         if loss is not None and (loss.rho != loss.pure_rho or loss.delta):
             return f"rho = {_shown(loss.rho)} and delta = {_shown(loss.delta)}, which have no epsilon without a delta"

@@ -177,7 +177,6 @@ class PrivacySpec:
         return self.without_budget()
 
     def note_use(self, source: Any, release: Any, uses: Uses | None = None) -> None:
-        """Note a release, where nobody counts what it spends; `uses` are those of settings that it was read from."""
         if self._uses is not None:
             (uses or self._uses).note(source, release)
 
