@@ -99,10 +99,12 @@ class Clipping:
         least = f"at least {share if math.isinf(self.assumed_cap) else weight} of the {self.total} was removed"
         match self.state:
             case ClippingState.CANNOT_HAPPEN:
-                return f"none; every record{' that is counted' * bool(self.uncounted)} counts in full"
+                return "none; every record that is counted counts in full"
             case ClippingState.ESTIMATED:
                 about = f"about {_percent(float(f'{self.estimate:.2g}'))} of the {self.total} was removed"
-                return f"{about} (estimated range {share} to {_percent(round_up(self.upper_estimate, 2))})"
+                cap = f", if none of the {self.units} keeps more than {shown(self.assumed_cap)}"
+                range_ = f"estimated range {share} to {_percent(round_up(self.upper_estimate, 2))}"
+                return f"{about} ({range_}{cap * math.isfinite(self.assumed_cap)})"
             case ClippingState.LOWER_BOUND:
                 return f"{least}, possibly much more"
         if self._is_detected:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from fractions import Fraction
@@ -106,6 +107,8 @@ def test_a_lower_end_in_words_is_rounded_down() -> None:
     assert "at least 16,080 of" in str(Clipping(**states, at_least=0.01499, assumed_cap=80.0))
     wide = Clipping(state=ClippingState.ESTIMATED, estimate=0.289, at_least=0.1799, upper_estimate=0.3301)
     assert "about 29 % of the total count was removed (estimated range 17 % to 34 %)" in str(wide)
+    capped = str(dataclasses.replace(wide, assumed_cap=80.0))
+    assert "(estimated range 17 % to 34 %, if none of the privacy ids keeps more than 80)" in capped
 
 
 def test_weights_and_runs_are_named() -> None:
@@ -133,7 +136,7 @@ def test_what_counts_in_full_was_not_clipped() -> None:
     none = released(None, **single).clipping()
     assert none.state is ClippingState.CANNOT_HAPPEN
     assert (none.estimate, none.at_least, none.upper_estimate) == (0, 0, 0)
-    assert str(none) == "Clipping: none; every record counts in full."
+    assert str(none) == "Clipping: none; every record that is counted counts in full."
     for changes in ({"bounds": RecordBounds(1, max_weight=2)}, {"uncounted": Uncounted.EXCESS_WEIGHT}):
         assert released(None, **{**single, **changes}).clipping().state is ClippingState.NOT_MEASURED
 

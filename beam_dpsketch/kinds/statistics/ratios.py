@@ -6,7 +6,7 @@ with independent noises of the parameters p_n, p_S and p_Q.
 Guarantee of a mean: with k deviations of the noise for the confidence asked for, the interval holds all m with
 |S - m n| <= k sqrt(p_S + m^2 p_n). At the true mean, S - m n is noise alone, of this parameter. So the true mean is in
 it with that confidence, for any number of records (Fieller 1954). Where n cannot be told from 0, this set is not an
-interval. Nothing is known of the mean there, nor where the set lies outside [-1, 1] or holds all of it.
+interval. Nothing is known of the mean there, nor where the set holds all of [-1, 1].
 
 Guarantee of a variance: about the same, to the second order of the noise. With m the estimated mean, the sum of
 (x - m)^2 is T = Q / 2 - 2 m S + (1/2 + m^2) n. T - v n is noise at the true variance v, but for -n d^2 on average,
@@ -81,8 +81,14 @@ def _ratio(
 
 
 def _within(found: Ends, low: float, high: float) -> Ends | None:
-    """Return an answer within what is possible; `None` if that says nothing, or if they have nothing in common."""
+    """Return an answer within what is possible, and `None` if that says nothing.
+
+    An interval that noise put beside what is possible, where it cannot hold, ends at the nearest value, and keeps half
+    of its width.
+    """
     estimate, lower, upper = found
-    if upper < low or lower > high or (lower <= low and upper >= high):
+    if lower <= low and upper >= high:
         return None
+    half = (upper - lower) / 2
+    lower, upper = (high - half if lower > high else lower), (low + half if upper < low else upper)
     return min(max(estimate, low), high), max(lower, low), min(upper, high)
