@@ -97,7 +97,7 @@ class Readable(NamedTuple):
             return door.to_ids(name, held) if self.is_id else f"{door.round(name)}{self.instead}"
         if self.parsed in (INTEGER, FLOAT) and not self.is_hashed:
             if is_text_type(kind):
-                return door.parse(name, self.parsed, Spelling(","))
+                return door.parse(name, self.parsed, Spelling())
             return "make numbers of it" + f", as with {door.cast('whole', name)}" * pa.types.is_boolean(kind)
         if self.parsed == TIME and is_whole_type(kind):
             return f"make times of it, as with {door.cast('seconds', name)} of seconds since 1970"
