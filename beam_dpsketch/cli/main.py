@@ -11,7 +11,7 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,7 +22,7 @@ from beam_dpsketch.cli.asking import exploring, plotting, query
 from beam_dpsketch.cli.settings import checking, planning, rehearsing
 from beam_dpsketch.cli.spending import ledger, spent
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, STDOUT, WRONG_USAGE, AnswerError, UsageError, note, write
-from beam_dpsketch.config.paths import hint_of
+from beam_dpsketch.config.paths import hint_of, nearest
 from beam_dpsketch.errors import FormatError
 
 _COMMANDS: dict[str, tuple[Any, str]] = {
@@ -48,6 +48,10 @@ _FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
 """How `shtab` says that an argument is a file; and how names of such arguments begin."""
 
 
+_SEPARATORS = ("--sep", "--delimiter")
+_SEPARATED = ": CSV files have commas between columns; write the file with commas"
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose errors are ours."""
 
@@ -59,7 +63,8 @@ class _Parser(argparse.ArgumentParser):
         for each in itertools.takewhile("--".__ne__, given):
             name = each.partition("=")[0]
             if name.startswith("--") and name not in known and " " not in each:
-                self.error(f"unknown option {name}{hint_of(name.replace('_', '-'), known)}")
+                hint = _SEPARATED if name in _SEPARATORS else _nearest_option(name, known)
+                self.error(f"unknown option {name}{hint}")
         try:
             return super().parse_known_args(args, namespace)
         except UsageError as error:
@@ -72,6 +77,12 @@ class _Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             words = f"expected one of {', '.join(action.choices)}{hint_of(value, action.choices)}"
             raise argparse.ArgumentError(action, words)
+
+
+def _nearest_option(name: str, known: Iterable[str]) -> str:
+    """Return a hint to the nearest option; dashes, which all have, make none of them alike."""
+    near = nearest(name.lstrip("-").replace("_", "-"), (each.lstrip("-") for each in known))
+    return "" if near is None else f"; did you mean '--{near}'?"
 
 
 def start() -> int:

@@ -76,6 +76,9 @@ def check_columns(declared: ReleaseSpec, table: TableParts) -> None:
             if name not in table.names:
                 words = f"{_shown(name)} is not a column of the table{nearest(name, table.names, columns)}"
                 checks.refuse(refusal(path_of(argument), words, "E810"))
+        if declared.csv is not None and table.spelling is None:
+            words = "is for CSV files, and this table is none: convert its text before, and leave this out"
+            checks.refuse(refusal("csv", words))
     tally = tally_of(declared, table)
     declared.reader.read_batch(table.empty, declared.sketch_input, tally)
     if declared.time is not None:
