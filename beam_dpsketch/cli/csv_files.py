@@ -19,12 +19,12 @@ from typing import Any
 import pyarrow as pa
 
 from beam_dpsketch.cli.text import UsageError, note
+from beam_dpsketch.domains.shares import MOST, share_of
 from beam_dpsketch.domains.spelling import TEXT
 from beam_dpsketch.domains.timestamps import BLANKS
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.frames.plan import columns_of, nearest, path_of
 from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.unreadable import MOST, share_of
 
 _SEPARATORS = {";": "semicolon", "\t": "tab", "|": "vertical bar"}
 _OTHER_FILES = {

@@ -26,6 +26,8 @@ import pyarrow.compute as pc
 from beam_dpsketch._columns import mask_undecodable
 from beam_dpsketch.domains.base import EXACT
 from beam_dpsketch.domains.doors import Door
+from beam_dpsketch.domains.plain_types import named, types_of
+from beam_dpsketch.domains.shares import MOST, rounded, share_of
 from beam_dpsketch.domains.spelling import FLOAT, MISSING, TEXT, Spelling, is_missing, likely, shape
 from beam_dpsketch.domains.timestamps import BLANKS
 from beam_dpsketch.errors import AllAtOnce, ArgumentError
@@ -37,14 +39,11 @@ UNREADABLE = ("refuse", "drop")
 """What becomes of a table with many unreadable values."""
 MANY = 100
 """How many values of a bundle are needed to say something of them."""
-MOST = 0.01
-"""Which share of the values of a column may be unreadable: more is a mistake."""
 LOOKED_AT = 512
 """How many values of a bundle are looked at, once some can be used; and of how many the forms are noted."""
 _UNDECODABLE = "\ufffd"
 _TEXT, _FRACTION, _LOST, _NOT_UTF_8, _OTHER = "text", "fraction", "lost", "not UTF-8", "other"
 _SHOWN = 3
-_TYPES = {str: "text", bytes: "bytes", int: "whole numbers", tuple: "tuples"}
 _LOG = logging.getLogger(__name__)
 
 
@@ -63,6 +62,7 @@ class _Seen:
     has_negative: bool = False
     forms: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)
     unlisted: set[Any] = dataclasses.field(default_factory=set)
+    types: set[type] = dataclasses.field(default_factory=set)
 
     @property
     def is_readable(self) -> bool:
@@ -131,6 +131,7 @@ class Tally:
         usable, listing = readable.usable(read), self._listings.get(argument)
         seen.values += len(usable)
         seen.usable += int(np.count_nonzero(usable))
+        seen.types |= types_of(read, usable) if argument == "privacy_id" else set()
         if not usable.all():
             count, some = _unreadable(given, ~usable, readable)
             seen.unreadable += count
@@ -151,10 +152,14 @@ class Tally:
                     words = f"{self._words(argument, seen)}. To leave these rows out, set unreadable: drop, in a shell "
                     words += "--unreadable drop. Nothing was spent."
                     checks.refuse(ArgumentError("", words, "E618"))
+                if len(seen.types) > 1:
+                    fix = "decode the bytes" if bytes in seen.types else self.door.to_text(self._fields[argument])
+                    words = f"{self._described(argument)} holds {named(seen.types)}, so one person may have two ids"
+                    checks.refuse(ArgumentError("", f"{words}: {fix}. Nothing was spent.", "E618"))
                 found, listed = ({*map(type, values)} for values in (seen.unlisted, self._listed(argument)))
                 if found and seen.usable == seen.outside and found.isdisjoint(listed):
-                    words = f"{self._described(argument)} holds {_named(found)}, and the list has {_named(listed)}"
-                    words += f", so no row would count. List {_named(found)}. Nothing was spent."
+                    words = f"{self._described(argument)} holds {named(found)}, and the list has {named(listed)}"
+                    words += f", so no row would count. List {named(found)}. Nothing was spent."
                     checks.refuse(ArgumentError("", words, "E619"))
 
     def told(self, *, is_signed: bool) -> Iterator[str]:
@@ -164,11 +169,11 @@ class Tally:
             if seen.unreadable:
                 yield f"{self._words(argument, seen)}. These rows do not count."
             missing = seen.values - seen.usable - seen.unreadable
-            share = _rounded(missing + seen.outside * of_time, seen.values)
+            share = rounded(missing + seen.outside * of_time, seen.values)
             if share and (share == "all" or argument in ("privacy_id", "key", "time")):
                 what = "are in no declared window: check start and end" if of_time else "have no value"
                 yield f"{described}: {share} of the rows {what}. They do not count."
-            if not of_time and (share := _rounded(seen.outside, seen.values)):
+            if not of_time and (share := rounded(seen.outside, seen.values)):
                 near = not {*map(_loosely, seen.unlisted)}.isdisjoint(map(_loosely, self._listed(argument)))
                 how = ", though some differ in blanks or capitals alone" * near
                 yield f"{described}: {share} of the rows have a value that is not listed{how}. They do not count."
@@ -265,21 +270,6 @@ def _taken(values: Any, mask: np.ndarray) -> list[Any]:
     if isinstance(values, pa.Array):
         return values.filter(pa.array(mask))[:LOOKED_AT].to_pylist()
     return [*itertools.islice(itertools.compress(values, mask.tolist()), LOOKED_AT)]
-
-
-def share_of(part: int, whole: int) -> str:
-    """Return a share in words: in steps of 5 %, or whether it is above 1 %."""
-    return _rounded(part, whole) or ("over 1 %" if part > MOST * whole else "under 1 %")
-
-
-def _rounded(part: int, whole: int) -> str:
-    """Return a share in words, in steps of 5 %; nothing for a small one."""
-    percent = round(20 * part / whole) * 5 if whole else 0
-    return "all" if 0 < part == whole else f"about {percent} %" if percent else ""
-
-
-def _named(kinds: Iterable[type]) -> str:
-    return " and ".join(sorted({_TYPES.get(kind, kind.__name__) for kind in kinds}))
 
 
 def _loosely(value: Any) -> Any:

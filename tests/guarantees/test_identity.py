@@ -342,6 +342,27 @@ def test_a_pipeline_counts_eight_bytes_that_are_said_to_be_ids() -> None:
     assert round(released.estimate("x")) == 2
 
 
+@pytest.mark.parametrize(
+    ("ids", "held"),
+    [
+        (["7", 7], "text and whole numbers"),
+        ([np.int64(7), "7"], "text and whole numbers"),
+        ([7] * 300_000 + ["A1"], "text and whole numbers"),  # of two parts
+        ([b"a", "a"], "bytes and text"),
+        ([b"a", 7, "b"], "bytes and text and whole numbers"),
+    ],
+)
+def test_ids_of_several_types_in_one_column_are_refused(ids: list[Any], held: str) -> None:
+    """One person would have two ids, and twice the loss."""
+    unit = {"privacy_id": "p", "records": {"max_per_key": 1}}
+    settings = {"kind": "frequencies", "item": "x", "privacy": {"rho": 50}, "unit": unit}
+    column = pd.Series(ids * 2, dtype=object)
+    with pytest.raises(RefusalError, match=f"privacy_id=.p. holds {held}, so one person may have two ids: .*E618"):
+        release_frame(pd.DataFrame({"p": column, "x": "a"}), settings)
+    of_one = pd.Series([each if isinstance(each, str) else None for each in ids], dtype=object)
+    release_frame(pd.DataFrame({"p": of_one, "x": "a"}), settings)
+
+
 def test_columns_that_nobody_asked_for_are_not_handed_over() -> None:
     pl = pytest.importorskip("polars")
     table = pl.DataFrame(

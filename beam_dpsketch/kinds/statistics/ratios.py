@@ -83,8 +83,8 @@ def _ratio(
 def _within(found: Ends, low: float, high: float) -> Ends | None:
     """Return an answer within what is possible, and `None` if that says nothing.
 
-    An interval that noise put beside what is possible, where it cannot hold, ends at the nearest value, and keeps half
-    of its width.
+    An interval that noise put outside of what is possible, where it cannot hold, ends at the nearest value and keeps
+    half of its width.
     """
     estimate, lower, upper = found
     if lower <= low and upper >= high:
