@@ -127,7 +127,7 @@ def test_an_idempotent_norm_is_that_of_the_runner_in_memory(engine: Engine, monk
 
 def test_a_run_that_chose_no_key_leaves_what_it_spent(engine: Engine, tmp_path: Path) -> None:
     """A key of one person is chosen with less than 1e-10."""
-    people, keys = PrivacyId("user", RecordBounds(1)), KeySelection(1e-10, "key")
+    people, keys = PrivacyId("user", RecordBounds(1, max_keys=1)), KeySelection(1e-10, "key")
     transform = PrivateFrequencies(SPEC, PRIVACY, unit=people, item="item", keys=keys)
     row = {"user": "u", "key": "k", "item": 1}
     transform.check([row])

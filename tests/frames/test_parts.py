@@ -43,6 +43,8 @@ def released(kind: str, unit: str) -> Any:
     whom = {"privacy_id": "person", **UNITS[unit]}
     if kind == "groups" and unit == "norm":
         whom = {"privacy_id": "person", "norm": {"max_norm": 2, "max_keys": 9}}
+    if kind != "one" and unit == "records":
+        whom = {"privacy_id": "person", "records": {"max_per_key": 4, "max_keys": 1}}
     settings = {"item": "page", "privacy": {"rho": 0.5, "delta": 1e-6}, "unit": whom, **KINDS[kind]}
     found, _ = release_table(TABLE, read_release(settings), KeyedRandomness(bytes(range(32)), b"parts"))
     return {key: each.to_bytes() for key, each in found.items()} if kind == "keys" else found.to_bytes()

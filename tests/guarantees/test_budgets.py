@@ -124,7 +124,7 @@ def test_to_explain_spends_nothing(make: Any) -> None:
 
 
 RUN_AGAIN = pytest.raises(BudgetExceededError, match="this pipeline has run already, and its budget has paid for one")
-OF_PEOPLE = PrivacyId(str, RecordBounds(1))
+OF_PEOPLE = PrivacyId(str, RecordBounds(1, max_keys=1))
 CHOSEN = KeySelection(1e-8, str)
 PAID: dict[str, Callable[[PrivacySpec], Any]] = {
     "frequencies": frequencies,
