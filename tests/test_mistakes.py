@@ -378,7 +378,7 @@ def test_the_number_of_windows_is_told_first(
 
 @pytest.mark.parametrize("bounds", [NormBound(20), RecordBounds(20)], ids=repr)
 def test_an_id_of_about_one_record_is_told(bounds: Any) -> None:
-    """sigma is below 10 among 20,000 ids and their records: a note too many or too few is below 1e-100."""
+    """Ends of 95 % intervals pass each other in 1 of 40 releases: a false alarm in 1 of 4e9 runs."""
     rows = pd.DataFrame({"person": [n % 2000 for n in range(20_000)], "order": range(20_000), "city": ["a"] * 20_000})
 
     def codes(field: str, **more: Any) -> list[str]:
@@ -388,7 +388,7 @@ def test_an_id_of_about_one_record_is_told(bounds: Any) -> None:
             warnings.simplefilter("ignore")
             return [note.code for note in release_frame(rows, declared).notes]
 
-    assert "one_record_each" in codes("order")
+    assert any("one_record_each" in codes("order") for _ in range(6))
     assert "one_record_each" not in codes("person")
 
 
