@@ -21,6 +21,7 @@ EXTRAS = {
         *YAML,
         "dp-accounting>=0.6",
         "duckdb>=1.1",
+        "duckdb>=1.1",
         "hypothesis>=6.100",
         "mpmath>=1.3",
         "opendp>=0.15",
