@@ -111,6 +111,16 @@ def ratio(**arguments: Any) -> Fraction:
     return small if isinstance(given, float) and float(small) == given else value
 
 
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like this one, if one is."""
+    return next(iter(difflib.get_close_matches(name, [*known], 1)), None)
+
+
+def did_you_mean(name: str | None) -> str:
+    """Ask whether this name was meant; nothing without one."""
+    return "" if name is None else f"; did you mean {name!r}?"
+
+
 def explain_calls(*kinds: type) -> None:
     """Let a call of these classes with wrong arguments show the right call, next to what Python says."""
     for kind in kinds:
@@ -120,7 +130,6 @@ def explain_calls(*kinds: type) -> None:
 
 def _explained(make: Callable[..., None]) -> Callable[..., None]:
     _, *parameters = (each.replace(annotation=each.empty) for each in inspect.signature(make).parameters.values())
-
     takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
 
     @functools.wraps(make)
@@ -134,19 +143,14 @@ def _explained(make: Callable[..., None]) -> Callable[..., None]:
             try:
                 signature.bind(*given, **named)
             except TypeError as error:
-                unknown = (
-                    None if takes_any else next((name for name in named if name not in signature.parameters), None)
-                )
-                words = str(error) if unknown is None else f"{unknown!r} is not an argument{_meant(unknown, signature)}"
+                words, unknown = str(error), [name for name in named if name not in signature.parameters]
+                if unknown and not takes_any:
+                    meant = did_you_mean(nearest(unknown[0], signature.parameters))
+                    words = f"{unknown[0]!r} is not an argument{meant}"
                 raise ArgumentTypeError("", f"{words}; call {type(self).__name__}{signature}", "E009") from None
             raise
 
     return checked
-
-
-def _meant(unknown: str, signature: inspect.Signature) -> str:
-    near = difflib.get_close_matches(unknown, signature.parameters, 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def by_keyword(names: str) -> Callable[[Method], Method]:

@@ -188,7 +188,7 @@ class Difference(ItemAnswers):
         return self._signed.spec
 
     def clipping(self, confidence: float = 0.95) -> Clipping:
-        """Return how much of the total of both releases the bounds removed, as far as it is known."""
+        """Return the share of the total of both releases that the bounds removed."""
         return self.privacy.clipping(confidence)
 
     def top_k(self, k: int, candidates: Many, confidence: float = 0.95) -> Frequencies:

@@ -8,7 +8,6 @@ intervals hold: such a count is released only if its noise is not too far down.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 from typing import Any
 
@@ -118,8 +117,7 @@ class ReleasedListedItems(ReleasedSketch):
         """Return the item of the public list that is most like the first one asked for that is not in it."""
         asked = as_list(items)[int(np.argmax(places < 0))]
         known = [item for item in self.spec.items[:_MOST_COMPARED] if isinstance(item, str)]
-        near = difflib.get_close_matches(asked, known, 1) if isinstance(asked, str) else []
-        return f"; did you mean {near[0]!r}?" if near else ""
+        return _validate.did_you_mean(_validate.nearest(asked, known) if isinstance(asked, str) else None)
 
     @property
     def _size(self) -> str:

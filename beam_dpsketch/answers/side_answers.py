@@ -98,10 +98,10 @@ class SideAnswers(ABC):
         return Interval(weight.estimate / records.estimate, lower, upper).of(self._clipping)
 
     def clipping(self, confidence: float = 0.95) -> Clipping:
-        """Return how much of the total the contribution bounds removed, as far as the release knows it.
+        """Return the share of the total that the contribution bounds removed, in one of five states.
 
         They clip by scaling (`NormBound`), by dropping records (`RecordBounds`) and by capping weights at `max_weight`.
-        The result is in one of five states. Of keys and windows that one bound covers, and of several metrics, shares
+        Of keys and windows that one bound covers, and of several metrics, shares
         are of all of them together.
 
         Args:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from beam_dpsketch import _validate
 from beam_dpsketch.errors import ConfigError
 
 _MAX_SHOWN = 40
@@ -30,13 +30,12 @@ def unknown(path: str, name: str, known: Iterable[str]) -> ConfigError:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that is most like this one, if one is."""
-    return next(iter(difflib.get_close_matches(name[:_MAX_SHOWN], list(known), 1)), None)
+    return _validate.nearest(name[:_MAX_SHOWN], known)
 
 
 def hint_of(name: str, known: Iterable[str], others: Mapping[str, str] | None = None) -> str:
     """Ask whether a known name was meant: by what else people call it, or as the nearest one; else return nothing."""
-    near = (others or {}).get(name.lower()) or nearest(name, known)
-    return f"; did you mean {near!r}?" if near else ""
+    return _validate.did_you_mean((others or {}).get(name.lower()) or nearest(name, known))
 
 
 def shown(value: Any) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 _PLAIN = {str: str, bytes: bytes, int: numbers.Integral}
 _NAMES = {str: "text", bytes: "bytes", int: "whole numbers", tuple: "tuples"}
@@ -19,7 +18,7 @@ def types_of(read: Any, usable: np.ndarray) -> set[type]:
     if isinstance(read, list):
         found = {*map(type, itertools.compress(read, usable.tolist()))}
     else:
-        found = {*map(type, read.filter(pa.array(usable))[:1].to_pylist())}
+        found = {type(read[place].as_py()) for place in np.flatnonzero(usable)[:1].tolist()}
     return {kind for kind, base in _PLAIN.items() if any(issubclass(each, base) for each in found)}
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
+from beam_dpsketch import _validate
 from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.config.release import read_release
 from beam_dpsketch.errors import AllAtOnce
@@ -119,5 +119,4 @@ def nearest(name: str, names: Iterable[Any], columns: dict[str, str]) -> str:
     Else the names may be values: those of the first record of a file without a header.
     """
     known = [each for each in names if isinstance(each, str)]
-    near = difflib.get_close_matches(name, known, 1)
-    return f"; did you mean {near[0]!r}?" if near and not {*columns.values()}.isdisjoint(known) else ""
+    return _validate.did_you_mean(None if {*columns.values()}.isdisjoint(known) else _validate.nearest(name, known))

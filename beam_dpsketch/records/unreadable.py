@@ -131,7 +131,6 @@ class Tally:
         usable, listing = readable.usable(read), self._listings.get(argument)
         seen.values += len(usable)
         seen.usable += int(np.count_nonzero(usable))
-        seen.types |= types_of(read, usable) if argument == "privacy_id" else set()
         if not usable.all():
             count, some = _unreadable(given, ~usable, readable)
             seen.unreadable += count
@@ -141,6 +140,8 @@ class Tally:
             seen.outside += int(np.count_nonzero(outside))
             if len(seen.unlisted) < LOOKED_AT:
                 seen.unlisted.update(decode(encode(value)) for value in _taken(read, outside))
+        if argument == "privacy_id" and not self._is_sampled:
+            seen.types |= types_of(read, usable)
         if argument == "weight" and not self._is_sampled:
             seen.has_negative |= bool((parse_weights(read)[0] < 0).any())
 

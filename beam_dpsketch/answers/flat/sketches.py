@@ -173,9 +173,8 @@ class ReleasedCountMin(ReleasedFrequencies):
 
     def _own_total(self) -> tuple[float, float]:
         """Each row sums to the total, with the noise of all its cells."""
-        return float(
-            self.counters.sum()
-        ) / self._spec.depth, self._spec.width / self._spec.depth * self._noise_variance()
+        depth, width = self._spec.depth, self._spec.width
+        return float(self.counters.sum()) / depth, width / depth * self._noise_variance()
 
     @property
     def _noise_reach(self) -> float:

@@ -94,7 +94,7 @@ class SketchTimeline:
         return tuple(sorted({*range(self._closed, max(self._rows, default=0))} - self._rows.keys()))
 
     def clipping(self, confidence: float = 0.95) -> Clipping:
-        """Return how much of the total the bounds removed in all windows that are available, as far as it is known."""
+        """Return the share of the total that the bounds removed in all windows that are available."""
         about: Any = self.prefix(self.available - 1) if self.available else next(iter(self._rows.values()), None)
         return Clipping() if about is None else about.clipping(confidence)
 
