@@ -77,7 +77,8 @@ def _ratio(
         return None
     b = above * below - squared * of_below * shared
     root = deviations * math.sqrt(of_above * a + of_below * (above - shared * below) ** 2)
-    return above / below, (b - root) / a, (b + root) / a
+    ratio = above / below
+    return ratio, min((b - root) / a, ratio), max((b + root) / a, ratio)
 
 
 def _within(found: Ends, low: float, high: float) -> Ends | None:
