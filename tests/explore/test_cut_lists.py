@@ -34,8 +34,9 @@ def of_keys(count: int) -> Any:
     key = {"keys": {"assume_public": True, "field": "item"}}
     table = pa.table({"person": list(range(2 * count)), "item": names(count) * 2, "value": [1, 2] * count})
     domain = {"type": "integer", "low": 0, "high": 10}
+    unit = {"privacy_id": "person", "records": {"max_per_key": 1, "max_keys": 1}}
     return release_frame(
-        table, {"kind": "statistics", "item": "value", "domain": domain, "privacy": {"rho": 1}, "unit": UNIT, **key}
+        table, {"kind": "statistics", "item": "value", "domain": domain, "privacy": {"rho": 1}, "unit": unit, **key}
     )
 
 
