@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -103,16 +104,17 @@ def branches(kinds: Iterable[str], pipeline: beam.Pipeline) -> beam.PCollection:
         outputs.append(counters | f"Name {name}" >> beam.Map(named, name))
 
     by_user = PrivacyId("user", WIDE)
+    of_one_key = PrivacyId("user", dataclasses.replace(WIDE, max_keys=1))
     for kind in kinds:
         elements = KINDS[kind]
         branch(f"{kind}, unbounded", elements, PrivateFrequencies(SPEC, PRIVACY, **NAMES, unit=SINGLE))
         branch(f"{kind}, bounded", elements, PrivateFrequencies(COUNT_MIN, PRIVACY, **NAMES, unit=by_user))
         numbers = PrivateStatistics(SECONDS, PRIVACY, variance=0.1, item="seconds", weight="seconds", unit=by_user)
         branch(f"{kind}, numbers", elements, numbers)
-        for name, unit in {"unbounded": SINGLE, "bounded": by_user}.items() if kind in KEYED else ():
+        for name, unit in {"unbounded": SINGLE, "bounded": of_one_key}.items() if kind in KEYED else ():
             keyed = PrivateFrequencies(SPEC, PRIVACY, **NAMES, unit=unit, keys=AssumePublicKeys("user"))
             branch(f"{kind}, of *, {name}", elements, keyed)
-    pairs = PrivateFrequencies(SPEC, PRIVACY, **NAMES, unit=by_user, keys=AssumePublicKeys())
+    pairs = PrivateFrequencies(SPEC, PRIVACY, **NAMES, unit=of_one_key, keys=AssumePublicKeys())
     branch("pairs, of *, bounded", [(visit.user, visit) for visit in VISITS], pairs)
     for name, items in ITEMS.items():
         branch(name, items, PrivateFrequencies(SPEC, PRIVACY, unit=Record()))
