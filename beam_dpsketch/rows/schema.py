@@ -6,7 +6,8 @@ import datetime
 import functools
 import typing
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Optional
+from types import UnionType
+from typing import Any, NamedTuple, Optional, Union, get_args
 
 import apache_beam as beam
 import numpy as np
@@ -58,8 +59,13 @@ def _shape(entry: Entry) -> Any:
 
 def row_type(columns: Columns) -> RowTypeConstraint:
     """Return the type of rows with these columns."""
-    kinds = [(name, str if kind is datetime.datetime else kind) for name, kind in columns.items()]
-    return RowTypeConstraint.from_fields(kinds)
+    return RowTypeConstraint.from_fields([(name, _known_to_beam(kind)) for name, kind in columns.items()])
+
+
+def _known_to_beam(kind: Any) -> Any:
+    """Return a type that schemas of Beam have: times are text, and `float | None` must be spelled as `Optional`."""
+    kind = str if kind is datetime.datetime else kind
+    return Union[get_args(kind)] if isinstance(kind, UnionType) else kind  # noqa: UP007
 
 
 def columns_of(rows: beam.PCollection) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
+from apache_beam.typehints.schemas import named_fields_to_schema
 from apache_beam.utils.timestamp import Timestamp
 
 from tests.helpers.pipelines import Sink
@@ -100,6 +101,8 @@ def seen(build: Build, runner: str = "FnApiRunner") -> dict[str, Seen]:
             named = []
             for name, found in build(pipeline).items():
                 columns[name] = dict(found.element_type._fields)
+                schema = named_fields_to_schema(found.element_type._fields)
+                assert b"pythonsdk_any" not in schema.SerializeToString(), "a type that other languages cannot read"
                 everywhere = found | f"Global {name}" >> beam.WindowInto(GlobalWindows())
                 named.append(everywhere | f"Name {name}" >> beam.Map(_named, name))
             named | beam.Flatten() | beam.ParDo(Sink(folder))
