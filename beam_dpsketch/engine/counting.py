@@ -100,7 +100,7 @@ class Counting(NamedTuple):
 
         It is bound to the count and to all settings, so that equal bytes never serve two counts.
         """
-        settings = canonical((self.terms.without_budget(), self.spec, self.sigma_squared, self.note))
+        settings = canonical((self.terms.for_noise(), self.spec, self.sigma_squared, self.note))
         for count, keyed in zip(counts, randomness, strict=True):
             message = encode(("count", COUNTING_VERSION, settings, count))
             noisy, released = self.add_noise(np.array([count], dtype=np.int64), keyed.random_bytes(message))

@@ -31,6 +31,7 @@ from beam_dpsketch.engine.parts import Part, PartColumns, checked
 from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import canonical, encode
+from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.drawing import add_noise, add_whole_noise, drowned_bits, round_off
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
@@ -187,7 +188,7 @@ def draw_lost(exact: np.ndarray, calibration: Calibration, randomness: Secret = 
     terms, lost, random_bytes = calibration.terms, calibration.lost, os.urandom
     assert lost is not None
     if randomness is not None:
-        settings = canonical((calibration.spec, terms.without_budget(), lost))
+        settings = canonical((calibration.spec, terms.for_noise(), lost))
         message = encode(("lost", NOISE_VERSION, settings, exact.astype("<i8").tobytes()))
         random_bytes = randomness.random_bytes(message)
     exact_counts = exact[: len(lost.counts)]
@@ -233,8 +234,12 @@ def _placed(statement: PrivacyStatement, part: PartColumns) -> PrivacyStatement:
 
 
 def _all_of(part: PartColumns, statement: PrivacyStatement) -> bytes:
-    """Return all that must be equal for equal noise: its version, kind, spec, exact counters, and the statement."""
-    packed = pack(part.kind.name, part.spec, part.counters[0], statement, part.scale_bits)
+    """Return all that must be equal for equal noise: its version, kind, spec, exact counters, and the statement.
+
+    What is never counted is left out, as `ReleaseTerms.for_noise` does.
+    """
+    alike = dataclasses.replace(statement, uncounted=Uncounted.NOTHING)
+    packed = pack(part.kind.name, part.spec, part.counters[0], alike, part.scale_bits)
     return encode(("noise", NOISE_VERSION, packed, *part.side[0].tolist()))
 
 

@@ -244,6 +244,13 @@ class ReleaseTerms(Generic[Limit]):
         """Return equal terms that pay for nothing: for releases of made-up data, which cost nothing."""
         return dataclasses.replace(self, privacy=self.privacy.without_budget())
 
+    def for_noise(self) -> ReleaseTerms[Limit]:
+        """Return what of them decides keyed noise: not who pays, nor what is never counted.
+
+        So a stream that is run again as a batch draws no second noise for the same counters.
+        """
+        return dataclasses.replace(self.without_budget(), uncounted=Uncounted.NOTHING)
+
     @property
     def scale_bits(self) -> int:
         return SCALE_BITS if self.bounds.has_norm else 0

@@ -234,7 +234,7 @@ class ReleaseSpec:
         declared = (
             _DIGEST_VERSION,
             self.spec,
-            terms.without_budget(),
+            terms.for_noise(),
             (type(self.keys).__name__, tuple(sorted(map(encode, self.public_keys or ())))),
             self.selectors.names,
             windows,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import logging
 import os
 import pickle
@@ -37,6 +38,7 @@ from beam_dpsketch import (
 from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.run import release_randomness
+from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.release_id import part_name, runs
 from beam_dpsketch.transforms import EnvironmentSecret, FileSecret, PrivateFrequencies, PrivateQuantiles, PrivateTopK
@@ -54,6 +56,7 @@ from tests.helpers.pipelines import (
     run,
     seen_by_sink,
 )
+from tests.helpers.streams import unbounded
 
 PRIVACY = PrivacySpec(rho=0.1, relation=REPLACE_ONE)
 VARIABLE = "DPSKETCH_TEST_SECRET"
@@ -91,6 +94,25 @@ TRANSFORMS = {
     "top-k": PrivateTopK(TextDomain(3), PRIVACY, k=2, item=str, **KEYS),
     "people under a norm": PrivateFrequencies(SPEC, PRIVACY, item=str, unit=BY_NUMBER),
 }
+
+
+def test_a_stream_that_is_run_again_as_a_batch_has_the_same_noise() -> None:
+    """Its statement says other words, of late records; a second draw of noise for the same counters would cost rho."""
+    transform, timed = TRANSFORMS["frequencies"].with_idempotent_noise(**TERMS), [(each, 0.0) for each in ELEMENTS]
+
+    def released_of(pipeline: beam.Pipeline, *, is_bounded: bool) -> beam.PCollection:
+        elements = unbounded(timed)(pipeline)
+        elements.is_bounded = is_bounded
+        return elements | beam.WindowInto(window.FixedWindows(3600)) | transform
+
+    (batch,), (stream,) = (
+        seen_by_sink(functools.partial(released_of, is_bounded=is_bounded), runner=FN_API)
+        for is_bounded in (True, False)
+    )
+    assert Uncounted.LATE in stream.privacy.uncounted
+    assert Uncounted.LATE not in batch.privacy.uncounted
+    assert stream.counters.tolist() == batch.counters.tolist()
+    assert stream.privacy.release_ids == batch.privacy.release_ids
 
 
 @pytest.mark.one_fast_case
