@@ -42,8 +42,8 @@ VARIANCE = 1
 BATCH = 4000
 UNITS: dict[str, Any] = {
     "norm": PrivacyId("user", NormBound(1000, max_keys=1)),
-    "records": PrivacyId("user", RecordBounds(1000)),
-    "windows": PrivacyId("user", RecordBounds(1000), max_windows=2),
+    "records": PrivacyId("user", RecordBounds(1000, max_keys=1)),
+    "windows": PrivacyId("user", RecordBounds(1000, max_keys=1), max_windows=2),
     "single": Record(max_weight=1000),
 }
 
