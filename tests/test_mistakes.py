@@ -47,6 +47,7 @@ from beam_dpsketch.errors import ArgumentTypeError, WindowingError
 from beam_dpsketch.explore.exploring import explore
 from beam_dpsketch.plots import plot_top_k
 from beam_dpsketch.records.public import TimeColumn
+from beam_dpsketch.rows import PrivateFrequencies as PrivateFrequenciesOfRows
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateStatistics, SelectKeys
 from tests.cli.consoles import run, write
 from tests.helpers.pipelines import FN_API
@@ -484,6 +485,58 @@ def test_one_spec_in_two_pipelines_is_not_told() -> None:
             rows = beam.Pipeline(runner=FN_API) | beam.Create([beam.Row(city="a")])
             rows | PrivateFrequencies(SketchSpec(width=16), privacy, unit=Record(), item="city")
     assert not warned(caught)
+
+
+@pytest.mark.pipeline
+def test_one_spec_is_told_wherever_in_a_pipeline_its_transforms_are() -> None:
+    """In composites of equal labels inside, and with another pipeline or table in between."""
+
+    class Inside(beam.PTransform):
+        def expand(self, rows: beam.PCollection) -> beam.PCollection:
+            return rows | "Count" >> PrivateFrequencies(SketchSpec(width=16), privacy, unit=Record(), item="city")
+
+    for is_between in (False, True):
+        privacy = PrivacySpec(rho=1)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            rows, others = (beam.Pipeline(runner=FN_API) | beam.Create([beam.Row(city="a")]) for _ in range(2))
+            rows | "First" >> Inside()
+            if is_between:
+                others | Inside()
+            assert not warned(caught)
+            rows | "Second" >> Inside()
+            rows | "Third" >> Inside()
+        assert len(warned(caught)) == 1
+
+
+def test_a_table_is_known_again_after_others() -> None:
+    tables, declared = [TABLE.copy() for _ in range(3)], declared_with(PrivacySpec(rho=1))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for table in tables:
+            release_frame(table, declared)
+        assert not warned(caught)
+        release_frame(tables[0], declared)
+    assert len(warned(caught)) == 1
+
+
+@pytest.mark.pipeline
+def test_equal_settings_of_two_transforms_of_rows_are_told_once() -> None:
+    """Also where they ask another question; other settings, and parts of a budget, are not told."""
+    settings = {"privacy": {"rho": "0.375"}, "unit": "record", "item": "city", "spec": {"width": 16}}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rows = beam.Pipeline(runner=FN_API) | beam.Create([beam.Row(city="a", town="b")])
+        rows | "First" >> PrivateFrequenciesOfRows(**settings)
+        rows | "Other" >> PrivateFrequenciesOfRows(**{**settings, "item": "town"})
+        for name in ("Half", "Other half"):
+            part = {"privacy": {"share": "1/2", "of": {"rho": 0.75}}}
+            rows | name >> PrivateFrequenciesOfRows(**{**settings, **part})
+        assert not warned(caught)
+        rows | "Second" >> PrivateFrequenciesOfRows(**settings, ask={"items": ["a"]})
+        rows | "Third" >> PrivateFrequenciesOfRows(**settings)
+    (found,) = warned(caught)
+    assert "equal settings are used" in str(found.message)
 
 
 # Start

@@ -7,7 +7,6 @@ and each call is one more release.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import warnings
 from collections.abc import Sequence
@@ -71,18 +70,12 @@ def release_frame(table: Any, settings: Any) -> Any:
     declared = read_declared(settings)
     for words in declared.terms.foolish():
         warnings.warn(words, PrivacyWarning, stacklevel=2)
-    uses = None if declared is settings else _uses_of(declared.identify(declared.terms))
+    uses = None if declared is settings else Uses.of_settings(declared.identify(declared.terms))
     declared.privacy.note_use(table, object(), uses)
     released, warned = release_table(table, declared)
     for words in warned:
         warnings.warn(words, ElementsWarning, stacklevel=2)
     return released
-
-
-@functools.lru_cache(maxsize=256)
-def _uses_of(_settings: bytes) -> Uses:
-    """Return the uses of settings with this digest."""
-    return Uses("equal settings are", "privacy: {share: 1/2, of: {epsilon: 1, delta: 1.0e-6}}")
 
 
 def release_table(table: Any, declared: ReleaseSpec, secret: KeyedRandomness | None = None) -> tuple[Any, list[str]]:

@@ -1,7 +1,4 @@
-"""The terms of a release, all known before the noise: what it spends, whom it protects, how much of each may count.
-
-Those of rows over time also say how windows become rows.
-"""
+"""The terms of a release, all known before the noise: what it spends, whom it protects, how much of each may count."""
 
 from __future__ import annotations
 
@@ -245,10 +242,7 @@ class ReleaseTerms(Generic[Limit]):
         return dataclasses.replace(self, privacy=self.privacy.without_budget())
 
     def for_noise(self) -> ReleaseTerms[Limit]:
-        """Return what of them decides keyed noise: not who pays, nor what is never counted.
-
-        So a stream that is run again as a batch draws no second noise for the same counters.
-        """
+        """Return what decides keyed noise: nothing that a batch and a stream of the same data have apart."""
         return dataclasses.replace(self.without_budget(), uncounted=Uncounted.NOTHING)
 
     @property

@@ -25,6 +25,7 @@ from beam_dpsketch.config.scalars import read_text
 from beam_dpsketch.config.settings import ENCODING, EXPECT, IDEMPOTENT_NOISE, RELEASE, ROWS
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.errors import AllAtOnce, ConfigError, RefusalError
+from beam_dpsketch.privacy.loss.payment import Uses
 from beam_dpsketch.records.bounding.scale import Scale
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.rows.releases import WithPlace, answer_rows, to_release_row
@@ -255,7 +256,7 @@ def private_transform(declared: ReleaseSpec) -> PrivateRelease[Any]:
     >>> private_transform(read_release(settings)).default_label()
     'PrivateFrequencies'
     """
-    return DOORS[declared.count.name].of(declared)
+    return DOORS[declared.count.name].of(declared, Uses.of_settings(declared.identify(declared.terms)))
 
 
 def read_noise(settings: Any, path: str = "idempotent_noise") -> dict[str, Any]:

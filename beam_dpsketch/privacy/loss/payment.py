@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import functools
 import threading
 import warnings
 import weakref
@@ -32,7 +33,7 @@ class Purpose(abc.ABC):
 
 
 class Uses:
-    """The last release that a spec of no budget and no account, or settings with one, were used for.
+    """The first release of each table, and in each pipeline, that a spec of no budget, or settings, were used for.
 
     Args:
       user: what is used, as the warning calls it.
@@ -43,13 +44,23 @@ class Uses:
         self, user: str = "one PrivacySpec is", way: str = "PrivacyBudget(epsilon=1, delta=1e-6).split(2)"
     ) -> None:
         self._user, self._way = user, way
-        self._source: Callable[[], Any] = type(None)
-        self._release: Any = None
+        self._first: dict[int, tuple[Callable[[], Any], Any]] = {}
         self._has_warned = False
+
+    @staticmethod
+    @functools.lru_cache(maxsize=256)
+    def of_settings(_digest: bytes) -> Uses:
+        """Return the uses of equal settings, which have this digest."""
+        return Uses("equal settings are", "privacy: {share: 1/2, of: {epsilon: 1, delta: 1.0e-6}}")
 
     def note(self, source: Any, release: Any) -> None:
         """Note a release of a table, or in a pipeline; warn once if it is the second of the same one."""
-        if self._source() is source and self._release != release and not self._has_warned:
+        known, first = self._first.get(id(source), (type(None), None))
+        if known() is not source:
+            with contextlib.suppress(TypeError):  # what has no weak references
+                forget = functools.partial(self._first.pop, id(source))
+                self._first[id(source)] = weakref.ref(source, forget), release
+        elif first != release and not self._has_warned:
             self._has_warned = True
             words = (
                 f"{self._user} used for two releases of the same table or pipeline. Each of them spends all of "
@@ -57,9 +68,6 @@ class Uses:
                 f"{self._way}"
             )
             warnings.warn(words, PrivacyWarning, stacklevel=levels_to_caller())
-        self._release = release
-        with contextlib.suppress(TypeError):  # a list has no weak references
-            self._source = weakref.ref(source)
 
 
 class OneRelease(Purpose):

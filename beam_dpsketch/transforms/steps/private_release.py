@@ -19,6 +19,7 @@ from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.run import bill_of
 from beam_dpsketch.errors import AllAtOnce, PrivacyWarning, levels_to_caller
+from beam_dpsketch.privacy.loss.payment import Uses
 from beam_dpsketch.privacy.norm.bounds import NormLimit
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.terms import DeclaredTerms
@@ -66,6 +67,7 @@ class PrivateTransform(ReadsElements):
     """Holds what all private transforms share: the declaration, and the checks before they run."""
 
     _scale: Scale | None = None
+    _uses: Uses | None = None
 
     def __init__(self, declared: ReleaseSpec) -> None:
         super().__init__(declared)
@@ -103,7 +105,7 @@ class PrivateTransform(ReadsElements):
 
         Quantiles: the error of ranks, given n, and of values, given n and `typical`. Frequencies: how wide intervals
         are, and given n, the error with collisions on made-up data. Top-K lists: the detection limit, the weight from
-        which values are found. It warns of answers that are mostly noise, and of a foolish epsilon or delta. Then, but
+        which values are found. It warns of answers with much noise, and of a foolish epsilon or delta. Then, but
         for continual release: what another bound or epsilon would give, and how many people a wanted error needs, from
         the noise alone.
 
@@ -171,7 +173,7 @@ class PrivateTransform(ReadsElements):
     def _pay(self, elements: beam.PCollection, resolved: ResolvedRelease) -> ResolvedRelease:
         """Return a release that is paid for: by a part of a budget, for one transform and run; or by `_paid_run`."""
         self.check_release_id(elements)
-        self._declared.privacy.note_use(elements.pipeline, application(elements))
+        self._declared.privacy.note_use(elements.pipeline, application(elements), self._uses)
         if resolved.terms.privacy.payer is not None:
             return resolved.paid(resolved.terms.without_budget())
         paid = resolved.paid(resolved.terms.paying_for(application(elements)))
@@ -195,10 +197,11 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
             DOORS[kind.name] = cls
 
     @classmethod
-    def of(cls: type[Self], declared: ReleaseSpec) -> Self:
-        """Return the transform of a declaration that is made already."""
+    def of(cls: type[Self], declared: ReleaseSpec, uses: Uses | None = None) -> Self:
+        """Return the transform of a declaration that is made already; `uses` are those of equal settings."""
         made = cls.__new__(cls)
         PrivateRelease.__init__(made, declared)
+        made._uses = uses
         return made
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
