@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import apache_beam as beam
@@ -38,6 +39,7 @@ HORIZON = Horizon(0, 60, 2)
 UNITS = {
     "record": Record(max_weight=WEIGHT),
     "id": PrivacyId("user", BOUNDS),
+    "id of one key": PrivacyId("user", dataclasses.replace(BOUNDS, max_keys=1)),
     "period": PrivacyId("user", BOUNDS, max_windows=1, period=120),
     "horizon": PrivacyId("user", BOUNDS, max_windows=1),
 }
@@ -46,7 +48,7 @@ CASES = [
     ("id", "Globally", False),
     ("period", "Globally", False),
     ("record", "PerKey", False),
-    ("id", "PerKey", False),
+    ("id of one key", "PerKey", False),
     ("record", "Globally", True),
     ("horizon", "Globally", True),
 ]

@@ -47,7 +47,8 @@ ROWS = [
     for key in range(KEYS)
     for user in range(key % 30)
 ]
-UNIT = PrivacyId("user", RecordBounds(1), max_windows=1)
+UNIT = PrivacyId("user", RecordBounds(1, max_keys=1), max_windows=1)
+ALONE = PrivacyId("user", RecordBounds(1, max_keys=1))
 WEEK = PrivacyId("user", AutoNorm(max_weight=1 << 20), period=20)
 SELECTION = KeySelection(Fraction(1, 10), "key")
 HORIZON = Horizon(0, 10, 4)
@@ -63,10 +64,7 @@ TRANSFORMS: dict[str, tuple[Callable[[], Any], bool]] = {
         ),
         True,
     ),
-    "chosen keys": (
-        lambda: PrivateFrequencies(SPEC, PRIVACY, unit=PrivacyId("user", RecordBounds(1)), keys=SELECTION, item="item"),
-        False,
-    ),
+    "chosen keys": (lambda: PrivateFrequencies(SPEC, PRIVACY, unit=ALONE, keys=SELECTION, item="item"), False),
     "chosen keys over time": (
         lambda: PrivateFrequencies(SPEC, PRIVACY, windows=HORIZON, unit=UNIT, keys=SELECTION, item="item"),
         False,
@@ -84,7 +82,7 @@ TRANSFORMS: dict[str, tuple[Callable[[], Any], bool]] = {
         ),
         True,
     ),
-    "list of keys": (lambda: SelectKeys(PRIVACY, unit=PrivacyId("user", RecordBounds(1)), keys=SELECTION), False),
+    "list of keys": (lambda: SelectKeys(PRIVACY, unit=ALONE, keys=SELECTION), False),
 }
 
 
