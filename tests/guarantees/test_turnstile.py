@@ -294,7 +294,7 @@ def small_releases(log: list[pa.Table]) -> np.ndarray:
         PrivacySpec(rho=2),
         item="item",
         weight="weight",
-        unit=PrivacyId("user", TWO),
+        unit=PrivacyId("user", dataclasses.replace(TWO, max_keys=1)),
         keys=PublicKeys(keys, "key"),
     )
     outputs = seen_by_sink(
