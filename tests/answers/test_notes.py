@@ -156,7 +156,8 @@ def test_a_release_that_is_mostly_noise_says_so() -> None:
 def test_a_sketch_under_a_norm_that_is_mostly_noise_says_so(spec: dict[str, Any], order: int) -> None:
     """30,000 records of two items. Side counters of a norm of order 2 have far more noise than the total.
 
-    The noise of a release is 100 times less, or 10 times more, than what makes the difference.
+    The noise of a release is 100 times less, or 10 times more, than what makes the difference. Noise alone may make
+    records look as few as privacy ids, which is another note.
     """
     table = pa.table({"u": np.arange(30_000) % 4000, "c": np.arange(30_000) % 2})
     settings = {"kind": "frequencies", "item": "c", "spec": spec, "privacy": {"rho": 0.03}}
@@ -164,8 +165,11 @@ def test_a_sketch_under_a_norm_that_is_mostly_noise_says_so(spec: dict[str, Any]
     for norm in (10.0, 1e4, 1e5):
         unit = {"privacy_id": "u", "norm": {"max_norm": norm, "order": order}}
         released: Any = release_frame(table, {**settings, "unit": unit})
-        found[norm] = codes(released.notes)
-        assert codes(released.interval([0, 1]).notes) in (found[norm], f"{found[norm]},within_noise")
+        found[norm], asked = (
+            codes([note for note in notes if note.code != "one_record_each"])
+            for notes in (released.notes, released.interval([0, 1]).notes)
+        )
+        assert asked in (found[norm], f"{found[norm]},within_noise")
     assert found == {10.0: "", 1e4: "mostly_noise", 1e5: "mostly_noise"}
 
 
