@@ -101,8 +101,7 @@ class SideAnswers(ABC):
         """Return the share of the total that the contribution bounds removed, in one of five states.
 
         They clip by scaling (`NormBound`), by dropping records (`RecordBounds`) and by capping weights at `max_weight`.
-        Of keys and windows that one bound covers, and of several metrics, shares
-        are of all of them together.
+        Where one bound covers several keys, windows or metrics, the share is that of all of them together.
 
         Args:
           confidence: `at_least` fails with half of the probability that this leaves out.

@@ -242,7 +242,7 @@ class ReleaseTerms(Generic[Limit]):
         return dataclasses.replace(self, privacy=self.privacy.without_budget())
 
     def for_noise(self) -> ReleaseTerms[Limit]:
-        """Return what decides keyed noise: nothing that a batch and a stream of the same data have apart."""
+        """Return the terms that keyed noise depends on. A batch and a stream of the same data have equal ones."""
         return dataclasses.replace(self.without_budget(), uncounted=Uncounted.NOTHING)
 
     @property

@@ -198,7 +198,7 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
 
     @classmethod
     def of(cls: type[Self], declared: ReleaseSpec, uses: Uses | None = None) -> Self:
-        """Return the transform of a declaration that is made already; `uses` are those of equal settings."""
+        """Return the transform of this declaration; `uses` counts the transforms with equal settings."""
         made = cls.__new__(cls)
         PrivateRelease.__init__(made, declared)
         made._uses = uses
