@@ -515,7 +515,7 @@ BATCHES: dict[str, tuple[Callable[[], beam.PTransform], str]] = {
     "nested item": (lambda: of_id("user", item="pages"), "item='pages' must hold text"),
     "text weight": (
         lambda: globally(item="page", weight="user"),
-        "weight='user' must hold whole numbers, got string; cast it",
+        "weight='user' must hold whole numbers, got string; make numbers of it",
     ),
     "callable item": (lambda: globally(item=len), "item must be a column name where elements are batches"),
     "no item": (globally, "item must be a column name where elements are batches"),

@@ -104,7 +104,7 @@ def last_digits(element: str) -> str:
 
 OF_STATE = {
     "record": (Record(max_weight=9, signed=True), int),
-    "privacy id": (PrivacyId(last_digits, RecordBounds(9)), None),
+    "privacy id": (PrivacyId(last_digits, RecordBounds(9, max_keys=1)), None),
     "norm": (PrivacyId(last_digits, NormBound(9, max_weight=9, signed=True), max_windows=1, period=60), int),
 }
 

@@ -78,6 +78,11 @@ def visits(pipeline: beam.Pipeline, label: str = "Visits") -> beam.PCollection:
     return created | f"{label} in time" >> beam.Map(_stamped).with_output_types(Visit)
 
 
+def by_hand(row: Mapping[str, Any]) -> beam.Row:
+    """Return a row as users write it: Beam cannot tell the type of a column whose values are all missing."""
+    return beam.Row(**{name: value for name, value in row.items() if value is not None})
+
+
 def hourly(rows: beam.PCollection) -> beam.PCollection:
     return rows | "Hours" >> beam.WindowInto(FixedWindows(HOUR))
 

@@ -20,6 +20,7 @@ from beam_dpsketch.records.selectors import Selectors, is_batch_type, is_batch_t
 from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.steps.exact_sums import KeyRecords
 from beam_dpsketch.transforms.steps.sums.summing import RawSketchFn
+from tests.helpers.keyed_units import in_keys
 from tests.helpers.pipelines import SPEC, exact, seen_by_sink
 
 PRIVACY = PrivacySpec(rho=0.1)
@@ -111,7 +112,7 @@ WAYS: dict[str, Callable[[], beam.PTransform]] = {
     "id": lambda: PrivateFrequencies(SPEC, PRIVACY, item="page", unit=PrivacyId("user", BOUNDS)),
     "key": lambda: PrivateFrequencies(SPEC, PRIVACY, item="page", unit=Record(), keys=AssumePublicKeys("key")),
     "key and id": lambda: PrivateFrequencies(
-        SPEC, PRIVACY, item="page", unit=PrivacyId("user", BOUNDS), keys=AssumePublicKeys("key")
+        SPEC, PRIVACY, item="page", unit=in_keys(PrivacyId("user", BOUNDS), "key"), keys=AssumePublicKeys("key")
     ),
 }
 

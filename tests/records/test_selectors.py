@@ -190,7 +190,9 @@ def test_nulls_in_columns_and_empty_batches_contribute_nothing(with_id: bool) ->
     counters = exact(BATCHES, globally)
     np.testing.assert_array_equal(counters, expected.counters)
     batches = [batch.assign(k="k") if isinstance(batch, pd.DataFrame) else with_key(batch) for batch in BATCHES]
-    per_key = PrivateFrequencies(SPEC, PRIVACY, item="page", weight="n", unit=unit, keys=AssumePublicKeys("k"))
+    per_key = PrivateFrequencies(
+        SPEC, PRIVACY, item="page", weight="n", unit=in_keys(unit, "k"), keys=AssumePublicKeys("k")
+    )
     np.testing.assert_array_equal(exact(batches, per_key)["k"], expected.counters)
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from beam_dpsketch import ConfigError, read_releases, rows
-from tests.helpers.plain_rows import HORIZON, KEYED, PRIVACY, UNIT, VISITS, Seen, seen, visits
+from tests.helpers.plain_rows import HORIZON, KEYED, PRIVACY, UNIT, VISITS, Seen, by_hand, seen, visits
 
 SMALL = {"depth": 3, "width": 16}
 PUBLIC = {"public": [4000, 4001], "field": "zip"}
@@ -93,7 +93,7 @@ def test_releases_are_read_in_both_forms_and_others_are_refused(tmp_path: Path, 
     changed = {"not base64": "%sesame", "not a release": b"sesame"}.get(form, row["release"])
 
     def build(pipeline: beam.Pipeline) -> Mapping[str, beam.PCollection]:
-        given = pipeline | beam.Create([beam.Row(**{**row, "release": changed})])
+        given = pipeline | beam.Create([by_hand({**row, "release": changed})])
         return {"answers": given | rows.QueryReleases({"items": ["Oslo"]})}
 
     if form in ("bytes", "base64"):

@@ -30,7 +30,7 @@ from tests.helpers.continual import without_noise
 from tests.helpers.pipelines import seen_by_sink
 from tests.helpers.plain_rows import HORIZON, HOUR, PRIVACY, START, WINDOWS, hourly, seen, visits
 
-UNIT = {"privacy_id": "person", "records": {"max_per_key": 9, "max_keys": 1}}
+UNIT = {"privacy_id": "person", "records": {"max_per_key": 9}}
 KEYED = {"privacy_id": "person", "records": {"max_per_key": 9, "max_keys": 2}}
 ONE, ALL = RecordBounds(9), RecordBounds(9, max_keys=2)
 SPEND, KEYS = PrivacySpec(rho=3), PublicKeys(["Oslo", "Rome"], "city")

@@ -10,7 +10,7 @@ import pytest
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch import Horizon, SketchTimeline, TimelineRow, rows
-from tests.helpers.plain_rows import HOUR, START, UNIT, VISITS, seen, visits
+from tests.helpers.plain_rows import HOUR, START, UNIT, VISITS, by_hand, seen, visits
 
 HORIZON = {"start": START, "window_size": "30m", "windows": 4}
 WHERE = Horizon(START, HOUR / 2, 4)
@@ -75,7 +75,7 @@ def released() -> list[dict[str, Any]]:
 
 def ask(given: Iterable[dict[str, Any]], over: Any = "windows") -> list[dict[str, Any]]:
     """Ask some rows."""
-    listed = [beam.Row(**row) for row in given]
+    listed = [*map(by_hand, given)]
     return seen(
         lambda pipeline: {"answers": pipeline | beam.Create(listed) | rows.QueryTimeline(ASK, HORIZON, over=over)}
     )["answers"].rows

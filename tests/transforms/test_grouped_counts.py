@@ -110,7 +110,9 @@ def test_words_are_cut_as_trees_cut_them_and_rare_ones_leave_no_trace() -> None:
 
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize("unit", [Record(), PrivacyId("user", RecordBounds(1))], ids=["record", "privacy id"])
+@pytest.mark.parametrize(
+    "unit", [Record(), PrivacyId("user", RecordBounds(1, max_keys=1))], ids=["record", "privacy id"]
+)
 def test_rows_batches_and_pairs_have_equal_counts(unit: Any) -> None:
     rows = [{"key": f"k{n % 2}", "word": word, "user": str(n)} for n, word in enumerate(WORDS)]
     rows += [{"key": "k0", "word": None, "user": "x"}, {"key": "other", "word": "to", "user": "y"}]
@@ -256,7 +258,7 @@ def test_rho_and_delta_cover_the_windows_of_a_unit() -> None:
 @pytest.mark.parametrize("by_id", [False, True], ids=["records", "ids"])
 def test_a_stream_releases_each_window_once(by_id: bool) -> None:
     timed = [({"user": n, "word": word}, time) for n, (word, time) in enumerate(TIMED)]
-    unit = PrivacyId("user", RecordBounds(1)) if by_id else Record()
+    unit = PrivacyId("user", RecordBounds(1, max_keys=1)) if by_id else Record()
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         elements = pipeline | stepped(timed, 60, 240, bundle=7) | beam.WindowInto(window.FixedWindows(60))

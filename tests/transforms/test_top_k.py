@@ -69,7 +69,9 @@ def test_the_most_frequent_words_are_found_short_ones_too() -> None:
 
 
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize("unit", [Record(), PrivacyId("user", RecordBounds(1))], ids=["record", "privacy id"])
+@pytest.mark.parametrize(
+    "unit", [Record(), PrivacyId("user", RecordBounds(1, max_keys=1))], ids=["record", "privacy id"]
+)
 def test_rows_pairs_and_batches_of_words_have_the_same_counters(unit: Any) -> None:
     rows = [{"key": f"k{number % 2}", "word": word, "user": str(number)} for number, word in enumerate(WORDS[::50])]
     rows += [{"key": "k0", "word": None, "user": "x"}, {"key": "other", "word": "to", "user": "x"}]
