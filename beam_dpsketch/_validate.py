@@ -125,32 +125,36 @@ def explain_calls(*kinds: type) -> None:
     """Let a call of these classes with wrong arguments show the right call, next to what Python says."""
     for kind in kinds:
         if not issubclass(kind, (BaseException, enum.Enum)) and kind.__init__ is not object.__init__:
-            kind.__init__ = _explained(kind.__init__)  # type: ignore[method-assign]
+            kind.__init__ = explained(kind.__init__)  # type: ignore[method-assign]
 
 
-def _explained(make: Callable[..., None]) -> Callable[..., None]:
-    _, *parameters = (each.replace(annotation=each.empty) for each in inspect.signature(make).parameters.values())
+def explained(call: Method) -> Method:
+    """Let a call of this function, or of the class that it makes, do so; a warning of it is one frame further up."""
+    parameters = [each.replace(annotation=each.empty) for each in inspect.signature(call).parameters.values()]
+    is_method = call.__name__ == "__init__"
+    parameters = parameters[is_method:]
     takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters)
 
-    @functools.wraps(make)
-    def checked(self: Any, *given: Any, **named: Any) -> None:
+    @functools.wraps(call)
+    def checked(*given: Any, **named: Any) -> Any:
         try:
-            make(self, *given, **named)
+            return call(*given, **named)
         except ArgumentTypeError:
             raise
         except TypeError:
             signature = inspect.Signature(parameters)
             try:
-                signature.bind(*given, **named)
+                signature.bind(*given[is_method:], **named)
             except TypeError as error:
                 words, unknown = str(error), [name for name in named if name not in signature.parameters]
                 if unknown and not takes_any:
                     meant = did_you_mean(nearest(unknown[0], signature.parameters))
                     words = f"{unknown[0]!r} is not an argument{meant}"
-                raise ArgumentTypeError("", f"{words}; call {type(self).__name__}{signature}", "E009") from None
+                name = type(given[0]).__name__ if is_method else call.__name__
+                raise ArgumentTypeError("", f"{words}; call {name}{signature}", "E009") from None
             raise
 
-    return checked
+    return checked  # type: ignore[return-value]
 
 
 def by_keyword(names: str) -> Callable[[Method], Method]:

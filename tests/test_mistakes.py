@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from inspect import isfunction
 from typing import Any
 
 import apache_beam as beam
@@ -552,3 +553,9 @@ def test_the_package_has_no_name_of_its_own_in_it() -> None:
     assert not hasattr(beam_dpsketch, "beam_dpsketch")
     assert {"FactorHistogram", "DistanceError", "Disclosure", "Level"}.isdisjoint(beam_dpsketch.__all__)
     assert Quantiles.__name__ in beam_dpsketch.__all__
+
+
+@pytest.mark.parametrize("name", [name for name in beam_dpsketch.__all__ if isfunction(getattr(beam_dpsketch, name))])
+def test_a_wrong_argument_of_a_function_shows_the_right_call(name: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=rf"'settngs' is not an argument.*; call {name}\("):
+        getattr(beam_dpsketch, name)(settngs=1)

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO, Literal, TypeAlias, TypeVar, overload
 
+from beam_dpsketch import _validate
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, FormatError, said_by
@@ -52,6 +53,7 @@ def read_releases(file_pattern: LocalPath) -> list[Stored]: ...
 def read_releases(file_pattern: LocalPath, kind: type[Kind]) -> list[Kind]: ...
 @overload
 def read_releases(file_pattern: LocalPath, kind: type[Kind], *, keyed: Literal[True]) -> list[tuple[Item, Kind]]: ...
+@_validate.explained
 def read_releases(file_pattern: LocalPath, kind: type | None = None, *, keyed: bool = False) -> list[Any]:
     """Read local files of `WriteReleases`: releases, `TimelineRow`s, or pairs of a key and one of them.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 
 from beam_dpsketch.domains.base import is_text_type, unwrap_type
-from beam_dpsketch.domains.spelling import INTEGER, TIME, Spelling
+from beam_dpsketch.domains.spelling import INTEGER, TIME, Spelling, likely
 
 
 class Door(enum.IntEnum):
@@ -24,27 +25,42 @@ class Door(enum.IntEnum):
     def _code(self, way: str, *parts: str) -> str:
         return _WAYS[way][self].format(*parts)
 
-    def parse(self, name: Any, kind: pa.DataType, spelling: Spelling | None, *, are_mixed: bool = False) -> str:
-        """Return how text becomes numbers or times.
+    def parse(
+        self, name: Any, kind: pa.DataType, shapes: Iterable[str], declared: Spelling, *, are_mixed: bool = False
+    ) -> str:
+        """Return how text becomes numbers or times, with code only if it reads all shapes, in one way alone.
 
         Args:
           name: of the column.
           kind: what the text stands for.
-          spelling: how numbers seem to be spelled; `None` if that is not known.
+          shapes: of the text.
+          declared: how numbers and times are spelled, as far as that is declared.
           are_mixed: whether other objects are among the text.
         """
-        is_file = self is Door.TEXT_FILE
+        is_file, found = self is Door.TEXT_FILE, likely(shapes)
         if kind == TIME:
+            if declared.date_format is not None:
+                return f"--date-format {_quoted(declared.date_format)} does not fit them: correct it or leave it out"
             how = "declare --date-format" if is_file else f"as with {self.cast('time', name, '%d/%m/%Y')}"
             return f"write times as 2024-01-31T08:00:00Z, or {how}"
-        if spelling is None or is_file:
-            declared = "" if spelling is None else f", or declare {spelling.options}"
-            return f"write numbers as {1234 if kind == INTEGER else '1234.50'}{declared}"
+        written = f"write numbers as {1234 if kind == INTEGER else f'1234{declared.decimal}50'}"
+        if is_file:
+            options = " or ".join(each.options or "neither --thousands nor --decimal" for each in found)
+            return f"{written}, or declare {options}" if options else written
+        if len(found) != 1 or (are_mixed and found[0].thousands == "."):
+            return written
         code = self.cast("text", name) if are_mixed and self is Door.PANDAS else self._code("column", _quoted(name))
-        for pair in spelling.replaced:
+        for pair in found[0].replaced:
             code = self._code("replace", code, *map(_quoted, pair))
-        way = "integer" if kind == INTEGER and spelling.decimal == "." else "number"
-        return f"make numbers of it, as with {self._code(way, code)}"
+        return f"make numbers of it, as with {self._code(self._way(kind, found[0]), code)}"
+
+    def to_numbers(self, name: Any, kind: pa.DataType) -> str:
+        """Return how plain text becomes numbers."""
+        return f"make numbers of it, as with {self.cast(self._way(kind, Spelling()), name)}"
+
+    @staticmethod
+    def _way(kind: pa.DataType, spelling: Spelling) -> str:
+        return "integer" if kind == INTEGER and spelling.decimal == "." else "number"
 
     def round(self, name: Any) -> str:
         """Return how numbers become whole."""
@@ -52,6 +68,8 @@ class Door(enum.IntEnum):
 
     def to_ids(self, name: Any, kind: pa.DataType = pa.float64()) -> str:  # noqa: B008
         """Return how numbers with a point become ids: NaN is nobody, and there is one zero."""
+        if self is Door.TEXT_FILE:
+            return "write whole numbers, or if the point is part of the id, use Parquet with a column of text"
         if pa.types.is_floating(unwrap_type(kind)):
             return f"make text or whole numbers of it{self._as_with('floats', name)}, because 7 and 7.0 would differ"
         return self.to_text(name, kind)

@@ -14,4 +14,5 @@ def share_of(part: int, whole: int) -> str:
 def rounded(part: int, whole: int) -> str:
     """Return a share in words, in steps of 5 %; nothing for a small one."""
     percent = round(20 * part / whole) * 5 if whole else 0
-    return "all" if 0 < part == whole else f"about {percent} %" if percent else ""
+    words = "over 95 %" if percent == 100 else f"about {percent} %"
+    return "all" if 0 < part == whole else words * bool(percent)

@@ -12,7 +12,7 @@ import functools
 import re
 import string
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -160,10 +160,12 @@ def shape(text: str) -> str:
     return (found if len(found) <= _SHOWN else f"{found[:_SHOWN]}...") if re.search(r"\w", found) else "signs alone"
 
 
-def likely(shapes: Sequence[str]) -> Spelling | None:
-    """Return a spelling of numbers of these shapes, to be declared if it is what they mean."""
-    found = {each: sum(each.parse(form, FLOAT) is not None for form in shapes) for each in _KNOWN}
-    return max(found, key=found.__getitem__) if any(found.values()) else None
+def likely(shapes: Iterable[str]) -> list[Spelling]:
+    """List the spellings that read every shape, one for each meaning: 9,999 has two."""
+    forms, found = [*shapes], dict[tuple[Any, ...], Spelling]()
+    for each in _KNOWN if forms else ():
+        found.setdefault(tuple(each.parse(form, FLOAT) for form in forms), each)
+    return [each for read, each in found.items() if None not in read]
 
 
 _KNOWN = [Spelling(mark or None, point) for mark, point in (("", "."), ",.", ("", ","), ".,", " ,", " .", "'.", "',")]

@@ -65,6 +65,7 @@ def release(raw: DyadicCountSketch, terms: ReleaseTerms, randomness: Secret = ..
 def release(raw: PrefixTree, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedPrefixTree: ...
 @overload
 def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = ...) -> Released: ...
+@_validate.explained
 def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> Released:
     """Add noise to a raw sketch and return what may be published.
 

@@ -26,6 +26,7 @@ from beam_dpsketch.statement.clipping import Clipping, weakest
 USUAL_SHARES, USUAL_K = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99), 10
 
 
+@_validate.explained
 def rehearse(
     sample: Any, settings: Any, *, k: int | None = None, quantiles: Iterable[float] = USUAL_SHARES
 ) -> Rehearsal:
@@ -52,7 +53,7 @@ def rehearse(
     """
     declared = read_declared(settings)
     for words in declared.terms.foolish():
-        warnings.warn(words, PrivacyWarning, stacklevel=2)
+        warnings.warn(words, PrivacyWarning, stacklevel=3)
     metrics, shares = declared.count.alone(declared.item), _Shares.of(quantiles)
     asked = {name: _asked(count, k, shares) for name, (count, _) in metrics.items()}
     declared = dataclasses.replace(declared, privacy=declared.privacy.without_budget())
@@ -65,7 +66,7 @@ def rehearse(
     contributed = contributed._replace(parts=[*contributed.parts])
     released = ready.release(contributed)
     for words in ready.told():
-        warnings.warn(words, ElementsWarning, stacklevel=2)
+        warnings.warn(words, ElementsWarning, stacklevel=3)
     by_key = released if declared.is_keyed else {None: released}
     order = sorted((key for key in whole.by_key if key in by_key), key=lambda key: -whole.by_key[key].weights.sum())
     rows, weights, taken, outside = defaultdict(list), defaultdict[Any, float](float), 0.0, 0

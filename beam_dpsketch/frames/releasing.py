@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, cast
 
+from beam_dpsketch import _validate
 from beam_dpsketch.answers.notes import ONE_RECORD_EACH, Note
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
@@ -32,6 +33,7 @@ from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 
 
+@_validate.explained
 def release_frame(table: Any, settings: Any) -> Any:
     """Release a table: read its records, bound what each unit contributes, sum exactly, add noise once.
 
@@ -69,12 +71,12 @@ def release_frame(table: Any, settings: Any) -> Any:
     """
     declared = read_declared(settings)
     for words in declared.terms.foolish():
-        warnings.warn(words, PrivacyWarning, stacklevel=2)
+        warnings.warn(words, PrivacyWarning, stacklevel=3)
     uses = None if declared is settings else Uses.of_settings(declared.identify(declared.terms))
     declared.privacy.note_use(table, object(), uses)
     released, warned = release_table(table, declared)
     for words in warned:
-        warnings.warn(words, ElementsWarning, stacklevel=2)
+        warnings.warn(words, ElementsWarning, stacklevel=3)
     return released
 
 

@@ -47,6 +47,7 @@ Purpose: TypeAlias = Literal["ranks", "ranges", "values"]
 """What quantiles are asked most; a range is the difference of two ranks, so the layout is that of ranks."""
 
 
+@_validate.explained
 def plan(
     spec: SketchSpec | ListedItems | FactorSpec | TreeSpec | PrefixSpec | Domain | BytesDomain,
     terms: DeclaredTerms,

@@ -105,6 +105,7 @@ class DistanceError(NamedTuple):
     floor: float
 
 
+@_validate.explained
 def spec_for_distance(
     distance: float,
     terms: ReleaseTerms,
@@ -143,6 +144,7 @@ def spec_for_distance(
     return dataclasses.replace(narrow, width=round(min(max(best, _MIN_WIDTH), widest)))
 
 
+@_validate.explained
 def distance_error(spec: SketchSpec, terms: ReleaseTerms, distance: float) -> DistanceError:
     """Return how wrong the distance between two releases of these terms will be, in records.
 

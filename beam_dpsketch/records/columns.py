@@ -6,8 +6,6 @@ type that cannot be used, is an error. Its values are data: a value that cannot 
 Privacy ids are int64 if all are numbers, else canonical bytes. Guarantee: two ids are equal if and only if their
 canonical bytes are, in either form. An int64 column is equivalent to the canonical bytes of its numbers and four times
 cheaper to process.
-
-Weights are 64-bit whole numbers. Others are masked, because an error would reveal one.
 """
 
 from __future__ import annotations
@@ -20,19 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beam_dpsketch._columns import decode, mask_undecodable, plain_value
-from beam_dpsketch.domains.base import (
-    EXACT,
-    has_text_form,
-    is_bytes_type,
-    is_real,
-    is_text_type,
-    is_whole_type,
-    unwrap_type,
-)
+from beam_dpsketch._columns import decode, mask_undecodable
+from beam_dpsketch.domains.base import EXACT, has_text_form, is_bytes_type, is_text_type, is_whole_type, unwrap_type
 from beam_dpsketch.domains.doors import Door
 from beam_dpsketch.domains.spelling import FLOAT, INTEGER, TEXT, TIME, Spelling, trim
 from beam_dpsketch.domains.timestamps import is_time_type, micros_in_data
+from beam_dpsketch.domains.weights import parse_weights
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.hashing.encodings import encode_all, is_unicode
 from beam_dpsketch.records.selectors import Selector
@@ -66,13 +57,21 @@ class Readable(NamedTuple):
     instead: str = ""
 
     @property
+    def is_number(self) -> bool:
+        """Whether numbers are read as such: text counts only in files that have nothing but text."""
+        return self.parsed in (INTEGER, FLOAT) and not self.is_hashed
+
+    @property
     def is_whole(self) -> bool:
         """Whether whole numbers are read, and numbers with a fraction are not."""
         return self.reads(pa.int64()) and not self.reads(pa.float64())
 
     def read(self, plain: pa.Array, spelling: Spelling | None) -> pa.Array:
         """Return a plain column as what it stands for, null where it cannot be used."""
-        if unwrap_type(plain.type) == TEXT and (spelling is not None or self.parsed == TIME):
+        is_text = unwrap_type(plain.type) == TEXT
+        if is_text and self.is_number and spelling is None:
+            return pa.nulls(len(plain), self.parsed)
+        if is_text and (spelling is not None or self.parsed == TIME):
             if self.parsed is None:
                 return trim(plain, is_id=self.is_id)
             return (spelling or Spelling()).read(plain, self.parsed)
@@ -95,9 +94,9 @@ class Readable(NamedTuple):
             )
         if (pa.types.is_floating(kind) or pa.types.is_decimal(kind)) and self.is_whole:
             return door.to_ids(name, held) if self.is_id else f"{door.round(name)}{self.instead}"
-        if self.parsed in (INTEGER, FLOAT) and not self.is_hashed:
+        if self.is_number:
             if is_text_type(kind):
-                return door.parse(name, self.parsed, Spelling())
+                return door.to_numbers(name, self.parsed)
             return "make numbers of it" + f", as with {door.cast('whole', name)}" * pa.types.is_boolean(kind)
         if self.parsed == TIME and is_whole_type(kind):
             return f"make times of it, as with {door.cast('seconds', name)} of seconds since 1970"
@@ -120,6 +119,10 @@ def is_pointer_type(kind: pa.DataType) -> bool:
 
 def _identifies(kind: pa.DataType) -> bool:
     return is_hashable(kind) and not is_pointer_type(kind)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return is_text_type(unwrap_type(kind)) and not pa.types.is_null(kind)
 
 
 def _is_weight(kind: pa.DataType) -> bool:
@@ -187,6 +190,7 @@ def batch_column(
         spelling = None if tally is None else tally.spelling
         are_floats = not is_arrow and readable.is_whole and is_numpy_float(selected.dtype)
         are_texts = spelling is not None and readable.parsed is not None
+        are_texts |= tally is not None and tally.of_table and readable.is_number and _is_text(values.type)
         if not are_floats and not are_texts and not readable.reads(values.type):
             door = tally.door if tally is not None else Door.ARROW if is_arrow else Door.PANDAS
             words = f"must hold {readable.description}, got {values.type}; {readable.fix(values.type, door, selector)}"
@@ -257,44 +261,3 @@ def encode_ids(ids: pa.ChunkedArray) -> pa.ChunkedArray:
     if ids.type != pa.int64():
         return ids
     return pa.chunked_array([encode_all(chunk) for chunk in ids.chunks], pa.large_binary())
-
-
-def parse_weights(weights: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights as int64, and where they were whole numbers; elsewhere the weight is 0.
-
-    Weights that do not fit are clipped symmetrically, so that an insert and its delete still cancel.
-    """
-    if isinstance(weights, pa.Array) and not pa.types.is_decimal(weights.type):
-        return _parse_column(weights)
-    weights = weights.to_pylist() if isinstance(weights, pa.Array) else weights
-    if set(map(type, weights)) == {int}:
-        try:
-            return np.array(weights, dtype=np.int64), np.ones(len(weights), dtype=bool)
-        except OverflowError:
-            pass
-    numbers = [_clip_whole(weight) for weight in weights]
-    mask = np.array([number is not None for number in numbers], dtype=bool)
-    return np.array([number or 0 for number in numbers], dtype=np.int64), mask
-
-
-def _clip_whole(weight: Any) -> int | None:
-    weight = plain_value(weight)
-    if not is_real(weight) or (not isinstance(weight, (int, np.integer)) and not float(weight).is_integer()):
-        return None
-    return max(-_MAX_INT, min(_MAX_INT, int(weight)))
-
-
-def _parse_column(weights: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    mask = np.asarray(weights.is_valid())
-    if pa.types.is_null(weights.type):
-        return np.zeros(len(weights), dtype=np.int64), mask
-    values = weights.fill_null(0).to_numpy(zero_copy_only=False)
-    if values.dtype.kind == "f":
-        mask = mask & np.isfinite(values) & (np.floor(values) == values)
-        values = np.where(mask, values, 0).astype(np.float64)
-        large = np.abs(values) >= 2.0**63
-        whole = np.where(large, 0, values).astype(np.int64)
-        return np.where(large, np.where(values < 0, -_MAX_INT, _MAX_INT), whole), mask
-    if values.dtype == np.uint64:
-        values = np.minimum(values, np.uint64(_MAX_INT))
-    return np.maximum(values.astype(np.int64), -_MAX_INT), mask

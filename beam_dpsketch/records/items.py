@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.domains.spelling import INTEGER, TEXT
+from beam_dpsketch.domains.weights import parse_weights
 from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
 from beam_dpsketch.privacy.aside.lost_histogram import histogram as lost_histogram
 from beam_dpsketch.privacy.aside.side_counters import RECORDS, UNITS, WEIGHT, SideCounter
@@ -19,7 +20,7 @@ from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
 from beam_dpsketch.privacy.over_time.horizon import WindowRows
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.codec import binary_column, binary_keys
-from beam_dpsketch.records.columns import HASHED, WEIGHTS, Readable, parse_weights
+from beam_dpsketch.records.columns import HASHED, WEIGHTS, Readable
 from beam_dpsketch.records.selectors import Selectors, check_values
 from beam_dpsketch.records.unreadable import Listing, Tally
 from beam_dpsketch.sketches import RawSketch, raw_type

@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.domains.spelling import INTEGER
+from beam_dpsketch.domains.weights import parse_weights
 from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.hashing.encodings import WORD, decode, encode, encode_all, is_unicode
 from beam_dpsketch.hashing.lookup import ItemSet
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.records.codec import LOST
-from beam_dpsketch.records.columns import Readable, all_valid, batch_column, id_column, parse_weights, readable_of
+from beam_dpsketch.records.columns import Readable, all_valid, batch_column, id_column, readable_of
 from beam_dpsketch.records.groups import dictionary_codes, group_rows, join_pairs, sum_by_pair
 from beam_dpsketch.records.items import SketchInput, WeightedItems, by_argument, clamped_by
 from beam_dpsketch.records.selectors import Selectors, check_values, make_getter, select_all

@@ -21,29 +21,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from beam_dpsketch._columns import mask_undecodable
 from beam_dpsketch.domains.base import EXACT
 from beam_dpsketch.domains.doors import Door
+from beam_dpsketch.domains.missing import LOOKED_AT, UNDECODABLE, present
 from beam_dpsketch.domains.plain_types import named, types_of
 from beam_dpsketch.domains.shares import MOST, rounded, share_of
-from beam_dpsketch.domains.spelling import FLOAT, MISSING, TEXT, Spelling, is_missing, likely, shape
-from beam_dpsketch.domains.timestamps import BLANKS
+from beam_dpsketch.domains.spelling import FLOAT, Spelling, shape
+from beam_dpsketch.domains.weights import parse_weights
 from beam_dpsketch.errors import AllAtOnce, ArgumentError
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
-from beam_dpsketch.records.columns import Readable, parse_weights
+from beam_dpsketch.records.columns import Readable
 from beam_dpsketch.records.selectors import Selector, describe_argument
 
 UNREADABLE = ("refuse", "drop")
 """What becomes of a table with many unreadable values."""
 MANY = 100
 """How many values of a bundle are needed to say something of them."""
-LOOKED_AT = 512
-"""How many values of a bundle are looked at, once some can be used; and of how many the forms are noted."""
-_UNDECODABLE = "\ufffd"
 _TEXT, _FRACTION, _LOST, _NOT_UTF_8, _OTHER = "text", "fraction", "lost", "not UTF-8", "other"
 _SHOWN = 3
+_ROLES = {"weight", "privacy_id", "key", "time"}
+_DROP = "To leave these rows out, set unreadable: drop, in a shell --unreadable drop. "
 _LOG = logging.getLogger(__name__)
 
 
@@ -92,7 +90,7 @@ class Tally:
         spelling: Spelling | None = None,
         is_sampled: bool = False,
     ) -> None:
-        self.door, self.spelling, self._is_sampled = door, spelling, is_sampled
+        self.door, self.spelling, self.of_table = door, spelling, not is_sampled
         self._readables, self._fields, self._listings = readables, fields, listings
         self._seen = {argument: _Seen() for argument in readables}
 
@@ -120,7 +118,7 @@ class Tally:
     def note(self, argument: str, given: Any, read: Any) -> None:
         """Note values as they were given, and as they were read: two lists, or two plain columns."""
         seen = self._seen[argument]
-        first = max(0, LOOKED_AT - seen.values) if self._is_sampled else len(given)
+        first = len(given) if self.of_table else max(0, LOOKED_AT - seen.values)
         if first:
             self._note(seen, argument, given[:first], read[:first])
         if len(given) > first and seen.usable == seen.outside:
@@ -132,7 +130,7 @@ class Tally:
         seen.values += len(usable)
         seen.usable += int(np.count_nonzero(usable))
         if not usable.all():
-            count, some = _unreadable(given, ~usable, readable)
+            count, some = present(given, ~usable, has_words=readable.parsed is not None or readable.is_partial)
             seen.unreadable += count
             with contextlib.suppress(Exception):  # of odd objects; the message could carry a value into the logs
                 seen.forms.update(_form(value, self.spelling) for value in some)
@@ -140,28 +138,52 @@ class Tally:
             seen.outside += int(np.count_nonzero(outside))
             if len(seen.unlisted) < LOOKED_AT:
                 seen.unlisted.update(decode(encode(value)) for value in _taken(read, outside))
-        if argument == "privacy_id" and not self._is_sampled:
+        if argument == "privacy_id" and self.of_table:
             seen.types |= types_of(read, usable)
-        if argument == "weight" and not self._is_sampled:
+        if argument == "weight" and self.of_table:
             seen.has_negative |= bool((parse_weights(read)[0] < 0).any())
 
-    def refuse(self, *, drops: bool = False) -> None:
-        """Refuse columns with too many unreadable values, unless these may be dropped, and lists of another type."""
+    def refuse(self, *, drops: bool = False, is_whole: bool = True) -> None:
+        """Refuse columns with too many unreadable values, unless these may be dropped, and ids of two types.
+
+        Refuse a table without a row that counts, if this is all of it.
+        """
         with AllAtOnce() as checks:
+            unused = self._unused() if is_whole else set()
             for argument, seen in self._seen.items():
-                if not (drops or seen.is_readable):
-                    words = f"{self._words(argument, seen)}. To leave these rows out, set unreadable: drop, in a shell "
-                    words += "--unreadable drop. Nothing was spent."
+                is_empty = argument in unused
+                if not seen.is_readable and (is_empty or not drops):
+                    way = "Without these rows, none would count. " * drops if is_empty else _DROP
+                    words = f"{self._words(argument, seen)}. {way}Nothing was spent."
                     checks.refuse(ArgumentError("", words, "E618"))
+                elif is_empty and (why := self._of_no_use(argument, seen)):
+                    words = f"{self._described(argument)} {why}. Nothing was spent."
+                    checks.refuse(ArgumentError("", words, "E619"))
                 if len(seen.types) > 1:
                     fix = "decode the bytes" if bytes in seen.types else self.door.to_text(self._fields[argument])
                     words = f"{self._described(argument)} holds {named(seen.types)}, so one person may have two ids"
                     checks.refuse(ArgumentError("", f"{words}: {fix}. Nothing was spent.", "E618"))
-                found, listed = ({*map(type, values)} for values in (seen.unlisted, self._listed(argument)))
-                if found and seen.usable == seen.outside and found.isdisjoint(listed):
-                    words = f"{self._described(argument)} holds {named(found)}, and the list has {named(listed)}"
-                    words += f", so no row would count. List {named(found)}. Nothing was spent."
-                    checks.refuse(ArgumentError("", words, "E619"))
+
+    def _unused(self) -> set[str]:
+        """List arguments without a value that counts, if no row counts; one of several metrics may have none."""
+        unused = {argument for argument, seen in self._seen.items() if seen.values and seen.usable == seen.outside}
+        items = self._seen.keys() - _ROLES
+        return unused if items <= unused else unused - items
+
+    def _of_no_use(self, argument: str, seen: _Seen) -> str:
+        """Return why no row would count; empty if its values are of a listed type, and might have been listed."""
+        found, listed = ({*map(type, values)} for values in (seen.unlisted, self._listed(argument)))
+        if not seen.usable:
+            return "has no value, so no row would count. Name another column"
+        if argument == "time":
+            return "is in no declared window in any row, so no row would count. Check start and end"
+        is_other = found.isdisjoint(listed)
+        words = f"holds {named(found)}, and the list has {named(listed)}, so no row would count. List {named(found)}"
+        return words if is_other else ""
+
+    def _near(self, argument: str) -> str:
+        unlisted, listed = ({*map(_loosely, each)} for each in (self._seen[argument].unlisted, self._listed(argument)))
+        return "" if unlisted.isdisjoint(listed) else ", though some differ in blanks or capitals alone"
 
     def told(self, *, is_signed: bool) -> Iterator[str]:
         """Yield what is to be told to who holds the table: which rows do not count, and why."""
@@ -175,9 +197,8 @@ class Tally:
                 what = "are in no declared window: check start and end" if of_time else "have no value"
                 yield f"{described}: {share} of the rows {what}. They do not count."
             if not of_time and (share := rounded(seen.outside, seen.values)):
-                near = not {*map(_loosely, seen.unlisted)}.isdisjoint(map(_loosely, self._listed(argument)))
-                how = ", though some differ in blanks or capitals alone" * near
-                yield f"{described}: {share} of the rows have a value that is not listed{how}. They do not count."
+                words = f"{share} of the rows have a value that is not listed{self._near(argument)}"
+                yield f"{described}: {words}. They do not count."
             if seen.has_negative and not is_signed:
                 yield f"{described} has values below 0, which count as 0. If they delete, set signed in the bounds."
 
@@ -186,7 +207,7 @@ class Tally:
         for argument, seen in self._seen.items():
             is_unused = seen.usable == seen.outside
             if seen.values >= MANY and (is_unused or not seen.is_readable):
-                items = self._fields.keys() - {"weight", "privacy_id", "key", "time"}
+                items = self._fields.keys() - _ROLES
                 of_metric = len(items) > 1 and argument in items
                 which = "no element of a bundle has" if is_unused else "many elements of a bundle do not have"
                 effect = "none counts" if is_unused else "these do not count"
@@ -210,8 +231,8 @@ class Tally:
         elif kind == _FRACTION:
             fix = self.door.to_ids(name) if readable.is_id else f"{self.door.round(name)}{readable.instead}"
         elif kind == _TEXT and readable.parsed is not None:
-            spelling = likely([form for each, form in seen.forms if each == kind])
-            fix = self.door.parse(name, readable.parsed, spelling, are_mixed=seen.usable > 0)
+            shapes, spelling = {form for each, form in seen.forms if each == kind}, self.spelling or Spelling()
+            fix = self.door.parse(name, readable.parsed, shapes, spelling, are_mixed=seen.usable > 0)
         elif kind == _OTHER and readable.is_hashed:
             fix = self.door.to_text(name)
         else:
@@ -222,38 +243,9 @@ class Tally:
         return f"{words}; they look like {forms or 'other objects'}. {fix[0].upper()}{fix[1:]}"
 
 
-def _unreadable(given: Any, failed: np.ndarray, readable: Readable) -> tuple[int, list[Any]]:
-    """Return how many of the values that failed are not missing, and some of these."""
-    has_words = readable.parsed is not None or readable.is_partial
-    if isinstance(given, list):
-        left = [value for value in itertools.compress(given, failed.tolist()) if not _is_missing(value, has_words)]
-        return len(left), left[:LOOKED_AT]
-    values = given.filter(pa.array(failed)).drop_null()
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary.take(values.indices).drop_null()
-    if pa.types.is_floating(values.type):
-        values = values.filter(pc.invert(pc.is_nan(values)))
-    if values.type != TEXT:
-        return len(values), values[:LOOKED_AT].to_pylist()
-    texts = mask_undecodable(values)
-    words = pc.utf8_lower(pc.utf8_trim(pc.utf8_trim_whitespace(texts), BLANKS))
-    missing = pc.is_in(words, pa.array(sorted(MISSING) if has_words else [""], TEXT))
-    left = texts.filter(pc.invert(missing))
-    return len(left), [_UNDECODABLE if each is None else each for each in left[:LOOKED_AT].to_pylist()]
-
-
-def _is_missing(value: Any, has_words: bool) -> bool:
-    try:
-        if isinstance(value, str):
-            return is_missing(value) if has_words else not value
-        return value is None or bool(value.is_nan() if isinstance(value, decimal.Decimal) else value != value)
-    except Exception:  # pandas.NA does not tell; the message of another object could carry a value
-        return type(value).__name__ == "NAType"
-
-
 def _form(value: Any, spelling: Spelling | None) -> tuple[str, str]:
     """Return the kind of an unreadable value, and its form."""
-    if value == _UNDECODABLE or not is_unicode(value):
+    if value == UNDECODABLE or not is_unicode(value):
         return _NOT_UTF_8, "bytes that are not UTF-8"
     if isinstance(value, str):
         number = None if spelling is None else spelling.parse(value, FLOAT)

@@ -114,7 +114,7 @@ def test_keys_and_a_settings_file_give_pairs() -> None:
         ("visits.csv", "--output x.csv", "--output must end with .dpsketch"),
         ("visits.csv", "--output no/x.dpsketch", "must be a folder that exists"),
         ("visits.csv", "--weight delay", "--max-weight is missing"),
-        ("typed.parquet", "", "item='delay' must hold whole numbers (IntegerDomain), got string; make num"),
+        ("typed.parquet", "", "item='delay': all of the values are not whole numbers (IntegerDomain); they look"),
         (
             "visits.parquet other.parquet",
             "",
@@ -440,11 +440,14 @@ def test_a_day_in_which_no_key_is_chosen_has_no_file_and_a_run_of_none_says_what
     keys = ["--key", "city", "--select-keys", "1e-9", "--max-keys", "1", "--delta", "1e-6", "--rho", "9"]
     assert run("run", "visits.csv", *OPTIONS, *keys, *DAYS)[0] == 0
     assert sorted(os.listdir()) == [FILES[0], FILES[2], "visits.csv"]
+    write_days("rare.csv", city=[f"city {n}" for n in range(200)])
+    code, printed = run("run", "rare.csv", *OPTIONS, *keys, *DAYS, "--output", "rare.dpsketch")
+    assert (code, "no key was chosen, so rare.dpsketch holds no release" in printed) == (0, True)
+    assert "1  " in run("spent", "rare.dpsketch")[1]
     late = [*DAYS, "--start", "2034-01-01", "--end", "2034-01-02", "--output", "late.dpsketch"]
     code, printed = run("run", "visits.csv", *OPTIONS, *keys, *late)
-    assert (code, "no key was chosen, so late.dpsketch holds no release" in printed) == (0, True)
-    assert "time='day': all of the rows are in no declared window" in printed
-    assert "1  " in run("spent", "late.dpsketch")[1]
+    assert (code, "time='day' is in no declared window in any row, so no row would count" in printed) == (2, True)
+    assert not Path("late.dpsketch").exists()
 
 
 def test_a_run_that_stops_between_two_days_says_that_the_first_has_cost_budget(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,7 @@ from beam_dpsketch import (
     release_frame,
 )
 from beam_dpsketch.cli.main import main
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.frames import tables
 from beam_dpsketch.frames.rehearsed import Rehearsed
 from beam_dpsketch.records.bounding.record_rule import RecordRule
@@ -307,8 +308,11 @@ def test_quantiles_may_be_an_iterator_and_are_checked_first() -> None:
 
 
 def test_it_warns_as_a_release_does() -> None:
-    with pytest.warns(ElementsWarning, match="item='city': all of the rows have no value"):
+    with pytest.raises(ArgumentError, match="item='city' has no value, so no row would count"):
         rehearse(pa.table({"city": pa.nulls(200, pa.int64())}), of(Quantiles(IntegerDomain(0, 9)), Record()))
+    one_odd = pd.DataFrame({"city": pd.Series([7] * 199 + ["7,5"], dtype=object)})
+    with pytest.warns(ElementsWarning, match="item='city': under 1 % of the values are not whole numbers"):
+        rehearse(one_odd, of(Quantiles(IntegerDomain(0, 9)), Record()))
     with pytest.warns(PrivacyWarning, match="gives little protection"):
         rehearse(TABLE, of(SKETCH))
 

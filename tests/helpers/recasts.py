@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 
 def code_in(said: str) -> str | None:
     """The code in a message; `None` if it has none."""
-    found = re.findall(
-        r"as with (.*?)(?:, because 7 and| of seconds|; or set|, or take|; count money|\. To leave| \[dp)", said
-    )
+    ends = ", because 7 and| of seconds|; or set|, or take|; count money| \\[dp", "To leave|Without|Nothing"
+    found = re.findall(rf"as with (.*?)(?:{ends[0]}|\. (?:{ends[1]}))", said)
     return found[0] if found else None
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch import AssumePublicKeys, CountSketch, PrivacyId, PrivacySpec, Record, RecordBounds
-from beam_dpsketch.records.columns import parse_weights
+from beam_dpsketch.domains.weights import parse_weights
 from beam_dpsketch.records.selectors import Selectors, make_getter, select_all
 from beam_dpsketch.transforms import BoundContributions, BoundedRecord, PrivateFrequencies
 from tests.helpers.keyed_units import in_keys

@@ -88,14 +88,15 @@ def _check_against(declared: ReleaseSpec, against: str, title: str) -> None:
         table = open_files([against], declared, lambda _: None).table
         check_columns(declared, table)
         tally = tally_of(declared, table)
-        for rows in itertools.islice(table.parts, 1):
+        parts = iter(table.parts)
+        for rows in itertools.islice(parts, 1):
             declared.reader.read_batch(rows, declared.sketch_input, tally)
             limit = declared.privacy_id
             if limit is not None and limit.bounds.size != 1 and _MANY <= len(rows) == len(pc.unique(rows[limit.field])):
                 note(f"{title}: privacy_id {limit.field!r}: {ONE_RECORD_EACH.words}")
             if declared.time is not None:
                 [*windows_of(declared, plan_of_table(declared)).rows(rows, tally)]
-        tally.refuse(drops=declared.unreadable == "drop")
+        tally.refuse(drops=declared.unreadable == "drop", is_whole=next(parts, None) is None)
     except (UsageError, ValueError, TypeError) as error:
         raise UsageError.of(error, lambda each: f"{title}: {each.message}") from None
     for words in tally.told(is_signed=declared.unit.bounds.signed):

@@ -1,0 +1,47 @@
+"""Which of the values that could not be read are missing, in lists of objects and in plain columns."""
+
+from __future__ import annotations
+
+import decimal
+import itertools
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_dpsketch._columns import mask_undecodable
+from beam_dpsketch.domains.spelling import MISSING, TEXT, is_missing
+from beam_dpsketch.domains.timestamps import BLANKS
+
+LOOKED_AT = 512
+"""How many values of a bundle are looked at, once some can be used; and of how many the forms are noted."""
+UNDECODABLE = "\ufffd"
+
+
+def present(given: Any, failed: np.ndarray, *, has_words: bool) -> tuple[int, list[Any]]:
+    """Return how many of the values that failed are not missing, and some of these; `MISSING` if words stand for it."""
+    if isinstance(given, list):
+        left = [value for value in itertools.compress(given, failed.tolist()) if not _is_missing(value, has_words)]
+        return len(left), left[:LOOKED_AT]
+    values = given.filter(pa.array(failed)).drop_null()
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary.take(values.indices).drop_null()
+    if pa.types.is_floating(values.type):
+        values = values.filter(pc.invert(pc.is_nan(values)))
+    if values.type != TEXT:
+        return len(values), values[:LOOKED_AT].to_pylist()
+    texts = mask_undecodable(values)
+    words = pc.utf8_lower(pc.utf8_trim(pc.utf8_trim_whitespace(texts), BLANKS))
+    missing = pc.is_in(words, pa.array(sorted(MISSING) if has_words else [""], TEXT))
+    left = texts.filter(pc.invert(missing))
+    return len(left), [UNDECODABLE if each is None else each for each in left[:LOOKED_AT].to_pylist()]
+
+
+def _is_missing(value: Any, has_words: bool) -> bool:
+    try:
+        if isinstance(value, str):
+            return is_missing(value) if has_words else not value
+        return value is None or bool(value.is_nan() if isinstance(value, decimal.Decimal) else value != value)
+    except Exception:  # pandas.NA does not tell; the message of another object could carry a value
+        return type(value).__name__ == "NAType"
