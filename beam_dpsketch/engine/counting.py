@@ -124,7 +124,12 @@ class Counting(NamedTuple):
         ordered = sorted(zip(counters, (key for key, _ in rows), strict=True), key=lambda row: (-row[0], row[1]))
         kept = self._nameable(ordered)
         statement = PrivacyStatement.of(
-            terms, self.per_table, randomness=randomness, release_id=part + draw, keys=self.note
+            terms,
+            self.per_table,
+            randomness=randomness,
+            release_id=part + draw,
+            keys=self.note,
+            uncounted=self.spec.uncounted,
         )
         spec = GroupedItems.of(self.spec.domain, [key for _, key in kept])
         counts = np.array([count for count, _ in kept], dtype=np.int64)

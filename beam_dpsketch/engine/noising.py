@@ -157,6 +157,7 @@ def release_parts(
         lost=lost,
         keys=calibration.note,
         over_time=note,
+        uncounted=calibration.spec.uncounted,
     )
     if randomness is None:
         drawn = [_draw(exact, statement, bits, terms, os.urandom)]

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing import fingerprints
+from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 
 KINDS = ("count_sketch", "count_min")
 MAX_DEPTH = 64
@@ -43,6 +44,13 @@ class Spec:
     def fields(self) -> Mapping[str, Spec]:
         """What each item of a record is counted by, by its argument."""
         return {"item": self}
+
+    @property
+    def uncounted(self) -> Uncounted:
+        """Which items do not count, or count as others do."""
+        specs = self.fields.values()
+        listed = Uncounted.UNLISTED_ITEMS if any(each.is_listed for each in specs) else Uncounted.NOTHING
+        return listed | Uncounted.CLAMPED if any(getattr(each.domain, "doubt", "") for each in specs) else listed
 
     @property
     def leading(self) -> tuple[Spec, Fraction]:

@@ -49,7 +49,7 @@ class Clipping:
       most_units: whether more than half of all units were clipped.
       total: the total that the shares refer to, in words.
       units: the privacy units, in words.
-      uncounted: what is dropped before anything is counted, in words. No number here includes it.
+      uncounted: what the settings drop before anything is counted, in words. No number here includes it.
     """
 
     state: ClippingState = ClippingState.NOT_MEASURED
@@ -111,7 +111,7 @@ class Clipping:
             return f"{least}, and in a part of it no clipping was detected"
         limit = self.detection_limit
         few = "a few" if limit is None else f"fewer than roughly {float(f'{limit:.2g}'):,.0f}"
-        return f"not detected (clipping of {few} {self.units} may not show)"
+        return f"not detected, which does not mean none (clipping of {few} {self.units} may not show)"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the state, the share with its ends, `None` where they are unknown, and the sentence, for JSON."""

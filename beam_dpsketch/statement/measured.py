@@ -24,6 +24,8 @@ _UNCOUNTED = {
     Uncounted.LATE: "late records",
     Uncounted.OUTSIDE: "records outside the declared windows",
     Uncounted.EXCESS_WEIGHT: "weights beyond {max_weight} of a record",
+    Uncounted.UNLISTED_ITEMS: "records whose item is not listed",
+    Uncounted.UNLISTED_KEYS: "records whose key is not listed",
 }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from beam_dpsketch._showing import float_above, round_up
 from beam_dpsketch.errors import IncompatibleSketchError
+from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.loss.events import event_of
 from beam_dpsketch.privacy.mechanism import Randomness
@@ -44,7 +45,7 @@ class PrivacyStatement(Stated):
       overlapping: in how many windows a record is, at most.
       first_windows: whether a unit counts in its first `window_count` windows, as on streams.
       disclosed: what is published without noise.
-      uncounted: what was dropped before anything was counted, and is in no number.
+      uncounted: what was dropped or clamped before anything was counted, and is in no number.
       period_micros: how long a declared period is, in microseconds; 0 if the unit is not one within a period.
       randomness: where the noise came from.
       shown_delta: the delta at which epsilon is shown; of a combination, the smaller one.
@@ -80,6 +81,7 @@ class PrivacyStatement(Stated):
         lost: LostNote | None = None,
         keys: KeyNote | GroupNote | None = None,
         over_time: RowNote | None = None,
+        uncounted: Uncounted = Uncounted.NOTHING,
     ) -> PrivacyStatement:
         """Return the statement of one release under these terms; what the terms do not say is given."""
         return cls(
@@ -92,7 +94,7 @@ class PrivacyStatement(Stated):
             overlapping=terms.overlapping,
             first_windows=terms.first_windows,
             disclosed=terms.disclosed,
-            uncounted=terms.uncounted,
+            uncounted=terms.uncounted | uncounted,
             period_micros=terms.period_micros,
             norm_spend=terms.norm_spend,
             noise=terms.noise,

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch._showing import round_up
+from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 from beam_dpsketch.privacy.aside.side_counters import UNITS
 from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.mechanism import Randomness, Spending, one_count
@@ -24,6 +25,7 @@ _UNITS = {
     PrivacyUnit.PRIVACY_ID_IN_WINDOW: "what a given privacy id contributed to one window",
     PrivacyUnit.PRIVACY_ID_IN_PERIOD: "what a given privacy id contributed to one period",
 }
+_CLAMPED = " Values outside the declared range count at its ends."
 _DISCLOSED = {Disclosure.KEYS: "which keys have data", Disclosure.WINDOWS: "which windows have data"}
 
 
@@ -43,7 +45,7 @@ def facts(statement: Stated) -> dict[str, str]:
         **_keys(statement),
         **_contents(statement),
         "Clipping": clipping_of(statement, 0.95).sentence,
-        "Not counted": f"records without a {needed}.",
+        "Not counted": f"records without a {needed}.{_CLAMPED * (Uncounted.CLAMPED in statement.uncounted)}",
         "Noise": f"{_noise(statement, noise)}{source}.",
         **_parts(statement),
         "Not protected": f"{', '.join(['when the release was made', *disclosed(statement.disclosed)])}.",

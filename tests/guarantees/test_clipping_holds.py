@@ -293,12 +293,44 @@ def test_weights_above_a_largest_weight_of_1_are_not_said_to_count_in_full() -> 
     (found,) = case.draws(1)
     assert case.lost(of_run=True) == (4 * len(case.table), 5 * len(case.table))
     assert str(found) == (
-        "Clipping: not measured in this release. Intervals do not include it. Weights beyond 1 of a record are not "
-        "counted, and not measured."
+        "Clipping: not measured in this release. Intervals do not include it. Weights beyond 1 of a record and records "
+        "whose item is not listed are not counted, and not measured."
     )
 
 
 def test_a_norm_that_the_data_choose_is_always_told() -> None:
     """It clips few people by design, fewer than the noise shows."""
     lines = [str(each) for each in Case("count_sketch", "chosen norm", "whole", heavy=100).draws(20)]
-    assert all(re.match(r"Clipping: (not detected \(clipping of fewer|at least|about)", each) for each in lines)
+    assert all(re.match(r"Clipping: (not detected, which .* fewer|at least|about)", each) for each in lines)
+
+
+UNCOUNTED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    # what is declared, what one more record has, and what the statement says of it
+    "no privacy id": ({}, {"person": None}, "without a privacy id or a usable value"),
+    "no number": ({"count": KINDS["statistics"][0]}, {"item": None}, "without a privacy id or a usable value"),
+    "an item that is not listed": ({}, {"item": 99}, "records whose item is not listed"),
+    "a key that is not listed": (PLACES["keys"], {"key": "c"}, "records whose key is not listed"),
+    "a time outside": (PLACES["days"], {"time": 90 * DAY * 10**6}, "records outside the declared windows"),
+    "a number outside": ({"count": KINDS["statistics"][0]}, {"item": 99}, "Values outside the declared range count at"),
+}
+
+
+@pytest.mark.usefixtures(no_noise.__name__)
+@pytest.mark.parametrize("cause", UNCOUNTED)
+def test_what_is_named_is_dropped_and_all_else_counts(cause: str) -> None:
+    """A further record of a new person changes no count, unless the line says that it counts as another value."""
+    declared, record, words = UNCOUNTED[cause]
+    given = {"count": KINDS["listed"][0], "item": "item", "unit": PrivacyId("person", NormBound(6)), **declared}
+    spec = ReleaseSpec(privacy=PrivacySpec(epsilon=2, delta=1e-6), **given)
+    table = Case("listed", "norm", "whole").table
+    usual = {"person": 10**6, "item": 1, "end": 0, "text": "t1", "key": "a", "time": 0, "weight": 1}
+    more = pa.concat_tables([table, pa.Table.from_pylist([{**usual, **record}], table.schema)])
+    before, after = (release_table(each, spec)[0] for each in (table, more))
+    said = str((next(iter(after.values())) if isinstance(after, dict) else after).privacy)
+    assert words in said.replace("Records", "records")
+    assert np.array_equal(counters_in(before), counters_in(after)) == ("count at" not in words)
+
+
+def counters_in(released: Any) -> np.ndarray:
+    parts = released.values() if isinstance(released, dict) else [released]
+    return np.concatenate([np.ravel(each.counters) for each in parts])

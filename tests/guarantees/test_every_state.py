@@ -122,6 +122,10 @@ def words_of(setting: Setting, said: PrivacyStatement) -> set[str]:
     found |= {"outside the declared windows"} if layout.declared or layout.horizon is not None else set()
     if layout.streaming and getattr(unit, "max_windows", None) is not None:
         found.add(f"after a privacy id's first {unit.max_windows} window(s)" + " of each period" * bool(unit.period))
+    if any(spec.is_listed for spec in SPECS[setting.kind].fields.values()):
+        found.add("whose item is not listed")
+    if layout.keys not in ("none", "open", "chosen"):
+        found.add("whose key is not listed")
     if unit.bounds.says_max_weight and said.lost is None:
         found.add(f"weights beyond {unit.bounds.max_weight} of a record")
     return found | ({"beyond 1 of an item"} if getattr(unit.bounds, "max_per_item", None) else set())
@@ -178,7 +182,8 @@ def check_settings(number: int) -> Counter[str]:
             seen[check(setting, sides)] += 1
             if is_other:
                 here, there = (statement(each, sides).clipping() for each in (setting, other))
-                assert (here.state, here.uncounted) == (there.state, there.uncounted), "depends on the kind"
+                said = [{*each.uncounted} - {"records whose item is not listed"} for each in (here, there)]
+                assert (here.state, said[0]) == (there.state, said[1]), "depends on the kind"
     return seen
 
 

@@ -153,7 +153,7 @@ def statements(draw: st.DrawFn) -> PrivacyStatement:
         overlapping=draw(st.integers(1, (1 << 32) - 1)),
         first_windows=draw(st.booleans()),
         disclosed=draw(st.sampled_from([Disclosure(value) for value in range(4)])),
-        uncounted=draw(st.sampled_from([Uncounted(value) for value in range(16)])),
+        uncounted=draw(st.sampled_from([Uncounted(value) for value in range(128)])),
         weakest=draw(st.sampled_from(ClippingState)),
         of_metric=draw(st.booleans()),
         period_micros=draw(st.integers(1, (1 << 63) - 1)) if unit is PrivacyUnit.PRIVACY_ID_IN_PERIOD else 0,

@@ -84,8 +84,8 @@ def test_few_units_leave_a_lower_end_and_nothing_leaves_none() -> None:
         "clipped_upper_estimate": None,
     }
     assert str(nothing) == (
-        "Clipping: not detected (clipping of fewer than roughly 250 privacy ids may not show). Intervals do not "
-        "include it."
+        "Clipping: not detected, which does not mean none (clipping of fewer than roughly 250 privacy ids may not "
+        "show). Intervals do not include it."
     )
 
 

@@ -90,8 +90,8 @@ def test_the_statement_says_how_much_is_in_the_release_and_what_paid_for_it() ->
         'Each +- covers the noise with 95 %, each "at least" with 97.5 %, and not what was clipped.'
     )
     assert lines[5] == (
-        "Clipping: not detected (clipping of fewer than roughly 250 privacy ids may not show). Intervals do not "
-        "include it."
+        "Clipping: not detected, which does not mean none (clipping of fewer than roughly 250 privacy ids may not "
+        "show). Intervals do not include it."
     )
     assert lines[6] == "Not counted: records without a privacy id or a usable value."
     assert lines[8] == (

@@ -43,7 +43,10 @@ class ReleasedMetrics(Released, Mapping[str, Released]):
         for part in self._spec.parts:
             counters = self._counters[cell : cell + part.spec.cells]
             noise = self._privacy.sigma_squared_per_level[table : table + part.tables]
-            statement = dataclasses.replace(self._privacy, sigma_squared_per_level=noise, of_metric=True)
+            uncounted = self._privacy.uncounted & ~self._spec.uncounted | part.spec.uncounted
+            statement = dataclasses.replace(
+                self._privacy, sigma_squared_per_level=noise, of_metric=True, uncounted=uncounted
+            )
             found[part.name] = KINDS[part.kind.name](part.spec, np.array(counters), statement, self._scale_bits)
             cell, table = cell + part.spec.cells, table + part.tables
         return found

@@ -49,13 +49,16 @@ class LostIn(enum.Enum):
 
 
 class Uncounted(enum.Flag):
-    """What is dropped before anything is counted, so that no number of a release includes it."""
+    """What settings drop or change before anything is counted, so that no number of a release tells it."""
 
     NOTHING = 0
     LATE = 1  # records of a stream that arrive after the release of their window
     OUTSIDE = 2  # records outside the declared windows
     LATER_WINDOWS = 4  # of a stream, records of a privacy id after its first `max_windows` windows of each period
     EXCESS_WEIGHT = 8  # the part of weights beyond `max_weight`, if no histogram measures it
+    UNLISTED_ITEMS = 16  # records whose item is not listed
+    UNLISTED_KEYS = 32  # records whose key is not listed
+    CLAMPED = 64  # values outside a declared range are not dropped, but count at its ends
 
 
 class LostCounter(NamedTuple):
