@@ -61,7 +61,7 @@ def test_intervals_cover_the_truth_and_are_not_vacuous(data, noise):
 @pytest.mark.parametrize("noise", coverage.NOISES)
 @pytest.mark.parametrize("depth", [1, 4, 5, 9])
 def test_intervals_cover_the_truth_at_full_size(data, noise, depth):
-    _check_coverage(data, noise, depth, releases=800)
+    _check_coverage(data, noise, depth, releases=400)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 6])

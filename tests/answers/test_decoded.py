@@ -206,14 +206,14 @@ class _DecodedOnce:
 @pytest.mark.parametrize("noise", coverage.NOISES)
 @pytest.mark.parametrize("kind", [CountSketch, CountMin])
 def test_intervals_hold_whether_the_dictionary_is_whole_or_not(kind: Any, data: str, noise: str) -> None:
-    """Exact binomial tests over 200 releases, false alarm 1e-9 each; intervals half as wide are found out.
+    """Exact binomial tests over 80 releases, false alarm 1e-9 each; intervals half as wide are found out.
 
     Nothing is shared by the releases: each has a seed and noise of its own.
     """
     whole, part = _DecodedOnce([*range(300), 10_000]), _DecodedOnce([0, *range(150, 200), 10_000])
     ways = {"whole": whole.scaled(1), "half": whole.scaled(0.5), "part": part.scaled(1)}
     spec = SketchSpec(depth=5, width=256)
-    found = coverage.measure(kind, coverage.WEIGHTS[data], coverage.NOISES[noise], ways, releases=200, spec=spec)
+    found = coverage.measure(kind, coverage.WEIGHTS[data], coverage.NOISES[noise], ways, releases=80, spec=spec)
     assert found["whole"].accepts(0.05)
     assert found["part"].accepts(0.05)
     assert not found["half"].accepts(0.05)

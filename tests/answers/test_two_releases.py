@@ -326,7 +326,7 @@ def test_intervals_of_two_releases_hold() -> None:
 @pytest.mark.parametrize("rho", [0.01, 1.0])
 @pytest.mark.parametrize("data", DATA)
 def test_intervals_of_two_releases_hold_at_full_size(data: str, rho: float) -> None:
-    assert accepts(misses(answers, data, rho, 3_000), 3_000)
+    assert accepts(misses(answers, data, rho, 1_500), 1_500)
 
 
 @pytest.mark.slow

@@ -210,7 +210,7 @@ def test_every_combination_has_one_state_and_the_one_that_it_can_have() -> None:
 
 @pytest.mark.slow
 def test_every_combination_of_all_has_one_state() -> None:
-    for heavy, relation in itertools.product([300, 3000], [ADD_OR_REMOVE_ONE, REPLACE_ONE]):
+    for heavy, relation in ((300, ADD_OR_REMOVE_ONE), (3000, REPLACE_ONE)):
         seen = check_states(case._replace(heavy=heavy, relation=relation) for case in cases())
         assert {*seen} == {each.name for each in S}
 
@@ -251,7 +251,7 @@ def test_a_lower_end_holds_for_all_that_is_measured() -> None:
     wanted = [case for case in cases() if case.states() & {S.LOWER_BOUND} and case.unit != "chosen norm"]
     assert len(wanted) > 100
     for case, relation in zip(wanted, itertools.cycle([ADD_OR_REMOVE_ONE, REPLACE_ONE])):
-        check_lower_end(case._replace(heavy=3000, relation=relation), 120)
+        check_lower_end(case._replace(heavy=3000, relation=relation), 60)
 
 
 FAULTS = [

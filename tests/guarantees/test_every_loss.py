@@ -163,10 +163,10 @@ def test_no_run_and_no_combination_loses_more_than_it_says() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures(no_noise.__name__)
 def test_no_run_of_many_settings_loses_more_than_it_says() -> None:
-    """One in six of all settings; the others were found to hold when this was written."""
-    counted = check_settings(settings(500))
-    assert counted["runs"] == 3000
-    assert counted["combinations"] > 20_000
+    """One in twelve of all settings; the others were found to hold when this was written."""
+    counted = check_settings(settings(250))
+    assert counted["runs"] == 1500
+    assert counted["combinations"] > 10_000
 
 
 def check_everything_of(setting: Setting, sides: str) -> tuple[int, Counter[str]]:
