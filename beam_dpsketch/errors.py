@@ -225,10 +225,6 @@ class FormatError(OneCodeError):
     usual_code = "E702"
 
 
-class CompiledWarning(UserWarning):
-    """The extra `fast` is installed, and cannot be used: numpy does its work, and results are the same."""
-
-
 class ElementsWarning(UserWarning):
     """Elements may not be what a transform needs: their types are unknown, or values of a sample would be clamped."""
 

@@ -21,7 +21,7 @@ PYTHON = re.compile(
     r"|\breleased\.\w"
 )
 """A transform, a call, an argument by its name, a word of Python."""
-ELSEWHERE = ("transforms", "rows", "compiled")
+ELSEWHERE = ("transforms", "rows")
 """Rooms that no command imports, or that raise nothing."""
 PYTHON_ALONE = {
     "answers/comparable.py:_check_comparable": "a method",

@@ -15,7 +15,7 @@ MAX_LINES = 300
 
 LAYERS = [
     {"errors"},
-    {"_validate", "_columns", "_showing", "_starting", "compiled"},
+    {"_validate", "_columns", "_showing", "_starting"},
     {"hashing", "domains"},
     {"privacy"},
     {"sketches"},
@@ -40,7 +40,6 @@ _RANK["__main__"] = _RANK["cli"] + 1
 _ONLY_IN = {
     "apache_beam": {"transforms", "rows"},
     "matplotlib": {"plots"},
-    "numba": {"compiled"},
     "plotly": {"explore"},
     "psycopg": {"ledger"},
     "sqlalchemy": {"ledger"},

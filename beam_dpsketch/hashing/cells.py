@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch.compiled import loading
-
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
@@ -41,9 +39,6 @@ def add_to_rows(
 ) -> None:
     """Add each fingerprint's int64 weight (`None`: 1), times its sign if there are signs, to its cell in each row."""
     depth, width = counters.shape
-    if (compiled := loading.find(depth * len(fingerprints))) is not None:
-        compiled.add_to_rows(counters, fingerprints, weights, *keys_of_rows(seed, range(depth)), has_signs=has_signs)
-        return
     size = min(CHUNK, len(fingerprints))
     rows_at_once = min(depth, CHUNK // max(1, size))
     buffers = _allocate_aligned(3 * rows_at_once * size).reshape(3, rows_at_once, size)

@@ -13,15 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.compiled import loading
-
 _MAX_DISTINCT_SHARE = 0.9  # above it, counting costs more than hashing every item
 _SAMPLE, _RUN, _FEW_REPEATS = 1024, 64, 16
 _LEAST_STEP = 8  # samples in all: of fewer items, drawing one takes as long as sorting all
 _LONG = 64  # bytes; longer items are not hashed by columns
 _HALF_WORD = 1 << 32
-_COUNTED = (np.dtype(np.uint32), np.dtype(np.uint64))
-_SORTING = 10  # times what it takes to add numbers up
 
 
 def count_duplicates(items: list[Any] | pa.Array) -> tuple[list[Any] | pa.Array, np.ndarray | None]:
@@ -64,8 +60,6 @@ def count_duplicate_numbers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray 
 
     A number may come several times, with counts that add up to its own.
     """
-    if values.dtype in _COUNTED and (compiled := loading.find(len(values))) is not None:
-        return compiled.count_repeats(values)
     if not may_repeat(pa.array(values)):
         return values, None
     ordered = in_order(values)
@@ -99,8 +93,6 @@ def sort_by_key(keys: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.n
     """Sort keys, and their weights with them."""
     if np.all(keys[1:] >= keys[:-1]):
         return keys, weights
-    if keys.dtype == np.uint64 and (compiled := loading.find(_SORTING * len(keys))) is not None:
-        return compiled.sort_by_key(keys, weights)
     order = np.argsort(_narrow(keys))
     return keys[order], weights[order]
 
@@ -113,8 +105,6 @@ def _narrow(values: np.ndarray) -> np.ndarray:
 
 def sum_by_key(ordered: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct keys of a sorted array, and the sum of the int64 weights of each."""
-    if ordered.dtype == np.uint64 and (compiled := loading.find(len(ordered))) is not None:
-        return compiled.sum_by_key(ordered, weights)
     starts = np.flatnonzero(_mark_first_of_equals(ordered))
     return (ordered, weights) if len(starts) == len(ordered) else (ordered[starts], np.add.reduceat(weights, starts))
 

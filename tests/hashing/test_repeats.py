@@ -17,7 +17,6 @@ from beam_dpsketch.hashing.repeats import count_duplicate_numbers, count_duplica
 from beam_dpsketch.privacy.contributions import ONE_RECORD
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches.spec import SketchSpec
-from tests.helpers.kernels import numpy_only
 
 TEXT = st.sampled_from(["", "a", "b", "é", "\ud800", "long " * 20])
 LISTS = st.one_of(
@@ -69,8 +68,7 @@ def test_columns_are_counted_whatever_their_type(column: pa.Array) -> None:
 
 
 def test_numbers_that_hardly_repeat_are_left_uncounted_but_in_order() -> None:
-    with numpy_only():
-        values, counts = count_duplicate_numbers(np.array([5, 3, 9, 1], dtype=np.uint32))
+    values, counts = count_duplicate_numbers(np.array([5, 3, 9, 1], dtype=np.uint32))
     assert values.tolist() == [1, 3, 5, 9]
     assert counts is None
 

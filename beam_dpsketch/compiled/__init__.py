@@ -1,1 +1,0 @@
-"""Compiled twins of functions of numpy, for the extra `fast`: `loading` says whether they are used."""
