@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import io
 import math
 import os
 import sys
 from fractions import Fraction
 from typing import Any
 
+import pyarrow as pa
+
 from beam_dpsketch._showing import round_up
 from beam_dpsketch.answers.notes import codes
-from beam_dpsketch.cli.output import add_format, print_rows, say_notes
+from beam_dpsketch.cli.output import add_format, add_output_options, output_kind, print_rows, say_notes, write_output
 from beam_dpsketch.cli.stored import Nothing, Stored, add_files, read_all
 from beam_dpsketch.cli.text import DONE, WRONG_USAGE, note, write
+from beam_dpsketch.statement.clipping import COLUMNS
 from beam_dpsketch.statement.release_id import PART_BYTES, RUN_BYTES
-from beam_dpsketch.statement.showing import printable
+from beam_dpsketch.statement.showing import finite, in_words, printable
 from beam_dpsketch.statement.statement import PrivacyStatement
 
 RHO_DIGITS, EPSILON_DIGITS, DELTA_DIGITS = 6, 4, 6
@@ -26,16 +30,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_files(parser)
     add_format(parser)
     parser.add_argument("--privacy", action="store_true", help="print the whole privacy statement of each release")
+    add_output_options(parser, ["parquet"], required=False)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print one line a release."""
+    """Print one line a release, or write one row a release to a Parquet file."""
+    if arguments.output is not None:
+        output_kind(arguments, ["parquet"])
     stored, nothing, damaged = read_all(arguments.files)
     for error in damaged:
         note(error)
     rows = [*map(describe, stored), *map(_describe_nothing, nothing)]
     said = [(each.title, each.released.privacy, str(each.released.privacy)) for each in stored]
     said += [(each.path, each.spent.privacy, str(each.spent)) for each in nothing]
+    if arguments.output is not None:
+        releases = [*(each.released.to_bytes() for each in stored), *(None for _ in nothing)]
+        write_output(
+            arguments,
+            _parquet(rows, said, releases),
+            [*(each.path for each in stored), *(each.path for each in nothing)],
+        )
+        note(f"wrote {len(rows)} row(s) to {arguments.output}")
+        return WRONG_USAGE if damaged else DONE
     if arguments.privacy and arguments.format == "json":
         rows = [{**row, "statement": privacy.as_dict()} for row, (_, privacy, _) in zip(rows, said, strict=True)]
     elif arguments.privacy and arguments.format == "csv":
@@ -46,6 +62,39 @@ def run(arguments: argparse.Namespace) -> int:
         for title, _, words in said:
             write(sys.stdout, f"\n{printable(title)}:\n{words}\n")
     return WRONG_USAGE if damaged else DONE
+
+
+def _parquet(
+    rows: list[dict[str, Any]], said: list[tuple[str, PrivacyStatement, str]], releases: list[bytes | None]
+) -> bytes:
+    """Return rows with their statements, all their release ids, and the bytes that `from_bytes` reads."""
+    import pyarrow.parquet as pq  # only here: it takes time to import
+
+    table = []
+    for row, (_, privacy, words), release in zip(rows, said, releases, strict=True):
+        key = None if row["key"] is None else in_words(row["key"]).encode("utf-8", "backslashreplace").decode()
+        ids = [release_id.hex() for release_id in privacy.release_ids]
+        every = {**row, "key": key, "release_ids": ids, "statement": words, "release": release}
+        table.append({name: finite(every.get(name)) for name in _SCHEMA.names})
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(table, _SCHEMA), sink)
+    return sink.getvalue()
+
+
+_SCHEMA = pa.schema(
+    {
+        **dict.fromkeys(("file", "key", "window", "kind", "row", "over"), pa.string()),
+        "bytes": pa.int64(),
+        **dict.fromkeys(("rho", "epsilon", "delta", "keys_delta"), pa.float64()),
+        **dict.fromkeys(("relation", "protected", "holds"), pa.string()),
+        COLUMNS[0]: pa.string(),
+        **dict.fromkeys(COLUMNS[1:], pa.float64()),
+        **dict.fromkeys(("notes", "release_id"), pa.string()),
+        "release_ids": pa.list_(pa.string()),
+        "statement": pa.string(),
+        "release": pa.binary(),
+    }
+)
 
 
 def describe(stored: Stored) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from beam_dpsketch import __version__
 from beam_dpsketch._starting import stop
-from beam_dpsketch.cli import expansion_service, export, inspecting, releasing
+from beam_dpsketch.cli import expansion_service, inspecting, releasing
 from beam_dpsketch.cli.asking import exploring, plotting, query
 from beam_dpsketch.cli.settings import checking, planning, rehearsing
 from beam_dpsketch.cli.spending import ledger, spent
@@ -30,7 +30,6 @@ _COMMANDS: dict[str, tuple[Any, str]] = {
     "query": (query, "ask releases; costs no privacy, however often"),
     "plot": (plotting, "draw what releases answer, with intervals, as PNG, SVG or PDF"),
     "explore": (exploring, "write one HTML page in which anyone may ask releases"),
-    "export": (export, "write releases to a table, one row each, with privacy fields and bytes"),
     "spent": (spent, "add up what all releases in some files cost together"),
     "ledger": (ledger, "keep accounts that pay for releases, and refuse what is too much"),
     "plan": (planning, "say what a release will be like, before any data is read"),

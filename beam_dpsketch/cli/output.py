@@ -141,9 +141,9 @@ def as_table(rows: Iterable[Row]) -> str:
     return "".join(f"{'  '.join(line).rstrip()}\n" for line in aligned) if rows else ""
 
 
-def add_output_options(parser: argparse.ArgumentParser, kinds: Sequence[str]) -> None:
+def add_output_options(parser: argparse.ArgumentParser, kinds: Sequence[str], *, required: bool = True) -> None:
     """Declare `--output` and `--replace`."""
-    parser.add_argument("--output", required=True, metavar=f"X.{'|'.join(kinds)}", help="the file to write")
+    parser.add_argument("--output", required=required, metavar=f"X.{'|'.join(kinds)}", help="the file to write")
     parser.add_argument("--replace", action="store_true", help="replace a file of this name")
 
 

@@ -45,5 +45,5 @@ def test_the_page_names_every_command_and_every_option_of_query() -> None:
         assert f"--{option}" in page
         assert f"--{option}" in golden
     assert set(re.findall(r"^\$ dpsketch ([\w-]+)", page, re.MULTILINE)) == {
-        *("inspect", "query", "plot", "export", "spent", "plan", "check", "run", "expansion-service")
+        *("inspect", "query", "plot", "spent", "plan", "check", "run", "expansion-service")
     }

@@ -63,7 +63,7 @@ QUESTIONS = [
 COMMANDS = [
     ["inspect", "damaged.dpsketch", "--privacy"],
     ["spent", "damaged.dpsketch", "cities.dpsketch"],
-    ["export", "damaged.dpsketch", "--output", "damaged.parquet", "--replace"],
+    ["inspect", "damaged.dpsketch", "--output", "damaged.parquet", "--replace"],
 ]
 
 

@@ -16,7 +16,7 @@ from tests.cli.consoles import run
 
 SETTINGS = ["--kind", "frequencies", "--item", "city", "--unit", "record", "--rho", "1"]
 COMMANDS = {
-    "export": (["export", "delays.dpsketch"], "x.csv"),
+    "inspect": (["inspect", "delays.dpsketch"], "x.parquet"),
     "explore": (["explore", "delays.dpsketch"], "x.html"),
     "plot": (["plot", "delays.dpsketch", "--cdf"], "x.svg"),
     "run": (["run", "trips.csv", *SETTINGS], "x.dpsketch"),
@@ -24,7 +24,7 @@ COMMANDS = {
 OLD = b"what was there before"
 
 
-@pytest.fixture(params=["export", "explore", "run", pytest.param("plot", marks=pytest.mark.slow)])
+@pytest.fixture(params=["inspect", "explore", "run", pytest.param("plot", marks=pytest.mark.slow)])
 def command(request: pytest.FixtureRequest, folder: Path) -> tuple[list[str], Path]:
     """The arguments of a command, and the file that it writes, in a folder of its own."""
     arguments, name = COMMANDS[request.param]

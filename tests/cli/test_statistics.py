@@ -80,13 +80,13 @@ def test_questions_that_it_does_not_answer_are_refused() -> None:
     assert (code, "variance was not asked for in this release" in printed) == (1, True)
 
 
-def test_it_is_shown_exported_and_added_up() -> None:
+def test_it_is_shown_written_and_added_up() -> None:
     code, printed = run("inspect", "x.dpsketch", "--privacy")
     assert code == 0
     assert "Oslo     statistics  whole numbers -60 to 240" in printed
     assert "about 60 numbers (+-" in printed
     assert "times what one record changes" in printed
-    assert run("export", "x.dpsketch", "--output", "x.parquet")[0] == 0
+    assert run("inspect", "x.dpsketch", "--output", "x.parquet")[0] == 0
     assert pq.read_table("x.parquet")["kind"].to_pylist() == ["statistics"] * 3
     assert "       3     1    1" in run("spent", "x.dpsketch")[1]
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from beam_dpsketch import ListedItems, PrivacySpec, ReleaseTerms, release
-from beam_dpsketch.cli import export, inspecting, main, output, text
+from beam_dpsketch.cli import inspecting, main, output, text
 from beam_dpsketch.sketches import raw_type
 from tests.cli.consoles import write
 
@@ -81,7 +81,7 @@ def commands(file: str) -> list[list[str]]:
         *([*command, "--format", shape] for command in shaped for shape in SHAPES),
         ["plot", releases, "--cdf", "--output", f"{file}/x.svg"],
         ["plot", releases, "--top", "2", "--output", f"{file}/x.svg", "--value-label", words[1], "--replace"],
-        ["export", releases, "--output", f"{file}/x.csv", "--replace"],
+        ["inspect", releases, "--output", f"{file}/x.parquet", "--replace"],
         ["inspect", f"{file}/{words[0][1:9]}".replace("\0", "")],
         ["plan", "--config", settings],
         ["plan", "--config", settings, "--format", "json"],
@@ -167,8 +167,6 @@ def test_programs_get_what_is_there(shape: str, monkeypatch: pytest.MonkeyPatch)
 
 def cells(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
     answer, _ = printed(monkeypatch, arguments, io.StringIO)
-    if arguments[0] == "export":
-        answer = Path("x.csv").read_bytes().decode()
     return [*csv.DictReader(io.StringIO(answer, newline=""))]
 
 
@@ -177,9 +175,8 @@ def cells(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> list[dict[st
     [
         ["inspect", "x.dpsketch", "--privacy", "--format", "csv"],
         ["query", "x.dpsketch", "--top", "11", "--format", "csv"],
-        ["export", "x.dpsketch", "--output", "x.csv", "--replace"],
     ],
-    ids=["inspect", "query", "export"],
+    ids=["inspect", "query"],
 )
 def test_cells_that_are_formulas_can_be_escaped(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers stay numbers, such as estimates below 0."""
@@ -197,7 +194,6 @@ def test_formulas_are_of_csv_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments in (
         ["inspect", "tame/x.dpsketch"],
         ["query", "tame/x.dpsketch", "--total-weight", "--format", "json"],
-        ["export", "tame/x.dpsketch", "--output", "x.parquet"],
     ):
         assert (
             "--escape-formulas is for CSV alone" in printed(monkeypatch, [*arguments, "--escape-formulas"], Terminal)[1]
@@ -213,4 +209,3 @@ def test_a_shown_value_is_escaped_as_text_alone() -> None:
         "0x3d",
         "",
     ]
-    assert export.FORMATS == ("parquet", "csv", "json")

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import FactorSpec, FormatError, IntegerDomain, Released, TimelineRow, TreeSpec
-from beam_dpsketch.cli.export import to_row
+from beam_dpsketch.cli.inspecting import describe
 from beam_dpsketch.cli.stored import Stored
 from beam_dpsketch.sketches.levels import Level
 from beam_dpsketch.statement.accounting import add_up
@@ -34,7 +34,7 @@ ASKED: list[Callable[[Any], object]] = [
     lambda it: it._repr_html_(),
     lambda it: (str(it.privacy), it.privacy.as_dict(), it.privacy._repr_html_(), it.privacy.shown_loss),
     lambda it: it.privacy.epsilon(0.01),
-    lambda it: to_row(Stored("file", "key", it)),
+    lambda it: describe(Stored("file", "key", it)),
     lambda it: add_up([it.privacy, _elsewhere(it.privacy)]),
     lambda it: it.counters,
     lambda it: it.side,
