@@ -16,7 +16,7 @@ from beam_dpsketch.cli.main import main
 from tests.cli.consoles import PAGES, blocks
 from tests.helpers.golden import DIGEST_BYTES, sealed
 
-LINES, FILES = 500, 3_000
+LINES, FILES = 500, 1_500
 SERVING = "expansion-service"  # runs until it is stopped; tests/cli/test_expansion_service.py has its mistakes
 ODD = ["", "-", "--", "-1e3", "nan", "inf", "-inf", "1e999", "9" * 5000, "\0", "\udcff", "\x1b[31m", "\u0663", "[", "*"]
 ODD += [

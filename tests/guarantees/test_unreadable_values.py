@@ -165,8 +165,8 @@ def test_a_sample_of_spellings_is_read_or_refused_in_every_door(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_every_spelling_is_read_or_refused_in_every_door(tmp_path: Path) -> None:
-    assert wrong(tmp_path, CASES) == []
+def test_many_spellings_are_read_or_refused_in_every_door(tmp_path: Path) -> None:
+    assert wrong(tmp_path, random.Random(2).sample(CASES, 1500)) == []
 
 
 @pytest.mark.parametrize("word", ["(", "/", "%"])
