@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 
 from beam_dpsketch.domains.base import is_text_type, unwrap_type
-from beam_dpsketch.domains.spelling import INTEGER, TIME, Spelling, likely
+from beam_dpsketch.domains.meanings import Meanings
+from beam_dpsketch.domains.spelling import INTEGER, TIME, Spelling
 
 
 class Door(enum.IntEnum):
@@ -26,41 +26,46 @@ class Door(enum.IntEnum):
         return _WAYS[way][self].format(*parts)
 
     def parse(
-        self, name: Any, kind: pa.DataType, shapes: Iterable[str], declared: Spelling, *, are_mixed: bool = False
+        self, name: Any, kind: pa.DataType, meanings: Meanings, declared: Spelling, *, are_mixed: bool = False
     ) -> str:
-        """Return how text becomes numbers or times, with code only if it reads all shapes, in one way alone.
+        """Return how text becomes numbers or times: with code only if it reads all text, in one way alone.
 
         Args:
           name: of the column.
           kind: what the text stands for.
-          shapes: of the text.
+          meanings: of the text.
           declared: how numbers and times are spelled, as far as that is declared.
           are_mixed: whether other objects are among the text.
         """
-        is_file, found = self is Door.TEXT_FILE, likely(shapes)
-        if kind == TIME:
-            if declared.date_format is not None:
-                return f"--date-format {_quoted(declared.date_format)} does not fit them: correct it or leave it out"
-            how = "declare --date-format" if is_file else f"as with {self.cast('time', name, '%d/%m/%Y')}"
-            return f"write times as 2024-01-31T08:00:00Z, or {how}"
-        written = f"write numbers as {1234 if kind == INTEGER else f'1234{declared.decimal}50'}"
-        if is_file:
-            options = " or ".join(each.options or "neither --thousands nor --decimal" for each in found)
+        found = meanings.spellings
+        example = "1234" if kind == INTEGER else f"1234{declared.decimal}50"
+        written = "write times as 2024-01-31T08:00:00Z" if kind == TIME else f"write numbers as {example}"
+        if declared != Spelling():
+            return f"{written}, or correct the declared {declared.options}"
+        if self is Door.TEXT_FILE:
+            options = " or ".join(each.options for each in found if each.options)
             return f"{written}, or declare {options}" if options else written
-        if len(found) != 1 or (are_mixed and found[0].thousands == "."):
+        is_known = len(found) == 1 and meanings.is_plain and found[0].date_format != "%s"
+        if not is_known or (are_mixed and found[0].thousands == "."):
             return written
-        code = self.cast("text", name) if are_mixed and self is Door.PANDAS else self._code("column", _quoted(name))
+        if kind == TIME:
+            return f"write times as 2024-01-31T08:00:00Z, or as with {self.cast('time', name, found[0].date_format)}"
+        is_cast = self is Door.ARROW or (are_mixed and self is Door.PANDAS)
+        code = self.cast("text", name) if is_cast else self._code("column", _quoted(name))
         for pair in found[0].replaced:
             code = self._code("replace", code, *map(_quoted, pair))
-        return f"make numbers of it, as with {self._code(self._way(kind, found[0]), code)}"
+        way = "integer" if kind == INTEGER and meanings.are_whole else "number"
+        return f"make numbers of it, as with {self._code(way, code)}"
 
     def to_numbers(self, name: Any, kind: pa.DataType) -> str:
         """Return how plain text becomes numbers."""
-        return f"make numbers of it, as with {self.cast(self._way(kind, Spelling()), name)}"
+        return f"make numbers of it, as with {self.cast('integer' if kind == INTEGER else 'number', name)}"
 
-    @staticmethod
-    def _way(kind: pa.DataType, spelling: Spelling) -> str:
-        return "integer" if kind == INTEGER and spelling.decimal == "." else "number"
+    def to_times(self, name: Any, *, are_whole: bool) -> str:
+        """Return how numbers become times."""
+        way = "column" if are_whole or self is Door.PANDAS else "round"
+        code = self._code("column", _quoted(name)) if way == "column" else self.cast(way, name)
+        return f"make times of it, as with {self._code('seconds', code)} of seconds since 1970"
 
     def round(self, name: Any) -> str:
         """Return how numbers become whole."""
@@ -119,13 +124,17 @@ _WAYS = {
     "read": ('dtype={{{}: "Int64"}}', "schema_overrides={{{}: pl.Int64}}", "pa.field({}, pa.int64())"),
     "time": ("pd.to_datetime({}, format={})", "{}.str.to_datetime({})", 'pc.strptime({}, {}, "us")'),
     "seconds": ('pd.to_datetime({}, unit="s")', 'pl.from_epoch({}, "s")', 'pc.cast({}, pa.timestamp("s"))'),
-    "round": ('{}.round().astype("Int64")', "{}.round().cast(pl.Int64)", 'pc.round({}).cast("int64")'),
+    "round": (
+        '{}.astype("float64").round().astype("Int64")',
+        "{}.cast(pl.Float64).fill_nan(None).round().cast(pl.Int64)",
+        'pc.cast(pc.if_else(pc.is_nan({0}), None, pc.round({0})), "int64")',
+    ),
     "whole": ('{}.astype("Int64")', "{}.cast(pl.Int64)", 'pc.cast({}, "int64")'),
     "decoded": ('{}.map(bytes.decode, na_action="ignore")', "{}.cast(pl.String)", 'pc.cast({}, "string")'),
     "bytes": ('{}.str.encode("utf-8")', "{}.cast(pl.Binary)", 'pc.cast({}, "binary")'),
     "text": (_TEXT, "{}.cast(pl.String)", 'pc.cast({}, "string")'),
     "floats": (
-        '{}.add(0.0).map(str, na_action="ignore")',
+        '{}.astype(float).add(0.0).map(str, na_action="ignore")',
         '{}.fill_nan(None).cast(pl.String).replace("-0.0", "0.0")',
         _EACH.format(" or x != x", "x + 0.0"),
     ),

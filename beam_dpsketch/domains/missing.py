@@ -19,23 +19,23 @@ LOOKED_AT = 512
 UNDECODABLE = "\ufffd"
 
 
-def present(given: Any, failed: np.ndarray, *, has_words: bool) -> tuple[int, list[Any]]:
-    """Return how many of the values that failed are not missing, and some of these; `MISSING` if words stand for it."""
+def present(given: Any, failed: np.ndarray, *, has_words: bool) -> tuple[Any, bool]:
+    """Return the values that failed and are not missing, and whether a word stands for a missing one."""
     if isinstance(given, list):
-        left = [value for value in itertools.compress(given, failed.tolist()) if not _is_missing(value, has_words)]
-        return len(left), left[:LOOKED_AT]
+        lost = [*itertools.compress(given, failed.tolist())]
+        left = [value for value in lost if not _is_missing(value, has_words)]
+        return left, any(isinstance(value, str) and is_missing(value) for value in lost)
     values = given.filter(pa.array(failed)).drop_null()
     if pa.types.is_dictionary(values.type):
         values = values.dictionary.take(values.indices).drop_null()
     if pa.types.is_floating(values.type):
         values = values.filter(pc.invert(pc.is_nan(values)))
     if values.type != TEXT:
-        return len(values), values[:LOOKED_AT].to_pylist()
+        return values, False
     texts = mask_undecodable(values)
     words = pc.utf8_lower(pc.utf8_trim(pc.utf8_trim_whitespace(texts), BLANKS))
     missing = pc.is_in(words, pa.array(sorted(MISSING) if has_words else [""], TEXT))
-    left = texts.filter(pc.invert(missing))
-    return len(left), [UNDECODABLE if each is None else each for each in left[:LOOKED_AT].to_pylist()]
+    return texts.filter(pc.invert(missing)), bool(pc.any(pc.and_(missing, pc.not_equal(words, ""))).as_py())
 
 
 def _is_missing(value: Any, has_words: bool) -> bool:

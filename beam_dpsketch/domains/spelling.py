@@ -12,7 +12,6 @@ import functools
 import re
 import string
 import unicodedata
-from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -119,8 +118,9 @@ class Spelling:
 
     @property
     def options(self) -> str:
-        """The options of the command that declare numbers."""
+        """The options of the command that declare it."""
         marks = {"--thousands": self.thousands, "--decimal": self.decimal if self.decimal != "." else None}
+        marks |= {"--date-format": self.date_format}
         return " ".join(f"{name} {_quoted(mark)}" for name, mark in marks.items() if mark is not None)
 
     @property
@@ -160,16 +160,5 @@ def shape(text: str) -> str:
     return (found if len(found) <= _SHOWN else f"{found[:_SHOWN]}...") if re.search(r"\w", found) else "signs alone"
 
 
-def likely(shapes: Iterable[str]) -> list[Spelling]:
-    """List the spellings that read every shape, one for each meaning: 9,999 has two."""
-    forms, found = [*shapes], dict[tuple[Any, ...], Spelling]()
-    for each in _KNOWN if forms else ():
-        found.setdefault(tuple(each.parse(form, FLOAT) for form in forms), each)
-    return [each for read, each in found.items() if None not in read]
-
-
-_KNOWN = [Spelling(mark or None, point) for mark, point in (("", "."), ",.", ("", ","), ".,", " ,", " .", "'.", "',")]
-
-
 def _quoted(mark: str) -> str:
-    return f'"{mark}"' if set(mark) & set("' ") else mark
+    return f'"{mark}"' if {*mark} & {*"' "} else mark

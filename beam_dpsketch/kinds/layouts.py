@@ -28,7 +28,7 @@ from beam_dpsketch.planning.planner import plan_calibrated
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.factor.toeplitz import MAX_SIZE
 from beam_dpsketch.privacy.norm.bounds import NormBound
-from beam_dpsketch.privacy.terms import DeclaredTerms
+from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.bounding.netting import net
 from beam_dpsketch.records.bounding.unit_lengths import UnitLengths
 from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Guess
@@ -79,6 +79,7 @@ def plan(
     >>> round(plan(IntegerDomain(0, 65_535), terms, n=100_000).rank_deviation["any"], 2)
     4.32
     """
+    _validate.instance(ReleaseTerms, terms=terms)
     layout = _usual(spec, terms, search=search)
     calibration = Calibration.of(layout, decided(layout, terms))
     guess = Guess.of(typical, quantiles)

@@ -98,8 +98,8 @@ class Readable(NamedTuple):
             if is_text_type(kind):
                 return door.to_numbers(name, self.parsed)
             return "make numbers of it" + f", as with {door.cast('whole', name)}" * pa.types.is_boolean(kind)
-        if self.parsed == TIME and is_whole_type(kind):
-            return f"make times of it, as with {door.cast('seconds', name)} of seconds since 1970"
+        if self.parsed == TIME and (is_whole_type(kind) or pa.types.is_floating(kind)):
+            return door.to_times(name, are_whole=is_whole_type(kind))
         if is_bytes_type(kind) and self.reads(TEXT) and not self.reads(kind):
             return f"make text of it, as with {door.cast('decoded', name)}"
         return door.to_text(name, held) if self.reads(TEXT) else f"cast it, as with {door.cast('bytes', name)}"

@@ -24,10 +24,11 @@ import pyarrow as pa
 
 from beam_dpsketch.domains.base import EXACT
 from beam_dpsketch.domains.doors import Door
+from beam_dpsketch.domains.meanings import Meanings
 from beam_dpsketch.domains.missing import LOOKED_AT, UNDECODABLE, present
 from beam_dpsketch.domains.plain_types import named, types_of
 from beam_dpsketch.domains.shares import MOST, rounded, share_of
-from beam_dpsketch.domains.spelling import FLOAT, Spelling, shape
+from beam_dpsketch.domains.spelling import FLOAT, TIME, Spelling, shape
 from beam_dpsketch.domains.weights import parse_weights
 from beam_dpsketch.errors import AllAtOnce, ArgumentError
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
@@ -61,6 +62,7 @@ class _Seen:
     forms: Counter[tuple[str, str]] = dataclasses.field(default_factory=Counter)
     unlisted: set[Any] = dataclasses.field(default_factory=set)
     types: set[type] = dataclasses.field(default_factory=set)
+    meanings: Meanings = dataclasses.field(default_factory=Meanings)
 
     @property
     def is_readable(self) -> bool:
@@ -130,10 +132,15 @@ class Tally:
         seen.values += len(usable)
         seen.usable += int(np.count_nonzero(usable))
         if not usable.all():
-            count, some = present(given, ~usable, has_words=readable.parsed is not None or readable.is_partial)
-            seen.unreadable += count
+            left, has_missing = present(given, ~usable, has_words=readable.parsed is not None or readable.is_partial)
+            seen.unreadable += len(left)
+            some = left[:LOOKED_AT] if isinstance(left, list) else left[:LOOKED_AT].to_pylist()
             with contextlib.suppress(Exception):  # of odd objects; the message could carry a value into the logs
-                seen.forms.update(_form(value, self.spelling) for value in some)
+                spelling = None if readable.parsed == TIME else self.spelling
+                seen.forms.update(_form(UNDECODABLE if each is None else each, spelling) for each in some)
+            if self.of_table and readable.parsed is not None:
+                seen.meanings.is_plain &= not has_missing
+                seen.meanings.narrow(left, readable.parsed)
         if listing is not None and (outside := usable & ~listing.find(read)).any():
             seen.outside += int(np.count_nonzero(outside))
             if len(seen.unlisted) < LOOKED_AT:
@@ -188,17 +195,16 @@ class Tally:
     def told(self, *, is_signed: bool) -> Iterator[str]:
         """Yield what is to be told to who holds the table: which rows do not count, and why."""
         for argument, seen in self._seen.items():
-            described, of_time = self._described(argument), argument == "time"
+            described = self._described(argument)
             if seen.unreadable:
                 yield f"{self._words(argument, seen)}. These rows do not count."
-            missing = seen.values - seen.usable - seen.unreadable
-            share = rounded(missing + seen.outside * of_time, seen.values)
+            share = rounded(seen.values - seen.usable - seen.unreadable, seen.values)
             if share and (share == "all" or argument in ("privacy_id", "key", "time")):
-                what = "are in no declared window: check start and end" if of_time else "have no value"
+                yield f"{described}: {share} of the rows have no value. They do not count."
+            if share := rounded(seen.outside, seen.values):
+                what = f"have a value that is not listed{self._near(argument)}"
+                what = "are in no declared window: check start and end" if argument == "time" else what
                 yield f"{described}: {share} of the rows {what}. They do not count."
-            if not of_time and (share := rounded(seen.outside, seen.values)):
-                words = f"{share} of the rows have a value that is not listed{self._near(argument)}"
-                yield f"{described}: {words}. They do not count."
             if seen.has_negative and not is_signed:
                 yield f"{described} has values below 0, which count as 0. If they delete, set signed in the bounds."
 
@@ -210,6 +216,7 @@ class Tally:
                 items = self._fields.keys() - _ROLES
                 of_metric = len(items) > 1 and argument in items
                 which = "no element of a bundle has" if is_unused else "many elements of a bundle do not have"
+                which += " a listed value" if seen.usable and is_unused else " a value that can be used"
                 effect = "none counts" if is_unused else "these do not count"
                 effect += " for this metric" if of_metric else ""
                 _log_once(self._described(argument), which, effect, self._readables[argument].description)
@@ -226,13 +233,15 @@ class Tally:
         for (kind, _), count in seen.forms.items():
             kinds[kind] += count
         kind = max(kinds, key=kinds.__getitem__, default=_OTHER)
-        if kind == _LOST:
+        if kind in (_LOST, _FRACTION) and readable.parsed == TIME:
+            fix = self.door.to_times(name, are_whole=False)
+        elif kind == _LOST:
             fix = self.door.read_whole(name)
         elif kind == _FRACTION:
             fix = self.door.to_ids(name) if readable.is_id else f"{self.door.round(name)}{readable.instead}"
         elif kind == _TEXT and readable.parsed is not None:
-            shapes, spelling = {form for each, form in seen.forms if each == kind}, self.spelling or Spelling()
-            fix = self.door.parse(name, readable.parsed, shapes, spelling, are_mixed=seen.usable > 0)
+            declared, are_mixed = self.spelling or Spelling(), seen.usable > 0
+            fix = self.door.parse(name, readable.parsed, seen.meanings, declared, are_mixed=are_mixed)
         elif kind == _OTHER and readable.is_hashed:
             fix = self.door.to_text(name)
         else:
@@ -252,6 +261,8 @@ def _form(value: Any, spelling: Spelling | None) -> tuple[str, str]:
         kind = _TEXT if number is None else _LOST if abs(number) >= EXACT else _FRACTION
         return kind, shape(value)
     if isinstance(value, (float, np.floating)):
+        if not np.isfinite(value):
+            return _OTHER, "infinity"
         return (_LOST, shape(f"{value:.0f}")) if abs(float(value)) >= EXACT else (_FRACTION, shape(str(value)))
     if isinstance(value, decimal.Decimal) and value != value.to_integral_value():
         return _FRACTION, shape(str(value))
@@ -272,8 +283,7 @@ def _loosely(value: Any) -> Any:
 @functools.lru_cache(maxsize=1024)
 def _log_once(argument: str, which: str, dropped: str, wanted: str) -> None:
     _LOG.warning(
-        "%s: %s a value that can be used, so %s; it must hold %s; run "
-        ".check(sample) of the transform with some public or made-up elements",
+        "%s: %s, so %s; it must hold %s; run .check(sample) of the transform with some public or made-up elements",
         argument,
         which,
         dropped,

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from beam_dpsketch import _validate
+from beam_dpsketch.domains.base import Domain
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing import fingerprints
 from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
@@ -50,7 +51,7 @@ class Spec:
         """Which items do not count, or count as others do."""
         specs = self.fields.values()
         listed = Uncounted.UNLISTED_ITEMS if any(each.is_listed for each in specs) else Uncounted.NOTHING
-        return listed | Uncounted.CLAMPED if any(getattr(each.domain, "doubt", "") for each in specs) else listed
+        return listed | Uncounted.CLAMPED if any(isinstance(each.domain, Domain) for each in specs) else listed
 
     @property
     def leading(self) -> tuple[Spec, Fraction]:

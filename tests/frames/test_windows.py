@@ -170,7 +170,7 @@ def test_rows_of_a_table_answer_over_time() -> None:
 @pytest.mark.parametrize(
     ("times", "words"),
     [
-        ([START, None] * 200, "about 50 % of the rows are in no declared window"),
+        ([START, None] * 200, "about 50 % of the rows have no value"),
         (["2024-01-01", "yesterday"] * 200, "about 50 % of the values are not times, dates, or text in ISO 8601"),
         (["2024-01-01"] * 399 + ["yesterday"], "under 1 % of the values are not times, dates, or text in ISO 8601"),
         ([START - DAY] * 400, "is in no declared window in any row, so no row would count. Check start and end"),
