@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
-from beam_dpsketch.answers.item_answers import Changes
 from beam_dpsketch.answers.over_time.timeline import SketchTimeline
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.domains.timestamps import from_micros
@@ -40,7 +38,9 @@ def changes_of(entries: Sequence[Explored], wanted: Wanted) -> tuple[list[dict[s
             alike.setdefault(("key", key, has_window, entry.asked.name), []).append(entry)
             alike.setdefault(("keys", entry.file, entry.window, entry.asked.name), []).append(entry)
     for found in alike.values():
-        pairs += [_Pair.of(*each) for each in _pairs(found)]
+        for earlier, later in _pairs(found):
+            name = f"{earlier.name or 'a release'} to {later.name or 'a release'}"
+            pairs.append(_Pair(name, (earlier, later), later.asked, (earlier.asked,), later.asked))
     waiting = iter(pairs[::-1])
     changes = filter(None, (each.change(wanted) for each in waiting))
     return [*itertools.islice(changes, _MOST_PAIRS)], len([*waiting])
@@ -57,52 +57,37 @@ def _windows(entry: Explored, timeline: SketchTimeline) -> Iterator[_Pair]:
     starts = {number: in_words(from_micros(timeline.horizon.edges(number)[0])) for number in range(begin, end + 1)}
     for earlier, later in _pairs(list(starts)):
         between = f"{starts[earlier]} to {starts[later]}"
-        ask = functools.partial(timeline.distance, later, earlier), functools.partial(timeline.movers, later, earlier)
-        yield _Pair(between, (entry, entry), *ask, searches(first), _listed(first))
+        yield _Pair(between, (entry, entry), timeline, (later, earlier), first)
 
 
 class _Pair(NamedTuple):
-    """Two releases, or two windows, and how to ask what changed."""
+    """Two releases, or two windows: whom to ask about which sides, and a release of their kind."""
 
     name: str
     entries: tuple[Explored, Explored]
-    distance: Callable[..., Interval]
-    movers: Callable[..., Changes]
-    finds: bool
-    listed: float
-
-    @classmethod
-    def of(cls, earlier: Explored, later: Explored) -> _Pair:
-        before, after = cast(ReleasedSketch, earlier.asked), cast(ReleasedSketch, later.asked)
-        names = (each.name or "a release" for each in (earlier, later))
-        return cls(
-            " to ".join(names),
-            (earlier, later),
-            functools.partial(after.distance, before),
-            functools.partial(after.movers, before),
-            searches(after),
-            _listed(after),
-        )
+    asked: Any
+    sides: tuple[Any, ...]
+    alike: Any
 
     def change(self, wanted: Wanted) -> dict[str, Any] | None:
         """Return the largest changes and the distance; `None` of what cannot be compared."""
         try:
-            far = self.distance(confidence=wanted.confidence)
+            far = self.asked.distance(*self.sides, confidence=wanted.confidence)
         except IncompatibleSketchError:
             return None
         except ValueError:  # grouped counts know no distance
             far = None
-        candidates = None if self.finds else wanted.candidates
+        finds = searches(self.alike)
+        candidates = None if finds else wanted.candidates
         rows: list[dict[str, Any]] = []
         clipping = None if far is None else far.clipping
-        if self.finds or candidates:
-            ask = functools.partial(self.movers, k=_ROWS, candidates=candidates)
-            failing = (1 - wanted.confidence) / (len(candidates) if candidates else self.listed)
-            together = ask(confidence=1 - max(failing, _LEAST_FAILING))
+        if finds or candidates:
+            failing = (1 - wanted.confidence) / (len(candidates) if candidates else _listed(self.alike))
+            sure = 1 - max(failing, _LEAST_FAILING)
+            together, alone = (self.asked.movers(*self.sides, _ROWS, candidates, p) for p in (sure, wanted.confidence))
             clipping = together.clipping
             changed = (together.lower > 0) | (together.upper < 0)
-            alone = ask(confidence=wanted.confidence).to_rows()
-            rows = [{**row, "changed": each} for row, each in zip(alone, changed, strict=True)]
+            rows = [{**row, "changed": each} for row, each in zip(alone.to_rows(), changed, strict=True)]
         return {
             "name": self.name,
             "places": [each.place for each in self.entries],
