@@ -1,8 +1,8 @@
 """Differentially private linear sketches: frequencies and top-K lists from Apache Beam and without it."""
 
 from beam_dpsketch import _starting, _validate, plots  # the signal first; `plots` enters what `plot` calls
-from beam_dpsketch.answers.comparable import Difference
 from beam_dpsketch.answers.counts import ReleasedCounts, ReleasedListedItems
+from beam_dpsketch.answers.difference import Difference
 from beam_dpsketch.answers.flat.decoded import Decoded
 from beam_dpsketch.answers.flat.frequencies import ReleasedFrequencies
 from beam_dpsketch.answers.flat.sketches import ReleasedCountMin, ReleasedCountSketch
@@ -57,7 +57,6 @@ from beam_dpsketch.ledger.accounts import Account
 from beam_dpsketch.ledger.ledger import Ledger
 from beam_dpsketch.ledger.limits import LossLimit
 from beam_dpsketch.planning.plan import Plan
-from beam_dpsketch.planning.planner import distance_error, spec_for_distance
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import (
@@ -102,8 +101,8 @@ __all__ = [
     "ReleasedListedItems", "ReleasedMetrics", "ReleasedPrefixTree", "ReleasedRanks", "ReleasedSketch",
     "ReleasedStatistics", "Scale", "SideCounters", "SketchSpec", "SketchTimeline", "Spelling", "Statistic",
     "Statistics", "TextDomain", "TimeColumn", "TimeRange", "TimelineRow", "TimestampDomain", "TopKSearch",
-    "TreeSpec", "WindowingError", "__version__", "distance_error", "plan", "read_releases", "rehearse", "release",
-    "release_frame", "spec_for_distance",
+    "TreeSpec", "WindowingError", "__version__", "plan", "read_releases", "rehearse", "release",
+    "release_frame",
 ]
 # fmt: on
 _validate.explain_calls(*(each for each in map(globals().get, __all__) if isinstance(each, type)))

@@ -46,18 +46,16 @@ def compare(months: list[int], released: Mapping[int, Any], k: int, airports: in
     """What to ask of both months, with answers. The intervals of the changes hold for all airports together."""
     before, after = (released[month] for month in months)
     return [
-        ("movers", after.movers(before, k, confidence=1 - 0.05 / airports)),
+        ("changes", after.minus(before).top_k(k, confidence=1 - 0.05 / airports)),
         ("distance", after.distance(before)),
-        ("cosine", after.cosine(before)),
     ]
 
 
 def in_words(asked: str, value: Any) -> str:
     """An answer as text: a line for each destination that changed, or one line."""
-    if asked == "movers":
+    if asked == "changes":
         return "\n".join(
-            f"  {item:6}{before:9,.0f}{after:9,.0f}{change:+9,.0f}   {lower:+,.0f} to {upper:+,.0f}"
-            for item, before, after, change, lower, upper in value
+            f"  {item:6}{change:+9,.0f}   {lower:+,.0f} to {upper:+,.0f}" for item, change, lower, upper in value
         )
     return f"{asked} = {value.estimate:.4g}, 95 % interval {value.lower:.4g} to {value.upper:.4g}"
 
@@ -86,14 +84,13 @@ def main(argv: list[str] | None = None) -> None:
         )
 
     released = read_keyed_releases(known.output, months)
-    changes, distance, cosine = compare(months, released, known.k, len(airports))
+    changes, distance = compare(months, released, known.k, len(airports))
     first, second = (calendar.month_name[month] for month in months)
     print(f"Of {len(airports):,} airports, these changed most between {first} and {second}, in flights from New York:")
-    print(f"  {'':6}{'before':>9}{'after':>9}{'change':>9}   95 % interval, of all airports together")
+    print(f"  {'':6}{'change':>9}   95 % interval, of all airports together")
     print(in_words(*changes))
     print("Where an interval contains 0, there may be no change. Intervals cover noise; not what the bound took.")
     print(f"How far apart the months are, as the root of the sum of all squared changes: {in_words(*distance)}.")
-    print(f"How alike they are, where 1 is the same shares: {in_words(*cosine)}.")
     print("The statement covers the releases of both months together, and all that is asked of them; what it holds")
     print(f"is of {first}:")
     print(released[known.before].privacy)

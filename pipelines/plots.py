@@ -139,24 +139,24 @@ def _exact_steps(axes: Axes, delays: np.ndarray, flights: np.ndarray, kept: np.n
 
 def plot_changes(
     path: str,
-    changes: Sequence[tuple[str, float, float, float, float, float]],
+    changes: Sequence[tuple[str, float, float, float]],
     exact: Sequence[float],
     kept: Sequence[float],
     *,
     title: str,
     changed: str,
 ) -> None:
-    """Plot private changes (item, before, after, change, lower, upper) as bars, in grey those that may be 0."""
+    """Plot private changes (item, change, lower, upper) as bars, in grey those that may be 0."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     style = {"fmt": "o", "elinewidth": 2, "capsize": 5, "capthick": 2, "markersize": 3}
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(10, 6), layout="constrained")
         axes = figure.add_subplot()
         for may_be_zero, colour, label in ((False, BLUE, "private change"), (True, GREY, "private change, may be 0")):
-            rows = [(n, each) for n, each in enumerate(changes) if (each[4] <= 0 <= each[5]) == may_be_zero]
+            rows = [(n, each) for n, each in enumerate(changes) if (each[2] <= 0 <= each[3]) == may_be_zero]
             if rows:
                 places = [place for place, _ in rows]
-                change, lower, upper = np.array([each[3:] for _, each in rows]).T
+                change, lower, upper = np.array([each[1:] for _, each in rows]).T
                 axes.barh(places, change, color=colour, alpha=0.35, height=0.7, label=f"{label}, with 95 % interval")
                 axes.errorbar(change, places, xerr=(change - lower, upper - change), color=colour, **style)
         places = np.arange(len(changes))
@@ -165,9 +165,9 @@ def plot_changes(
             kept, places, "|", color="black", markersize=22, markeredgewidth=2, label="exact, after scaling to the norm"
         )
         axes.axvline(0, color="black", linewidth=1)
-        axes.set_yticks(places, [f"{each[0]}   {each[1]:,.0f} \u2192 {each[2]:,.0f}" for each in changes])
+        axes.set_yticks(places, [each[0] for each in changes])
         axes.invert_yaxis()
-        axes.set_ylabel("destination; private flights before \u2192 after")
+        axes.set_ylabel("destination")
         axes.set_xlabel(changed)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:+,.0f}" if value else "0")
         axes.grid(axis="x", alpha=0.3)

@@ -24,7 +24,6 @@ PYTHON = re.compile(
 ELSEWHERE = ("transforms", "rows")
 """Rooms that no command imports, or that raise nothing."""
 PYTHON_ALONE = {
-    "answers/comparable.py:_check_comparable": "a method",
     "answers/flat/sketches.py:_check_method": "a method",
     "answers/released.py:": "attributes of releases",
     "answers/released.py:__getitem__": "a method",

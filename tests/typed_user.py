@@ -48,11 +48,9 @@ from beam_dpsketch import (
     TimeRange,
     TreeSpec,
     __version__,
-    distance_error,
     plan,
     read_releases,
     release,
-    spec_for_distance,
     transforms,
 )
 from beam_dpsketch.transforms import (
@@ -163,14 +161,12 @@ def of_numbers(released: ReleasedStatistics) -> float:
 
 
 def compared(before: ReleasedRanks, after: ReleasedRanks) -> float:
-    """Ask about two releases, and choose a spec for the question."""
-    terms = ReleaseTerms(PRIVACY)
-    answers: list[Interval] = [after.distance(before), after.inner_product(before), after.cosine(before)]
+    """Ask about two releases."""
+    answers: list[Interval] = [after.distance(before), after.inner_product(before)]
     difference: Difference = after.minus(before)
     rows: Changes = after.movers(before, k=5, confidence=0.99)
     change: float = difference.estimate(3) + float(difference.estimate([3, 4])[0]) + rows[0].change
-    expected = distance_error(spec_for_distance(100, terms), terms, 100)
-    return change + expected.floor + sum(answer.upper for answer in answers) + before.second_moment().estimate
+    return change + sum(answer.upper for answer in answers)
 
 
 def over_time(rows: list[TimelineRow], pairs: list[tuple[str, TimelineRow]]) -> float:

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.answers.comparable import Comparable
-from beam_dpsketch.answers.item_answers import ItemAnswers
+from beam_dpsketch.answers.difference import Difference, length
+from beam_dpsketch.answers.item_answers import Changes, ItemAnswers
 from beam_dpsketch.answers.notes import Note, of_noise
 from beam_dpsketch.answers.released import DRAWERS, Released
 from beam_dpsketch.answers.rows import Frequencies, Many
+from beam_dpsketch.errors import ArgumentTypeError, IncompatibleSketchError
+from beam_dpsketch.estimators.comparing import NoisyTable, inner_product
 from beam_dpsketch.estimators.presence import exceeds_noise
+from beam_dpsketch.statement.clipping import weakest
 from beam_dpsketch.statement.showing import shown
+from beam_dpsketch.statement.side_notes import Interval
 
-Self = TypeVar("Self", bound="ReleasedSketch")
 _USELESS_SHARE = 0.2
 
 
-class ReleasedSketch(Released, ItemAnswers, Comparable):
-    """A private release of a sketch. Methods take one item or many; see `ItemAnswers`."""
+class ReleasedSketch(Released, ItemAnswers):
+    """A private release of a sketch. Methods take one item or many; see `ItemAnswers`.
+
+    A release that is compared with another must be of the same kind and spec, seed included. A release that is inside
+    both is refused, because the noise of both sides would be the same. So are two answers of one timeline. Methods then
+    raise `IncompatibleSketchError`. A Count-Min of width 1 raises `ValueError`. Products and distances are about single
+    items: of trees, they are read from the finest level.
+    """
 
     made_as: ClassVar[str] = "frequencies"
     _usual_picture: ClassVar[str] = "top_k"
@@ -47,6 +56,54 @@ class ReleasedSketch(Released, ItemAnswers, Comparable):
         if candidates is None:
             return self._search(confidence)[:k]
         return self._frequencies(_validate.many(candidates=candidates), confidence).largest(k)
+
+    def inner_product(self, other: ReleasedSketch, confidence: float = 0.95) -> Interval:
+        """Estimate the sum over items of the weight here times the weight there: the size of a join.
+
+        Its error grows with the root of both sums of squared weights. So the join of many rare items is mostly noise.
+        """
+        self._check_comparable(other)
+        found = Interval(*inner_product(self._table, other._table).interval(confidence))
+        return found.of(weakest([self._clipping, other._clipping]))
+
+    def distance(self, other: ReleasedSketch, confidence: float = 0.95) -> Interval:
+        """Estimate the Euclidean distance: the root of the sum over items of the squared change of weight.
+
+        What is equal on both sides cancels, collisions included. Distances that noise hides have a lower bound of 0.
+        """
+        self._check_comparable(other)
+        found = length(self._table.minus(other._table), confidence)
+        return found.of(weakest([self._clipping, other._clipping]))
+
+    def minus(self, other: ReleasedSketch) -> Difference:
+        """Subtract the other release: counters subtract, and the noise of both adds.
+
+        The statement of the difference is that of both releases together, as of a combination.
+        """
+        self._check_comparable(other)
+        privacy = self._privacy.composed(other._privacy, units_disjoint=False)
+        return Difference(self._plus(other, privacy, sign=-1), self, other)
+
+    def movers(
+        self, before: ReleasedSketch, k: int = 20, candidates: Many | None = None, confidence: float = 0.95
+    ) -> Changes:
+        """List the k largest changes of ``minus(before)``, up or down, with the weights before and after.
+
+        Changes are read from the difference of the counters, so they may differ from after - before. `Difference.top_k`
+        explains the arguments and what the intervals cover.
+        """
+        return self.minus(before)._movers(k, candidates, confidence)
+
+    def _check_comparable(self, other: ReleasedSketch) -> None:
+        """Refuse a release of another kind or spec, or with common noise."""
+        if not isinstance(other, ReleasedSketch):
+            raise ArgumentTypeError("other", f"must be a release, got {type(other).__name__}", "E704")
+        self._check_same_kind(other, "compared")
+        if self.privacy.shares_noise_with(other.privacy):
+            raise IncompatibleSketchError(
+                "both sides have noise in common: compare releases that share none, and windows of one timeline by its "
+                "minus, distance and movers"
+            )
 
     def plot(
         self,
@@ -77,8 +134,14 @@ class ReleasedSketch(Released, ItemAnswers, Comparable):
     def _search(self, confidence: float) -> Frequencies:
         """Return the items that a list without candidates may hold, largest first; raise where there are none."""
 
-    def _difference(self: Self, other: Released) -> Self:
-        return self._plus(other, self._privacy.composed(other._privacy, units_disjoint=False), sign=-1)
+    @property
+    @abstractmethod
+    def _table(self) -> NoisyTable:
+        """The counters of single items."""
+
+    @abstractmethod
+    def _changed_candidates(self, before: Any, k: int) -> Any:
+        """Return items among which the k largest changes are; raise where none are known."""
 
     def _signed_frequencies(self, items: Any, confidence: float) -> Frequencies:
         """Do as `_frequencies`, unbiased also where weights may be negative."""

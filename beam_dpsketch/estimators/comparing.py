@@ -4,10 +4,6 @@ TABLES of counters of single items, with what is known of their noise. Guarantee
 products of what was counted. Rows without signs are centred: each minus the mean of its cells that hold no heavy item.
 Over the hash, the product of two centred rows is 1 - 1/width times that of the items.
 
-VARIANCE of discrete Gaussian noise, which is below sigma^2 where sigma is small. Guarantee: right to 1e-15 of the
-value. The difference from sigma^2 is 13 % at sigma 0.5 and less than 1e-9 from sigma 1.5 on. Source: the second moment
-of P(x) ~ exp(-x^2 / (2 sigma^2)) over the integers, summed directly (Canonne, Kamath and Steinke 2020).
-
 INNER PRODUCTS, and how far an estimate may be from the truth. A row's estimate is the sum of its cells' products. Rows
 are combined rank by rank: the largest product of each row with the largest of the others, and so on. The ranks of heavy
 cells are summed as interquartile means over rows. A heavy cell has about the same rank in each row. So a collision
@@ -114,15 +110,9 @@ class NoisyTable:
         noise, fourth = self.noise + other.noise, self.fourth + other.fourth
         return dataclasses.replace(self, counters=self.counters - other.counters, noise=noise, fourth=fourth)
 
-    def over(self, length: float) -> NoisyTable:
-        noise, fourth = self.noise / length**2, self.fourth / length**4
-        return dataclasses.replace(self, counters=self.counters / length, noise=noise, fourth=fourth)
-
 
 _ROBUST_DEPTH = 3
 _RARE = 8.0  # the fourth cumulant over the squared variance of noise that is mostly 0: sums of it are far from normal
-_KNOWN_DEVIATIONS = 3.0
-_SQUARE, _PRODUCT = np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[0.0, 0.5], [0.5, 0.0]])
 
 
 class Estimate(NamedTuple):
@@ -132,51 +122,35 @@ class Estimate(NamedTuple):
     normal: float
     rare: float = 0.0
 
-    def margin(self, confidence: float) -> float:
-        """Return how far the truth may be; rare errors by Chebyshev's inequality."""
-        return math.sqrt(deviations_for(confidence) ** 2 * self.normal + self.rare / (1 - confidence))
+    def interval(self, confidence: float) -> tuple[float, float, float]:
+        """Return the number with bounds for the truth; rare errors by Chebyshev's inequality."""
+        margin = math.sqrt(deviations_for(confidence) ** 2 * self.normal + self.rare / (1 - confidence))
+        return self.value, self.value - margin, self.value + margin
 
 
 def inner_product(first: NoisyTable, second: NoisyTable) -> Estimate:
-    """Return f.g of two tables with independent noise."""
-    return _form(first, second, _PRODUCT)
+    """Estimate f.g of two tables with independent noise."""
+    return _product(first, second, 0.0)
 
 
 def second_moment(table: NoisyTable) -> Estimate:
-    """Return F2 of a table: the sum of squared weights."""
-    return _form(table, table, _SQUARE)
+    """Estimate f.f of a table: the sum of squared weights."""
+    return _product(table, table, table.noise)
 
 
-def cosine(first: NoisyTable, second: NoisyTable) -> Estimate:
-    """Return f.g / sqrt(F2(f) F2(g)), in [-1, 1]; NaN where a second moment may be 0 within the noise.
-
-    With u = f / |f|, v = g / |g| and a first value c, the form u v - c (u^2 + v^2) / 2 is what c lacks. Errors common
-    to both cancel in it.
-    """
-    own, other = second_moment(first), second_moment(second)
-    if any(each.value <= _KNOWN_DEVIATIONS * math.sqrt(each.normal) for each in (own, other)):
-        return Estimate(math.nan, math.inf)
-    u, v = first.over(math.sqrt(own.value)), second.over(math.sqrt(other.value))
-    about = inner_product(u, v).value
-    lacking = _form(u, v, _PRODUCT - about / 2 * np.eye(2))
-    return lacking._replace(value=min(max(about + lacking.value, -1.0), 1.0))
-
-
-def _form(first: NoisyTable, second: NoisyTable, form: np.ndarray) -> Estimate:
-    """Return the sum over items of (f, g) form (f, g), for a symmetric form (2, 2)."""
-    pairs = np.stack([first.counters, second.counters], axis=-1)
-    cells = np.einsum("...i,ij,...j->...", pairs, form, pairs)
-    noise = np.diag([first.noise, second.noise])
-    heavy = first.heavy | second.heavy
-    sums = _summed_by_rank(cells, heavy) - first.free * float(np.trace(form @ noise))
-    value = sums * first.width / first.free
-    of_tails = first.width * float(np.diag(form) ** 2 @ (first.fourth, second.fourth))  # squares of noise vary more
+def _product(first: NoisyTable, second: NoisyTable, common: float) -> Estimate:
+    """Estimate f.g, where `common` is the covariance of the noise of both."""
+    width, pairs = first.width, np.stack([first.counters, second.counters], axis=-1)
+    cells, heavy = first.counters * second.counters, first.heavy | second.heavy
+    value = (_summed_by_rank(cells, heavy) - first.free * common) * width / first.free
+    of_tails = width * first.fourth if common else 0.0  # squares of noise vary more
     if first.hashing == "exact":
+        noise = np.array([[first.noise, common], [common, second.noise]])
         weights = pairs[0].T if first.uncorrelated is None else first.uncorrelated(pairs[0].T)
-        counted = weights @ weights.T - first.width * first.spread * noise
-        normal, rare = _normal_variance(form, noise, counted, first.width * first.spread) + of_tails, 0.0
+        counted = weights @ weights.T - width * first.spread * noise
+        normal, rare = _normal_variance(noise, counted, width * first.spread) + of_tails, 0.0
     else:
-        normal, rare = _variances(pairs, cells, heavy, form)
+        normal, rare = _variances(pairs, cells, heavy)
         normal += median_variance(first.depth) * of_tails
     is_rare = any(each.fourth > _RARE * each.noise**2 for each in (first, second))
     return Estimate(value, normal, rare + normal if is_rare else rare)
@@ -191,8 +165,8 @@ def _summed_by_rank(cells: np.ndarray, heavy: np.ndarray) -> float:
     return float(np.where(ends, ranks[outside : depth - outside].mean(axis=0), means).sum())
 
 
-def _variances(pairs: np.ndarray, cells: np.ndarray, heavy: np.ndarray, form: np.ndarray) -> tuple[float, float]:
-    """Return the variances of the error of a form over hashed cells: about normal, and rare.
+def _variances(pairs: np.ndarray, cells: np.ndarray, heavy: np.ndarray) -> tuple[float, float]:
+    """Return the variances of the error of a product over hashed cells: about normal, and rare.
 
     Light cells show what noise and light items add to any cell. Two heavy items in one cell are rare and do more. From
     three rows on, such a collision counts only if another row errs at the same rank, so with the share of heavy cells.
@@ -200,22 +174,21 @@ def _variances(pairs: np.ndarray, cells: np.ndarray, heavy: np.ndarray, form: np
     depth, width = cells.shape
     light = np.einsum("ni,nj->ij", pairs[~heavy], pairs[~heavy]) / np.count_nonzero(~heavy)
     counted = np.einsum("ni,nj->ij", pairs[heavy], pairs[heavy]) / depth
-    normal = _normal_variance(form, light, counted, width)
-    fourth = float(np.sum(cells[heavy] ** 2)) / depth
-    collisions = 2 * max(float(np.trace(form @ counted @ form @ counted)) - fourth, 0.0) / width
+    normal, twice = _normal_variance(light, counted, width), 2 * float(np.sum(cells[heavy] ** 2)) / depth
+    collisions = max(float(counted[0, 0] * counted[1, 1] + counted[0, 1] ** 2) - twice, 0.0) / width
     rows = median_variance(depth)
     if depth < _ROBUST_DEPTH:
         return rows * normal, rows * collisions
     return rows * (normal + min(1.0, np.count_nonzero(heavy) / width) * collisions), 0.0
 
 
-def _normal_variance(form: np.ndarray, errors: np.ndarray, counted: np.ndarray, width: float) -> float:
-    """Return the variance of the form where each cell has normal errors of this covariance (2, 2).
+def _normal_variance(errors: np.ndarray, counted: np.ndarray, width: float) -> float:
+    """Return the variance of f.g where each cell has normal errors of this covariance (2, 2).
 
     `counted` is the sum of (f, g)^T (f, g) over cells.
     """
-    bent = form @ errors @ form
-    return max(4 * float(np.trace(bent @ counted)), 0.0) + 2 * width * float(np.trace(bent @ errors))
+    ((own, both), (_, other)), ((ff, fg), (_, gg)) = errors, counted
+    return max(float(ff * other + gg * own + 2 * fg * both), 0.0) + width * float(own * other + both**2)
 
 
 _HEAVY_NODE_DEVIATIONS = 3.0
@@ -244,11 +217,6 @@ def leaves_below_heavy_nodes(levels: Sequence[TreeLevel]) -> np.ndarray:
     return positions[positions <= np.uint64(leaves.nodes - 1)]
 
 
-def leaf_margin(sigma_squared: Fraction, confidence: float) -> float:
-    """Return how far Gaussian noise moves a leaf with a counter of its own."""
-    return Noise.GAUSSIAN.margin(sigma_squared, confidence, Noise.GAUSSIAN.grid_bits(sigma_squared))
-
-
 def leaf_bounds(
     leaves: TreeLevel, positions: np.ndarray, confidence: float, *, sigma_squared: Fraction, rounding: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -256,7 +224,8 @@ def leaf_bounds(
     _validate.open_unit_interval(confidence=confidence)
     if leaves.is_exact:
         middle = leaves.estimates(positions)
-        below = above = leaf_margin(sigma_squared, confidence) + rounding
+        bits = Noise.GAUSSIAN.grid_bits(sigma_squared)
+        below = above = Noise.GAUSSIAN.margin(sigma_squared, confidence, bits) + rounding
     else:
         reader = RowReader(leaves.spec, leaves.counters, sigma_squared)
         middle, (below, above) = reader.estimates(positions), reader.margins(confidence)

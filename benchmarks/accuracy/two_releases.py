@@ -2,19 +2,18 @@
 
 N = 100,000 items of U = 65,536 on each side, CountSketch 5 x 7,372 (147 KB), REPLACE_ONE, a unit is one record. Pairs
 of data: two independent samples, or a sample and a copy in which 20 items have gained 50 or 300 each. It prints, in %:
-  rms       relative root mean square error of `second_moment`, `inner_product`, the square of `distance`, and `cosine`
+  rms       relative root mean square error of `inner_product` and of the square of `distance`
   old       the same for the median of the rows' sums, the usual reading
   items     the same for sums over estimates of all U items, one by one, over the first tenth of the seeds
   noise     what noise alone leaves of the mean over rows, and "collisions" a bound for what hashing adds
   coverage  the share of 95 % intervals that hold the truth, and half their width
-Then distances that a spec was chosen for, expected and measured. With --trace FILE --column NAME, what changed most
-between consecutive windows of 100,000 IPv4 addresses, 490,000 bytes each, without candidates. Takes 6 minutes.
+With --trace FILE --column NAME, then what changed most between consecutive windows of 100,000 IPv4 addresses, 490,000
+bytes each, without candidates. Takes 6 minutes.
 
 On Zipf data collisions are fewer than their bound, because those of heavy items are left out. The bars of distances and
 of other data are what the median over rows once reached in 30 to 40 pairs, and 15 % more. A root mean square of 100
 pairs has a standard error of 7 %: where these were missed, it is within three of them from what noise and collisions
-together leave. Expected deviations are upper bounds, for changes spread over many items. Movers' intervals hold for all
-candidates, because the finest level has no part in the search.
+together leave. Movers' intervals hold for all candidates, because the finest level has no part in the search.
 """
 
 from __future__ import annotations
@@ -38,9 +37,7 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
     TreeSpec,
-    distance_error,
     release,
-    spec_for_distance,
 )
 from benchmarks.command import Command
 from benchmarks.ordered_data import trace_slices
@@ -52,15 +49,12 @@ RHOS = (0.1, 1.0)
 MEMORY, TOP = 490_000, 10
 LEAST_COVERAGE, LEAST_F1 = 0.93, 0.93
 ALL_COVERED = "coverage, all candidates"
-QUANTITIES = ("second moment", "join", "distance^2", "cosine")
+QUANTITIES = ("join", "distance^2")
 # The largest relative rms allowed, in %, by data, quantity and rho.
 BARS = {
-    ("Zipf 1", "second moment"): (0.2, 0.12),
     ("Zipf 1", "join"): (0.2, 0.12),
     ("Zipf 1", "distance^2"): (7.2 * 1.15, 1.2 * 1.15),
-    ("Zipf 0.5", "second moment"): (1.6 * 1.15, 0.84 * 1.15),
     ("Zipf 0.5", "join"): (1.5 * 1.15, 0.89 * 1.15),
-    ("uniform", "second moment"): (3.0 * 1.15, 1.1 * 1.15),
     ("uniform", "join"): (2.4 * 1.15, 1.3 * 1.15),
     ("20 x 50", "distance^2"): (19 * 1.15, 3.3 * 1.15),
     ("20 x 300", "distance^2"): (1.1 * 1.15, 0.28 * 1.15),
@@ -109,41 +103,27 @@ def old_readings(first: ReleasedCountSketch, second: ReleasedCountSketch) -> lis
     """Medians of the rows' sums."""
     x, y = (each.counters.astype(np.float64) for each in (first, second))
     noise = SPEC.width * float(first.privacy.sigma_squared)
-    own, other, apart = np.sum(x**2, 1) - noise, np.sum(y**2, 1) - noise, np.sum((x - y) ** 2, 1) - 2 * noise
-    joins = np.sum(x * y, 1)
-    return [float(np.median(each)) for each in (own, joins, apart, joins / np.sqrt(own * other))]
+    return [float(np.median(each)) for each in (np.sum(x * y, 1), np.sum((x - y) ** 2, 1) - 2 * noise)]
 
 
 def item_by_item(first: ReleasedCountSketch, second: ReleasedCountSketch) -> list[float]:
     """Sums over estimates of all items."""
     f, g = (each.estimate(np.arange(UNIVERSE)) for each in (first, second))
-    return [float(each) for each in (f @ f, f @ g, (f - g) @ (f - g), f @ g / math.sqrt((f @ f) * (g @ g)))]
+    return [float(each) for each in (f @ g, (f - g) @ (f - g))]
 
 
 def deviations(f: np.ndarray, g: np.ndarray, noise: float) -> tuple[list[float], list[float]]:
     """Relative deviations of the mean over rows from noise alone, and from collisions alone, by quantity."""
     width = SPEC.width
     own, other, joint = f @ f, g @ g, f @ g
-    apart, cosine = (f - g) @ (f - g), joint / math.sqrt(own * other)
+    apart = (f - g) @ (f - g)
     from_noise = [
-        math.sqrt(4 * noise * own + 2 * width * noise**2) / own,
         math.sqrt(noise * (own + other) + width * noise**2) / joint,
         math.sqrt(8 * noise * apart + 8 * width * noise**2) / apart,
-        math.sqrt(_cosine_noise(cosine, noise / own, noise / other)) / cosine,
     ]
-    colliding = [
-        math.sqrt(2 / width),
-        math.sqrt((own * other + joint**2) / width) / joint,
-        math.sqrt(2 / width),
-        (1 - cosine**2) / math.sqrt(width) / cosine,
-    ]
+    colliding = [math.sqrt((own * other + joint**2) / width) / joint, math.sqrt(2 / width)]
     rows = 100 / math.sqrt(SPEC.depth)
     return [each * rows for each in from_noise], [each * rows for each in colliding]
-
-
-def _cosine_noise(cosine: float, x: float, y: float) -> float:
-    """The variance from noise, given that of each counter over the second moment."""
-    return (1 - cosine**2) * (x + y) + SPEC.width * (x * y + cosine**2 / 2 * (x**2 + y**2))
 
 
 def answers(data: str, rho: float, seed: int, *, items: bool) -> list[Answer]:
@@ -152,9 +132,8 @@ def answers(data: str, rho: float, seed: int, *, items: bool) -> list[Answer]:
     spec = SketchSpec(depth=SPEC.depth, width=SPEC.width, seed=seed)
     first, second = (released(spec, each, rho) for each in weights)
     f, g = (each.astype(np.float64) for each in weights)
-    truths = [f @ f, f @ g, (f - g) @ (f - g), f @ g / math.sqrt((f @ f) * (g @ g))]
-    found = [first.second_moment(), first.inner_product(second), first.distance(second), first.cosine(second)]
-    found[2] = Interval(*(each**2 for each in found[2]))
+    truths = [f @ g, (f - g) @ (f - g)]
+    found = [first.inner_product(second), Interval(*(each**2 for each in first.distance(second)))]
     by_item = item_by_item(first, second) if items else [math.nan] * len(truths)
     bounds = deviations(f, g, float(first.privacy.sigma_squared))
     made = zip(truths, found, old_readings(first, second), by_item, *bounds, strict=True)
@@ -193,29 +172,6 @@ def products(seeds: int) -> None:
                 cells[5] = f"{rest[2]:.3f}"
                 covered = Bar(rest[2], ">=", LEAST_COVERAGE)
                 table.row(f"{data}, rho {rho:g}, {quantity}", *cells, bars=(error, covered))
-
-
-def chosen(seeds: int) -> None:
-    """Print distances that a spec was chosen for, beside those of the usual one."""
-    title = (
-        "Distances: the spec chosen for one, its expected and measured deviation, and those of 5 x 7,372; in records"
-    )
-    table = Table(title, ("", "expected", "measured", "floor", "coverage"), (38, -10), bar=0)
-    for rho in RHOS:
-        for gain in (20, 50, 100, 300):
-            distance = gain * math.sqrt(20)
-            for spec in (spec_for_distance(distance, terms(rho)), SPEC):
-                errors, covered = [], 0
-                for seed in range(seeds):
-                    seeded = SketchSpec(depth=5, width=spec.width, seed=seed)
-                    before, after = (released(seeded, weights, rho) for weights in pair(f"20 x {gain}", seed))
-                    found = before.distance(after)
-                    errors.append(found.estimate - distance)
-                    covered += found.lower <= distance <= found.upper
-                expected = distance_error(spec, terms(rho), distance)
-                cells = (f"{expected.deviation:.1f}", f"{rms(tuple(errors)):.1f}", f"{expected.floor:.0f}")
-                name = f"  rho {rho:g}, distance {distance:.0f}, 5 x {spec.width:,}"
-                table.row(name, *cells, f"{covered / seeds:.2f}")
 
 
 def movers(path: str, column: str, pairs: int) -> None:
@@ -271,7 +227,6 @@ def main() -> None:
         f"Seeds of data and hash: 0 to {arguments.seeds - 1}; noise from the operating system. In %, rho of each.",
     ):
         products(arguments.seeds)
-        chosen(arguments.seeds // 2)
         if arguments.trace:
             movers(arguments.trace, arguments.column, arguments.pairs)
 

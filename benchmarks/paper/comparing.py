@@ -1,4 +1,4 @@
-"""Second moments, joins and distances of two CountSketches at the largest space of Figure 1, by two readings.
+"""Joins and distances of two CountSketches at the largest space of Figure 1, by two readings.
 
 5 x 7,372 counters (147 KB at 4 bytes a counter), N = 100,000 on each side, two Zipf samples, REPLACE_ONE. The usual
 reading is the median of the rows' sums.

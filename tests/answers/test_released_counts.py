@@ -83,9 +83,9 @@ def test_of_items_that_are_not_released_little_is_known() -> None:
 
 
 def test_what_needs_all_items_is_refused_with_a_way_out() -> None:
-    for ask in (WORDS.second_moment, lambda: WORDS.inner_product(released({"to": 3}, run=1))):
+    for ask in (WORDS.distance, WORDS.inner_product):
         with pytest.raises(ValueError, match="make the release with PrivateFrequencies"):
-            ask()
+            ask(released({"to": 3}, run=1))
 
 
 def test_releases_add_up_over_the_items_that_both_have() -> None:

@@ -19,7 +19,6 @@ NOT_SETTINGS = {
     "Account",
     "Changes",
     "Clipping",
-    "DistanceError",
     "Frequencies",
     "GroupedCounts",
     "Intervals",

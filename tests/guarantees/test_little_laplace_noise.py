@@ -68,13 +68,11 @@ def test_a_second_moment_varies_as_the_squares_of_its_noise_do() -> None:
     of_gaussian = second_moment(NoisyTable.of(f[np.newaxis], variance, "exact"))
     assert of_gaussian.normal == pytest.approx(4 * variance * (f @ f - 10 * variance) + 20 * variance**2)
     assert found.normal == pytest.approx(of_gaussian.normal + 10 * fourth)
-    thin = NoisyTable.of(f[np.newaxis] / 2, variance / 4, "exact", fourth / 16)
-    assert second_moment(NoisyTable.of(f[np.newaxis], variance, "exact", fourth).over(2.0)) == second_moment(thin)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [2, 3, 4, 6])
-def test_intervals_of_distances_and_moments_hold_often_enough(epsilon: int) -> None:
+def test_intervals_of_distances_and_products_hold_often_enough(epsilon: int) -> None:
     """2,000 releases: no fewer than may be by chance, with a false alarm of 1e-9, if 94 % hold.
 
     Taken as those of a Gaussian, 61 % of the distances held at epsilon 6.
@@ -83,10 +81,10 @@ def test_intervals_of_distances_and_moments_hold_often_enough(epsilon: int) -> N
     privacy = PrivacySpec(epsilon=epsilon, side_counters=None)
     declared = ReleaseSpec(LISTED, privacy, Record(), item="item")
     released = [release_frame(table, declared) for _ in range(runs)]
-    moments = sum(each.second_moment().lower <= 20_000 <= each.second_moment().upper for each in released)
-    distances = [one.distance(other) for one, other in zip(released, released[1:] + released[:1], strict=True)]
-    held = sum(each.lower <= 0 <= each.upper for each in distances)
-    for found in (moments, held):
+    pairs = [*zip(released, released[1:] + released[:1], strict=True)]
+    products = sum(lower <= 20_000 <= upper for _, lower, upper in (one.inner_product(other) for one, other in pairs))
+    distances = sum(one.distance(other).lower <= 0 for one, other in pairs)
+    for found in (products, distances):
         assert found >= 0.94 * runs or binomial_tails(found, runs, 0.94) > 1e-9
     assert binomial_tails(round(0.9 * runs), runs, 0.94) < 1e-9
 

@@ -145,7 +145,7 @@ def _flat() -> Iterator[tuple[str, ReleasedSketch, dict[str, Sequence[str]]]]:
         raw = _counted(kind(of_kind(kind, spec)), signed=is_signed, most=1 << 31)
         heavy = release(raw, ReleaseTerms(PrivacySpec(rho=1), bounds), _noise(f"heavy {is_signed}"))
         other = release(raw, ReleaseTerms(PrivacySpec(rho=2), bounds), _noise(f"more {is_signed}"))
-        both = {"heavy": heavy, "combined": heavy.combine(other), "changed": heavy._difference(other)}
+        both = {"heavy": heavy, "combined": heavy.combine(other), "changed": heavy.minus(other)._signed}
         releases |= {f"{kind.name} {name}, signed {is_signed}": each for name, each in both.items()}
         counters = np.arange(-250, 245).reshape(5, 99) * 37
         people = {"bounds": NormBound(Fraction(5, 2), max_weight=9), "scale_bits": 5}

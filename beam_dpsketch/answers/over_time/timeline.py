@@ -10,14 +10,13 @@ Sources: see `root_decoder` and `decoders`.
 from __future__ import annotations
 
 import datetime
-import math
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.answers.comparable import Difference
+from beam_dpsketch.answers.difference import Difference, length
 from beam_dpsketch.answers.item_answers import Changes
 from beam_dpsketch.answers.over_time.row import TimelineRow, make_answer
 from beam_dpsketch.answers.released import DRAWERS
@@ -149,47 +148,35 @@ class SketchTimeline:
         return self.between(0, last)
 
     def minus(self, later: Windows, earlier: Windows) -> Difference:
-        """Return how much more each item weighs in the later windows than in the earlier ones.
+        """Subtract the earlier windows from the later ones: one linear answer about how much more each item weighs.
+
+        What is counted aside is of both sides together.
 
         Args:
           later: a window, or the (first, last) of several.
           earlier: others of them; both may overlap, and what is in both cancels.
         """
-        return Difference(self._difference(later, earlier))
-
-    def distance(self, later: Windows, earlier: Windows, confidence: float = 0.95) -> Interval:
-        """Return the Euclidean distance: the root of the sum over items of the squared change of weight.
-
-        Distances that noise hides have a lower bound of 0. Args: see `minus`; confidence, in (0, 1).
-        """
-        squared = self._difference(later, earlier).second_moment(confidence)
-        return Interval(*map(math.sqrt, squared)).of(squared.clipping)
-
-    def movers(
-        self, later: Windows, earlier: Windows, k: int = 20, candidates: Many | None = None, confidence: float = 0.95
-    ) -> Changes:
-        """Return the k items of largest change between two times, up or down, largest first.
-
-        Args:
-          later: a window, or the (first, last) of several.
-          earlier: others of them; both may overlap.
-          k: the number of items, 1 to 2**31; fewer are returned where fewer were given or found.
-          candidates: the items to choose from, which must be public; see `ReleasedSketch.movers`.
-          confidence: of each interval, in (0, 1), as in `ReleasedSketch.movers`.
-        """
-        _validate.whole(low=1, high=1 << 31, k=k)
-        difference = self._difference(later, earlier)
-        after, before = self.between(*_ends(later=later)), self.between(*_ends(earlier=earlier))
-        return after._changes(before, difference, k, candidates, confidence)
-
-    def _difference(self, later: Windows, earlier: Windows) -> Any:
-        """Return the one linear answer about a difference; what is counted aside is of both sides together."""
         first, second = _ends(later=later), _ends(earlier=earlier)
         if first == second:
             raise ArgumentError("", "later and earlier must be different windows, got the same ones twice", "E710")
         sides = self._coefficients(*first), self._coefficients(*second)
-        states = [self._answer(each).clipping().state for each in sides]
-        return self._answer(sides[0] - sides[1], sides[0] + sides[1], states[0].weaker(*states))
+        after, before = (self._answer(each) for each in sides)
+        state = after.clipping().state.weaker(before.clipping().state)
+        return Difference(self._answer(sides[0] - sides[1], sides[0] + sides[1], state), after, before)
+
+    def distance(self, later: Windows, earlier: Windows, confidence: float = 0.95) -> Interval:
+        """Estimate the Euclidean distance: the root of the sum over items of the squared change of weight.
+
+        Distances that noise hides have a lower bound of 0. Args: see `minus`; confidence, in (0, 1).
+        """
+        difference = self.minus(later, earlier)
+        return length(difference._signed._table, confidence).of(difference.clipping())
+
+    def movers(
+        self, later: Windows, earlier: Windows, k: int = 20, candidates: Many | None = None, confidence: float = 0.95
+    ) -> Changes:
+        """List the k largest changes of ``minus(later, earlier)``; `Difference.top_k` explains the other arguments."""
+        return self.minus(later, earlier)._movers(k, candidates, confidence)
 
     def _answer(self, coefficients: np.ndarray, aside: np.ndarray | None = None, *weakest: ClippingState) -> Any:
         """Return the release of the sum of windows with these coefficients, float64 of shape (available,)."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from beam_dpsketch import read_releases
+from beam_dpsketch import Interval, read_releases
 from beam_dpsketch.answers.questions import KINDS, Ask, Kind, answer_columns
 from beam_dpsketch.answers.questions.entries import Answered, Takes
 from beam_dpsketch.config import read_ask
@@ -25,23 +25,27 @@ def test_every_entry_has_a_name_an_option_and_a_field_of_rows() -> None:
     assert {*ASK.entries} == {*KINDS, "candidates", "confidence"}
 
 
+def twice(released: Any, confidence: float) -> Interval:
+    return Interval(*(2 * each for each in released.total_weight(confidence)))
+
+
 def test_a_new_entry_is_asked_by_settings_and_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second moment of a release, which no kind asks for."""
+    """Twice the total weight of a release, which no kind asks for."""
 
     def asked(released: Any, what: None, confidence: float, candidates: None) -> Answered:
-        answer = released.second_moment(confidence)
+        answer = twice(released, confidence)
         return Answered([answer._asdict()], answer)
 
-    planted: Any = {"method": "second_moment", "asked": asked, "option": "squares", "side_counter": None}
-    monkeypatch.setitem(KINDS, "squares", dataclasses.replace(KINDS["total_weight"], **planted))  # type: ignore[arg-type]
-    monkeypatch.setitem(ASK.entries, "squares", ASK.entries["total_weight"])  # the table of settings is made on import
-    ask = read_ask({"squares": True, "confidence": 0.9})
+    planted: Any = {"method": "total_weight", "asked": asked, "option": "twice"}
+    monkeypatch.setitem(KINDS, "twice", dataclasses.replace(KINDS["total_weight"], **planted))  # type: ignore[arg-type]
+    monkeypatch.setitem(ASK.entries, "twice", ASK.entries["total_weight"])  # the table of settings is made on import
+    ask = read_ask({"twice": True, "confidence": 0.9})
     (_, released), *_ = read_releases(CITIES)  # type: ignore[misc]
-    expected = released.second_moment(0.9)._asdict()
+    expected = twice(released, 0.9)._asdict()
     assert ask.entry.takes is Takes.NOTHING
     assert ask.answer(released).rows == [expected]
     assert [*answer_columns(ask.kind, str, truncates=False)] == [*expected]
-    code, printed = run("query", CITIES, "--squares", "--confidence", "0.9", "--format", "json")
+    code, printed = run("query", CITIES, "--twice", "--confidence", "0.9", "--format", "json")
     assert code == 0
     first = json.loads(next(line for line in printed.splitlines() if line.startswith("{")))
     assert {name: first[name] for name in expected} == expected

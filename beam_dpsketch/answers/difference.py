@@ -1,0 +1,90 @@
+"""Differences of two releases of one spec, with independent noise.
+
+Guarantee: post-processing of both, so the two privacy statements cover every answer. All answers are about the records
+that bounding kept. Intervals cover noise and collisions, each at about the given confidence.
+
+Counters are linear, so the difference of two releases is that of a sketch of signed changes, with the noise of both.
+Its estimates are unbiased. What did not change cancels, and its collisions too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from beam_dpsketch import _validate
+from beam_dpsketch.answers.item_answers import Changes, ItemAnswers
+from beam_dpsketch.answers.rows import Frequencies, Many, as_list
+from beam_dpsketch.estimators.comparing import NoisyTable, second_moment
+from beam_dpsketch.statement.clipping import Clipping
+from beam_dpsketch.statement.side_notes import Interval
+from beam_dpsketch.statement.statement import PrivacyStatement
+
+
+class Difference(ItemAnswers):
+    """How much more an item weighs in one release than in another. Made by `minus`, not by hand.
+
+    Weights in answers are changes, and may be negative. All answers are about the records that bounding kept. Those of
+    a tree are read from its finest level alone; those of a Count-Min are centred. `ItemAnswers` says what methods take.
+    """
+
+    def __init__(self, signed: Any, after: Any, before: Any) -> None:
+        self._signed, self._after, self._before = signed, after, before
+
+    @property
+    def privacy(self) -> PrivacyStatement:
+        """What both releases together protect and how well; `print` it."""
+        return self._signed.privacy
+
+    @property
+    def spec(self) -> Any:
+        """The shape and the hash functions of both releases."""
+        return self._signed.spec
+
+    def clipping(self, confidence: float = 0.95) -> Clipping:
+        """Return the share of the total of both releases that the bounds removed."""
+        return self.privacy.clipping(confidence)
+
+    def top_k(self, k: int, candidates: Many | None = None, confidence: float = 0.95) -> Frequencies:
+        """List the k candidates of largest change, up or down, largest first.
+
+        As in `ReleasedSketch.top_k`, an interval holds for an item chosen before asking, and on average over all
+        candidates; a list prefers items that the noise moved. A row whose interval contains 0 may not have changed.
+
+        Args:
+          k: the number of items, 1 to 2**31; fewer are listed where fewer were given or found.
+          candidates: the items to choose from, which must be public. Without them a tree searches below what exceeds
+            the noise in either release, for weights that are not negative. A flat sketch needs some.
+          confidence: of each interval, in (0, 1).
+        """
+        _validate.whole(low=1, high=1 << 31, k=k)
+        given = self._after._changed_candidates(self._before, k) if candidates is None else candidates
+        return self._frequencies(_validate.many(candidates=given), confidence).largest_changes(k)
+
+    def _movers(self, k: int, candidates: Many | None, confidence: float) -> Changes:
+        """List `top_k` with the weights before and after; of a tree, read from its finest level too."""
+        rows = self.top_k(k, candidates, confidence)
+        items = as_list(rows.item)
+        before, after = (each._signed_frequencies(items, confidence).estimate for each in (self._before, self._after))
+        change = rows.estimate, rows.lower, rows.upper
+        return Changes(items, before, after, *change, truncated=rows.truncated, basis=rows.basis)
+
+    def _estimates(self, items: Any) -> np.ndarray:
+        return self._frequencies(items, 0.95).estimate
+
+    def _frequencies(self, items: Any, confidence: float) -> Frequencies:
+        rows = self._signed._signed_frequencies(items, confidence)
+        # What is noted of weights does not hold of changes.
+        return dataclasses.replace(rows, basis=dataclasses.replace(rows.basis, notes=(), asked=0))
+
+    def __repr__(self) -> str:
+        return f"<Difference of two {type(self._signed).__name__} of {self._signed._size}>\n{self.clipping()}"
+
+
+def length(table: NoisyTable, confidence: float) -> Interval:
+    """Estimate the root of the sum of squared weights of a table."""
+    squared = second_moment(table).interval(confidence)
+    return Interval(*(math.sqrt(max(each, 0.0)) for each in squared))
