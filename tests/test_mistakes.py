@@ -559,3 +559,20 @@ def test_the_package_has_no_name_of_its_own_in_it() -> None:
 def test_a_wrong_argument_of_a_function_shows_the_right_call(name: str) -> None:
     with pytest.raises(ArgumentTypeError, match=rf"'settngs' is not an argument.*; call {name}\("):
         getattr(beam_dpsketch, name)(settngs=1)
+
+
+def test_what_is_refused_is_no_use_of_a_table() -> None:
+    """The warning comes at the second release, and not before."""
+    given: dict[str, Any] = {"kind": "quantiles", "item": "x", "privacy": {"rho": 0.7}, "unit": "record"}
+    given["domain"] = {"type": "integer", "low": 0, "high": 9}
+    table = pd.DataFrame({"x": ["1,5", "2"] * 50})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PrivacyWarning)
+        for _ in range(2):
+            with pytest.raises(ValueError, match="Nothing was spent"):
+                release_frame(table, given)
+        table["x"] = [1, 2] * 50
+        release_frame(table, given)
+        assert not caught
+        release_frame(table, given)
+    assert "used for two releases" in str(caught[0].message)

@@ -16,7 +16,7 @@ from beam_dpsketch._showing import round_up
 from beam_dpsketch.answers.notes import codes
 from beam_dpsketch.cli.output import add_format, add_output_options, output_kind, print_rows, say_notes, write_output
 from beam_dpsketch.cli.stored import Nothing, Stored, add_files, read_all
-from beam_dpsketch.cli.text import DONE, WRONG_USAGE, note, write
+from beam_dpsketch.cli.text import DONE, WRONG_USAGE, UsageError, note, write
 from beam_dpsketch.statement.clipping import COLUMNS
 from beam_dpsketch.statement.release_id import PART_BYTES, RUN_BYTES
 from beam_dpsketch.statement.showing import finite, in_words, printable
@@ -37,6 +37,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Print one line a release, or write one row a release to a Parquet file."""
     if arguments.output is not None:
         output_kind(arguments, ["parquet"])
+        if arguments.privacy or arguments.format != "table":
+            raise UsageError("--privacy and --format are for what is printed: leave them out with --output")
+    elif arguments.replace:
+        raise UsageError("--replace is for --output: leave it out, or name a file")
     stored, nothing, damaged = read_all(arguments.files)
     for error in damaged:
         note(error)

@@ -45,17 +45,20 @@ class Door(enum.IntEnum):
         if self is Door.TEXT_FILE:
             options = " or ".join(each.options for each in found if each.options)
             return f"{written}, or declare {options}" if options else written
-        is_known = len(found) == 1 and meanings.is_plain and found[0].date_format != "%s"
-        if not is_known or (are_mixed and found[0].thousands == "."):
+        if len(found) != 1:
             return written
+        lenient = "lenient " * meanings.has_missing
+        is_known = meanings.is_plain and found[0].date_format != "%s" and not (lenient and self is Door.ARROW)
+        if not is_known or (are_mixed and found[0].thousands == "."):
+            return f"{written}, in a column of {'times' if kind == TIME else 'numbers'}"
         if kind == TIME:
-            return f"write times as 2024-01-31T08:00:00Z, or as with {self.cast('time', name, found[0].date_format)}"
+            return f"{written}, or as with {self.cast(f'{lenient}time', name, found[0].date_format)}"
         is_cast = self is Door.ARROW or (are_mixed and self is Door.PANDAS)
         code = self.cast("text", name) if is_cast else self._code("column", _quoted(name))
         for pair in found[0].replaced:
             code = self._code("replace", code, *map(_quoted, pair))
-        way = "integer" if kind == INTEGER and meanings.are_whole else "number"
-        return f"make numbers of it, as with {self._code(way, code)}"
+        is_whole = kind == INTEGER and meanings.marks.isdisjoint({"e", "E", found[0].decimal})
+        return f"make numbers of it, as with {self._code(lenient + ('integer' if is_whole else 'number'), code)}"
 
     def to_numbers(self, name: Any, kind: pa.DataType) -> str:
         """Return how plain text becomes numbers."""
@@ -120,6 +123,9 @@ _WAYS = {
         "pc.replace_substring({}, {}, {})",
     ),
     "number": ("pd.to_numeric({})", "{}.cast(pl.Float64)", 'pc.cast({}, "double")'),
+    "lenient number": ('pd.to_numeric({}, errors="coerce")', "{}.cast(pl.Float64, strict=False)", ""),
+    "lenient integer": ('pd.to_numeric({}, errors="coerce").astype("Int64")', "{}.cast(pl.Int64, strict=False)", ""),
+    "lenient time": ('pd.to_datetime({}, format={}, errors="coerce")', "{}.str.to_datetime({}, strict=False)", ""),
     "integer": ("pd.to_numeric({})", "{}.cast(pl.Int64)", 'pc.cast({}, "int64")'),
     "read": ('dtype={{{}: "Int64"}}', "schema_overrides={{{}: pl.Int64}}", "pa.field({}, pa.int64())"),
     "time": ("pd.to_datetime({}, format={})", "{}.str.to_datetime({})", 'pc.strptime({}, {}, "us")'),

@@ -17,7 +17,7 @@ _DAYS = ("%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d",
 _FORMATS = ("%s", *(day + clock for day in _DAYS for clock in ("", " %H:%M", " %H:%M:%S")))
 _NUMBERS = [Spelling(mark or None, point) for mark, point in _MARKS]
 _TIMES = [Spelling(date_format=each) for each in _FORMATS]
-_TYPOGRAPHIC = "[\u00a0\u202f\u2007\u2009\u2019]"
+_TYPOGRAPHIC = "[\u00a0\u202f\u2007\u2009\u2019]|^\\s|\\s$"
 _MOST = 100_000
 
 
@@ -25,12 +25,14 @@ class Meanings:
     """The spellings that read all text so far.
 
     Attributes:
-      are_whole: whether all numbers so far are whole, however they are read.
-      is_plain: whether code that replaces separators finds them: there are no typographic ones, nor words for missing.
+      marks: the signs so far that a number with a fraction or an exponent may have.
+      is_plain: whether code that replaces separators finds them: there are no typographic ones, nor blanks around text.
+      has_missing: whether text stands for missing values, which code must let pass.
     """
 
     def __init__(self) -> None:
-        self.are_whole = self.is_plain = True
+        self.marks: set[str] = set()
+        self.is_plain, self.has_missing = True, False
         self._found: dict[Spelling, int] | None = None
 
     def narrow(self, values: list[Any] | pa.Array, kind: pa.DataType) -> None:
@@ -48,13 +50,12 @@ class Meanings:
         if kind == TIME and len(distinct) > _MOST:  # each is parsed alone
             self._found = {}
         self.is_plain &= not pc.any(pc.match_substring_regex(distinct, _TYPOGRAPHIC)).as_py()
+        self.marks |= {mark for mark in ".,eE" if pc.any(pc.match_substring(distinct, mark)).as_py()}
         for spelling, before in [*self._found.items()]:
             read = spelling.read(distinct, TIME if kind == TIME else FLOAT)
             del self._found[spelling]
             if not read.null_count:
                 self._found[spelling] = hash((before, read.to_numpy(zero_copy_only=False).tobytes()))
-                is_whole = kind == TIME or pc.all(pc.equal(read, pc.floor(read))).as_py()
-                self.are_whole &= bool(is_whole)
 
     @property
     def spellings(self) -> list[Any]:

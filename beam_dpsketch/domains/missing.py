@@ -20,7 +20,7 @@ UNDECODABLE = "\ufffd"
 
 
 def present(given: Any, failed: np.ndarray, *, has_words: bool) -> tuple[Any, bool]:
-    """Return the values that failed and are not missing, and whether a word stands for a missing one."""
+    """Return the values that failed and are not missing, and whether text stands for a missing one."""
     if isinstance(given, list):
         lost = [*itertools.compress(given, failed.tolist())]
         left = [value for value in lost if not _is_missing(value, has_words)]
@@ -35,7 +35,7 @@ def present(given: Any, failed: np.ndarray, *, has_words: bool) -> tuple[Any, bo
     texts = mask_undecodable(values)
     words = pc.utf8_lower(pc.utf8_trim(pc.utf8_trim_whitespace(texts), BLANKS))
     missing = pc.is_in(words, pa.array(sorted(MISSING) if has_words else [""], TEXT))
-    return texts.filter(pc.invert(missing)), bool(pc.any(pc.and_(missing, pc.not_equal(words, ""))).as_py())
+    return texts.filter(pc.invert(missing)), bool(pc.any(missing).as_py())
 
 
 def _is_missing(value: Any, has_words: bool) -> bool:

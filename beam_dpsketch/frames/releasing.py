@@ -72,9 +72,9 @@ def release_frame(table: Any, settings: Any) -> Any:
     declared = read_declared(settings)
     for words in declared.terms.foolish():
         warnings.warn(words, PrivacyWarning, stacklevel=3)
+    released, warned = release_table(table, declared)
     uses = None if declared is settings else Uses.of_settings(declared.identify(declared.terms))
     declared.privacy.note_use(table, object(), uses)
-    released, warned = release_table(table, declared)
     for words in warned:
         warnings.warn(words, ElementsWarning, stacklevel=3)
     return released

@@ -139,7 +139,7 @@ class Tally:
                 spelling = None if readable.parsed == TIME else self.spelling
                 seen.forms.update(_form(UNDECODABLE if each is None else each, spelling) for each in some)
             if self.of_table and readable.parsed is not None:
-                seen.meanings.is_plain &= not has_missing
+                seen.meanings.has_missing |= has_missing
                 seen.meanings.narrow(left, readable.parsed)
         if listing is not None and (outside := usable & ~listing.find(read)).any():
             seen.outside += int(np.count_nonzero(outside))

@@ -67,8 +67,9 @@ def logged(caplog: pytest.LogCaptureFixture, transforms: Iterable[beam.PTransfor
 def warning(argument: str) -> str:
     whole = "whole numbers" if argument.startswith("weight") else "whole numbers (IntegerDomain)"
     wanted = whole if argument in ("weight='share'", "weight='n'", "item='share'") else "text, bytes or integers"
+    has = "a listed value" if argument == "key='user'" else "a value that can be used"
     return (
-        f"{argument}: no element of a bundle has a value that can be used, so none counts; it must hold {wanted}; "
+        f"{argument}: no element of a bundle has {has}, so none counts; it must hold {wanted}; "
         "run .check(sample) of the transform with some public or made-up elements"
     )
 
