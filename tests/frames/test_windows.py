@@ -60,8 +60,8 @@ def test_counters_and_releases_are_those_of_a_pipeline() -> None:
 
 @pytest.mark.slow
 @pytest.mark.pipeline
-def test_counters_and_releases_of_all_settings_are_those_of_a_pipeline() -> None:
-    assert_same([*CONFIGS])
+def test_counters_and_releases_of_every_second_setting_are_those_of_a_pipeline() -> None:
+    assert_same([*CONFIGS][::2])
 
 
 def as_text(zone: str) -> Any:

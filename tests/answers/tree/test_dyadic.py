@@ -474,7 +474,7 @@ def test_a_known_total_makes_answers_better() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "rho"),
-    zip(tree_data.SHAPES, itertools.cycle([1.0, 0.1])),
+    [*zip(tree_data.SHAPES, itertools.cycle([1.0, 0.1]))],
     ids=lambda given: getattr(given, "__name__", None),
 )
 def test_intervals_of_95_percent_cover_between_90_and_99_percent(shape: Any, rho: float) -> None:
