@@ -12,7 +12,7 @@ from hypothesis import settings
 from tests.helpers import quick_beam
 
 # A busy machine is not a failure. The fast profile tries the same examples in each run, the full one others.
-for name, max_examples in (("project", 10), ("full", 200)):
+for name, max_examples in (("project", 10), ("full", 100)):
     settings.register_profile(name, deadline=None, max_examples=max_examples, derandomize=name == "project")
 settings.load_profile("project")
 
