@@ -28,7 +28,7 @@ EXTRAS = {
         "pytest>=8",
         "pytest-xdist>=3.5",
         *PLOT,
-        "scipy>=1.12",
+        "scipy>=1.16",
         "shtab>=1.7",
     ],
     "yaml": YAML,
