@@ -23,7 +23,7 @@ help:
 	@echo "make test-fast     those of them that start no pipeline (about a minute)"
 	@echo "make test-oldest   readers, sketches and rows with the oldest versions that setup.py allows (three minutes)"
 	@echo "make test-steady   the fast tests again and again, until one fails (about 75 minutes)"
-	@echo "make test-slow     statistics at full size, fuzzing, whole runs"
+	@echo "make test-slow     statistics at full size, fuzzing, whole runs (CASES=--every-second-case: of long tables, half)"
 	@echo "make test-services the ledger on PostgreSQL (Debian: apt-get install postgresql)"
 	@echo "make test-engines  the runners beside the in-memory one; Flink (Java, Maven) and Prism (Go)"
 	@echo "make test-browser pages in Chromium (Debian: apt-get install chromium chromium-driver)"
@@ -74,7 +74,7 @@ test-steady: $(VENV)/.demo $(VENV)/.test
 	for run in $$(seq 12); do $(RUN) pytest -n 2 -m 'pipeline and not (slow or $(ELSEWHERE))' || exit 1; done
 
 test-slow: $(VENV)/.demo $(VENV)/.test
-	$(RUN) pytest -n 2 --plain-beam -m 'slow and not ($(ELSEWHERE))'
+	$(RUN) pytest -n 2 --plain-beam $(CASES) -m 'slow and not ($(ELSEWHERE))'
 	$(RUN) pytest -n 2 --hypothesis-profile=full -m 'hypothesis and not (pipeline or slow or $(ELSEWHERE))'
 
 test-services: $(VENV)/.demo $(VENV)/.test $(VENV)/.postgres

@@ -16,11 +16,14 @@ for name, max_examples in (("project", 10), ("full", 100)):
     settings.register_profile(name, deadline=None, max_examples=max_examples, derandomize=name == "project")
 settings.load_profile("project")
 
+MANY_CASES = 8
 collect_ignore = ["typed_user.py"]  # for mypy: some of its lines are wrong on purpose
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--plain-beam", action="store_true", help="leave Beam as it is; see tests/helpers/quick_beam.py")
+    words = f"of slow tests with over {MANY_CASES} cases, run every second one"
+    parser.addoption("--every-second-case", action="store_true", help=words)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -53,7 +56,7 @@ _PIPELINES = (
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the folders whose tests run pipelines, and as slow all but one case of long tables of cases."""
     seen = set()
     for item in items:
@@ -64,6 +67,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if test in seen:
                 item.add_marker(pytest.mark.slow)
             seen.add(test)
+    if config.getoption("every_second_case"):
+        _leave_out_every_second_case(items)
+
+
+def _leave_out_every_second_case(items: list[pytest.Item]) -> None:
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("slow") is not None:
+            cases.setdefault(item.nodeid.split("[")[0], []).append(item)
+    left_out = {item for each in cases.values() if len(each) > MANY_CASES for item in each[1::2]}
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(autouse=True)
