@@ -122,6 +122,17 @@ class Clipping:
         """Return the same without the sentence, as columns of rows."""
         return dict(zip(COLUMNS, self.as_dict().values(), strict=False))
 
+    def __eq__(self, other: object) -> bool:
+        """Return whether all is equal. What is not known is equal to what is not known, also in Python 3.13."""
+        return isinstance(other, Clipping) and self._compared == other._compared
+
+    def __hash__(self) -> int:
+        return hash(self._compared)
+
+    @property
+    def _compared(self) -> tuple[Any, ...]:
+        return tuple(map(finite, vars(self).values()))
+
     def __str__(self) -> str:
         return f"Clipping: {self.sentence}"
 

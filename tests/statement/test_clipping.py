@@ -285,3 +285,10 @@ def test_units_that_keep_more_than_they_count_with_have_lost_the_weight_that_is_
     assert found.at_least > 20 / 400, "the share is too high, and so a lower bound is told as a weight"
     least = str(found.limited_to(ClippingState.LOWER_BOUND))
     assert re.search(r"at least [23]\d,\d\d0 of the total count was removed, possibly much more", least)
+
+
+def test_what_is_not_known_is_equal_to_what_is_not_known() -> None:
+    """Python 3.13 compares the fields of data classes one by one, and NaN is no NaN."""
+    assert Clipping(estimate=float("nan")) == Clipping()
+    assert len({Clipping(estimate=float("nan")), Clipping()}) == 1
+    assert Clipping(at_least=0.1) != Clipping()
