@@ -28,7 +28,7 @@ class Door(enum.IntEnum):
     def parse(
         self, name: Any, kind: pa.DataType, meanings: Meanings, declared: Spelling, *, are_mixed: bool = False
     ) -> str:
-        """Return how text becomes numbers or times: with code only if it reads all text, in one way alone.
+        """Describe how to convert text to numbers or times, with code only where one meaning reads all of it.
 
         Args:
           name: of the column.
@@ -61,11 +61,11 @@ class Door(enum.IntEnum):
         return f"make numbers of it, as with {self._code(lenient + ('integer' if is_whole else 'number'), code)}"
 
     def to_numbers(self, name: Any, kind: pa.DataType) -> str:
-        """Return how plain text becomes numbers."""
+        """Describe how to convert a text column to numbers."""
         return f"make numbers of it, as with {self.cast('integer' if kind == INTEGER else 'number', name)}"
 
     def to_times(self, name: Any, *, are_whole: bool) -> str:
-        """Return how numbers become times."""
+        """Describe how to convert seconds since 1970 to times."""
         way = "column" if are_whole or self is Door.PANDAS else "round"
         code = self._code("column", _quoted(name)) if way == "column" else self.cast(way, name)
         return f"make times of it, as with {self._code('seconds', code)} of seconds since 1970"

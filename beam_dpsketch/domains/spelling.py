@@ -161,4 +161,4 @@ def shape(text: str) -> str:
 
 
 def _quoted(mark: str) -> str:
-    return f'"{mark}"' if {*mark} & {*"' "} else mark
+    return f'"{mark}"' if set(mark) & set("' ") else mark

@@ -65,6 +65,11 @@ class _Seen:
     meanings: Meanings = dataclasses.field(default_factory=Meanings)
 
     @property
+    def is_unused(self) -> bool:
+        """Whether no value counts."""
+        return self.usable == self.outside
+
+    @property
     def is_readable(self) -> bool:
         """Whether so few of the values that are not missing are unreadable that it may be no mistake."""
         return self.unreadable <= MOST * (self.unreadable + self.usable)
@@ -123,7 +128,7 @@ class Tally:
         first = len(given) if self.of_table else max(0, LOOKED_AT - seen.values)
         if first:
             self._note(seen, argument, given[:first], read[:first])
-        if len(given) > first and seen.usable == seen.outside:
+        if len(given) > first and seen.is_unused:
             self._note(seen, argument, given[first:], read[first:])
 
     def _note(self, seen: _Seen, argument: str, given: Any, read: Any) -> None:
@@ -173,7 +178,7 @@ class Tally:
 
     def _unused(self) -> set[str]:
         """List arguments without a value that counts, if no row counts; one of several metrics may have none."""
-        unused = {argument for argument, seen in self._seen.items() if seen.values and seen.usable == seen.outside}
+        unused = {argument for argument, seen in self._seen.items() if seen.values and seen.is_unused}
         items = self._seen.keys() - _ROLES
         return unused if items <= unused else unused - items
 
@@ -184,9 +189,9 @@ class Tally:
             return "has no value, so no row would count. Name another column"
         if argument == "time":
             return "is in no declared window in any row, so no row would count. Check start and end"
-        is_other = found.isdisjoint(listed)
-        words = f"holds {named(found)}, and the list has {named(listed)}, so no row would count. List {named(found)}"
-        return words if is_other else ""
+        if not found.isdisjoint(listed):
+            return ""
+        return f"holds {named(found)}, and the list has {named(listed)}, so no row would count. List {named(found)}"
 
     def _near(self, argument: str) -> str:
         unlisted, listed = ({*map(_loosely, each)} for each in (self._seen[argument].unlisted, self._listed(argument)))
@@ -211,7 +216,7 @@ class Tally:
     def log(self) -> None:
         """Log each argument that drops elements of a bundle, once in a worker process."""
         for argument, seen in self._seen.items():
-            is_unused = seen.usable == seen.outside
+            is_unused = seen.is_unused
             if seen.values >= MANY and (is_unused or not seen.is_readable):
                 items = self._fields.keys() - _ROLES
                 of_metric = len(items) > 1 and argument in items

@@ -131,7 +131,7 @@ class Clipping:
 
     @property
     def _compared(self) -> tuple[Any, ...]:
-        return tuple(map(finite, vars(self).values()))
+        return tuple(None if value != value else value for value in vars(self).values())
 
     def __str__(self) -> str:
         return f"Clipping: {self.sentence}"

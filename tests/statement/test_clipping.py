@@ -292,3 +292,4 @@ def test_what_is_not_known_is_equal_to_what_is_not_known() -> None:
     assert Clipping(estimate=float("nan")) == Clipping()
     assert len({Clipping(estimate=float("nan")), Clipping()}) == 1
     assert Clipping(at_least=0.1) != Clipping()
+    assert Clipping(upper_estimate=float("inf")) != Clipping()
