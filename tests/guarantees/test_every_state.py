@@ -193,8 +193,8 @@ def test_no_setting_hides_what_it_loses() -> None:
 
 @pytest.mark.slow
 def test_no_setting_of_many_hides_what_it_loses() -> None:
-    """Half of all settings; the others were found to hold when this was written."""
-    assert check_settings(400).total() >= 1600
+    """A part of all settings; the others were found to hold when this was written."""
+    assert check_settings(400).total() == 400 * len(SIDES)
 
 
 ID, WHOLE, STREAM = functools.partial(PrivacyId, "user"), Layout(), Layout(60, streaming=True)
