@@ -23,7 +23,7 @@ help:
 	@echo "make test-fast     those of them that start no pipeline (about a minute)"
 	@echo "make test-oldest   readers, sketches and rows with the oldest versions that setup.py allows (three minutes)"
 	@echo "make test-steady   the fast tests again and again, until one fails (about 75 minutes)"
-	@echo "make test-slow     statistics at full size, fuzzing, whole runs (CASES=--every-second-case: of long tables, half)"
+	@echo "make test-slow     statistics at full size, fuzzing, whole runs (CASES=--third-of-cases: of long tables, a third)"
 	@echo "make test-services the ledger on PostgreSQL (Debian: apt-get install postgresql)"
 	@echo "make test-engines  the runners beside the in-memory one; Flink (Java, Maven) and Prism (Go)"
 	@echo "make test-browser pages in Chromium (Debian: apt-get install chromium chromium-driver)"

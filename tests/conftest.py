@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 from pathlib import Path
 
 import apache_beam as beam
@@ -16,14 +17,14 @@ for name, max_examples in (("project", 10), ("full", 100)):
     settings.register_profile(name, deadline=None, max_examples=max_examples, derandomize=name == "project")
 settings.load_profile("project")
 
-MANY_CASES = 8
+MANY_CASES = 3
 collect_ignore = ["typed_user.py"]  # for mypy: some of its lines are wrong on purpose
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--plain-beam", action="store_true", help="leave Beam as it is; see tests/helpers/quick_beam.py")
-    words = f"of slow tests with over {MANY_CASES} cases, run every second one"
-    parser.addoption("--every-second-case", action="store_true", help=words)
+    words = f"of slow tests with over {MANY_CASES} cases, run a third, drawn at random, the same in every run"
+    parser.addoption("--third-of-cases", action="store_true", help=words)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -67,16 +68,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if test in seen:
                 item.add_marker(pytest.mark.slow)
             seen.add(test)
-    if config.getoption("every_second_case"):
-        _leave_out_every_second_case(items)
+    if config.getoption("third_of_cases"):
+        _leave_out_two_thirds(items)
 
 
-def _leave_out_every_second_case(items: list[pytest.Item]) -> None:
+def _leave_out_two_thirds(items: list[pytest.Item]) -> None:
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("slow") is not None:
             cases.setdefault(item.nodeid.split("[")[0], []).append(item)
-    left_out = {item for each in cases.values() if len(each) > MANY_CASES for item in each[1::2]}
+    left_out = set()
+    for test, each in cases.items():
+        if len(each) > MANY_CASES:
+            left_out |= {*random.Random(test).sample(each, 2 * len(each) // 3)}
     items[:] = [item for item in items if item not in left_out]
 
 
