@@ -72,7 +72,7 @@ _WAYS: Mapping[str, tuple[str, ...]] = {
     "top_k": ("PrivateTopK", "kind: top_k", "--kind top_k"),
     "tree": ("TreeSpec.for_memory(domain)", "layout: tree"),
     "unit_Record": ("unit=Record()", "unit: record", "--unit record"),
-    "variance": ("variance=0.1", "variance: 0.1", "--variance 0.1"),
+    "variance": ("variance=True", "variance: true", "--variance"),
     "windows_TimeRange": ("windows=TimeRange(...)", "windows", "--start and --end"),
     "windows_from_to": ("windows=TimeRange(start, end)", 'windows: {start: "2024-01-01", end: "2024-02-01"}'),
 }

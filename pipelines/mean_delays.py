@@ -21,14 +21,13 @@ from pipelines.running import destinations_parser, parsed, read_keyed_releases
 # A wider domain would clip less, and each mean would have more noise.
 DOMAIN = IntegerDomain(-60, 180)
 MAX_NORM = 20  # each aircraft is scaled down to the length of 20 flights to one airport
-VARIANCE = 0.2  # of rho, for standard deviations
 FLIGHTS_PER_AIRPORT = 1000
 
 
 def measure_delays(privacy: PrivacySpec, airports: list[str], max_norm: int) -> PrivateStatistics:
     """Flights to (airport, private count, sum and squares of the delays of flights to it)."""
     unit, keys = PrivacyId("tailnum", NormBound(max_norm)), PublicKeys(airports, "dest")
-    return PrivateStatistics(DOMAIN, privacy, unit=unit, variance=VARIANCE, item="arr_delay", keys=keys)
+    return PrivateStatistics(DOMAIN, privacy, unit=unit, variance=True, item="arr_delay", keys=keys)
 
 
 def in_minutes(known: Statistic) -> str:

@@ -98,7 +98,7 @@ def others() -> list[object]:
     top: PrivateTopK[TopK]
     top = PrivateTopK(TextDomain(12), PRIVACY, k=5, unit=Record(max_weight=3), weight=lambda row: row["n"])
     tops: PrivateTopK[tuple[Any, TopK]] = PrivateTopK(TextDomain(12), PRIVACY, k=5, unit=Record(), keys=oslo)
-    mean: PrivateStatistics[ReleasedStatistics] = PrivateStatistics(number, PRIVACY, unit=Record(), variance=0.1)
+    mean: PrivateStatistics[ReleasedStatistics] = PrivateStatistics(number, PRIVACY, unit=Record(), variance=True)
     means: PrivateStatistics[tuple[Any, ReleasedStatistics]]
     means = PrivateStatistics(IntegerDomain(0, 9), PRIVACY, unit=in_hours, keys=oslo, item="minutes")
     mean_rows: PrivateStatistics[TimelineRow] = PrivateStatistics(number, PRIVACY, unit=Record(), windows=DAY)

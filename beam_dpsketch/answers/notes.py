@@ -185,8 +185,8 @@ def _of_ends(
 def of_numbers(domain: Domain, mean: tuple[float, float], variance: float) -> Notes:
     """Return a note where the mean is near an end of the domain, or nearly all numbers are near one of both.
 
-    Numbers are given by their places x, from -1 at the lower end of the domain to 1 at the upper. On average, 1 - x^2
-    is 1 - m^2 - v, with the mean m and the variance v. It is never below 0, so by Markov's inequality it bounds the
+    Numbers are given by their places x, from 0 at the lower end of the domain to 1 at the upper. On average, x (1 - x)
+    is m (1 - m) - v, with the mean m and the variance v. It is never below 0, so by Markov's inequality it bounds the
     share of the numbers that are away from both ends.
 
     Args:
@@ -194,14 +194,14 @@ def of_numbers(domain: Domain, mean: tuple[float, float], variance: float) -> No
       mean: the ends of its interval.
       variance: the lower end of its interval; 0 if it is unknown.
     """
-    (lower, upper), near, where = mean, 2 * _NEAR, ""
-    middle = min(max(0.0, lower), upper)
+    (lower, upper), near, where = mean, _NEAR, ""
+    middle = min(max(0.5, lower), upper)
     first, last = map(short, domain.values(np.array([0, domain.size - 1], dtype=np.uint64)))
-    if upper <= near - 1:
+    if upper <= near:
         where = f"the mean is within {_NEAR:.0%} of the lower end of the domain, {first}"
     elif lower >= 1 - near:
         where = f"the mean is within {_NEAR:.0%} of the upper end of the domain, {last}"
-    elif 1 - middle**2 - variance < (1 - _TAKEN) * near * (2 - near):
+    elif middle * (1 - middle) - variance < (1 - _TAKEN) * near * (1 - near):
         where = f"over 90 % of the weight is within {_NEAR:.0%} of the ends of the domain, {first} and {last}"
     told = where and domain.doubt and domain.size >= _LEAST_VALUES
     return (Note("at_an_end", f"{where}: {domain.doubt}"),) if told else ()

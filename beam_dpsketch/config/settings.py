@@ -243,8 +243,8 @@ _ONE: Mapping[str, Entry] = {
         over_time="the layout of the counters of one window; without it the usual one"),
     "method": Entry(METHOD, "grouped counts in place of a tree, as `{groups: {delta: 1.0e-8}}`", kinds=("top_k",)),
     "variance": Entry(
-        FRACTION, "the part of rho for the variance of numbers, at most 1/2; without it none is told",
-        kinds=_having("variance"), option=Option("variance", "PART")),
+        FLAG, "`true` releases the variance of numbers too",
+        kinds=_having("variance"), option=Option("variance", "", "release the variance of numbers too")),
     "weight": Entry(TEXT, "the field that says how much a record counts; without it each counts 1",
                     option=Option("weight", "COLUMN")),
     "keys": Entry(KEYS, "one release for each of these keys, as `{public: [NL, BE], field: country}`",

@@ -239,8 +239,8 @@ def _check_answerable(ask: Ask, declared: ReleaseSpec) -> None:
     )
     if side is not None and not by_itself and getattr(declared.privacy.side_counters, side, None) is None:
         raise refusal(path, f"needs the side counter {side}: see privacy.side_counters", "E812")
-    if entry.setting is not None and getattr(declared.count, entry.setting) is None:
-        raise refusal(path, f"needs the setting {entry.setting}, a part of rho for it", "E812")
+    if entry.setting is not None and not getattr(declared.count, entry.setting):
+        raise refusal(path, f"needs the setting {entry.setting}: true", "E812")
 
 
 def listed_of(declared: ReleaseSpec) -> ListedItems | None:

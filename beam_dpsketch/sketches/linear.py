@@ -179,10 +179,10 @@ class RawSketch(ABC):
         raise NotImplementedError
 
     @classmethod
-    def amounts_of(cls, spec: Any, keys: np.ndarray, table: int) -> np.ndarray | None:
-        """Return what each key adds to a table without its sign, int64, rounded up; `None` if all add the most.
+    def amounts_of(cls, spec: Any, keys: np.ndarray) -> np.ndarray | None:
+        """Return what each key adds to each cell of `cells_of` without its sign, int64; `None` if all add the most.
 
-        It is in units of 2**-amount_bits of the most that a key adds.
+        It is rounded up, in units of 2**-amount_bits of the most that a key adds.
         """
         return None
 

@@ -8,7 +8,6 @@ rows.
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any, TypeAlias, overload
 
 from beam_dpsketch.answers.over_time.row import TimelineRow
@@ -37,8 +36,8 @@ class PrivateStatistics(PrivateRelease[Output], kind=Statistics):
         data. Nulls, NaN and values of other types are dropped.
       privacy: what each release spends, over all its sums; under a `Horizon`, what all rows spend together.
       unit: whom the release protects: `PrivacyId`, all records of one id, or `Record`, single records.
-      variance: the part of rho for the variance, above 0 and at most 1/2, as 0.1; a float means its decimal spelling.
-        Without it there is none, and count, sum and mean have all of rho.
+      variance: whether the variance and the standard deviation are told too. The noise of a count is then up to a
+        quarter larger, that of a mean up to an eighth.
       item: the number: a field name, a callable, or `None` for the element itself.
       weight: how many times it counts, a whole number, clamped to the bounds of the unit; `None` is 1.
       keys: which keys are released, as of `PrivateFrequencies`; `None` makes one release of all elements.
@@ -55,7 +54,7 @@ class PrivateStatistics(PrivateRelease[Output], kind=Statistics):
         privacy: PrivacySpec,
         *,
         unit: Unit,
-        variance: Fraction | float | None = ...,
+        variance: bool = ...,
         item: Selector = ...,
         weight: Selector = ...,
         keys: None = ...,
@@ -68,7 +67,7 @@ class PrivateStatistics(PrivateRelease[Output], kind=Statistics):
         privacy: PrivacySpec,
         *,
         unit: Unit,
-        variance: Fraction | float | None = ...,
+        variance: bool = ...,
         item: Selector = ...,
         weight: Selector = ...,
         keys: Keys,
@@ -81,7 +80,7 @@ class PrivateStatistics(PrivateRelease[Output], kind=Statistics):
         privacy: PrivacySpec,
         *,
         unit: Unit,
-        variance: Fraction | float | None = ...,
+        variance: bool = ...,
         item: Selector = ...,
         weight: Selector = ...,
         keys: None = ...,
@@ -94,7 +93,7 @@ class PrivateStatistics(PrivateRelease[Output], kind=Statistics):
         privacy: PrivacySpec,
         *,
         unit: Unit,
-        variance: Fraction | float | None = ...,
+        variance: bool = ...,
         item: Selector = ...,
         weight: Selector = ...,
         keys: Keys,
@@ -106,7 +105,7 @@ class PrivateStatistics(PrivateRelease[Output], kind=Statistics):
         privacy: PrivacySpec,
         *,
         unit: Unit,
-        variance: Fraction | float | None = None,
+        variance: bool = False,
         item: Selector = None,
         weight: Selector = None,
         keys: Keys | None = None,

@@ -28,7 +28,7 @@ def released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [f"{city},{delay}" for city, delays in DELAYS.items() for delay in delays]
     Path("delays.csv").write_text("\n".join(["city,delay", *rows]))
     Path("cities.txt").write_text("\n".join([*DELAYS, "Nowhere"]))
-    code, printed = run("run", "delays.csv", *RUN, *KEYED, "--variance", "1/10", "--output", "x.dpsketch")
+    code, printed = run("run", "delays.csv", *RUN, *KEYED, "--variance", "--output", "x.dpsketch")
     assert code == 0, printed
 
 

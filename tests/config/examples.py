@@ -115,7 +115,7 @@ _HORIZON = {"start": "2024-01-01", "window_size": "1d", "windows": 31}
 _TWENTY = {"type": "integer", "low": 0, "high": 20}
 _WEIGHTS = {"privacy_id": "person", "norm": {"max_norm": 10, "max_weight": 5}}
 _METRICS: list[dict[str, Any]] = [
-    {"name": "mean", "kind": "statistics", "item": "minutes", "domain": _TWENTY, "variance": "1/10", "share": "1/2"},
+    {"name": "mean", "kind": "statistics", "item": "minutes", "domain": _TWENTY, "variance": True, "share": "1/2"},
     {"name": "places", "kind": "frequencies", "item": "place", "items": ["Oslo", "Bern"], "share": "1/4"},
     {"name": "ranks", "kind": "quantiles", "item": "minutes", "domain": _TWENTY, "share": "1/4"},
 ]
@@ -138,7 +138,7 @@ RELEASES: list[dict[str, Any]] = [
         method={"groups": {"delta": 1e-8}},
         unit={"privacy_id": "person", "norm": {"max_norm": 10, "max_keys": 5}},
     ),
-    release("statistics", domain=_TWENTY, variance="1/10", keys=_PUBLIC, weight="amount", unit=_WEIGHTS),
+    release("statistics", domain=_TWENTY, variance=True, keys=_PUBLIC, weight="amount", unit=_WEIGHTS),
     release("statistics", domain={"type": "float", "low": -1, "high": 1, "resolution": 0.1}),
     release("statistics", domain=_TWENTY, horizon=_HORIZON, keys=_PUBLIC),
     {"kind": "metrics", "metrics": _METRICS, "privacy": PRIVACY, "unit": UNIT, "keys": _PUBLIC},

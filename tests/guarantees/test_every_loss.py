@@ -128,8 +128,8 @@ def check(run: Run, wanted: list[Any]) -> int:
 def check_attained(run: Run, sides: str) -> bool:
     """Raise if a run without parts aside could have less noise, where one sketch has it all."""
     bounds, kind, removal = run.setting.unit.bounds, run.setting.kind, run.relation is ADD_OR_REMOVE_ONE
-    flat = kind in ("count_min", "count_sketch", "listed") or (
-        kind in ("statistics", "variance", "ranks", "ranks above a sketch", "metrics", "metrics, ranks") and removal
+    flat = kind in ("count_min", "count_sketch", "listed", "statistics", "variance") or (
+        kind in ("ranks", "ranks above a sketch", "metrics", "metrics, ranks") and removal
     )
     attains = isinstance(bounds, RecordBounds) or (bounds.has_weights and removal)
     if sides != "none" or not flat or not attains or run.setting.layout.keys == "chosen":

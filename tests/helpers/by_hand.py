@@ -80,7 +80,7 @@ def numbers(
     raw: NumberSums, *, parameter: Fraction = Fraction(9), scale_bits: int = 0, **changes: Any
 ) -> ReleasedStatistics:
     """Return the counters of raw sums as if they had been released, with noise of this parameter on each."""
-    said = statement(sigma_squared_per_level=(parameter,) * raw.spec.cells, **changes)
+    said = statement(sigma_squared_per_level=(parameter,), **changes)
     return ReleasedStatistics(raw.spec, raw.counters, said, max(scale_bits, raw.scale_bits))
 
 

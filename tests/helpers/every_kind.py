@@ -109,7 +109,7 @@ def branches(kinds: Iterable[str], pipeline: beam.Pipeline) -> beam.PCollection:
         elements = KINDS[kind]
         branch(f"{kind}, unbounded", elements, PrivateFrequencies(SPEC, PRIVACY, **NAMES, unit=SINGLE))
         branch(f"{kind}, bounded", elements, PrivateFrequencies(COUNT_MIN, PRIVACY, **NAMES, unit=by_user))
-        numbers = PrivateStatistics(SECONDS, PRIVACY, variance=0.1, item="seconds", weight="seconds", unit=by_user)
+        numbers = PrivateStatistics(SECONDS, PRIVACY, variance=True, item="seconds", weight="seconds", unit=by_user)
         branch(f"{kind}, numbers", elements, numbers)
         for name, unit in {"unbounded": SINGLE, "bounded": of_one_key}.items() if kind in KEYED else ():
             keyed = PrivateFrequencies(SPEC, PRIVACY, **NAMES, unit=unit, keys=AssumePublicKeys("user"))

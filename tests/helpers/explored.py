@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from fractions import Fraction
 
 import numpy as np
 
@@ -53,7 +52,7 @@ def delays(seed: int = 0) -> ReleasedFactor:
 @functools.cache
 def statistics() -> ReleasedStatistics:
     values = np.random.default_rng(0).integers(-20, 200, 2000)
-    spec = StatisticsSpec(IntegerDomain(-60, 240), Fraction(1, 10))
+    spec = StatisticsSpec(IntegerDomain(-60, 240), variance=True)
     return release(NumberSums(spec).accumulate(values), _TERMS)
 
 

@@ -74,7 +74,7 @@ _WEIGHTED = {"max_per_key": 3, "max_keys": 2, "max_weight": 4}
 _NORM = _person(norm={"max_norm": "5/2"})
 _CITIES: dict[str, Any] = {"kind": "frequencies", "item": "city", **_RHO, "spec": {"depth": 3, "width": 32}}
 _MINUTES = {"item": "minutes", "domain": {"type": "integer", "low": 0, "high": 240}, **_RHO}
-_NUMBERS: dict[str, Any] = {"kind": "statistics", "item": "minutes", "variance": "1/10", **_RHO}
+_NUMBERS: dict[str, Any] = {"kind": "statistics", "item": "minutes", "variance": True, **_RHO}
 _NUMBERS["domain"] = {"type": "float", "low": -0.5, "high": 61, "resolution": 1e-6}
 _LISTED: dict[str, Any] = {"keys": {"public": ["NO", "IT", "FR"], "field": "country"}}
 _ASSUMED: dict[str, Any] = {"keys": {"assume_public": True, "field": "country"}}

@@ -161,7 +161,7 @@ def _factors() -> dict[str, Released]:
 def _statistics() -> dict[str, Released]:
     """Counts and sums of whole numbers; and squares too, of fractions in parts of records, with Laplace noise."""
     whole = NumberSums(StatisticsSpec(IntegerDomain(-5, 10))).accumulate([0, 3, 3, 99])
-    fine = NumberSums(StatisticsSpec(FloatDomain(-1.0, 2.75, 1e-6), Fraction(1, 10)))
+    fine = NumberSums(StatisticsSpec(FloatDomain(-1.0, 2.75, 1e-6), variance=True))
     pure = {"pure": Fraction(2), "pure_rho": Fraction(2), "rho": Fraction(2), "noise": Noise.LAPLACE}
     people = NormBound(Fraction(5, 2), order=1)
     return {

@@ -24,7 +24,7 @@ from beam_dpsketch.sketches.levels import Level
 HALF, QUARTER, TENTH = Fraction(1, 2), Fraction(1, 4), Fraction(1, 10)
 NAMES = "abcdefgh"
 LISTED = ListedItems(["Oslo", "Rome", 7, b"x"])
-NUMBERS = StatisticsSpec(IntegerDomain(-3, 60), TENTH)
+NUMBERS = StatisticsSpec(IntegerDomain(-3, 60), variance=True)
 FINE = StatisticsSpec(FloatDomain(-1, 4, 1e-6))
 TREE = TreeSpec(
     domain=IntegerDomain(-5, 10), levels=(Level(2, "exact", 1, 4, HALF), Level(2, "count_sketch", 2, 3, HALF))

@@ -159,7 +159,7 @@ COUNTS: dict[str, Callable[[random.Random], Any]] = {
     "top_k": _top_k,
     "groups": lambda rng: GroupedCounts(TextDomain(2), 3, Groups(DELTA)),
     "statistics": lambda rng: Statistics(_numbers(rng)),
-    "variance": lambda rng: Statistics(_numbers(rng), Fraction(1, rng.randint(2, 20))),
+    "variance": lambda rng: Statistics(_numbers(rng), variance=True),
     "metrics": _metrics(_quantiles),
     "metrics, bytes": _metrics(_flat("count_sketch"), _quantiles),
     "metrics, no tree": _metrics(),

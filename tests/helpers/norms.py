@@ -92,13 +92,12 @@ def _prefix(rng: np.random.Generator) -> PrefixSpec:
 
 
 def _statistics(rng: np.random.Generator) -> StatisticsSpec:
-    domain = IntegerDomain(-3, int(rng.choice([16, 32, 64])) - 3)
-    return StatisticsSpec(domain, [None, Fraction(1, 10), Fraction(1, 2)][rng.integers(3)])
+    return StatisticsSpec(IntegerDomain(-3, int(rng.choice([16, 32, 64])) - 3))
 
 
 def _statistics_rounded(rng: np.random.Generator) -> StatisticsSpec:
     domains = [IntegerDomain(0, int(rng.integers(16, 4000))), FloatDomain(-0.5, 2, 1e-6), FloatDomain(0, 1, 1e-3)]
-    return StatisticsSpec(domains[rng.integers(3)], Fraction(1, int(rng.integers(2, 9))))
+    return StatisticsSpec(domains[rng.integers(3)], bool(rng.integers(2)))
 
 
 def _factor(rng: np.random.Generator) -> FactorSpec:
@@ -288,36 +287,34 @@ def tables_of(spec: Any) -> list[tuple[int, Fraction]]:
     """Return the rows of each table and its share of rho, as the spec says them."""
     if isinstance(spec, TreeSpec):
         return [(level.depth, level.share) for level in spec.levels]
-    if isinstance(spec, (ListedItems, GroupedItems, FactorSpec)):
+    if isinstance(spec, (ListedItems, GroupedItems, FactorSpec, StatisticsSpec)):
         return [(1, Fraction(1))]
-    if isinstance(spec, StatisticsSpec):
-        return [(1, share) for share in shares_of_sums(spec.variance)]
     if isinstance(spec, MetricsSpec):
         return [(rows, part.share * share) for part in spec.parts for rows, share in tables_of(part.spec)]
     count = spec.domain.max_bytes if isinstance(spec, PrefixSpec) else 1
     return [(spec.depth, Fraction(1, count))] * count
 
 
-def shares_of_sums(variance: Fraction | None) -> list[Fraction]:
-    """Return the shares of count, sum and squares: what the variance leaves is parted 2 to 3."""
-    if variance is None:
-        return [Fraction(2, 5), Fraction(3, 5)]
-    return [(1 - variance) * 2 / 5, (1 - variance) * 3 / 5, variance]
+def counters_of(spec: Any) -> list[int]:
+    """Return for each table how many counters the kind names for an item: one in each row, or all of numbers."""
+    if isinstance(spec, MetricsSpec):
+        return [count for part in spec.parts for count in counters_of(part.spec)]
+    return [spec.cells] if isinstance(spec, StatisticsSpec) else [rows for rows, _ in tables_of(spec)]
 
 
 def amounts_of(spec: Any) -> list[int]:
-    """Return for each table the most that a record of weight 1 changes a counter, by hand.
+    """Return for each table the most that a record of weight 1 changes its counters, in sum, by hand.
 
-    A number is counted in half steps from the middle of its domain, and there are as many steps as differ, up to 2^17.
-    So half the width is as many half steps. In the place x of it, 2 x^2 - 1 is from -1 to 1, and 1 is the square of the
-    steps in a sum of squares, or 2^18 if that is less.
+    A number is counted in steps from both ends of its domain, and there are as many steps as differ, up to 2^17. With
+    squares, 1 is the square of the steps, or 2^18 if that is less. From 128 on, a guard adds 1/2^10, rounded up.
     """
     if isinstance(spec, MetricsSpec):
         return [amount for part in spec.parts for amount in amounts_of(part.spec)]
     if not isinstance(spec, StatisticsSpec):
         return [1] * len(tables_of(spec))
     steps = min(spec.domain.size - 1, 1 << 17)
-    return [1, steps, min(steps**2, 1 << 18)][: 2 if spec.variance is None else 3]
+    whole = min(steps**2, 1 << 18) if spec.variance else steps
+    return [whole + (-(-whole // 1024) if whole >= 128 else 0)]
 
 
 def squared_columns(spec: Any) -> list[int]:
@@ -372,11 +369,9 @@ def has_signs(spec: Any) -> list[bool]:
         return [level.sketch == "count_sketch" for level in spec.levels]
     if isinstance(spec, PrefixSpec):
         return [True] * spec.domain.max_bytes
-    if isinstance(spec, StatisticsSpec):
-        return [False, True, True][: spec.cells]
     if isinstance(spec, MetricsSpec):
         return [signs for part in spec.parts for signs in has_signs(part.spec)]
-    return [not isinstance(spec, (ListedItems, FactorSpec)) and spec.kind == "count_sketch"]
+    return [not isinstance(spec, (ListedItems, FactorSpec, StatisticsSpec)) and spec.kind == "count_sketch"]
 
 
 def change(spec: Any, weights: Iterable[tuple[Place, int]]) -> Change:

@@ -1,4 +1,4 @@
-"""Raw sums of numbers: linear, as far as said from zero at most, and the rounding that is stated and no more."""
+"""Raw sums of numbers: linear, parts that sum to the amount, and the rounding that is stated and no more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from beam_dpsketch import FloatDomain, IntegerDomain
 from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
 from tests.helpers import laws, norms, strategies
 
-TENTH = Fraction(1, 10)
 SMALL = [IntegerDomain(low, low + steps) for low in (-7, 0, 40) for steps in (1, 2, 3, 10, 600)]
 SMALL += [FloatDomain(-1, 1, 0.25), FloatDomain(0, 0.3, 0.1), FloatDomain(0, 1, 0.55), FloatDomain(0, 1, 0.001)]
 LARGE = [
@@ -30,7 +29,7 @@ LARGE = [
 ]
 
 
-def of(domain: Any, variance: Fraction | None = TENTH) -> StatisticsSpec:
+def of(domain: Any, variance: bool = True) -> StatisticsSpec:
     return StatisticsSpec(domain, variance)
 
 
@@ -45,53 +44,56 @@ def some_positions(domain: Any) -> np.ndarray:
 
 
 def changes(spec: StatisticsSpec, positions: np.ndarray) -> np.ndarray:
-    """What a record at each position changes, of shape (positions, tables)."""
+    """What a record at each position changes, of shape (positions, counters)."""
     places = spec.places(positions)
     return np.array([NumberSums(spec).accumulate_keys(places[n : n + 1], None).counters for n in range(len(places))])
 
 
-@pytest.mark.parametrize("variance", [None, TENTH, Fraction(1, 2)])
+@pytest.mark.parametrize("variance", [False, True])
 @pytest.mark.parametrize("domain", [*SMALL, *LARGE], ids=repr)
-def test_no_record_changes_more_than_the_amount_and_the_ends_do(domain: Any, variance: Fraction | None) -> None:
+def test_the_parts_of_each_record_sum_to_the_amount_and_none_is_negative(domain: Any, variance: bool) -> None:
     spec = of(domain, variance)
-    sizes = np.abs(changes(spec, some_positions(domain)))
-    tables = NumberSums.tables(spec)
-    assert (
-        [math.isqrt(table.squared_amount) for table in tables] == norms.amounts_of(spec) == sizes.max(axis=0).tolist()
-    )
-    assert sizes[0].tolist() == sizes[-1].tolist() == norms.amounts_of(spec)
-    assert [table.share for table in tables] == norms.shares_of_sums(variance)
-    assert sum(table.share for table in tables) == 1
-    assert [table.has_signs for table in tables] == norms.has_signs(spec)
-    assert {table.cells_per_item for table in tables} == {1}
+    found = changes(spec, some_positions(domain))
+    ((rows, has_signs, share, square, _),) = NumberSums.tables(spec)
+    assert [math.isqrt(square)] == norms.amounts_of(spec)
+    assert math.isqrt(square) ** 2 == square
+    assert found.min() >= 0
+    assert {*found.sum(axis=1).tolist()} == {math.isqrt(square)}
+    assert (rows, has_signs, share) == (1, False, 1)
+    guard = [math.ceil(spec.whole / 1024)] * (spec.whole >= 128)
+    assert found[0].tolist() == [*[0] * (spec.parts - 1), spec.whole, *guard]
+    assert found[-1].tolist() == [spec.whole, *[0] * (spec.parts - 1), *guard]
 
 
+@pytest.mark.parametrize("variance", [False, True])
 @pytest.mark.parametrize("domain", [*SMALL, *LARGE], ids=repr)
-def test_norms_count_what_a_record_adds_rounded_up(domain: Any) -> None:
-    spec, unit = of(domain), 1 << NumberSums.amount_bits
-    positions = some_positions(domain)
-    added = np.abs(changes(spec, positions)).tolist()
-    found = [NumberSums.amounts_of(spec, spec.places(positions), table).tolist() for table in range(3)]
-    for sizes, *counted in zip(added, *found, strict=True):
-        for size, number, amount in zip(sizes, counted, norms.amounts_of(spec), strict=True):
-            assert number == math.ceil(Fraction(size * unit, amount)) <= unit
+def test_norms_count_what_a_record_adds_rounded_up(domain: Any, variance: bool) -> None:
+    spec, unit = of(domain, variance), 1 << NumberSums.amount_bits
+    positions, (amount,) = some_positions(domain), norms.amounts_of(spec)
+    added = changes(spec, positions).tolist()
+    found = NumberSums.amounts_of(spec, spec.places(positions)).T.tolist()
+    assert found == [[math.ceil(Fraction(each * unit, amount)) for each in parts] for parts in added]
+    assert max(sum(each**2 for each in parts) for parts in found) <= (unit + 4) ** 2  # N <= W (1 + 2^-10)
 
 
 @pytest.mark.parametrize("domain", [*SMALL, *LARGE], ids=repr)
 def test_a_record_is_counted_by_its_place_up_to_what_is_stated(domain: Any) -> None:
-    """A place is moved by 2^-17 of half the width at most, and its square is rounded to the nearest 2^-18."""
+    """A place is moved by 2^-18 of the width at most, and floors take less than 2^-18 from its squares."""
     spec, last = of(domain), domain.size - 1
     positions = some_positions(domain)
-    for position, (count, total, squares) in zip(positions.tolist(), changes(spec, positions).tolist(), strict=True):
-        x, counted = Fraction(2 * position, last) - 1, Fraction(total, norms.amounts_of(spec)[1])
-        assert count == 1
-        assert abs(counted - x) <= (Fraction(1, 1 << 17) * (1 + TENTH**6) if last > 1 << 17 else 0)
-        rounding = Fraction(1, 1 << 18) if last > 512 else 0
-        assert abs(Fraction(squares, norms.amounts_of(spec)[2]) - (2 * counted**2 - 1)) <= rounding
-    assert spec.moved == (1 / (1 << 17) if last > 1 << 17 else 0)
+    sums, squares = changes(of(domain, False), positions).tolist(), changes(spec, positions).tolist()
+    for position, (above, below, *_), (first, _, third, *_) in zip(positions.tolist(), sums, squares, strict=True):
+        x, counted = Fraction(position, last), Fraction(above, above + below)
+        assert abs(counted - x) <= (Fraction(1, 1 << 18) * (1 + Fraction(1, 10**6)) if last > 1 << 17 else 0)
+        most = Fraction(1, 1 << 18) if last > 512 else 0
+        for part, square in ((first, counted**2), (third, (1 - counted) ** 2)):
+            taken = square - Fraction(part, spec.whole)
+            assert taken == 0 if most == 0 else 0 <= taken < most
+    assert spec.moved == (1 / (1 << 18) if last > 1 << 17 else 0)
+    assert spec.floored == (1 / (1 << 18) if last > 512 else 0)
 
 
-numbers = st.sampled_from([of(SMALL[0]), of(SMALL[3], None), of(SMALL[-1]), of(LARGE[0], None), of(LARGE[-1])])
+numbers = st.sampled_from([of(SMALL[0]), of(SMALL[3], False), of(SMALL[-1]), of(LARGE[0], False), of(LARGE[-1])])
 records = st.lists(st.tuples(st.integers(-9, 1009), strategies.weights), max_size=12)
 
 
@@ -124,7 +126,7 @@ def test_sums_are_those_of_big_integers_that_wrap_around(spec: StatisticsSpec, s
     assert usable.all()
     added = changes(spec, positions).tolist()
     exact = [
-        sum(row[table] * weight for row, (_, weight) in zip(added, some, strict=True)) for table in range(spec.cells)
+        sum(row[cell] * weight for row, (_, weight) in zip(added, some, strict=True)) for cell in range(spec.cells)
     ]
     assert sums_of(spec)(some).counters.tolist() == [(each + (1 << 63)) % (1 << 64) - (1 << 63) for each in exact]
 
@@ -133,8 +135,8 @@ def test_sums_wrap_around_in_silence_also_over_several_calls() -> None:
     """A warning would tell that there is much weight."""
     sums = NumberSums(of(SMALL[3]))
     for _ in range(3):
-        sums.accumulate([10], [(1 << 62) + 1])
-    assert sums.counters.tolist()[0] == 3 * ((1 << 62) + 1) - (1 << 64)
+        sums.accumulate([10], [(1 << 62) // 100 + 1])
+    assert sums.counters.tolist() == [300 * ((1 << 62) // 100 + 1) - (1 << 64), 0, 0]
 
 
 UNUSABLE: list[Any] = [None, float("nan"), "5", b"5", True, (5,), 5j, datetime.date(2020, 5, 5), decimal.Decimal("NaN")]
@@ -163,3 +165,9 @@ def test_what_is_no_number_is_dropped_and_what_is_outside_is_moved_to_the_ends(d
 def test_numbers_whose_squares_do_not_fit_into_floats_are_refused(ends: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="domain must be within 1e100 of 0"):
         of(FloatDomain(*ends, (ends[1] - ends[0]) / 1000))
+
+
+@pytest.mark.parametrize("variance", [None, 0.1, 1, Fraction(1, 10), "true"])
+def test_a_share_for_squares_is_refused_with_what_to_give(variance: Any) -> None:
+    with pytest.raises(TypeError, match=r"variance must be True or False: .* got .*Give variance=True"):
+        of(SMALL[0], variance)

@@ -1,54 +1,81 @@
 """Means and variances from noisy sums: the intervals are those of Fieller's set, by exact algebra.
 
-The set of a mean is all m with (S - m n)^2 <= k^2 (p_S + m^2 p_n). Here that is decided in fractions, and its ends are
-worked out with 400 bits. No test here is about noise, and none raises a false alarm.
+The set of a ratio f / n, with coefficients c of f, is all r with (f - r n)^2 <= k^2 (p sum (c - r)^2 + 2 lost^2). Here
+that is decided in fractions, and its ends are worked out with 400 bits. No test here is about noise, and none raises a
+false alarm.
 """
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import mpmath
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from beam_dpsketch.kinds.statistics import ratios
-from beam_dpsketch.kinds.statistics.ratios import Sums
+from beam_dpsketch.kinds.statistics.ratios import mean_of, variance_of
 from tests.helpers import laws
 
 BITS = 400
 ROUNDING = 2.0**-50
+PLACES = {2: [Fraction(1), Fraction(0)], 3: [Fraction(1), Fraction(1, 2), Fraction(0)]}
+
+
+class Sums(NamedTuple):
+    """One-sided sums, two or three, and the parameter of the noise of each."""
+
+    values: tuple[float, ...]
+    parameter: float
+
 
 deviations = st.sampled_from([0.5, 1.96, 6.0])
 parameters = st.sampled_from([2.0**-8, 0.7, 1.0, 90.0, 1e6, 1e12, 2.0**90])
 grid = st.integers(0, 16)
 
 
+def of_records(number: float, place: float, count: int = 2, spread: float = 0.0) -> tuple[float, ...]:
+    """The sums of equal numbers at a place; with three, of numbers of this variance."""
+    squares, rest = place**2 + spread, (1 - place) ** 2 + spread
+    return (
+        (place * number, (1 - place) * number)
+        if count == 2
+        else tuple(part * number for part in (squares, 1 - squares - rest, rest))
+    )
+
+
 @st.composite
-def sums(draw: st.DrawFn) -> Sums:
+def sums(draw: st.DrawFn, counts: tuple[int, ...] = (2, 3)) -> Sums:
     """Sums of records and noise: of few or many records, near the middle or an end, and sums that noise alone makes."""
     number = draw(st.integers(-50, 50) | st.integers(1, 1 << 60)) / (1 << draw(grid))
-    place, square = draw(st.floats(-1, 1)), draw(st.floats(-1, 1))
-    noise = [draw(st.integers(-9, 9)) * 2.0 ** draw(st.integers(-8, 20)) for _ in range(2)]
-    return Sums(number, place * number + noise[0], square * number + noise[1], *(draw(parameters) for _ in range(3)))
+    place, count = draw(st.floats(0, 1)), draw(st.sampled_from(counts))
+    exact = of_records(number, place, count, draw(st.floats(0, 1)) * place * (1 - place))
+    noise = [draw(st.integers(-9, 9)) * 2.0 ** draw(st.integers(-8, 20)) for _ in exact]
+    return Sums(tuple(map(sum, zip(exact, noise, strict=True))), draw(parameters))
 
 
-def quadratic(sums: Sums, k: float) -> tuple[Fraction, Fraction, Fraction]:
-    """Return a, b and c, of a m^2 - 2 b m + c <= 0, which the means of the set satisfy."""
-    n, total, of_n, of_total = map(Fraction, (sums.number, sums.total, sums.of_number, sums.of_total))
-    squared = Fraction(k) ** 2
-    return n**2 - squared * of_n, n * total, total**2 - squared * of_total
+def quadratic(sums: Sums, coefficients: list[Fraction], k: float, lost: Any = 0) -> tuple[Fraction, ...]:
+    """Return a, b and c, of a r^2 - 2 b r + c <= 0, which the ratios of the set satisfy."""
+    values, squared = [*map(Fraction, sums.values)], Fraction(k) ** 2
+    noise, n = squared * Fraction(sums.parameter), sum(values)
+    form = sum(each * own for each, own in zip(coefficients, values, strict=True)) + lost
+    return (
+        n**2 - noise * len(values),
+        form * n - noise * sum(coefficients),
+        form**2 - noise * sum(each**2 for each in coefficients) - 2 * squared * lost**2,
+    )
 
 
-def in_set(sums: Sums, k: float, mean: Fraction) -> bool:
-    a, b, c = quadratic(sums, k)
-    return a * mean**2 - 2 * b * mean + c <= 0
+def holds(coefficients: tuple[Fraction, ...], ratio: Fraction) -> bool:
+    a, b, c = coefficients
+    return a * ratio**2 - 2 * b * ratio + c <= 0
 
 
-def ends(coefficients: tuple[Fraction, Fraction, Fraction]) -> tuple[Any, Any]:
+def ends(coefficients: tuple[Fraction, ...]) -> tuple[Any, Any]:
     """Return the roots of a r^2 - 2 b r + c, between which the set is an interval."""
     with mpmath.workprec(BITS):
         a, b, c = (mpmath.mpf(each.numerator) / each.denominator for each in coefficients)
@@ -58,32 +85,35 @@ def ends(coefficients: tuple[Fraction, Fraction, Fraction]) -> tuple[Any, Any]:
 
 def check_mean(sums: Sums, k: float) -> bool:
     """Raise unless the mean is as Fieller's set has it; return whether it is known."""
-    found, (a, _, _) = sums.mean(k), quadratic(sums, k)
-    near = abs(a) <= Fraction(sums.number) ** 2 * Fraction(ROUNDING)
-    if found is None and (sums.number <= 0 or a <= 0 or near):
+    places, values = PLACES[len(sums.values)], [*map(Fraction, sums.values)]
+    found, exact, number = mean_of(*sums, k), quadratic(sums, places, k), float(sum(values))
+    a, cancelled = exact[0], max(map(abs, sums.values)) / max(abs(number), 1e-300)
+    near = abs(a) <= Fraction(number) ** 2 * Fraction(ROUNDING * max(cancelled, 1.0))
+    if found is None and (number <= 0 or a <= 0 or near):
         return False
-    assert sums.number > 0, "a mean of no records"
+    assert number > 0, "a mean of no records"
     assert a > 0 or near, "an interval where the set is none"
     if near:
         return False
-    low, high = (float(end) for end in ends(quadratic(sums, k)))
-    slack = ROUNDING + (high - low) * ROUNDING
+    low, high = (float(end) for end in ends(exact))
+    slack = (ROUNDING + (high - low) * ROUNDING) * max(cancelled, 1.0)
     if found is None:
-        assert max(low + 1, 1 - high) < slack, "known, but not told"
+        assert max(low, 1 - high) < slack, "known, but not told"
         return False
     estimate, lower, upper = found
-    assert -1 <= lower <= estimate <= upper <= 1, "out of order"
-    if min(abs(low - 1), abs(high + 1)) <= slack:
+    assert 0 <= lower <= estimate <= upper <= 1, "out of order"
+    if min(abs(low - 1), abs(high)) <= slack:
         return True
-    half, is_beside = (high - low) / 2, low > 1 or high < -1
-    assert abs(lower - max(1 - half if low > 1 else low, -1)) <= slack + 1e-9 * (high - low), "another lower end"
-    assert abs(upper - min(half - 1 if high < -1 else high, 1)) <= slack + 1e-9 * (high - low), "another upper end"
-    assert estimate == pytest.approx(min(max(sums.total / sums.number, -1), 1), rel=1e-12)
-    for step in range(-20, 21):
-        mean, inside = Fraction(step, 20), lower - slack <= step / 20 <= upper + slack
-        assert inside or not in_set(sums, k, mean), "a mean of the set is left out"
-        if not is_beside and lower + slack < step / 20 < upper - slack:
-            assert in_set(sums, k, mean), "one that is not in it is told"
+    half, is_beside = (high - low) / 2, low > 1 or high < 0
+    assert abs(lower - max(1 - half if low > 1 else low, 0)) <= slack + 1e-9 * (high - low), "another lower end"
+    assert abs(upper - min(half if high < 0 else high, 1)) <= slack + 1e-9 * (high - low), "another upper end"
+    total = float(sum(place * own for place, own in zip(places, values, strict=True)))
+    assert estimate == pytest.approx(min(max(total / number, 0), 1), rel=1e-12, abs=slack)
+    for step in range(41):
+        mean, inside = Fraction(step, 40), lower - slack <= step / 40 <= upper + slack
+        assert inside or not holds(exact, mean), "a mean of the set is left out"
+        if not is_beside and lower + slack < step / 40 < upper - slack:
+            assert holds(exact, mean), "one that is not in it is told"
     return True
 
 
@@ -93,9 +123,10 @@ def test_a_mean_has_the_interval_of_its_set(sums: Sums, k: float) -> None:
 
 
 MANY = [
-    Sums(number, place * number + 3.0, 0.0, 2.0, 5.0, 0.0)
+    Sums(tuple(each + 3.0 for each in of_records(number, place, count)), 5.0)
     for number in (1e4, 1e6, 1e8, 1e10, 1e12)
-    for place in (-0.9, 0.0, 0.5, 0.99)
+    for place in (0.05, 0.5, 0.75, 0.995)
+    for count in (2, 3)
 ]
 
 
@@ -103,89 +134,97 @@ MANY = [
 def test_intervals_of_many_records_do_not_lose_their_width(sums: Sums) -> None:
     """Where squares differ by less than a float can tell, the width is that of the noise still."""
     assert check_mean(sums, 1.96)
-    mean, number = sums.total / sums.number, sums.number
-    of_total = sums.of_total + mean**2 * sums.of_number
-    with_squares = sums._replace(squares=mean**2 * number, of_squares=5.0)
-    of_spread = 5.0 / 4 + 4 * mean**2 * sums.of_total + (1.5 * mean**2) ** 2 * sums.of_number
-    for found, noise in ((sums.mean(1.96), of_total), (with_squares.variance(1.96, 0.0), of_spread)):
+    number, places = sum(sums.values), [*map(float, PLACES[len(sums.values)])]
+    mean = sum(place * own for place, own in zip(places, sums.values, strict=True)) / number
+    noises = [(mean_of(*sums, 1.96), [place - mean for place in places])]
+    if len(places) == 3:
+        noises += [(variance_of(*sums, 1.96, 0.0), [(1 - mean) ** 2, -mean * (1 - mean), mean**2])]
+    for found, coefficients in noises:
         assert found is not None
         _, lower, upper = found
-        width = (upper - lower) * number
-        assert width == pytest.approx(2 * 1.96 * math.sqrt(noise), rel=0.03, abs=number * 4 * ROUNDING)
+        noise = math.sqrt(5.0 * sum(each**2 for each in coefficients))
+        if lower > 0:
+            assert (upper - lower) * number == pytest.approx(2 * 1.96 * noise, rel=0.03, abs=number * 4 * ROUNDING)
 
 
 def check_variance(sums: Sums, k: float) -> None:
     """Raise unless the ends of a variance are where the noise of the ratio, of known mean, is k roots."""
-    found = sums.variance(k, 0.0)
+    found = variance_of(*sums, k, 0.0)
     if found is None:
         return
     estimate, lower, upper = found
-    assert 0 <= lower <= estimate <= upper <= 1, "out of order"
-    n, total, squares = map(Fraction, sums[:3])
-    of_n, of_total, of_squares = map(Fraction, sums[3:])
-    m = min(max(total / n, Fraction(-1)), Fraction(1))
-    lost = (of_total + m**2 * of_n) / n
-    spread = squares / 2 - 2 * m * total + (m**2 + Fraction(1, 2)) * n + lost
-    of_spread = of_squares / 4 + 4 * m**2 * of_total + 2 * lost**2
-    squared, middle = Fraction(k) ** 2, m**2 + Fraction(1, 2)
-    low, high = ends(
-        (
-            n**2 - squared * of_n,
-            spread * n - squared * of_n * middle,
-            spread**2 - squared * (of_spread + middle**2 * of_n),
-        )
-    )
-    half, rounding = (high - low) / 2, 1e-9 + 1e-6 * (high - low)
-    if min(abs(low - 1), abs(high)) <= rounding:
+    assert 0 <= lower <= estimate <= upper <= ratios.LARGEST_VARIANCE, "out of order"
+    values, parameter = [*map(Fraction, sums.values)], Fraction(sums.parameter)
+    n, total = sum(values), values[0] + values[1] / 2
+    m = min(max(total / n, Fraction(0)), Fraction(1))
+    lost = parameter * ((1 - m) ** 2 + (Fraction(1, 2) - m) ** 2 + m**2) / n
+    exact = quadratic(sums, [(1 - m) ** 2, -m * (1 - m), m**2], k, lost)
+    if exact[0] <= Fraction(float(n)) ** 2 * Fraction(2.0**-30):
+        return  # where floats decide whether the set is an interval
+    low, high = ends(exact)
+    most, cancelled = ratios.LARGEST_VARIANCE, max(map(abs, sums.values)) / float(n)
+    half, rounding = (high - low) / 2, (1e-9 + 1e-6 * (high - low)) * max(cancelled, 1.0)
+    if min(abs(low - most), abs(high)) <= rounding:
         return
-    assert abs(lower - max(1 - half if low > 1 else low, 0)) <= rounding, "another lower end"
-    assert abs(upper - min(half if high < 0 else high, 1)) <= rounding, "another upper end"
+    assert abs(lower - max(most - half if low > most else low, 0)) <= rounding, "another lower end"
+    assert abs(upper - min(half if high < 0 else high, most)) <= rounding, "another upper end"
 
 
-@given(sums=sums(), k=deviations)
-@example(sums=Sums(561889641366787.0, 0.0, 70236205170848.375, *[2.0**-8] * 3), k=0.5)
-@example(sums=Sums(1.0, 1.0, 0.0, *[2.0**-8] * 3), k=0.5)
+@given(sums=sums(counts=(3,)), k=deviations)
+@example(sums=Sums((140472410341696.0, 280944820683392.0, 140472410341696.0), 2.0**-8), k=0.5)
+@example(sums=Sums((1.0, 0.0, 0.0), 2.0**-8), k=0.5)
 def test_a_variance_has_the_interval_of_its_set(sums: Sums, k: float) -> None:
     check_variance(sums, k)
+
+
+def test_what_floors_take_of_squares_is_added_above() -> None:
+    (*below, upper), (*same, higher) = (variance_of((30.0, 40.0, 30.0), 0.5, 2.0, floored) for floored in (0.0, 0.01))
+    assert (below, upper + 0.01) == (same, pytest.approx(higher))
 
 
 anything = st.integers(-(1 << 63), (1 << 63) - 1).map(float) | st.integers(-(1 << 20), 1 << 20).map(lambda n: n / 65536)
 
 
-@given(
-    numbers=st.tuples(anything, anything, anything),
-    noises=st.tuples(*[st.floats(2.0**-8, 2.0**100)] * 3),
-    k=st.floats(1e-6, 40),
-)
-def test_no_sums_give_what_is_not_finite_or_out_of_order(numbers: Any, noises: Any, k: float) -> None:
-    for found, low, high in (
-        (Sums(*numbers, *noises).mean(k), -1, 1),
-        (Sums(*numbers, *noises).variance(k, 0.0), 0, 1),
+@given(numbers=st.tuples(*[anything] * 3), parameter=st.floats(2.0**-8, 2.0**100), k=st.floats(1e-6, 40))
+def test_no_sums_give_what_is_not_finite_or_out_of_order(numbers: Any, parameter: float, k: float) -> None:
+    for found, high in (
+        (mean_of(numbers[:2], parameter, k), 1),
+        (mean_of(numbers, parameter, k), 1),
+        (variance_of(numbers, parameter, k, 0.0), ratios.LARGEST_VARIANCE),
     ):
         if found is not None:
             estimate, lower, upper = found
             assert all(map(math.isfinite, found))
-            assert low <= lower <= estimate <= upper <= high
-            assert (lower, upper) != (low, high), "an interval that says nothing"
+            assert 0 <= lower <= estimate <= upper <= high
+            assert (lower, upper) != (0, high), "an interval that says nothing"
 
 
-def unstable(exact: Any, above: float, below: float, of_above: float, of_below: float, shared: float, k: float) -> Any:
+def unstable(exact: Any, sums: Any, coefficients: Any, parameter: float, lost: float, k: float) -> Any:
     """The root of b^2 - a c, as it is written in textbooks."""
-    if exact(above, below, of_above, of_below, shared, k) is None:
+    if exact(sums, coefficients, parameter, lost, k) is None:
         return None
-    a, b = below**2 - k**2 * of_below, above * below - k**2 * of_below * shared
-    root = math.sqrt(max(b**2 - a * (above**2 - k**2 * (of_above + shared**2 * of_below)), 0.0))
-    return above / below, (b - root) / a, (b + root) / a
+    n, form = sum(sums), np.dot(coefficients, sums) + lost
+    a, b = n**2 - k**2 * parameter * len(sums), form * n - k**2 * parameter * sum(coefficients)
+    c = form**2 - k**2 * (parameter * sum(each**2 for each in coefficients) + 2 * lost**2)
+    root = math.sqrt(max(b**2 - a * c, 0.0))
+    return form / n, (b - root) / a, (b + root) / a
 
 
-def of_the_delta_method(
-    exact: Any, above: float, below: float, of_above: float, of_below: float, shared: float, k: float
-) -> Any:
+def of_the_delta_method(exact: Any, sums: Any, coefficients: Any, parameter: float, lost: float, k: float) -> Any:
     """Symmetric intervals, which are too short where there are few records."""
-    if exact(above, below, of_above, of_below, shared, k) is None:
+    if exact(sums, coefficients, parameter, lost, k) is None:
         return None
-    ratio = above / below
-    half = k * math.sqrt(of_above + (shared - ratio) ** 2 * of_below) / below
+    ratio = (np.dot(coefficients, sums) + lost) / sum(sums)
+    half = k * math.sqrt(parameter * sum((each - ratio) ** 2 for each in coefficients)) / sum(sums)
+    return ratio, ratio - half, ratio + half
+
+
+def noise_of_the_form_alone(exact: Any, sums: Any, coefficients: Any, parameter: float, lost: float, k: float) -> Any:
+    """The noise of the number is forgotten."""
+    if exact(sums, coefficients, parameter, lost, k) is None:
+        return None
+    ratio = (np.dot(coefficients, sums) + lost) / sum(sums)
+    half = k * math.sqrt(parameter * sum(each**2 for each in coefficients)) / sum(sums)
     return ratio, ratio - half, ratio + half
 
 
@@ -193,16 +232,14 @@ def check_some() -> None:
     for sums in MANY:
         assert check_mean(sums, 1.96)
     for number in (5.0, 12.0, 40.0):
-        check_mean(Sums(number, 0.4 * number, 0.0, 2.0, 2.0, 0.0), 1.96)
+        check_mean(Sums(of_records(number, 0.7), 2.0), 1.96)
 
 
 test_planted_intervals_are_refused = laws.mutants(
     {
         "the root of a difference": laws.around(ratios, "_ratio", unstable, "another .* end|left out|out of order"),
         "the delta method": laws.around(ratios, "_ratio", of_the_delta_method, "another .* end"),
-        "noise of the number forgotten": laws.around(
-            ratios, "_ratio", lambda exact, *terms: exact(*terms[:3], 0.0, *terms[4:]), "another .* end"
-        ),
+        "noise of the number forgotten": laws.around(ratios, "_ratio", noise_of_the_form_alone, "another .* end"),
     },
     check_some,
     intact=True,

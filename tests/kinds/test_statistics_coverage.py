@@ -7,6 +7,7 @@ most, as it has no more than 100 rates.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -18,13 +19,12 @@ from beam_dpsketch import IntegerDomain, PrivacySpec, PrivacyUnit, RecordBounds,
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.noising import release_parts
 from beam_dpsketch.engine.parts import Part
-from beam_dpsketch.kinds.statistics import ratios
-from beam_dpsketch.kinds.statistics.ratios import Sums
+from beam_dpsketch.kinds.statistics import ratios, released
 from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
 from tests.helpers import laws, noise_audit
 
 ALARM, LEAST, MOST = 1e-11, 0.93, 0.97
-SPEC = StatisticsSpec(IntegerDomain(0, 200), Fraction(1, 10))
+SPEC = StatisticsSpec(IntegerDomain(0, 200), variance=True)
 NOISES: dict[str, dict[str, Any]] = {
     "Gaussian": {"rho": Fraction(1, 2)},
     "much Gaussian": {"rho": Fraction(1, 20)},
@@ -52,8 +52,8 @@ def measure(noise: str, place: str, records: int, releases: int) -> Held:
     terms = ReleaseTerms(privacy, RecordBounds(1), unit=PrivacyUnit.PRIVACY_ID)
     part = Part(raw, np.zeros(0, dtype=np.int64))
     held = np.zeros(5, dtype=int)
-    for released in release_parts([part] * releases, Calibration.of(SPEC, terms)):
-        mean, variance, count, total = released.mean(), released.variance(), released.count(), released.total()
+    for each in release_parts([part] * releases, Calibration.of(SPEC, terms)):
+        mean, variance, count, total = each.mean(), each.variance(), each.count(), each.total()
         held += (
             mean.lower <= values.mean() <= mean.upper,
             variance.lower <= values.var() <= variance.upper,
@@ -88,18 +88,24 @@ def test_three_records_are_no_promise_that_is_broken(place: str) -> None:
         check(noise, place, 3)
 
 
-def other_sums(asked: str, **changes: float) -> laws.Fault:
-    """Plant answers of sums with other noise, or others of it."""
-    return laws.around(Sums, asked, lambda exact, sums, *rest: exact(sums._replace(**changes), *rest))
+def less_noise(asked: str, factor: float) -> laws.Fault:
+    """Plant answers of sums that are said to have this part of their noise."""
+    return laws.around(released, asked, lambda exact, sums, parameter, *rest: exact(sums, parameter * factor, *rest))
+
+
+def of_the_form_alone(exact: Any, sums: Any, coefficients: Any, parameter: float, lost: float, k: float) -> Any:
+    """Plant that the noise of the number of records is forgotten."""
+    found = exact(sums, coefficients, parameter, lost, k)
+    half = k * math.sqrt(parameter * sum(each**2 for each in coefficients)) / sum(sums)
+    return found and (found[0], found[0] - half, found[0] + half)
 
 
 TOO_FEW, FINE = "too few of a", ("Gaussian", "an end", 1000)
 FAULTS = {
-    "the noise of the count forgotten": other_sums("mean", of_number=0.0).found(f"{TOO_FEW} mean", *FINE),
-    "the noise of the sum forgotten": other_sums("mean", of_total=0.0).found(f"{TOO_FEW} mean", *FINE),
-    "a variance without the noise of the sum": other_sums("variance", of_total=0.0).found(f"{TOO_FEW} var", *FINE),
-    "a variance without the noise of squares": other_sums("variance", of_squares=0.0).found(
-        f"{TOO_FEW} var", "Gaussian", "the middle", 1000
+    "half the noise of a mean": less_noise("mean_of", 0.5).found(f"{TOO_FEW} mean", *FINE),
+    "half the noise of a variance": less_noise("variance_of", 0.5).found(f"{TOO_FEW} var", *FINE),
+    "the noise of the number forgotten": laws.around(ratios, "_ratio", of_the_form_alone).found(
+        "too many", "Gaussian", "both ends", 1000
     ),
     "intervals of half the width": laws.around(
         ratios, "_ratio", lambda exact, *terms: exact(*terms[:-1], terms[-1] / 2)
@@ -114,14 +120,14 @@ test_wrong_noise_is_found = pytest.mark.one_fast_case(laws.mutants(FAULTS, check
 
 def check_noise(size: int = 10_000) -> None:
     """Raise unless the noise of each sum is the discrete Gaussian that the statement says, times the amount by hand."""
-    spec = StatisticsSpec(IntegerDomain(5, 8), Fraction(1, 4))
+    spec = StatisticsSpec(IntegerDomain(5, 8), variance=True)
     raw = NumberSums(spec).accumulate([5, 6, 6, 99])
     terms = ReleaseTerms(PrivacySpec(rho=Fraction(1, 20), side_counters=None), RecordBounds(1))
     released = [*release_parts([Part(raw, np.zeros(0, dtype=np.int64))] * 2 * size, Calibration.of(spec, terms))]
     residuals = np.array([each.counters for each in released]) - raw.counters
-    squares = 2 * Fraction(1, 20) * np.array([Fraction(3, 10), Fraction(9, 20), Fraction(1, 4)])
-    for column, amount, square in zip(residuals.T, (1, 3, 9), squares, strict=True):
-        assert noise_audit.audit(column[:size], column[size:], amount**2 / square) == set()
+    assert raw.counters.tolist() == [11, 8, 17]
+    for column in residuals.T:
+        assert noise_audit.audit(column[:size], column[size:], Fraction(81 * 20, 2)) == set()
 
 
 def test_the_noise_of_each_sum_is_that_of_its_amount() -> None:

@@ -53,7 +53,7 @@ def exactly(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("exactly")
 def test_a_mean_that_cannot_be_told_is_null() -> None:
     def build(pipeline: beam.Pipeline) -> Mapping[str, beam.PCollection]:
-        released = visits(pipeline) | private(unit=KEYED, keys=PUBLIC, variance="1/10")
+        released = visits(pipeline) | private(unit=KEYED, keys=PUBLIC, variance=True)
         asked = {kind: released | rows.QueryReleases({kind: True}) for kind in KINDS}
         return {"releases": released, **asked}
 
@@ -132,7 +132,7 @@ def test_other_languages_get_means_and_nulls(service: RowsExpansion) -> None:
         "privacy": json.dumps(PRIVACY),
         "unit": json.dumps({"privacy_id": "person", "records": {"max_per_key": 2, "max_keys": 1}}),
         "keys": json.dumps(PUBLIC),
-        "variance": 0.1,
+        "variance": True,
         "ask": '{"mean": true}',
     }
 
@@ -150,8 +150,8 @@ def test_other_languages_get_means_and_nulls(service: RowsExpansion) -> None:
     ("settings", "message"),
     [
         ({"ask": {"quantiles": [0.5]}}, "a release of statistics does not answer quantiles"),
-        ({"ask": {"variance": True}}, "ask.variance: needs the setting variance"),
-        ({"variance": 0.7}, "variance: must be at most 1/2"),
+        ({"ask": {"variance": True}}, "ask.variance: needs the setting variance: true"),
+        ({"variance": 0.1}, "variance: expected true or false, got 0.1"),
     ],
 )
 def test_what_the_release_would_not_answer_is_refused_before_it_is_made(settings: Any, message: str) -> None:

@@ -75,7 +75,7 @@ def test_rows_are_those_of_the_release(ask: Ask) -> None:
 
 @pytest.mark.parametrize("ask", NUMBER_ASKS, ids=lambda ask: ask.kind)
 def test_rows_about_numbers_are_those_of_the_release(ask: Ask) -> None:
-    sums = NumberSums(StatisticsSpec(IntegerDomain(0, 99), Fraction(1, 5))).accumulate([10] * 500 + [20] * 500)
+    sums = NumberSums(StatisticsSpec(IntegerDomain(0, 99), variance=True)).accumulate([10] * 500 + [20] * 500)
     asked = release(sums, ReleaseTerms(PrivacySpec(rho=1.0)))
     assert answered([asked], ask) == expected(ask, asked)
 

@@ -56,13 +56,13 @@ UNITS = {"record": Record(), "privacy id": PrivacyId("tail", RecordBounds(50, ma
 
 
 def of(keys: Any = None, unit: Any = UNITS["record"], **more: Any) -> PrivateStatistics[Any]:
-    return PrivateStatistics(DELAYS, PRIVACY, unit=unit, item="delay", variance=0.1, keys=keys, **more)
+    return PrivateStatistics(DELAYS, PRIVACY, unit=unit, item="delay", variance=True, keys=keys, **more)
 
 
 def sums(carrier: str) -> list[int]:
     """The exact counters of a carrier."""
     numbers = [row["delay"] for row in ROWS if row["carrier"] == carrier and row["delay"] is not None]
-    return NumberSums(StatisticsSpec(DELAYS, 0.1)).accumulate(numbers).counters.tolist()
+    return NumberSums(StatisticsSpec(DELAYS, variance=True)).accumulate(numbers).counters.tolist()
 
 
 @pytest.mark.one_fast_case
@@ -73,7 +73,7 @@ def test_every_kind_of_element_gives_the_same_exact_sums(elements: str, unit: st
     keys = PublicKeys(["AA", "BB", "absent"], "carrier")
     found = exact_vectors(ELEMENTS[elements], of(keys, UNITS[unit]))
     listed = {key: each.tolist() for key, each in found.items()}
-    assert listed == {"AA": sums("AA"), "BB": sums("BB"), "absent": [0, 0, 0]}
+    assert listed == {"AA": sums("AA"), "BB": sums("BB"), "absent": [0, 0, 0, 0]}
 
 
 def test_a_weight_counts_a_number_more_often() -> None:
@@ -173,7 +173,7 @@ def test_what_is_said_before_the_data_are_read() -> None:
         r"^statistics: count, sum and squares of whole numbers -60 to 195; nothing collides\.$", words, re.M
     )
     assert re.search(r"^Means of 1,000 records: 95 % intervals of about \+- [\d.]+, and \+- [\d.]+ near", words, re.M)
-    shown = {"counters": 3, "domain": "whole numbers -60 to 195", "variance": 0.1}
+    shown = {"counters": 4, "domain": "whole numbers -60 to 195", "variance": True}
     assert shown.items() <= of().display_data().items()
     with pytest.raises(ArgumentError, match=r"item='delay' is 'late' \(str\).* \[dpsketch-E612\]"):
         of().check([{"delay": "late"}])
@@ -184,15 +184,17 @@ def test_what_is_said_before_the_data_are_read() -> None:
     [
         (lambda: PrivateStatistics(TextDomain(3), PRIVACY, unit=Record()), "domain must be of integers, or of floats"),  # type: ignore[call-overload]
         (lambda: PrivateStatistics(IntegerDomain(3, 3), PRIVACY, unit=Record()), "domain must have two values"),
-        (lambda: PrivateStatistics(DELAYS, PRIVACY, unit=Record(), variance=0.6), "variance must be at most 1/2"),
-        (lambda: PrivateStatistics(DELAYS, PRIVACY, unit=Record(), variance=0), "variance must be .*greater than 0"),
+        (
+            lambda: PrivateStatistics(DELAYS, PRIVACY, unit=Record(), variance=0.1),  # type: ignore[call-overload]
+            "variance must be True or False: .* Give variance=True",
+        ),
         (
             lambda: PrivateStatistics(
                 FloatDomain(0, 1, 1e-5),
                 PRIVACY,
                 unit=PrivacyId("who", NormBound(99)),
                 item="x",
-                variance=0.1,
+                variance=True,
                 windows=Horizon(0, 60, 4),
             ),
             "domain has too many steps for this much noise",

@@ -14,7 +14,8 @@ from beam_dpsketch.engine.calibration import DeclaredCalibration, calibrate
 from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.sketched import calibrated
-from beam_dpsketch.kinds.statistics.sums import DROWNED_BITS, StatisticsSpec
+from beam_dpsketch.kinds.statistics.ratios import squares_of_mean
+from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
 from beam_dpsketch.planning.advice import ErrorAt, errors_at, of_bound, round_bounds
 from beam_dpsketch.planning.plan_text import (
     OverTime,
@@ -28,7 +29,6 @@ from beam_dpsketch.planning.plan_text import (
     terms_fields,
     under_norm,
 )
-from beam_dpsketch.privacy.noise.drawing import drowned_bits
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.count import Count, Guess, check_size, refuse_guess, refuse_item_limit
 from beam_dpsketch.records.public import Keys, TimeRange
@@ -43,18 +43,18 @@ class Statistics(Count):
 
     Args:
       domain: an `IntegerDomain` or a `FloatDomain`, whose ends are the clip bounds.
-      variance: the part of rho for the variance, above 0 and at most 1/2; `None` tells none.
+      variance: whether the variance and the standard deviation are told too.
     """
 
     domain: IntegerDomain | FloatDomain
-    variance: Fraction | float | None = None
+    variance: bool = False
     spec: StatisticsSpec = dataclasses.field(init=False, repr=False, compare=False)
 
     name: ClassVar[str] = "statistics"
     is_summed: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "spec", StatisticsSpec(self.domain, self.variance))  # type: ignore[arg-type]
+        object.__setattr__(self, "spec", StatisticsSpec(self.domain, self.variance))
 
     def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
         return decided(self.spec, terms, self.width)
@@ -73,11 +73,11 @@ class Statistics(Count):
             ) from None
 
     def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
-        return "half width of the count", _deviations(terms) * math.sqrt(parameters[0])
+        return "half width of the count", _of_one_sum(self.spec, terms, parameters) * math.sqrt(self.spec.parts)
 
     def width(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
-        """Return half the width of a 95 % interval of a sum of distances from the middle."""
-        return terms.noise.margin(parameters[1], _CONFIDENCE, terms.scale_bits + terms.grid_bits(min(parameters)))
+        """Return half the width of a 95 % interval of a sum of distances from the middle, over the width."""
+        return _of_one_sum(self.spec, terms, parameters) / math.sqrt(2)
 
     def plan(
         self,
@@ -93,8 +93,7 @@ class Statistics(Count):
         return StatisticsPlan.of(calibrated, n, keys)
 
     def display_data(self) -> dict[str, Any]:
-        squares = {} if self.spec.variance is None else {"variance": float(self.spec.variance)}
-        return {"domain": self.domain.describe(), **squares}
+        return {"domain": self.domain.describe(), **({"variance": True} if self.variance else {})}
 
     def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
         super().check(keys, unit, windows)
@@ -129,26 +128,26 @@ class StatisticsPlan(OverTime):
         sizes = () if terms.unit.is_one_record else round_bounds(terms.bounds.size)
 
         def of_count(resolved: ReleaseTerms) -> float:
-            return _deviations(resolved) * math.sqrt(calibrate(spec, resolved)[0])
+            return _of_one_sum(spec, resolved, calibrate(spec, resolved)) * math.sqrt(spec.parts)
 
-        deviations, mean = _deviations(terms.resolved(1)), None
-        counted, summed = (math.sqrt(float(each)) * deviations for each in calibrated.per_table[:2])
-        if n is not None and known and n < _room(calibrated, 1):
-            middle, end = (each / n + spec.moved for each in (summed, math.hypot(counted, summed)))
-            mean = spec.half * middle, spec.half * end
+        one, mean = _of_one_sum(spec, terms.resolved(1), calibrated.per_table), None
+        if n is not None and known and n < _room(calibrated):
+            of_places = (math.sqrt(squares_of_mean(spec.parts, place)) for place in (0.5, 1.0))
+            middle, end = (spec.width * (one * each / n + spec.moved + spec.floored / 2) for each in of_places)
+            mean = middle, end
+        counted = one * math.sqrt(spec.parts)
         return cls(calibrated, n, keys, counted, mean, errors_at(sizes, lambda size: of_count(of_bound(terms, size))))
 
     @property
     def warnings(self) -> list[str]:
         """What is foolish, and what the counters have no room for, in words."""
-        rooms = [_room(self.calibrated, table) for table in range(1, self.calibrated.spec.cells)]
-        full = [
-            f"{answers} are released of less than {room:,.0f} records, because counters have no room for more: use a "
-            "FloatDomain with a larger resolution"
-            for answers, room in zip(("means", "variances"), rooms, strict=False)
-            if self.n is not None and self.n >= room
-        ]
-        return [*self.calibrated.terms.foolish(), *full]
+        words, room = self.calibrated.terms.foolish(), _room(self.calibrated)
+        if self.n is None or self.n < room:
+            return words
+        full = (
+            f"means and variances are released of less than {room:,.0f} records, because counters have no room for more"
+        )
+        return [*words, f"{full}: use a FloatDomain with a larger resolution"]
 
     def as_dict(self) -> dict[str, Any]:
         terms = self.calibrated.terms
@@ -169,12 +168,12 @@ class StatisticsPlan(OverTime):
 
     def _lines(self) -> Iterator[str]:
         terms, spec = self.calibrated.terms, self.calibrated.spec
-        what = "count, sum and squares" if spec.variance is not None else "count and sum"
+        what = "count, sum and squares" if spec.variance else "count and sum"
         copies = f" for each of {self.keys} keys" if self.keys else ""
         yield f"statistics: {what} of {spec.domain.describe()}{copies}; nothing collides."
         under, noise = under_norm(terms), noise_in_words(terms.resolved(1), self.calibrated.per_table)
         paid = paid_in_words(terms)
-        yield f"Noise: {noise} on each sum{under}, over what one record adds to it at most; {paid} for it."
+        yield f"Noise: {noise} on each of {spec.cells} sums{under}, over what one record adds to all; {paid} for it."
         yield from privacy_lines(terms, self.warnings)
         sigmas = [math.sqrt(each) for each in self.calibrated.per_table]
         yield from over_time_lines(spec, terms, sigmas, copies, self.apart)
@@ -194,13 +193,13 @@ class StatisticsPlan(OverTime):
             yield f"Half width of counts from the noise alone, by {bound_in_words(terms)}: {listed(self.by_bound)}."
 
 
-def _room(calibrated: DeclaredCalibration, table: int) -> float:
-    """Return from how many records on a release cannot tell what a table is for."""
-    terms, noise = calibrated.terms, calibrated.per_table
-    grid = terms.grid_bits(min(noise))
-    bits = terms.scale_bits + grid - drowned_bits(noise, terms.squared_unit * 4**grid, grid)
-    return float(calibrated.spec.room(table, max(terms.scale_bits, max(bits, 0) + DROWNED_BITS)))
+def _room(calibrated: DeclaredCalibration) -> float:
+    """Return from how many records on a counter may wrap around."""
+    terms, spec = calibrated.terms, calibrated.spec
+    unit = math.sqrt(terms.squared_unit) * 2 ** terms.grid_bits(min(calibrated.per_table))
+    return float((1 << 63) / unit / spec.whole)
 
 
-def _deviations(terms: ReleaseTerms) -> float:
-    return terms.noise.deviations((1 - _CONFIDENCE) / 2)
+def _of_one_sum(spec: StatisticsSpec, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
+    """Return half the width of a 95 % interval of one sum over the whole."""
+    return terms.noise.deviations((1 - _CONFIDENCE) / 2) * math.sqrt(parameters[0]) * spec.amount / spec.whole

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
@@ -18,15 +20,15 @@ from beam_dpsketch.answers.notes import Note, of_numbers, of_reach
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.presence import exceeds_noise
-from beam_dpsketch.kinds.statistics.ratios import Sums
-from beam_dpsketch.kinds.statistics.sums import DROWNED_BITS, NumberSums, floats_around
+from beam_dpsketch.kinds.statistics.ratios import LARGEST_VARIANCE, Ends, mean_of, places_of, variance_of
+from beam_dpsketch.kinds.statistics.sums import NumberSums, floats_around
 from beam_dpsketch.statement.clipping import WithClipping
 from beam_dpsketch.statement.format import release_format
-from beam_dpsketch.statement.format.fields import Exact, Object, Optional
+from beam_dpsketch.statement.format.fields import Choice, Object
 from beam_dpsketch.statement.showing import shown, within
 from beam_dpsketch.statement.side_notes import Interval
 
-_USELESS_SHARE, _SURE = 0.5, 1 - 1e-4
+_USELESS_SHARE, _SURE, _WRAPPED = 0.5, 1 - 1e-4, 1 - 1e-12
 CANNOT_TELL = Note(
     "cannot_tell",
     "there are too few records, or too many for the counters, to tell a mean or a variance: every value between the "
@@ -34,7 +36,7 @@ CANNOT_TELL = Note(
 )
 
 release_format.SPECS["statistics"] = Object(
-    NumberSums.spec_type, {"domain": release_format.DOMAIN, "variance": Optional(Exact)}
+    NumberSums.spec_type, {"domain": release_format.DOMAIN, "variance": Choice((False, True))}
 )
 
 
@@ -68,90 +70,92 @@ class ReleasedStatistics(Released):
     All answers are about the numbers that the bounds kept, within the clip bounds. Each interval holds with the
     confidence asked for. Of weighted records, each counts as many times as it weighs.
 
-    The statement tells noise in records, each at a clip bound: to a sum, such a record adds half the width.
+    The statement tells the noise of each sum in records, over what one record adds to all of them.
     """
 
     name = made_as = "statistics"
     raw_type: ClassVar[type[NumberSums]] = NumberSums
 
     def count(self, confidence: float = 0.95) -> Interval:
-        """Return how many numbers count, or how much they weigh; the bounds may lie below 0."""
-        privacy = self._privacy
-        of_count, bits = privacy.sigma_squared_per_level[0], max(privacy.weight_bits, self._scale_bits)
-        margin = privacy.noise.margin(of_count, confidence, bits) + self._rounding
-        return self._around(self._sums.number, margin)
+        """Return how many numbers count, or how much they weigh; the bounds may lie below 0.
+
+        If the other counters wrapped around, it is the count of the guard, with about 2^10 times the noise.
+        """
+        if self._is_full:
+            number, noise = self._guarded
+            return self._around(number, self._deviations(confidence) * noise)
+        return self._form([1.0] * self._spec.parts, 0.0, confidence)
 
     def total(self, confidence: float = 0.95) -> Interval:
-        """Return the sum of the numbers: a noisy sum of distances from the middle, and the count times the middle.
-
-        Of too many records for the counters, the bounds are all that their count allows.
-        """
-        middle, half = float(self._spec.number(0.0)), self._spec.half
-        if self._is_full(1):
+        """Return the sum of the numbers; if counters wrapped around, within all that the count allows."""
+        ends = [float(self._spec.number(place)) for place in places_of(self._spec.parts)]
+        if self._is_full:
             number, lower, upper = self.count(confidence)
-            margin = half * abs(number) + max(map(abs, self._spec.ends)) * (upper - lower) / 2
-            return self._around(middle * number, margin)
-        estimate = half * self._sums.total + middle * self._sums.number
-        margin = self._margin(confidence, [middle, half])
-        margin += half * self._spec.moved * abs(self._sums.number)
-        return self._around(estimate, margin)
+            margin = self._spec.width / 2 * abs(number) + max(map(abs, ends)) * (upper - lower) / 2
+            return self._around(float(self._spec.number(0.5)) * number, margin)
+        moved = self._spec.width * (self._spec.moved + self._spec.floored / 2)
+        return self._form(ends, moved, confidence)
 
     def mean(self, confidence: float = 0.95) -> Statistic:
         """Return the mean of the numbers, between the clip bounds."""
         known, (low, high) = self._mean_place(confidence), self._spec.ends
         if known is None:
             return Statistic(None, low, high).of(self._clipping)
-        estimate, *around = known
-        lower, upper = floats_around(*map(self._spec.number, around))
-        found = Statistic(float(self._spec.number(estimate)), max(lower, low), min(upper, high))
-        return found.of(self._clipping)
+        estimate, *around = map(self._spec.number, known)
+        lower, upper = floats_around(*around)
+        return Statistic(float(estimate), max(lower, low), min(upper, high)).of(self._clipping)
 
-    def _mean_place(self, confidence: float) -> tuple[float, float, float] | None:
-        """Return the mean of the places, which are from -1 to 1, and the ends of its interval; `None` if unknown."""
-        known = None if self._is_full(1) else self._sums.mean(self._deviations(confidence))
-        return known and (known[0], known[1] - self._spec.moved, known[2] + self._spec.moved)
+    def _mean_place(self, confidence: float) -> Ends | None:
+        """Return the mean of the places, which are from 0 to 1, and the ends of its interval; `None` if unknown."""
+        known = None if self._is_full else mean_of(self._sums, self._parameter, self._deviations(confidence))
+        moved = self._spec.moved + self._spec.floored / 2
+        return known and (known[0], known[1] - moved, known[2] + moved)
 
     def variance(self, confidence: float = 0.95) -> Statistic:
         """Return the variance of the numbers: the mean of their squared distances from the mean.
 
         Raises `ValueError` if no squares were asked for.
         """
-        return self._spread(confidence, lambda of_places: self._spec.half**2 * of_places)
+        return self._spread(confidence, lambda of_places: self._spec.width**2 * of_places)
 
     def std(self, confidence: float = 0.95) -> Statistic:
         """Return the standard deviation of the numbers, the root of the variance."""
-        return self._spread(confidence, lambda of_places: self._spec.half * math.sqrt(of_places))
+        return self._spread(confidence, lambda of_places: self._spec.width * math.sqrt(of_places))
 
     def _spread(self, confidence: float, of: Any) -> Statistic:
-        if self._spec.variance is None:
-            raise ArgumentError(
-                "variance",
-                "was not asked for in this release: give $statistics a part of rho for it, as $variance",
-                "E722",
-            )
+        if not self._spec.variance:
+            raise ArgumentError("variance", "was not asked for in this release: give $statistics $variance", "E722")
         deviations, known = self._deviations(confidence), None
-        if not (self._is_full(1) or self._is_full(2)):
-            known = self._sums.variance(deviations, self._spec.squares_moved)
-        estimate, lower, upper = (0.0, 0.0, 1.0) if known is None else known
+        if not self._is_full:
+            known = variance_of(self._sums, self._parameter, deviations, self._spec.floored)
+        estimate, lower, upper = (0.0, 0.0, LARGEST_VARIANCE) if known is None else known
         step = self._spec.moved  # a deviation is moved by no more than each number
         lower = max(lower - 2 * step * math.sqrt(lower), 0.0)
-        upper = min(upper + 2 * step * math.sqrt(upper) + step**2, 1.0)
+        upper = min(upper + 2 * step * math.sqrt(upper) + step**2, LARGEST_VARIANCE)
         return Statistic(None if known is None else of(estimate), of(lower), of(upper)).of(self._clipping)
 
-    def _around(self, estimate: float, margin: float) -> Interval:
-        return Interval(estimate, estimate - margin, estimate + margin).of(self._clipping)
+    @functools.cached_property
+    def _sums(self) -> list[float]:
+        return [float(value) / self._spec.whole for value in self.counters[: self._spec.parts]]
+
+    @property
+    def _parameter(self) -> float:
+        return float(self._privacy.sigma_squared_per_level[0]) * (self._spec.amount / self._spec.whole) ** 2
+
+    @property
+    def _guarded(self) -> tuple[float, float]:
+        """The number of records by the guard, and how large its noise is: the root of its parameter, and rounding."""
+        noise = math.sqrt(self._parameter) * self._spec.whole + self._rounding
+        return float(self.counters[-1]) / self._spec.guard, noise / self._spec.guard
 
     @functools.cached_property
-    def _sums(self) -> Sums:
-        values = [float(value) / amount for value, amount in zip(self.counters, self._spec.amounts, strict=False)]
-        noises = [float(each) for each in self._privacy.sigma_squared_per_level]
-        nothing = [0.0] * (3 - len(values))
-        return Sums(*values, *nothing, *noises, *nothing)
-
-    def _is_full(self, table: int) -> bool:
-        """Whether so much weight counts that a counter may have wrapped around."""
-        bits = max(self._privacy.weight_bits, self._scale_bits + DROWNED_BITS)
-        return abs(self._sums.number) >= self._spec.room(table, bits)
+    def _is_full(self) -> bool:
+        """Whether counters wrapped around: then the guard has another number of records than the parts."""
+        if not self._spec.guard:
+            return False
+        number, noise = self._guarded
+        noise += math.sqrt(self._spec.parts * self._parameter)
+        return abs(sum(self._sums) - number) > self._deviations(_WRAPPED) * noise
 
     def _deviations(self, confidence: float) -> float:
         """Return how many roots of its parameter a sum of several noises is from 0 at most, with this confidence."""
@@ -159,12 +163,15 @@ class ReleasedStatistics(Released):
         noise = self._privacy.noise
         return noise.plus(noise).deviations((1 - confidence) / 2)
 
-    def _margin(self, confidence: float, weights: Iterable[float]) -> float:
-        """Return how far a weighted sum of counters is from its own at most, each over its amount."""
-        weights = [*weights]
-        noises = zip(weights, self._privacy.sigma_squared_per_level, strict=False)
-        deviation = math.sqrt(sum(weight**2 * float(each) for weight, each in noises))
-        return self._deviations(confidence) * deviation + sum(map(abs, weights)) * self._rounding
+    def _form(self, coefficients: Sequence[float], moved: float, confidence: float) -> Interval:
+        """Return a linear form of the sums; each record is moved in it by this much at most."""
+        estimate = float(np.dot(coefficients, self._sums))
+        margin = self._deviations(confidence) * math.sqrt(self._parameter * sum(each**2 for each in coefficients))
+        margin += sum(map(abs, coefficients)) * self._rounding / self._spec.whole + moved * abs(sum(self._sums))
+        return self._around(estimate, margin)
+
+    def _around(self, estimate: float, margin: float) -> Interval:
+        return Interval(estimate, estimate - margin, estimate + margin).of(self._clipping)
 
     @property
     def _size(self) -> str:
@@ -180,13 +187,14 @@ class ReleasedStatistics(Released):
     @property
     def _exceeds_noise(self) -> bool:
         variance, fourth = self._drawn_variance(0), self._fourth_cumulant(0)
-        return exceeds_noise(self.counters[:1], variance, has_signs=False, fourth=fourth)
+        own = self.counters[: self._spec.parts] / self._spec.amount
+        return exceeds_noise(own, variance, has_signs=False, fourth=fourth)
 
     def _own_notes(self) -> tuple[Note, ...]:
         estimate, _, upper = self.count()
         if self._privacy.bounds.signed:
             return ()
-        place = self._mean_place(_SURE) or (0.0, -1.0, 1.0)
-        spread = 0.0 if self._spec.variance is None else self.variance(_SURE).lower / self._spec.half**2
+        place = self._mean_place(_SURE) or (0.5, 0.0, 1.0)
+        spread = self.variance(_SURE).lower / self._spec.width**2 if self._spec.variance else 0.0
         found = of_numbers(self._spec.domain, place[1:], spread)
         return (*of_reach(upper - estimate, upper, _USELESS_SHARE), *found)

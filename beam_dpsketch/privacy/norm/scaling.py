@@ -33,7 +33,8 @@ most max_norm^2. That sum takes the place of c^2 N^2 in the proof. The shares su
 part does a unit lose more than in a release of that metric alone. Order 1 has one factor for all parts.
 
 Where an item adds less than the amount of a table to a cell, A_j has what it adds, over that amount and rounded up, in
-place of |n(x)|. So the unit adds at most c 2^SCALE_BITS A_j, as above, in units of the amount, and N <= W.
+place of |n(x)|. So the unit adds at most c 2^SCALE_BITS A_j, as above, in units of the amount. Rounding makes N larger
+than W by 2^-10 of it at most; a unit with W <= max_norm is not scaled, even if N is larger.
 
 Numbers. N^2 is a whole number over a common denominator, exact in float64 below 2^53. Above, it is rounded up.
 Counters wrap around at a weight of 2^47 in one cell, which is post-processing too.

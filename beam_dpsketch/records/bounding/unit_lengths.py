@@ -114,11 +114,10 @@ class UnitLengths:
         alone, numbers = self._used_items(part.rows)
         keys = self._sketch_input.kind.own(self._sketch_input.spec, part.place, alone)
         items = numbers[part.rows.codes["item"]]
-        for table, of_table in itertools.groupby(kind.cells_of(spec, keys), key=lambda cell: cell[0]):
-            amounts = kind.amounts_of(spec, keys, table)
-            sizes = part.sizes << np.int64(kind.amount_bits) if amounts is None else part.sizes * amounts[items]
-            for _, places in of_table:
-                yield Row(self._numerators[part.place][table], places[items], sizes)
+        amounts, most = kind.amounts_of(spec, keys), part.sizes << np.int64(kind.amount_bits)
+        for number, (table, places) in enumerate(kind.cells_of(spec, keys)):
+            sizes = most if amounts is None else part.sizes * amounts[number][items]
+            yield Row(self._numerators[part.place][table], places[items], sizes)
 
     def _used_items(self, rows: NetRecords) -> tuple[np.ndarray, np.ndarray]:
         """Return the keys of the items of the rows, and the number of each value of items among them, int64."""

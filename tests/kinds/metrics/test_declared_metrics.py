@@ -33,7 +33,7 @@ DOMAIN = IntegerDomain(0, 100)
 NUMBERS, LISTED = Statistics(DOMAIN), ItemFrequencies(ListedItems([*"abc"]))
 NO_TREES = {
     "numbers": NUMBERS,
-    "variance": Statistics(DOMAIN, 0.1),
+    "variance": Statistics(DOMAIN, variance=True),
     "listed": LISTED,
     "count_min": ItemFrequencies(SketchSpec(kind="count_min", depth=2, width=64)),
 }

@@ -200,7 +200,7 @@ def test_what_is_explained_and_displayed_names_each_metric() -> None:
         assert f"{name}: {share} of that; " in words
     planned = ReleaseSpec(Metrics(TWO), PRIVACY, Record()).plan(1000).as_dict()
     assert {name: each["share"] for name, each in planned["metrics"].items()} == {"pages": 0.75, "mean": 0.25}
-    assert len(planned["sigma"]) == 3
+    assert len(planned["sigma"]) == 2
     shown = private.display_data()
     assert shown["metrics.pages"] == "count_sketch, 3/4 of rho"
     assert shown["metrics.mean"] == "statistics, 1/4 of rho"

@@ -53,7 +53,7 @@ SKETCH, PREFIXES = SketchSpec(depth=3, width=16, seed=3), PrefixSpec(domain=Text
 WHICH = {"which": Metric(ItemFrequencies(ListedItems(range(len(VISITS)))), "number")}
 OF_MINUTES = {
     "minutes": Metric(Quantiles(IntegerDomain(-10, 60)), "minutes"),
-    "mean": Metric(Statistics(FloatDomain(0, 60, 1e-3), 0.1), "minutes"),
+    "mean": Metric(Statistics(FloatDomain(0, 60, 1e-3), variance=True), "minutes"),
 }
 OF_PAGES = {"pages": Metric(ItemFrequencies(SKETCH), "page"), "words": Metric(TopKSearch(PREFIXES, 3), "page")}
 METRICS: dict[str, dict[str, Metric]] = {
