@@ -235,8 +235,8 @@ _ONE: Mapping[str, Entry] = {
         kinds=("quantiles",)),
     "layout": Entry(
         one_of(("factor", "tree")),
-        "`factor`, ranks by a square-root factor, or `tree`; without it, a factor for up to 2**32 values where there "
-        "is no norm",
+        "`factor`, ranks by a square-root factor, or `tree`, which a norm of order 2 needs; without it, a factor for "
+        "up to 2**32 values where one is possible",
         kinds=("quantiles",)),
     "tree": Entry(
         TREE, "the layout of the counters; without it the usual one", kinds=_OF_TREES,

@@ -114,11 +114,24 @@ def empty_note(counter: SideCounter, parameter: Fraction, terms: ReleaseTerms) -
 
 def calibrate(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
     """Return the noise parameter of each table, in squared records; refuse settings that cannot work."""
+    if terms.bounds.has_norm and terms.bounds.total_weight is None:
+        _check_rows_bounded(spec)
     if terms.noise is Noise.LAPLACE and (refused := why_not_laplace(spec, terms)) is not None:
         raise refused
     found = table_parameters(spec, terms)
     calibrate_side(terms)
     return found
+
+
+def _check_rows_bounded(spec: Any) -> None:
+    """Refuse a square-root factor under a norm of order 2, which measures counters and not the rows made of them."""
+    if any(part.spec.has_factor for part in raw_type(spec).parts(spec)):
+        raise ArgumentError(
+            "domain",
+            "has a square-root factor, and a norm of order 2 does not bound the rows of a factor. Use $tree, or a norm "
+            "of order 1: $norm_of_order_1 or $auto_of_order_1",
+            "E229",
+        )
 
 
 def table_parameters(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:

@@ -109,7 +109,7 @@ def why_tree(bounds: ContributionLimit, *, over_time: bool) -> str:
     if over_time:
         return "because rows over time have no room for a factor"
     if bounds.has_norm and bounds.least.total_weight is None:
-        return "because a norm takes less there of people with many different values"
+        return "because a norm of order 2 does not bound the rows of a factor"
     if bounds.least.squared_length > _MOST_WEIGHT**2:
         return "because a factor has no room for such weights"
     return ""

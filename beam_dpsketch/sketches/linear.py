@@ -8,9 +8,9 @@ no estimate and no published bytes: those belong to what `beam_dpsketch.engine` 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,6 @@ from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, IncompatibleS
 from beam_dpsketch.hashing.repeats import count_duplicate_numbers, count_duplicates
 
 Self = TypeVar("Self", bound="RawSketch")
-SquaredNorms: TypeAlias = Callable[[np.ndarray, np.ndarray, Iterable[Any]], np.ndarray]
 
 
 class Table(NamedTuple):
@@ -183,14 +182,6 @@ class RawSketch(ABC):
         """Return what each key adds to each cell of `cells_of` without its sign, int64; `None` if all add the most.
 
         It is rounded up, in units of 2**-amount_bits of the most that a key adds.
-        """
-        return None
-
-    @classmethod
-    def squared_norms(cls, spec: Any) -> SquaredNorms | None:
-        """Return the function of squared lengths where the cells of a table are released together; `None` elsewhere.
-
-        It does as `privacy.norm.scaling.squared_norms`, in units of 2**-PAIR_BITS (`privacy.factor.value_lengths`).
         """
         return None
 

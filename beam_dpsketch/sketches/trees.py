@@ -13,9 +13,7 @@ extended byte by byte.
 from __future__ import annotations
 
 import dataclasses
-import functools
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -26,14 +24,9 @@ from beam_dpsketch.domains.text import TRUNCATED, BytesDomain
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.fingerprints import HASH_VERSION
 from beam_dpsketch.hashing.repeats import in_order, sort_by_key, sum_by_key
-from beam_dpsketch.privacy.factor import value_lengths
-from beam_dpsketch.privacy.factor.pairs import ONE_PAIR
-from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
-from beam_dpsketch.privacy.norm import scaling
-from beam_dpsketch.privacy.norm.scaling import Row
 from beam_dpsketch.sketches.flat import CountMin, CountSketch, ExactHistogram, LinearSketch
 from beam_dpsketch.sketches.levels import BYTES_PER_COUNTER, check_memory
-from beam_dpsketch.sketches.linear import RawSketch, SquaredNorms, Table
+from beam_dpsketch.sketches.linear import RawSketch, Table
 from beam_dpsketch.sketches.spec import Purpose, SketchSpec, Spec
 from beam_dpsketch.sketches.tree_spec import DEFAULT_MEMORY, TreeSpec
 
@@ -78,10 +71,6 @@ class DyadicCountSketch(RawSketch):
             for level in spec.levels
         )
 
-    @classmethod
-    def squared_norms(cls, spec: TreeSpec) -> SquaredNorms | None:
-        return functools.partial(_squared_norms, spec.factor) if spec.has_factor else None
-
     def tables_to_release(self, grid_bits: int) -> Sequence[np.ndarray]:
         top, *below = self.counter_tables()
         return [self._spec.factor.rows(top.ravel(), grid_bits) if self._spec.has_factor else top, *below]
@@ -113,13 +102,6 @@ class DyadicCountSketch(RawSketch):
 
     def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
         return self.usable_keys(self._spec, items)
-
-
-def _squared_norms(factor: ToeplitzRoot, groups: np.ndarray, units: np.ndarray, rows: Iterable[Row]) -> np.ndarray:
-    """Return squares of all tables: the first one holds what rows of the factor are made of."""
-    left = iter(rows)
-    of_top = value_lengths.squared_norms(factor, groups, units, itertools.islice(left, 1))
-    return of_top + scaling.squared_norms(groups, units, left) * ONE_PAIR
 
 
 END = 256

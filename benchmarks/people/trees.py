@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, Domain, ReleasedRanks, ReleasedSketch, TreeSpec
-from beam_dpsketch.kinds.layouts import RankedLayout, layout_of
 from beam_dpsketch.planning.expected_error import with_seed
 from beam_dpsketch.privacy.contributions import Bounds
 from benchmarks.people import best
@@ -41,7 +40,7 @@ class CdfErrors:
       spec: the layout, but for its seed.
     """
 
-    def __init__(self, counted: Counted, spec: RankedLayout) -> None:
+    def __init__(self, counted: Counted, spec: TreeSpec) -> None:
         self.counted, self.spec, self._truth = counted, spec, shares_at(counted.people)
 
     def __call__(self, seed: int, bounds: Bounds) -> list[float]:
@@ -59,7 +58,7 @@ def _error(release: ReleasedSketch, truth: tuple[np.ndarray, np.ndarray]) -> flo
     return float(np.abs(release.cdf(at) - shares).mean())
 
 
-def compared(people: People, spec: RankedLayout, rules: Sequence[Sequence[Bounds]], effort: Effort) -> list[list[Best]]:
+def compared(people: People, spec: TreeSpec, rules: Sequence[Sequence[Bounds]], effort: Effort) -> list[list[Best]]:
     """Return the best of each rule for each of `RELATIONS`."""
     errors = CdfErrors(Counted(people, spec), spec)
     return [best.best(errors, candidates, effort) for candidates in rules]
@@ -72,13 +71,7 @@ def measure(
 
     A new error that is larger meets its bar too if twice the noise of both means explains the difference.
     """
-    for spec in dict.fromkeys((TreeSpec.for_memory(domain), layout_of(domain))):
-        _measure(people, spec, rules, effort, largest if spec == layout_of(domain) else None)
-
-
-def _measure(
-    people: People, spec: RankedLayout, rules: Sequence[Sequence[Bounds]], effort: Effort, largest: float | None
-) -> None:
+    spec = TreeSpec.for_memory(domain)
     found = compared(people, spec, rules, effort)
     title = f"{people}\n{spec.title}, {spec.cells:,} counters; {effort}"
     table = Table(title, ("", "RecordBounds", "NormBound", "new / old"), (20, 34, 34, 11), bar=26)

@@ -41,8 +41,7 @@ from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
 from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
-from beam_dpsketch.privacy.factor import toeplitz, value_lengths
-from beam_dpsketch.privacy.factor.pairs import ONE_PAIR
+from beam_dpsketch.privacy.factor import toeplitz
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 from beam_dpsketch.privacy.noise import drawing
 from beam_dpsketch.privacy.norm import scaling
@@ -370,11 +369,6 @@ def rounded_once(_: Any, factor: ToeplitzRoot, counters: np.ndarray, grid_bits: 
     return rows
 
 
-def only_alone(_: Any, factor: ToeplitzRoot, *terms: Any) -> np.ndarray:
-    """Pairs of different values are not in the norm."""
-    return scaling.squared_norms(*terms) * ONE_PAIR
-
-
 def gains_to_nearest(_: Any, squared_columns: np.ndarray, bits: int) -> tuple[np.ndarray, int]:
     """Gains are not rounded down, and the longest column is taken to be the first."""
     longest = int(squared_columns.max())
@@ -402,12 +396,6 @@ RANKS_FAULTS = {
     "signs counted twice, not four times": laws.around(
         mechanism, "change_factor", changes_count_once, TOO_MUCH, SIGNED_RANKS
     ),
-    "cross terms left out": laws.around(
-        value_lengths, "squared_norms", only_alone, TOO_MUCH, RANKS._replace(bounds="norm")
-    ),
-    "cross terms of nodes left out": laws.around(
-        value_lengths, "squared_norms", only_alone, TOO_MUCH, WIDE_RANKS._replace(bounds="norm")
-    ),
 }
 
 
@@ -424,9 +412,6 @@ METRICS_FAULTS = {
     "a part's amounts left out": NO_AMOUNTS.found(TOO_MUCH, METRICS),
     "a part's amounts left out, laplace": NO_AMOUNTS.found(TOO_MUCH, METRICS_LAPLACE),
     "metrics that are not in the norm": laws.around(UnitLengths, "squares", squares_of_the_first, TOO_MUCH, IN_A_NORM),
-    "cross terms left out, metrics": laws.around(
-        value_lengths, "squared_norms", only_alone, TOO_MUCH, IN_A_NORM._replace(kind="metrics, ranks")
-    ),
     "the noise of parts swapped": laws.around(
         calibration, "table_parameters", lambda exact, *terms: exact(*terms)[::-1], TOO_MUCH, DEEPER
     ),

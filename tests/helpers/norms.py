@@ -100,10 +100,6 @@ def _statistics_rounded(rng: np.random.Generator) -> StatisticsSpec:
     return StatisticsSpec(domains[rng.integers(3)], bool(rng.integers(2)))
 
 
-def _factor(rng: np.random.Generator) -> FactorSpec:
-    return FactorSpec(IntegerDomain(-2, int(rng.choice([ITEMS, 21, 40])) - 3))
-
-
 def _metrics(*layouts: Callable[[np.random.Generator], Any]) -> Callable[[np.random.Generator], MetricsSpec]:
     """Return metrics of such layouts, with shares that differ."""
     whole = len(layouts) * (len(layouts) + 1) // 2
@@ -140,12 +136,8 @@ LAYOUTS: dict[str, Callable[[np.random.Generator], Any]] = {
         _statistics,
     ),
     "metrics, bytes": _metrics(functools.partial(_flat, "count_sketch"), functools.partial(_flat, "count_min")),
-    "factor": _factor,
-    "metrics, factor": _metrics(_factor, functools.partial(_flat, "count_sketch"), _statistics),
-    "factor above a sketch": _tree((3, "factor", 1, 8, Fraction(3, 5)), (1, "count_sketch", 2, 3, Fraction(2, 5))),
 }
-WITH_FACTOR = ("factor", "factor above a sketch", "metrics, factor")
-ROUNDED = ("fine shares", "statistics, rounded", *WITH_FACTOR)
+ROUNDED = ("fine shares", "statistics, rounded")
 """Where lengths are rounded up a little."""
 
 

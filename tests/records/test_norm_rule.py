@@ -12,16 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import (
-    BytesDomain,
-    FactorSpec,
-    IntegerDomain,
-    ListedItems,
-    NormBound,
-    PrefixSpec,
-    SideCounters,
-    SketchSpec,
-)
+from beam_dpsketch import BytesDomain, IntegerDomain, ListedItems, NormBound, PrefixSpec, SideCounters, SketchSpec
 from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec
 from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
 from beam_dpsketch.privacy.aside.side_counters import side_counters
@@ -36,11 +27,7 @@ from tests.helpers import norms
 from tests.helpers.norms import UNIT, Place, Records
 
 FLAT = SketchSpec(depth=2, width=3, seed=5)
-SPECS: dict[str, Any] = {
-    "fingerprints": FLAT,
-    "bytes": PrefixSpec(domain=BytesDomain(2), depth=2, width=3),
-    "values of rows": FactorSpec(IntegerDomain(0, 20)),
-}
+SPECS: dict[str, Any] = {"fingerprints": FLAT, "bytes": PrefixSpec(domain=BytesDomain(2), depth=2, width=3)}
 WIDE = 1 << 25  # so much that nothing is scaled
 every_spec = pytest.mark.parametrize("spec", SPECS)
 

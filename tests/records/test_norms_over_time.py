@@ -22,7 +22,8 @@ from beam_dpsketch import CountMin, NormBound, SketchSpec
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.over_time import mechanism as base
 from beam_dpsketch.privacy.over_time.horizon import WindowRows
-from beam_dpsketch.privacy.over_time.mechanism import PAIR_BITS, RowMechanism
+from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
+from beam_dpsketch.privacy.over_time.pairs import PAIR_BITS
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.unit_lengths import PartRecords, UnitLengths
 from beam_dpsketch.records.items import SketchInput

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from beam_dpsketch import REPLACE_ONE, NeighboringRelation, NormBound, SketchSpec
 from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.over_time import mechanism as base
-from beam_dpsketch.privacy.over_time.lengths import ONE_PAIR, WindowPairs
+from beam_dpsketch.privacy.over_time.lengths import WindowPairs
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
+from beam_dpsketch.privacy.over_time.pairs import ONE_PAIR
 from beam_dpsketch.records.items import SketchInput
 from tests.helpers import laws, rows, side_sums
 from tests.helpers.norms import Place, Records

@@ -22,10 +22,9 @@ from beam_dpsketch.domains import Domain
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.factor import decoding
 from beam_dpsketch.estimators.factor.variances import rank_deviation
-from beam_dpsketch.privacy.factor import value_lengths
 from beam_dpsketch.privacy.factor.toeplitz import MAX_SIZE, ToeplitzRoot
 from beam_dpsketch.sketches.histogram import Histogram
-from beam_dpsketch.sketches.linear import SquaredNorms, Table
+from beam_dpsketch.sketches.linear import Table
 from beam_dpsketch.sketches.spec import Purpose, Spec
 
 USUAL_SIZE = 1 << 17
@@ -37,8 +36,7 @@ class FactorSpec(Spec):
     """The layout of quantiles over a domain that a histogram holds: ranks by a square-root factor.
 
     At equal bounds its ranks have a fifth to a third less noise than those of a `TreeSpec` of exact levels, and a
-    record adds to one counter. Under a norm of order 2, people with many different values are longer here than in a
-    tree, and lose more. There is no such layout for wider domains, or over a horizon.
+    record adds to one counter. There is no such layout for wider domains, over a horizon, or under a norm of order 2.
 
     Args:
       domain: the ordered universe, of at most 2**20 values.
@@ -115,10 +113,6 @@ class FactorHistogram(Histogram):
     def tables(cls, spec: FactorSpec) -> tuple[Table, ...]:
         factor = spec.factor
         return (Table(1, False, Fraction(1), factor.squared_length, factor.dropped_bits),)
-
-    @classmethod
-    def squared_norms(cls, spec: FactorSpec) -> SquaredNorms:
-        return functools.partial(value_lengths.squared_norms, spec.factor)
 
     def tables_to_release(self, grid_bits: int) -> Sequence[np.ndarray]:
         return (self._spec.factor.rows(self._counters, grid_bits),)

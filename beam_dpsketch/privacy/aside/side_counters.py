@@ -84,7 +84,8 @@ from beam_dpsketch.privacy.mechanism import Sensitivity, Spending, change_factor
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
-from beam_dpsketch.privacy.over_time.lengths import ONE_PAIR, WindowPairs
+from beam_dpsketch.privacy.over_time.lengths import WindowPairs
+from beam_dpsketch.privacy.over_time.pairs import ONE_PAIR
 
 USUAL_SHARE = Fraction(1, 50)
 UNITS, RECORDS, WEIGHT, LOST, CLIPPED, SCALED = "units", "records", "weight", "lost", "clipped", "scaled"

@@ -14,7 +14,7 @@ of W are at least 0, so W f . W f' >= 0 for f and f' without negative entries, a
 |W f|^2 + |W f'|^2. With signs it is at most (|W f| + |W f'|)^2. Value i once with weight K and once with -K attains
 this in a longest column, so 2 would be too little there.
 
-A norm bounds the unit closer: `value_lengths` has N with |W f| <= N D, which is K only if all weight is on one value.
+A norm of order 1 bounds K. One of order 2 measures counters one by one, which bounds no rows: it is refused.
 
 Encoding is exact. Whole numbers x = g h are cut into limbs of 14 bits, and each is convolved with the coefficients by a
 Fourier transform in float64. For n = 2^20 the limb has a length of at most 2^24, the coefficients at most 2^14, so

@@ -30,12 +30,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from beam_dpsketch.privacy.factor.pairs import pair_up
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.norm.scaling import Row
-from beam_dpsketch.privacy.over_time.mechanism import PAIR_BITS, RowMechanism
+from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
+from beam_dpsketch.privacy.over_time.pairs import ONE_PAIR, pair_up
 
-ONE_PAIR = 1 << PAIR_BITS
 _MAX_PLACE = 1 << 62
 
 

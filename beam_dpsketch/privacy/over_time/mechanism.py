@@ -28,12 +28,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.privacy.factor import pairs
+from beam_dpsketch.privacy.over_time.pairs import PAIR_BITS
 
 MAX_HORIZON = 1 << 17
 MAX_DENSE = 2048
 """Up to here, all pairs of windows are looked at. Above, each pair counts like the largest."""
-PAIR_BITS = pairs.PAIR_BITS
 _ROUNDING_ERROR = 1 + 2.0**-40
 _CHUNK = 512
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.norm.scaling import Row, TableWeights
 from beam_dpsketch.privacy.over_time import lengths
+from beam_dpsketch.privacy.over_time.pairs import ONE_PAIR
 from beam_dpsketch.records.bounding.netting import NetRecords, net_again
 from beam_dpsketch.records.bounding.selection import mark_starts
 from beam_dpsketch.records.bounding.side_sums import RowGroups, window_numbers
@@ -57,13 +58,10 @@ class UnitLengths:
         self._numerators = [[*itertools.islice(numerators, part.tables)] for part in self._parts]
         self._bits = max(part.kind.amount_bits for part in self._parts)
         self._denominator = weights.denominator << 2 * self._bits
-        of_parts = (part.kind.squared_norms(part.spec) for part in self._parts)
-        self._together = [None if self._order == 1 else each for each in of_parts]
 
     def denominator(self, rows: NetRecords) -> int:
         """Return the denominator of all squares."""
-        in_pairs = any(self._together) or self._windows(rows) is not None
-        return self._denominator * (lengths.ONE_PAIR if in_pairs else 1)
+        return self._denominator * (1 if self._windows(rows) is None else ONE_PAIR)
 
     def sizes(self, rows: NetRecords) -> np.ndarray:
         """Return |weight| of net records, at most what an item may weigh."""
@@ -99,14 +97,9 @@ class UnitLengths:
             squared = functools.partial(lengths.squared_norms, mechanism, keys.numbers, keys.units, windows)
         else:
             new_group = mark_starts(*(codes for name, codes in rows.codes.items() if name != "item"))
-            own = self._together[part.place] or self._apart
-            squared = functools.partial(own, np.cumsum(new_group) - 1, numbers[new_group])
+            squared = functools.partial(scaling.squared_norms, np.cumsum(new_group) - 1, numbers[new_group])
         squares[rows.codes["unit"][new_unit]] = squared(self._added(part))
         return squares * 4.0 ** (self._bits - self._parts[part.place].kind.amount_bits)
-
-    def _apart(self, groups: np.ndarray, units: np.ndarray, rows: Iterable[Row]) -> np.ndarray:
-        """Return squares of cells that count alone, in the units of those that count together, if there are any."""
-        return scaling.squared_norms(groups, units, rows) * (lengths.ONE_PAIR if any(self._together) else 1)
 
     def _added(self, part: PartRecords) -> Iterator[Row]:
         """Yield what the records of a part add to each row of each of its tables."""

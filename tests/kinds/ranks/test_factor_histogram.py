@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import pathlib
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from beam_dpsketch import (
     ArgumentError,
@@ -23,17 +27,23 @@ from beam_dpsketch import (
     NormBound,
     PrivacyId,
     PrivacySpec,
+    PrivacyUnit,
     Quantiles,
     Record,
     RecordBounds,
     ReleaseSpec,
     ReleaseTerms,
     TreeSpec,
+    plan,
     release,
+    release_frame,
 )
+from beam_dpsketch.config import ConfigError, read_release
 from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from beam_dpsketch.kinds.sketched import AnySketch
 from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.transforms import PrivateMetrics, PrivateQuantiles
+from tests.cli.consoles import run
 from tests.helpers import laws
 
 SPECS = {"integers": FactorSpec(IntegerDomain(-3, 20)), "floats": FactorSpec(FloatDomain(0, 1, 0.125))}
@@ -78,8 +88,8 @@ def test_it_is_the_usual_layout_up_to_131_072_values_and_over_a_horizon_a_tree_i
     [
         (RecordBounds(5), FactorSpec, "a square-root factor, for ranks; a plain tree has 1.33 times its noise"),
         (RecordBounds(1, max_weight=10**6), TreeSpec, "because a factor has no room for such weights"),
-        (NormBound(5), TreeSpec, "because a norm takes less there of people with many different values"),
-        (AutoNorm(), TreeSpec, "because a norm takes less there"),
+        (NormBound(5), TreeSpec, "because a norm of order 2 does not bound the rows of a factor"),
+        (AutoNorm(), TreeSpec, "because a norm of order 2"),
         (NormBound(5, order=1), FactorSpec, "a square-root factor"),
     ],
 )
@@ -88,22 +98,61 @@ def test_the_layout_suits_the_bounds_and_a_plan_says_why(bounds: Any, layout: An
     declared = ReleaseSpec(Quantiles(domain), PrivacySpec(rho=1), unit, weight="n" if bounds.says_max_weight else None)
     assert isinstance(declared.spec, layout)
     assert f"Layout: {words}" in str(declared.plan()) or words in str(declared.plan())
-    assert ReleaseSpec(Quantiles(FactorSpec(domain)), PrivacySpec(rho=1), unit).spec == FactorSpec(domain)
     together = ReleaseSpec(Metrics({"a": Metric(Quantiles(domain), "x")}), PrivacySpec(rho=1), unit)
     assert [type(part.spec) for part in together.spec.parts] == [layout]
 
 
-def test_a_plan_says_how_many_records_with_different_values_a_norm_keeps_in_full() -> None:
-    """By hand: rows of values that are spread evenly have just this length."""
-    spec, unit = FactorSpec(IntegerDomain(0, 999)), PrivacyId("user", NormBound(20))
-    plan = ReleaseSpec(Quantiles(spec), PrivacySpec(rho=1), unit).plan()
-    lengths = []
-    for count in (plan.even_records, plan.even_records + 1):
-        counts = np.bincount(np.linspace(0, 999, count).astype(int), minlength=1000)
-        rows = spec.factor.rows(counts).astype(float)
-        lengths.append(float(rows @ rows) / spec.factor.squared_length)
-    assert lengths[0] <= 400 < lengths[1] * (1 + 1e-4)
-    assert f"evenly over the domain, {plan.even_records} records count in full" in str(plan)
+LAYOUTS = {
+    "factor": FactorSpec(IntegerDomain(0, 999)),
+    "below a factor": TreeSpec.for_ranks(IntegerDomain(0, (1 << 20) - 1), 60_000),
+}
+SETTINGS = {
+    "factor": "domain: {type: integer, low: 0, high: 999}, layout: factor",
+    "below a factor": "domain: {type: integer, low: 0, high: 1048575}, layout: factor",
+}
+TABLE = pa.table({"user": ["a", "b"], "item": [1, 2]})
+
+
+@pytest.mark.parametrize("bounds", [NormBound(5), AutoNorm()], ids=["norm", "auto"])
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_norm_of_order_2_is_refused_in_every_door_before_anything_is_spent(
+    name: str, bounds: Any, tmp_path: pathlib.Path
+) -> None:
+    layout, privacy, unit = LAYOUTS[name], PrivacySpec(rho=1), PrivacyId("user", bounds)
+    count, metrics = Quantiles(layout), Metrics({"a": Metric(Quantiles(layout), "item")})
+    terms = ReleaseTerms(privacy, bounds, unit=PrivacyUnit.PRIVACY_ID)
+    norm = "{max_norm: 5}" if isinstance(bounds, NormBound) else "auto"
+    path, out = tmp_path / "settings.yaml", tmp_path / "x.dpsketch"
+    whose = f"unit: {{privacy_id: user, norm: {norm}}}"
+    path.write_text(f"{{kind: quantiles, item: item, {SETTINGS[name]}, privacy: {{rho: 1}}, {whose}}}")
+    parquet.write_table(TABLE, tmp_path / "table.parquet")
+    doors: list[Callable[[], Any]] = [
+        lambda: plan(layout, terms),
+        lambda: ReleaseSpec(count, privacy, unit).plan(),
+        lambda: ReleaseSpec(metrics, privacy, unit).plan(),
+        lambda: release_frame(TABLE, ReleaseSpec(count, privacy, unit, "item")),
+        lambda: release_frame(TABLE, ReleaseSpec(metrics, privacy, unit)),
+        lambda: PrivateQuantiles(layout, privacy, unit=unit, item="item"),
+        lambda: PrivateMetrics(metrics.metrics, privacy, unit=unit),
+    ]
+    if isinstance(bounds, NormBound):
+        doors.append(lambda: release(raw_type(layout)(layout).in_units_of(16), terms))
+    for door in doors:
+        with pytest.raises(ArgumentError, match=r"TreeSpec.for_memory\(domain\), or a norm of order 1.*E229"):
+            door()
+    with pytest.raises(ConfigError, match=r"layout: tree, or a norm of order 1: norm: {max_norm: 20, order: 1}.*E229"):
+        read_release(path.read_text())
+    code, printed = run("run", str(tmp_path / "table.parquet"), "--config", str(path), "--output", str(out))
+    assert code == 2
+    assert "E229" in printed
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_other_bounds_take_a_factor(name: str) -> None:
+    for bounds in (RecordBounds(5), NormBound(5, order=1), AutoNorm(order=1)):
+        declared = ReleaseSpec(Quantiles(LAYOUTS[name]), PrivacySpec(rho=1), PrivacyId("user", bounds))
+        assert declared.plan().spec == LAYOUTS[name]
 
 
 def test_values_are_asked_of_a_tree_that_has_half_of_rho_for_them() -> None:

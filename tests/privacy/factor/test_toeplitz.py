@@ -70,7 +70,7 @@ def test_coefficients_and_gains_are_those_of_their_definitions(size: int) -> Non
 
 @pytest.mark.parametrize("size", [4096, 1 << 17, (1 << 17) + 1])
 def test_coefficients_do_not_ascend_and_gains_do_not_descend(size: int) -> None:
-    """What `value_lengths` needs; and rounded gains cost at most one unit in any column's length."""
+    """Columns do not grow, gains do; and rounded gains cost at most one unit in any column's length."""
     factor = ToeplitzRoot(size)
     column, of_columns = factor.coefficients, factor.gains
     assert np.all(np.diff(column) <= 0)

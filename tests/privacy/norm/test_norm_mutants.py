@@ -16,20 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from beam_dpsketch import DyadicCountSketch, NormBound
+from beam_dpsketch import NormBound
 from beam_dpsketch.kinds.metrics.sketches import JoinedSketches, MetricsSpec
-from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from beam_dpsketch.kinds.statistics.sums import NumberSums
-from beam_dpsketch.privacy.factor import value_lengths
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.norm.scaling import Row, TableWeights
-from beam_dpsketch.privacy.over_time import lengths
 from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding import norm_rule
 from beam_dpsketch.records.bounding.netting import NetRecords, net
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.unit_lengths import PartRecords, UnitLengths
-from beam_dpsketch.sketches import trees
 from beam_dpsketch.sketches.flat import LinearSketch
 from tests.helpers import laws, norms
 from tests.helpers.laws import Fault
@@ -200,42 +196,6 @@ FAULTS_OF_METRICS = {
     ),
 }
 test_a_planted_fault_of_metrics_is_refused = laws.mutants(FAULTS_OF_METRICS, check_metrics, intact=True)
-
-
-def check_rows() -> None:
-    for layout in norms.WITH_FACTOR:
-        for seed in range(CASES_OF_A_LAYOUT):
-            norms.check(norms.draw_case(layout, seed))
-
-
-def no_pairs_of_values(_: Any, factor: Any, *terms: Any) -> np.ndarray:
-    """Cross terms are left out: values count alone, as counters do."""
-    return scaling.squared_norms(*terms) * lengths.ONE_PAIR
-
-
-def pairs_once(exact: Any, *terms: Any) -> np.ndarray:
-    """Each pair of different values counts once, not twice."""
-    return np.tril(exact(*terms))
-
-
-FAULTS_OF_ROWS = {
-    "cross terms left out": laws.around(value_lengths, "squared_norms", no_pairs_of_values, TOO_LONG),
-    "each pair once": laws.around(value_lengths, "_pair_weights", pairs_once, TOO_LONG),
-    "all values as one": laws.around(
-        value_lengths, "_pair_weights", lambda exact, *terms: np.full_like(exact(*terms), lengths.ONE_PAIR), "lost more"
-    ),
-    "values in place of rows": laws.put(
-        FactorHistogram, "squared_norms", classmethod(lambda cls, spec: None), TOO_LONG
-    ),
-    "nodes in place of rows": laws.put(
-        DyadicCountSketch, "squared_norms", classmethod(lambda cls, spec: None), TOO_LONG
-    ),
-    "levels below in other units": laws.put(trees, "ONE_PAIR", 1, TOO_LONG),
-    "other metrics in other units": laws.around(
-        UnitLengths, "_apart", lambda exact, lengths, *terms: scaling.squared_norms(*terms), TOO_LONG
-    ),
-}
-test_a_planted_fault_of_rows_is_refused = laws.mutants(FAULTS_OF_ROWS, check_rows, intact=True)
 
 
 def check_all(

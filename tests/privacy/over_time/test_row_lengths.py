@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch.privacy.factor import pairs
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.norm.scaling import Row
-from beam_dpsketch.privacy.over_time import lengths
+from beam_dpsketch.privacy.over_time import lengths, pairs
 from beam_dpsketch.privacy.over_time import mechanism as base
-from beam_dpsketch.privacy.over_time.lengths import ONE_PAIR, WindowPairs
+from beam_dpsketch.privacy.over_time.lengths import WindowPairs
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
+from beam_dpsketch.privacy.over_time.pairs import ONE_PAIR
 from tests.helpers import rows
 
 every_mechanism = pytest.mark.parametrize("made", rows.MECHANISMS)
@@ -132,7 +132,7 @@ def test_a_length_is_at_least_that_of_all_rows_and_at_most_the_sum(made: str, da
     squared = Fraction(sum(of_windows.squares(np.array(sizes), windows >= 0).tolist())) / ONE_PAIR
     true = Fraction(rows.squared_rows(mechanism, enumerate(sizes)), rows.longest(mechanism))
     assert true <= squared <= sum(sizes) ** 2
-    assert squared <= true + sum(sizes) ** 2 * Fraction(1001, 1000 << base.PAIR_BITS)
+    assert squared <= true + sum(sizes) ** 2 * Fraction(1001, 1000 << pairs.PAIR_BITS)
 
 
 def test_matrix_products_of_the_largest_totals_are_exact() -> None:

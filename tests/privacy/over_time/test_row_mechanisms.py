@@ -14,7 +14,8 @@ import pytest
 
 from beam_dpsketch.privacy.over_time import mechanism as base
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
-from beam_dpsketch.privacy.over_time.mechanism import PAIR_BITS, RowMechanism, matrix_rows
+from beam_dpsketch.privacy.over_time.mechanism import RowMechanism, matrix_rows
+from beam_dpsketch.privacy.over_time.pairs import PAIR_BITS
 from tests.helpers import rows
 
 BINNED, TREE = rows.MECHANISMS.values()

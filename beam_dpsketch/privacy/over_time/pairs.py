@@ -1,12 +1,10 @@
-"""Sums over all pairs of places in which a unit adds something, each pair with a weight of its own.
+"""Sums over all pairs of windows in which a unit adds something, each pair with a weight of its own.
 
-Lengths of units are such sums: places are values here, and windows over time. Weights are whole numbers in units of
+Lengths of units over rows are such sums. Weights are whole numbers in units of
 2^-PAIR_BITS, at most 1. Sums are exact in float64 below 2^53. Above, they are off by less than 2^28 additions can be.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 
@@ -14,34 +12,34 @@ PAIR_BITS = 20
 ONE_PAIR = 1 << PAIR_BITS
 _HALF_BITS = PAIR_BITS // 2
 _MAX_TOTAL = 1 << 21  # squared, times 2^_HALF_BITS, it is below 2^53
-_SPARSE = 16  # with a 16th of all places, a matrix product is faster than single pairs
+_SPARSE = 16  # with a 16th of all windows, a matrix product is faster than single pairs
 _CHUNK = 512
 
 
-def pair_up(groups: np.ndarray, places: np.ndarray, sizes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def pair_up(groups: np.ndarray, windows: np.ndarray, sizes: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return numbers whose sum over a group is that of weight * size * size over its pairs: float64, one for each size.
 
     Which way is taken depends on the group alone.
 
     Args:
       groups: what adds up, as a whole number from 0: int64 of shape (n,), ascending.
-      places: the place of each size, int64 of shape (n,), each only once in a group.
-      sizes: what is in each place, not below 0, of shape (n,).
-      weights: of each pair of places, int64 of shape (places, places), from 0 to ONE_PAIR.
+      windows: the window of each size, int64 of shape (n,), each only once in a group.
+      sizes: what is in each window, not below 0, of shape (n,).
+      weights: of each pair of windows, int64 of shape (windows, windows), from 0 to ONE_PAIR.
     """
     sizes, squares = sizes.astype(np.float64), np.zeros(len(groups))
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
     counts = np.diff(np.append(starts, len(groups)))
     totals = np.add.reduceat(sizes, starts) if len(starts) else sizes
     filled = (counts * _SPARSE >= len(weights)) & (totals < _MAX_TOTAL)
-    squares[starts[filled]] = _squares_of_filled(starts[filled], counts[filled], places, sizes, weights)
+    squares[starts[filled]] = _squares_of_filled(starts[filled], counts[filled], windows, sizes, weights)
     rest = np.flatnonzero(np.repeat(~filled, counts))
-    squares[rest] = squares_by_lag(groups[rest], places[rest], sizes[rest], lambda *pairs: weights[pairs])
+    squares[rest] = _squares_by_lag(groups[rest], windows[rest], sizes[rest], weights)
     return squares
 
 
 def _squares_of_filled(
-    starts: np.ndarray, counts: np.ndarray, places: np.ndarray, sizes: np.ndarray, weights: np.ndarray
+    starts: np.ndarray, counts: np.ndarray, windows: np.ndarray, sizes: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
     """Return the sum over the pairs of each group, by matrix products.
 
@@ -56,32 +54,20 @@ def _squares_of_filled(
         numbers = np.repeat(np.arange(len(lengths)), lengths)
         rows = np.arange(len(numbers)) + (starts[chunk : chunk + _CHUNK] - np.cumsum(lengths) + lengths)[numbers]
         block = np.zeros((len(lengths), len(weights)))
-        block[numbers, places[rows]] = sizes[rows]
+        block[numbers, windows[rows]] = sizes[rows]
         of_high, of_low = (np.einsum("ps,ps->p", block @ half, block) for half in (high, low))
         squares.append(of_high * (1 << _HALF_BITS) + of_low)
     return np.concatenate(squares)
 
 
-def squares_by_lag(
-    groups: np.ndarray,
-    places: np.ndarray,
-    sizes: np.ndarray,
-    weights_of: Callable[[np.ndarray, np.ndarray], np.ndarray],
-) -> np.ndarray:
-    """Return, for each size, weight * size^2 and twice weight * size * size for each later one of its group.
-
-    Args:
-      groups: as `pair_up` takes them, and places too.
-      places: those of one group must be next to each other.
-      sizes: float64 of shape (n,).
-      weights_of: returns the weights of pairs, given the place that comes first and the other one.
-    """
-    squares = weights_of(places, places) * sizes * sizes
+def _squares_by_lag(groups: np.ndarray, windows: np.ndarray, sizes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return, for each size, weight * size^2 and twice weight * size * size for each later one of its group."""
+    squares = weights[windows, windows] * sizes * sizes
     first, lag = np.arange(len(groups)), 0
     while len(first):
         lag += 1
         first = first[: np.searchsorted(first, len(groups) - lag)]
         first = first[groups[first] == groups[first + lag]]
         second = first + lag
-        squares[first] += 2 * weights_of(places[first], places[second]) * sizes[first] * sizes[second]
+        squares[first] += 2 * weights[windows[first], windows[second]] * sizes[first] * sizes[second]
     return squares
