@@ -32,6 +32,7 @@ _WAYS: Mapping[str, tuple[str, ...]] = {
     "RecordBounds": ("RecordBounds", "records", "--max-per-key"),
     "TimeRange": ("TimeRange", "windows", "range from --start to --end"),
     "auto_of_order_1": ("AutoNorm(order=1)", "norm: {auto: {order: 1}}", "--max-norm auto --order 1"),
+    "binned": ('mechanism="binned"', "mechanism: binned"),
     "epsilon_and_delta": (
         "PrivacySpec(epsilon=1, delta=1e-6)",
         "epsilon: 1, delta: 1.0e-6",

@@ -176,7 +176,7 @@ HORIZON = Block("Horizon", {
     "start": WINDOWS.entries["start"]._replace(words="when the first window opens, in 1970 or later", option=None),
     "window_size": Entry(DURATION, "the length of a window", "the length of a window, as 1d"),
     "windows": Entry(WHOLE, "how many windows there are", "how many windows there are, as 30"),
-    "mechanism": Entry(one_of(MECHANISMS), "`binned`, or `tree`, which has about twice the error"),
+    "mechanism": Entry(one_of(MECHANISMS), "`binned`, or `tree`, up to 2,048 windows with about twice the error"),
 })
 TIME_COLUMN = Block("Time", {
     "field": Entry(TEXT, "the column of times: timestamps, dates or ISO text, in UTC without a zone",

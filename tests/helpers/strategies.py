@@ -128,7 +128,7 @@ mechanisms = st.builds(
     ratio=st.integers(1, 16),
     weight_bits=st.integers(4, 16),
     gain_bits=st.integers(2, 8),
-) | st.builds(BinaryTree, st.integers(2, 1 << 17))
+) | st.builds(BinaryTree, st.integers(2, 1 << 11))
 answers = st.none() | mechanisms.flatmap(
     lambda mechanism: st.builds(AnswerNote, st.just(mechanism), st.integers(1, mechanism.windows))
 )

@@ -428,6 +428,10 @@ def test_other_windows_and_triggers_are_refused(windowing: beam.WindowInto, mess
 REFUSED_HORIZONS: dict[str, tuple[tuple[Any, ...], str]] = {
     "one window": ((START, SIZE, 1), "windows must be between 2 and 131072"),
     "too many windows": ((START, SIZE, (1 << 17) + 1), "windows must be between 2 and 131072"),
+    "too many windows of a tree": (
+        (START, SIZE, 2049, "tree"),
+        r"windows must be at most 2,048 with the binary tree, got 2,049.*mechanism=.binned.*E433",
+    ),
     "no length": ((START, 0, WINDOWS), "window_size must be greater than 0"),
     "before 1970": ((-0.5, SIZE, WINDOWS), "start must be in 1970 or later"),
     "start between milliseconds": ((1e-4, SIZE, WINDOWS), "start must be whole milliseconds"),

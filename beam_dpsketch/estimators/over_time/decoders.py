@@ -1,84 +1,41 @@
-"""Which decoder reads the rows of a mechanism; that of the binary tree is least squares over all nodes so far.
+"""Which decoder reads the rows of a mechanism; those of the binary tree are read by least squares.
 
-The windows 0 to t split into complete subtrees, one for each bit of t + 1. No node reaches over two of them, so each is
-fitted alone. Upwards, a node's average z is a share s of its own row and 1 - s of the sum of its children's averages:
-the share that has the least variance is 2^l / (2^(l+1) - 1). Downwards, what a node has more than its children's
-averages goes to both alike. The leaves are then the least-squares estimate (N'N)^-1 N'y of all windows, where N has a
-row for each node.
+Given the rows of C that came out so far, w = C (C^T C)^-1 a is the least-squares estimate: among all w with C^T w = a,
+none is shorter. Complete subtrees that share no node have blocks of their own in C^T C, so rows outside the subtrees
+that are asked for count exactly 0.
 
-Both passes are linear in y, so a . x = w . y, and the transposed passes, first down's and then up's, turn a into w =
-N (N'N)^-1 a; so w . w = a . (N'N)^-1 a. Where a is equal over a subtree, only the average of its root counts. So a
-range needs O(log T) averages, and these are kept.
-
-Guarantee: post-processing. Rows that come later make estimates of earlier windows closer, so these change. Source: Hay,
-Rastogi, Miklau and Suciu 2010 (the two passes); Honaker 2015 (the averages).
+Guarantee: post-processing. Rows that come later make estimates of earlier windows closer, so these change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+import itertools
+from collections.abc import Callable
 
 import numpy as np
 
 from beam_dpsketch.estimators.over_time.root_decoder import RootDecoder, RowDecoder
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
-from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
+from beam_dpsketch.privacy.over_time.mechanism import RowMechanism, matrix_rows
+
+_ROUNDED = 1e-12  # what rounding leaves of a weight of 0
 
 
 class TreeDecoder(RowDecoder):
-    """Fits a `BinaryTree` over the windows that coefficients are given for, and keeps averages of its nodes."""
-
-    def estimate(self, coefficients: np.ndarray) -> np.ndarray:
-        total = np.zeros_like(self._row(0))
-        for level, shares in enumerate(_of_averages(coefficients)):
-            for place in np.flatnonzero(shares).tolist():
-                total += shares[place] * self._average(level, place)
-        return total
+    """The normal equations of a `BinaryTree`, over the windows that coefficients are given for."""
 
     def weights(self, coefficients: np.ndarray) -> np.ndarray:
-        windows = len(coefficients)
-        first_rows = np.array([self._mechanism.first_row(window) for window in range(windows)])
-        found = np.zeros(self._mechanism.first_row(windows))
-        above = np.zeros(0)
-        for level, own in reversed([*enumerate(_of_averages(coefficients))]):
-            inherited = np.zeros(len(own))
-            inherited[: 2 * len(above)] = (1 - _share(level + 1)) * np.repeat(above, 2)
-            above = own + inherited
-            found[first_rows[(1 << level) - 1 :: 1 << level] + level] = _share(level) * above
-        return found
-
-    def rows_used(self, coefficients: np.ndarray) -> Sequence[int]:
-        numbers: list[int] = np.flatnonzero(self.weights(coefficients)).tolist()
-        return numbers
-
-    def _average(self, level: int, place: int) -> np.ndarray:
-        last = ((place + 1) << level) - 1  # the window whose rows, in order of size, hold that of the node
-        own = self._row(self._mechanism.first_row(last) + level)
-        if not level:
-            return own
-        found = self._kept.get((level, place))
-        if found is None:
-            children = self._average(level - 1, 2 * place) + self._average(level - 1, 2 * place + 1)
-            found = _share(level) * own + (1 - _share(level)) * children
-            self._kept.put((level, place), found)
-        return found
+        found = coefficients @ _inverse(self._mechanism, len(coefficients))
+        return np.where(np.abs(found) > _ROUNDED * np.abs(found).max(), found, 0.0)
 
 
-def _share(level: int) -> float:
-    """Return the share of a node's own row in its average, and the variance of the average over that of a row."""
-    return 2**level / (2 ** (level + 1) - 1)
-
-
-def _of_averages(coefficients: np.ndarray) -> list[np.ndarray]:
-    """Return, for each level, how often each node's average counts, by the downward pass transposed."""
-    found, fitted = [], coefficients
-    for _ in range(len(coefficients).bit_length()):
-        pairs = fitted[: len(fitted) // 2 * 2].reshape(-1, 2)
-        own = fitted.copy()  # what is left at an odd end is the root of a subtree
-        own[: pairs.size] = (pairs - pairs[:, ::-1]).ravel() / 2
-        found.append(own)
-        fitted = pairs.sum(axis=1) / 2
-    return found
+@functools.lru_cache(maxsize=2)
+def _inverse(mechanism: RowMechanism, windows: int) -> np.ndarray:
+    """Compute (C^T C)^-1 C^T of the rows of the first windows, of shape (windows, rows)."""
+    rows = itertools.islice(matrix_rows(mechanism), mechanism.first_row(windows))
+    matrix = np.array([row[:windows] for row in rows], dtype=np.float64)
+    return np.linalg.solve(matrix.T @ matrix, matrix.T)
 
 
 _DECODERS = {BinnedRoot: RootDecoder, BinaryTree: TreeDecoder}

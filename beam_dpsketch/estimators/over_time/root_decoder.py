@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -43,44 +43,42 @@ class RowDecoder(ABC):
     """
 
     def __init__(self, mechanism: RowMechanism, row: Callable[[int], np.ndarray]) -> None:
-        self._mechanism, self._row, self._kept = mechanism, row, KeptArrays()
+        self._mechanism, self._row = mechanism, row
 
-    @abstractmethod
     def estimate(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the estimate of the sum over windows of coefficient times counters, in records."""
-
-    @abstractmethod
-    def weights(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return w, how much each row counts: float64, one for each row of these windows."""
-
-    @abstractmethod
-    def rows_used(self, coefficients: np.ndarray) -> Sequence[int]:
-        """Return the numbers of the rows that the estimate is made of, ascending."""
-
-    def variance(self, coefficients: np.ndarray) -> float:
-        """Return the variance of the estimate over sigma^2, where a row has noise of sigma^2 `squared_length`."""
-        weights = self.weights(coefficients)
-        return float(weights @ weights) * self._mechanism.squared_length
-
-    def _sum_of_rows(self, coefficients: np.ndarray) -> np.ndarray:
         weights = self.weights(coefficients)
         total = np.zeros_like(self._row(0))
         for number in np.flatnonzero(weights).tolist():
             total += weights[number] * self._row(number)
         return total
 
+    @abstractmethod
+    def weights(self, coefficients: np.ndarray) -> np.ndarray:
+        """Return w, how much each row counts: float64, one for each row of these windows."""
+
+    def rows_used(self, coefficients: np.ndarray) -> Sequence[int]:
+        """Return the numbers of the rows that the estimate is made of, ascending."""
+        numbers: list[int] = np.flatnonzero(self.weights(coefficients)).tolist()
+        return numbers
+
+    def variance(self, coefficients: np.ndarray) -> float:
+        """Return the variance of the estimate over sigma^2, where a row has noise of sigma^2 `squared_length`."""
+        weights = self.weights(coefficients)
+        return float(weights @ weights) * self._mechanism.squared_length
+
 
 class KeptArrays:
     """Arrays by name; the oldest go first when all together exceed MAX_KEPT_BYTES."""
 
     def __init__(self) -> None:
-        self._arrays: dict[Hashable, np.ndarray] = {}
+        self._arrays: dict[int, np.ndarray] = {}
         self._bytes = 0
 
-    def get(self, name: Hashable) -> np.ndarray | None:
+    def get(self, name: int) -> np.ndarray | None:
         return self._arrays.get(name)
 
-    def put(self, name: Hashable, array: np.ndarray) -> None:
+    def put(self, name: int, array: np.ndarray) -> None:
         self._arrays[name] = array
         self._bytes += array.nbytes
         while self._bytes > MAX_KEPT_BYTES:
@@ -92,6 +90,7 @@ class RootDecoder(RowDecoder):
 
     def __init__(self, mechanism: RowMechanism, row: Callable[[int], np.ndarray]) -> None:
         super().__init__(mechanism, row)
+        self._kept = KeptArrays()
         self._next = 0
         self._sums: dict[tuple[int, int], np.ndarray] = {}
         self._prefix = np.zeros(())
@@ -107,7 +106,7 @@ class RootDecoder(RowDecoder):
                 gone[window] = steps[window]
             else:
                 total += steps[window] * prefix
-        return total + self._sum_of_rows(np.cumsum(gone[::-1])[::-1]) if gone.any() else total
+        return total + super().estimate(np.cumsum(gone[::-1])[::-1]) if gone.any() else total
 
     def weights(self, coefficients: np.ndarray) -> np.ndarray:
         found = np.zeros(len(coefficients))

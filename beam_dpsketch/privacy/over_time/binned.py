@@ -33,6 +33,7 @@ from fractions import Fraction
 import numpy as np
 
 from beam_dpsketch import _validate
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.factor.square_root import FRACTION_BITS, coefficients, gains_of
 from beam_dpsketch.privacy.over_time.mechanism import MAX_DENSE, Bin, RowMechanism
 
@@ -141,6 +142,16 @@ class BinaryTree(RowMechanism):
     """All nodes of a binary tree that end within the windows; those that end with one window are in order of size."""
 
     words = "the binary tree"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.windows > MAX_DENSE:
+            raise ArgumentError(
+                "windows",
+                f"must be at most {MAX_DENSE:,} with the binary tree, got {self.windows:,}: use fewer windows, or the "
+                "binned mechanism, which has about half the error ($binned)",
+                "E433",
+            )
 
     @property
     def row_count(self) -> int:

@@ -25,7 +25,8 @@ class Horizon:
       start: when the first window opens: a `datetime` (without a time zone: UTC), a Beam `Timestamp`, or seconds since
         1970; in 1970 or later.
       window_size: the length of a window: a `timedelta`, a Beam `Duration`, or seconds.
-      windows: how many windows there are, 2 to 2**17. Twice as many add a few per cent to errors, so declare enough.
+      windows: how many windows there are, 2 to 2**17, or to 2**11 with "tree". Twice as many add a few per cent to
+        errors, so declare enough.
       mechanism: how windows become rows. "binned" has about half the error of "tree", the paper's binary tree.
     """
 
@@ -39,6 +40,7 @@ class Horizon:
     def __post_init__(self) -> None:
         _validate.whole_fields(self, "windows", low=2, high=MAX_HORIZON)
         _validate.one_of(MECHANISMS, mechanism=self.mechanism)
+        _ = self.rows  # checks how many windows the mechanism can have
         start, size = to_micros(start=self.start), duration_to_micros(window_size=self.window_size)
         if start < 0:
             raise ArgumentError(

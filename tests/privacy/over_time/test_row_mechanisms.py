@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from beam_dpsketch import ArgumentError
 from beam_dpsketch.privacy.over_time import mechanism as base
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism, matrix_rows
@@ -188,3 +189,9 @@ def test_weights_are_means_of_the_square_root() -> None:
             lags = [window - each for each in range(place << level, (place + 1) << level)]
             mean = sum((Fraction(math.comb(2 * lag, lag), 4**lag) for lag in lags), Fraction(0)) / len(lags)
             assert abs(weight - mean * 4096) <= Fraction(1, 2) + Fraction(1, 1 << 40)
+
+
+def test_a_tree_has_as_many_windows_as_can_be_read() -> None:
+    assert BinaryTree(2048).windows == base.MAX_DENSE == 2048
+    with pytest.raises(ArgumentError, match=r"windows must be at most 2,048 .*E433"):
+        BinaryTree(2049)
