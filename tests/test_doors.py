@@ -24,7 +24,6 @@ PYTHON = re.compile(
 ELSEWHERE = ("transforms", "rows")
 """Rooms that no command imports, or that raise nothing."""
 PYTHON_ALONE = {
-    "answers/flat/sketches.py:_check_method": "a method",
     "answers/released.py:": "attributes of releases",
     "answers/released.py:__getitem__": "a method",
     "answers/released.py:__init__": "releases that are made by hand",

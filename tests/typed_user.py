@@ -141,15 +141,15 @@ def made_by_hand() -> str:
     texts: ReleasedPrefixTree = release(PrefixTree(words), terms)
     listed: ReleasedListedItems = release(ListedHistogram(ListedItems(["a", "b"])).accumulate(["a"]), terms)
     again: ReleasedRanks = ReleasedRanks.from_bytes(tree.to_bytes())
-    centred: float = lifted.estimate("a", method="centred") + lifted.interval("a", method="centred").upper
-    tops = [signed.top_k(1, ["a"]), lifted.top_k(1, ["a"], method="centred"), tree.top_k(1), texts.top_k(1)]
+    total: float = lifted.minimum("a") + lifted.minimum(["a"], 0.1)[0] + lifted.interval("a").upper
+    tops = [signed.top_k(1, ["a"]), lifted.top_k(1, ["a"]), tree.top_k(1), texts.top_k(1)]
     tops.append(listed.top_k(1))
     rows = [row.estimate + row.upper for top in tops for row in top]
     decoded: Decoded = signed.decode(["a", "b"])
     known: list[Decoded] = [decoded, lifted.decode(["a"]), listed.decode(), listed.decode(["a"])]
-    centred += decoded.estimate("a") + decoded.shrunk(["a"])[0] + decoded.interval("a").upper + len(known)
+    total += decoded.estimate("a") + decoded.shrunk(["a"])[0] + decoded.interval("a").upper + len(known)
     tops += [decoded.top_k(1), decoded.interval(["a", "b"])]
-    return f"{again.quantile([0.5])} {tree.rank_interval(3).lower} {sum(rows) + centred} {tops[0].to_rows()}"
+    return f"{again.quantile([0.5])} {tree.rank_interval(3).lower} {sum(rows) + total} {tops[0].to_rows()}"
 
 
 def of_numbers(released: ReleasedStatistics) -> float:

@@ -4,8 +4,8 @@ Guarantee: nothing that data say is read, so the choice costs no privacy. At a p
 needs noise for the L2 length of what a unit adds, and a Laplace for its L1 length. So the latter is closer where a unit
 touches few counters. With a rho, a Gaussian always is.
 
-Widths are those of 95 % intervals from the noise alone: of one counter, of the Huber mean over the rows of a sketch, or
-of the offset of a Count-Min. Of grouped counts, the threshold counts too.
+Widths are those of 95 % intervals from the noise alone: of one counter, or of the Huber mean over the rows of a sketch.
+Of grouped counts, the threshold counts too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from beam_dpsketch.answers.flat.sketches import noise_offset
 from beam_dpsketch.engine.calibration import table_parameters, why_not_laplace
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.row_mean import noise_margin
@@ -85,7 +84,4 @@ def item_width(spec: Any, terms: ReleaseTerms, parameters: Sequence[Fraction]) -
     noise, parameter = terms.noise, parameters[0]
     if spec.is_listed:
         return noise.margin(parameter, _CONFIDENCE, terms.scale_bits + terms.grid_bits(parameter))
-    if spec.kind == "count_min":
-        failure = (1 - _CONFIDENCE) / 2
-        return noise_offset(spec, parameter, failure_probability=failure, guarantee="simultaneous", noise=noise)
     return noise_margin(spec.depth, _CONFIDENCE, noise) * math.sqrt(parameter)

@@ -5,7 +5,7 @@ heavy as all the others. Asked are the items that occur and as many that do not,
   median         root mean square error of the median over the rows of a released CountSketch
   Huber / med.   that of its `estimate`, the Huber mean, as a share of the median's; the bar is 1.02
   coverage       share of items whose true frequency is in the 95 % interval, and half the interval's mean width
-  centred / CS   the error of `estimate(items, method="centred")` of a Count-Min, as a share of the CountSketch's
+  centred / CS   the error of `estimate(items)` of a Count-Min, as a share of the CountSketch's
 Takes half a minute.
 """
 
@@ -109,7 +109,7 @@ def errors(
     keys = signed.keys(signed.spec, items)
     rows = cells.read_rows(released.counters, keys, seed=signed.spec.seed, has_signs=True)
     found = released.interval(items)
-    centred = release(unsigned, terms).estimate(items, method="centred")
+    centred = release(unsigned, terms).estimate(items)
     median, huber, unbiased = (
         float(np.mean((each - counts) ** 2)) for each in (np.median(rows, axis=0), found.estimate, centred)
     )

@@ -18,6 +18,7 @@ from beam_dpsketch import (
     CountSketch,
     PrivacySpec,
     RecordBounds,
+    ReleasedCountMin,
     ReleaseTerms,
     SketchSpec,
     release,
@@ -62,9 +63,11 @@ def estimates(
         if rho == "none":
             found = readings.frequencies(raw, items)
         else:  # one record has the weight 1, though records of an item were added together
-            found = release(
+            released = release(
                 raw, ReleaseTerms(PrivacySpec(rho=float(rho), relation=REPLACE_ONE), RecordBounds(1, max_weight=1))
-            ).estimate(items)
+            )
+            is_lifted = isinstance(released, ReleasedCountMin)
+            found = released.minimum(items) if is_lifted else released.estimate(items)
         yield "as written", rho, raw.spec.cells, found
 
 

@@ -43,7 +43,7 @@ class Noise:
 
     def bound(self, beta: float = BETA) -> float:
         """E, which holds for all items at once with probability 1 - beta / 2."""
-        return noise_offset(self._raw.spec, self.sigma_squared, failure_probability=beta, guarantee="simultaneous")
+        return noise_offset(self._raw.spec, self.sigma_squared, failure_probability=beta)
 
 
 def uniform_bound(sketches: int, rho: float = 1.0) -> list[Row]:

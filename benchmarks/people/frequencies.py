@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,13 +43,11 @@ class TopErrors:
       counted: the people.
       spec: of the sketches, but for their seed.
       relations: one release is made for each.
-      reading: arguments of `estimate`.
     """
 
     counted: Counted
     spec: SketchSpec
     relations: tuple[NeighboringRelation, ...]
-    reading: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         people = self.counted.people
@@ -65,7 +63,7 @@ class TopErrors:
             estimates = np.zeros(len(self._truth))
             for number, release in enumerate(released(raw, bounds, relation)):
                 of_key = self._keys == number
-                estimates[of_key] = release.estimate(self._items[of_key], **self.reading)
+                estimates[of_key] = release.estimate(self._items[of_key])
             found += [float(np.abs(estimates - self._truth)[:top].mean()) for top in TOPS]
         return found
 
@@ -84,7 +82,7 @@ def compared(
             found[relation, rule] = columns[place * len(TOPS) :][: len(TOPS)]
     if centred:
         spec = dataclasses.replace(spec, kind="count_min")
-        errors = TopErrors(counted, spec, (REPLACE_ONE,), {"method": "centred"})
+        errors = TopErrors(counted, spec, (REPLACE_ONE,))
         found[REPLACE_ONE, CENTRED] = best.best(errors, grids.norms, effort)
     return found
 

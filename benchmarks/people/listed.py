@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,12 +45,12 @@ def _of_listed(people: People) -> Estimates:
     return estimates
 
 
-def _of_sketch(people: People, spec: SketchSpec, **reading: Any) -> Estimates:
+def _of_sketch(people: People, spec: SketchSpec) -> Estimates:
     counted, pages = Counted(people, spec), np.arange(LISTED)
 
     def estimates(seed: int, relation: NeighboringRelation) -> np.ndarray:
         (found,) = released(counted.raw(dataclasses.replace(spec, seed=seed), BOUND), BOUND, relation)
-        return np.asarray(found.estimate(pages, **reading))
+        return np.asarray(found.estimate(pages))
 
     return estimates
 
@@ -81,9 +80,7 @@ def measure(people: People, releases: int) -> None:
         "ListedItems": _of_listed(people),
         "CountSketch 5 x 4096": _of_sketch(people, SketchSpec(width=1 << 12)),
         "CountSketch 5 x 16384": _of_sketch(people, SketchSpec(width=1 << 14)),
-        "Count-Min 5 x 4096, centred": _of_sketch(
-            people, SketchSpec(kind="count_min", width=1 << 12), method="centred"
-        ),
+        "Count-Min 5 x 4096": _of_sketch(people, SketchSpec(kind="count_min", width=1 << 12)),
     }
     title = (
         f"{people.title}: people for each of the {LISTED:,} most popular pages, the only ones that are counted\n"

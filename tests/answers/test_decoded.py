@@ -39,7 +39,7 @@ ALL = np.arange(1500)
 @pytest.mark.parametrize("kind", [CountSketch, CountMin])
 def test_decoding_brings_answers_closer_and_intervals_still_hold(kind: Any) -> None:
     released = RELEASED if kind is CountSketch else noisy_release(WEIGHTS, sigma=5, kind=kind, width=1024)
-    before = released.interval(ALL, **({} if kind is CountSketch else {"method": "centred"}))
+    before = released.interval(ALL)
     decoded = released.decode(ALL)
     after = decoded.interval(ALL)
     assert root_mean_square(after.estimate - WEIGHTS) < 0.2 * root_mean_square(before.estimate - WEIGHTS)

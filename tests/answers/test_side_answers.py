@@ -343,8 +343,6 @@ def answers(kind: str, it: Any) -> list[Any]:
     """Every kind of answer with several rows."""
     items = ["a", "b"] if kind == "top_k" else [1, 2]
     found = [it.interval(items), it.top_k(1, items), it.top_k(2, items)[:1]]
-    if kind == "count_min":
-        found += [it.interval(items, method="centred"), it.top_k(1, items, method="centred")]
     if kind in ("quantiles", "top_k"):
         found += [it.heavy_hitters(1), it.top_k(3)]
     if kind == "listed_items":

@@ -70,7 +70,8 @@ def test_exact_counters_of_no_release_are_read() -> None:
         released = release(raw.accumulate(words), ReleaseTerms(PrivacySpec(rho=0.1)))
         reading = released.reading(0.95)
         numbers = reading["counters" if "counters" in reading else "estimates"]
-        assert numbers.tolist() == np.reshape(released.counters, numbers.shape).tolist()
+        centres = np.median(released.counters, axis=1, keepdims=True) if isinstance(raw, CountMin) else 0
+        assert numbers.tolist() == np.reshape(released.counters - centres, numbers.shape).tolist()
         arrays = {name: each.size for name, each in reading.items() if isinstance(each, np.ndarray)}
         assert sum(size for name, size in arrays.items() if name not in ("row_keys", "root", "extension_keys")) == (
             released.counters.size
@@ -106,15 +107,15 @@ def test_a_flat_sketch_is_read_with_its_own_hash_and_no_items() -> None:
     reading = by_hand.without_noise(keyed.accumulate(["a secret name"])).reading(0.95)
     assert (reading["item_hash"], reading["item_key"]) == ("blake2b", item_cases.KEY.hex())
     assert "secret" not in str(reading)
-    assert (reading["method"], reading["has_signs"], reading["above"]) == ("minimum", False, 0.0)
-    assert reading["below"] > 2 * reading["lift"] > 0
+    assert not reading["has_signs"]
+    assert min(reading["below"], reading["above"], reading["scale"]) > 0
 
 
 def test_margins_are_those_of_the_confidence() -> None:
     for name in ("count_min", "count_sketch_int16", "listed_items", "groups_text", "prefix_text"):
         released = golden.good()[name]
         narrow, wide = (released.reading(confidence) for confidence in (0.5, 0.99))
-        margins = [each for each in ("margin", "below", "lift") if narrow.get(each)]
+        margins = [each for each in ("margin", "below", "above") if narrow.get(each)]
         assert margins
         assert all(narrow[each] < wide[each] for each in margins)
         with pytest.raises(ValueError, match="confidence"):

@@ -1,9 +1,15 @@
-"""What all released flat sketches share: items are asked one by one, or those of a public dictionary together."""
+"""What all released flat sketches share: items are asked one by one, or those of a public dictionary together.
+
+Guarantee: each item's interval holds with about the given confidence, over the seed and the noise, for data of any
+skew, also with deletions; `row_mean` has the argument. Source: Charikar, Chen and Farach-Colton 2002, who take the
+median over rows; private form: Zhao et al., NeurIPS 2022.
+"""
 
 from __future__ import annotations
 
+import functools
+import math
 import warnings
-from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -14,13 +20,18 @@ from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Many
 from beam_dpsketch.errors import ArgumentError, ElementsWarning
 from beam_dpsketch.estimators.comparing import Hashing, NoisyTable
+from beam_dpsketch.estimators.row_mean import RowReader, noise_margin
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.encodings import decode, encode
 from beam_dpsketch.hashing.fingerprints import fingerprints
 
 
 class ReleasedFrequencies(ReleasedSketch):
-    """A released flat sketch: how often any item occurred. It stores no items, so `top_k` needs `candidates`."""
+    """A released flat sketch: how often any item occurred. It stores no items, so `top_k` needs `candidates`.
+
+    Estimates are Huber means over rows: the median plus the mean of the rows' distances from it, each clipped at one
+    scale.
+    """
 
     @property
     def _shape(self) -> tuple[int, ...]:
@@ -41,22 +52,22 @@ class ReleasedFrequencies(ReleasedSketch):
           dictionary: the items, 1 or more, in any order; repeated ones count once. They must be public: a list that
             is taken from the data would publish it. Decoding takes about 125 bytes of memory for each item and row.
 
-        Raises `TypeError` or `ValueError` for items that cannot be counted, and `ValueError` if there are none. A
-        Count-Min is read by its method "centred". Source: see `estimators/decoding/rounds.py`.
+        Raises `TypeError` or `ValueError` for items that cannot be counted, and `ValueError` if there are none. Source:
+        see `estimators/decoding/rounds.py`.
         """
         return decode_flat(
             dictionary, self._spec, self.counters, self._privacy, keys_of=self._keys, basis=self._basis(0.95)
         )
 
     def reading(self, confidence: float) -> dict[str, Any]:
-        """Return what `Released.reading` says, for the usual method: how items are hashed, and how rows are read.
+        """Return what `Released.reading` says: how items are hashed, and how rows are read.
 
-        An estimate is `lift` above what `method` makes of an item's counters: their "minimum", or their "huber" mean
-        with this `scale`. The truth is at most `below` under it and `above` over it. `row_keys` are those of
-        `hashing.cells`, (depth, 2); `counters` are float64 of shape (depth, width), without centres.
+        An estimate is the Huber mean of an item's counters with this `scale`. The truth is at most `below` under it and
+        `above` over it. `row_keys` are those of `hashing.cells`, (depth, 2); `counters` are float64 of shape
+        (depth, width), of a Count-Min each less the median of its row.
         """
         _validate.open_unit_interval(confidence=confidence)
-        spec = self._spec
+        spec, (below, above) = self._spec, self._rows.margins(confidence)
         return {
             "type": "flat",
             "item_hash": spec.item_hash,
@@ -65,12 +76,27 @@ class ReleasedFrequencies(ReleasedSketch):
             "width": spec.width,
             "row_keys": np.hstack(cells.keys_of_rows(spec.seed, range(spec.depth))),
             "has_signs": spec.kind == "count_sketch",
-            **self._rows_and_margins(confidence),
+            "counters": self._rows.counters.astype(np.float64),
+            "scale": self._rows.scale,
+            "below": below,
+            "above": above,
         }
 
-    @abstractmethod
-    def _rows_and_margins(self, confidence: float) -> dict[str, Any]:
-        """Return the counters, how the rows of an item are read, and how far the truth may be."""
+    def _estimates(self, items: Any) -> np.ndarray:
+        return self._rows.estimates(self._keys(items))
+
+    def _frequencies(self, items: Any, confidence: float) -> Frequencies:
+        _validate.open_unit_interval(confidence=confidence)
+        middle, (below, above) = self._estimates(items), self._rows.margins(confidence)
+        return Frequencies(items, middle, middle - below, middle + above, basis=self._basis(confidence, len(items)))
+
+    @property
+    def _noise_reach(self) -> float:
+        return noise_margin(self._spec.depth, 0.95, self._privacy.noise) * math.sqrt(self._privacy.sigma_squared)
+
+    @functools.cached_property
+    def _rows(self) -> RowReader:
+        return RowReader(self._spec, self.counters, self._privacy.sigma_squared, self._privacy.noise)
 
     @property
     def _table(self) -> NoisyTable:

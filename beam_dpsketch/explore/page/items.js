@@ -30,7 +30,7 @@ function huberMean(rows, scale) {
   return middle + sum / rows.length;
 }
 
-/** A Count-Min, read by the minimum over rows, or a CountSketch, read by their Huber mean. */
+/** A Count-Min or CountSketch, read by the Huber mean of the rows. */
 class FlatReader {
   /** @param {any} reading */
   constructor(reading) {
@@ -40,8 +40,8 @@ class FlatReader {
     this.counters = decodeArray(reading.counters);
     this.rowKeys = decodeArray(reading.row_keys);
     this.table = { depth: reading.depth, width: reading.width, hasSigns: reading.has_signs };
-    const { method, scale, lift, below, above } = reading;
-    this.rule = { method, scale, lift, below, above };
+    const { scale, below, above } = reading;
+    this.rule = { scale, below, above };
     const key = Uint8Array.from(readBytes(`0x${reading.item_key}`));
     this.keyed = reading.item_hash === "blake2b" ? new KeyedHash(key) : null;
   }
@@ -54,8 +54,8 @@ class FlatReader {
   interval(text, type) {
     const item = type === "int" ? this.integer(text) : text;
     const rows = readRows(this.counters, this.rowKeys, this.fingerprint(item), this.table);
-    const { method, scale, lift, below, above } = this.rule;
-    const estimate = (method === "huber" ? huberMean(rows, scale) : Math.min(...rows)) + lift;
+    const { scale, below, above } = this.rule;
+    const estimate = huberMean(rows, scale);
     return { estimate, lower: estimate - below, upper: estimate + above, item: String(item), truncated: false };
   }
 
