@@ -74,7 +74,7 @@ SPECS: dict[str, Any] = {
     "groups": GroupedItems(BytesDomain(2)),
     "statistics": _NUMBERS,
     "ranks": _RANKS,
-    "variance": StatisticsSpec(FloatDomain(-1, 4, 0.001), variance=True),
+    "variance": StatisticsSpec(FloatDomain(-1, 4, 0.05), variance=True),
     "metrics": MetricsSpec(
         (
             MetricPart("listed", ListedItems(range(16)), Fraction(1, 2)),
