@@ -15,7 +15,6 @@ from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Frequency, Intervals
 from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
-from beam_dpsketch.answers.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.answers.tree.ranked import ReleasedRanks
 from beam_dpsketch.domains import (
     BytesDomain,
@@ -78,7 +77,7 @@ from beam_dpsketch.sketches import CountMin, CountSketch
 from beam_dpsketch.sketches.listed_items import ListedHistogram, ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
-from beam_dpsketch.sketches.trees import DyadicCountSketch, PrefixSpec, PrefixTree
+from beam_dpsketch.sketches.trees import DyadicCountSketch
 from beam_dpsketch.statement.clipping import Clipping, ClippingState
 from beam_dpsketch.statement.side_notes import Interval
 from beam_dpsketch.statement.statement import PrivacyStatement
@@ -94,11 +93,11 @@ __all__ = [
     "FloatDomain", "FormatError", "Frequencies", "Frequency", "GroupedCounts", "Groups", "Horizon", "IPv4Domain",
     "IncompatibleSketchError", "IntegerDomain", "Interval", "Intervals", "ItemFrequencies", "KeySelection", "Ledger",
     "LedgerError", "ListedHistogram", "ListedItems", "LogDomain", "LossLimit", "Metric", "Metrics",
-    "NeighboringRelation", "NormBound", "Note", "Plan", "PrefixSpec", "PrefixTree", "PrivacyBudget", "PrivacyId",
+    "NeighboringRelation", "NormBound", "Note", "Plan", "PrivacyBudget", "PrivacyId",
     "PrivacySpec", "PrivacyStatement", "PrivacyUnit", "PrivacyWarning", "PublicKeys", "Quantiles", "REPLACE_ONE",
     "Record", "RecordBounds", "Rehearsal", "ReleaseSpec", "ReleaseTerms", "Released", "ReleasedCountMin",
     "ReleasedCountSketch", "ReleasedCounts", "ReleasedDyadicCountSketch", "ReleasedFactor", "ReleasedFrequencies",
-    "ReleasedListedItems", "ReleasedMetrics", "ReleasedPrefixTree", "ReleasedRanks", "ReleasedSketch",
+    "ReleasedListedItems", "ReleasedMetrics", "ReleasedRanks", "ReleasedSketch",
     "ReleasedStatistics", "Scale", "SideCounters", "SketchSpec", "SketchTimeline", "Spelling", "Statistic",
     "Statistics", "TextDomain", "TimeColumn", "TimeRange", "TimelineRow", "TimestampDomain", "TopKSearch",
     "TreeSpec", "WindowingError", "__version__", "plan", "read_releases", "rehearse", "release",

@@ -30,7 +30,6 @@ _WAYS: Mapping[str, tuple[str, ...]] = {
     "PublicKeys": ("PublicKeys", "keys.public", "--public-keys"),
     "Record": ("Record()", "unit: record", "--unit record"),
     "RecordBounds": ("RecordBounds", "records", "--max-per-key"),
-    "TimeRange": ("TimeRange", "windows", "range from --start to --end"),
     "auto_of_order_1": ("AutoNorm(order=1)", "norm: {auto: {order: 1}}", "--max-norm auto --order 1"),
     "binned": ('mechanism="binned"', "mechanism: binned"),
     "epsilon_and_delta": (
@@ -41,6 +40,11 @@ _WAYS: Mapping[str, tuple[str, ...]] = {
     "frequencies": ("PrivateFrequencies", "kind: frequencies", "--kind frequencies"),
     "keys_KeySelection": ("keys=KeySelection(...)", "keys.select", "--select-keys"),
     "keys_of_pairs": ("keys=KeySelection(1e-8)", "keys: {select: {delta: 1.0e-8}, field: page}"),
+    "groups_of_delta": (
+        "method=Groups(delta=1e-8)",
+        "method: {groups: {delta: 1.0e-8}}",
+        "method: {groups: {delta: 1.0e-8}} in a file of --config, or --epsilon and --delta in place of --rho",
+    ),
     "listed": (
         "ask for those in spec.items, or count with a SketchSpec where items are not known beforehand",
         "ask for those in the setting items, or leave items out where they are not known beforehand",
@@ -49,7 +53,6 @@ _WAYS: Mapping[str, tuple[str, ...]] = {
     "loss": ("rho=... or epsilon=...", "rho, or epsilon", "--rho, or --epsilon with or without --delta"),
     "max_releases": ("max_releases=...", "max_releases", "--max-releases"),
     "method_Groups": ("method=Groups(...)", "method.groups"),
-    "norm_of_100_keys": ("NormBound(20, max_keys=100)", "norm: {max_norm: 20, max_keys: 100}"),
     "norm_of_16_keys": ("NormBound(20, max_keys=16)", "norm: {max_norm: 20, max_keys: 16}", "--max-keys 16"),
     "norm_of_b": ("NormBound(b)", "norm: {max_norm: b}", "--max-norm N"),
     "norm_of_order_1": ("NormBound(20, order=1)", "norm: {max_norm: 20, order: 1}", "--max-norm 20 --order 1"),

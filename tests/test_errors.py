@@ -13,7 +13,7 @@ import pytest
 
 import beam_dpsketch
 from beam_dpsketch import ConfigError, NormBound, PrivacyId, PrivacySpec, Record, SketchSpec, errors
-from beam_dpsketch.config import read_keys, read_release, read_unit, read_windows
+from beam_dpsketch.config import read_keys, read_method, read_release, read_unit, read_windows
 from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentsError, ArgumentTypeError, RefusalError
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 
@@ -110,7 +110,7 @@ def test_messages_name_only_ways_that_doors_can_spell() -> None:
 @pytest.mark.parametrize(
     ("way", "read"),
     [
-        ("norm_of_100_keys", lambda block: read_unit({"privacy_id": "p", **block})),
+        ("groups_of_delta", lambda block: read_method(block["method"])),
         ("norm_of_16_keys", lambda block: read_unit({"privacy_id": "p", **block})),
         ("norm_of_weights", lambda block: read_unit({"privacy_id": "p", **block})),
         ("records_of_weights", lambda block: read_unit({"privacy_id": "p", **block})),

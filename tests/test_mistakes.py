@@ -268,12 +268,6 @@ def test_an_option_that_is_unknown_or_eats_the_files_is_told_so(line: str) -> No
     assert LINES[line] in printed
 
 
-def test_a_method_in_one_word_says_all_that_is_missing() -> None:
-    settings = {**COUNT, "kind": "top_k", "k": 3, "domain": {"type": "text", "max_bytes": 4}, "method": "groups"}
-    with pytest.raises(ConfigError, match=r"^method\.groups\.delta: is missing"):
-        read_release(settings)
-
-
 # Keys
 
 KEYED: dict[str, Callable[[Any], Any]] = {

@@ -20,8 +20,6 @@ from beam_dpsketch import (
     ListedHistogram,
     ListedItems,
     Metric,
-    PrefixSpec,
-    PrefixTree,
     PrivacyId,
     PrivacySpec,
     PublicKeys,
@@ -35,7 +33,6 @@ from beam_dpsketch import (
     ReleasedFrequencies,
     ReleasedListedItems,
     ReleasedMetrics,
-    ReleasedPrefixTree,
     ReleasedRanks,
     ReleasedSketch,
     ReleasedStatistics,
@@ -134,15 +131,14 @@ def mistakes() -> list[object]:
 def made_by_hand() -> str:
     """Make, read and query a release of each kind."""
     terms = ReleaseTerms(PRIVACY)
-    numbers, words = IntegerDomain(0, 99), PrefixSpec.for_memory(TextDomain(4))
+    numbers = IntegerDomain(0, 99)
     signed: ReleasedCountSketch = release(CountSketch(SketchSpec()).accumulate(["a"]), terms)
     lifted: ReleasedCountMin = release(CountMin(SketchSpec(kind="count_min")), terms)
     tree: ReleasedRanks = release(DyadicCountSketch(TreeSpec.for_memory(numbers)), terms)
-    texts: ReleasedPrefixTree = release(PrefixTree(words), terms)
     listed: ReleasedListedItems = release(ListedHistogram(ListedItems(["a", "b"])).accumulate(["a"]), terms)
     again: ReleasedRanks = ReleasedRanks.from_bytes(tree.to_bytes())
     total: float = lifted.minimum("a") + lifted.minimum(["a"], 0.1)[0] + lifted.interval("a").upper
-    tops = [signed.top_k(1, ["a"]), lifted.top_k(1, ["a"]), tree.top_k(1), texts.top_k(1)]
+    tops = [signed.top_k(1, ["a"]), lifted.top_k(1, ["a"]), tree.top_k(1)]
     tops.append(listed.top_k(1))
     rows = [row.estimate + row.upper for top in tops for row in top]
     decoded: Decoded = signed.decode(["a", "b"])

@@ -125,7 +125,7 @@ class ReleasedListedItems(ReleasedSketch):
 
 
 class ReleasedCounts(ReleasedSketch):
-    """Released items with their noisy counts, largest first. `PrivateTopK` with `method=Groups(delta)` makes it.
+    """Released items with their noisy counts, largest first. `PrivateTopK` makes it of text and bytes.
 
     Of an item that is not in it, its count is unknown: `estimate` gives NaN, and `interval` goes from 0 to the count
     that would have been released almost surely. Items of a true count near the threshold are released where noise
@@ -269,7 +269,7 @@ class ReleasedCounts(ReleasedSketch):
         raise ArgumentError(
             "",
             "grouped counts do not answer about all items together, because those below the threshold are "
-            "unknown: make the release with $frequencies, or leave $method_Groups out",
+            "unknown: make the release with $frequencies",
             "E713",
         )
 

@@ -66,7 +66,6 @@ TREE = Block("Tree", {
     "arity": Entry(
         WHOLE, "children of a node, a power of two; required for `top_k` if more than `memory` and `seed` are given"),
     "depth": Entry(WHOLE, "rows of the sketched levels"),
-    "width": Entry(WHOLE, "columns of the sketched levels"),
     "sketch": Entry(_SKETCH, "`count_sketch` or `count_min`"),
     "seed": SPEC.entries["seed"],
     "exact_levels": Entry(FLAG, "`false` for the paper's layout"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from beam_dpsketch.config.blocks import Block, make, plain, read_block, read_list, refuse_others
+from beam_dpsketch.config.blocks import make, plain, read_block, read_list, refuse_others
 from beam_dpsketch.config.layout_settings import DOMAIN, DOMAIN_TYPES, LEVEL, SPEC, TREE
 from beam_dpsketch.config.paths import join, refusal, shown
 from beam_dpsketch.config.scalars import ITEMS, read_choice
@@ -16,14 +16,9 @@ from beam_dpsketch.sketches.levels import Level
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
-from beam_dpsketch.sketches.trees import PrefixSpec
 
 _TYPES = read_choice({kind.type_name: kind for kind in DOMAINS})
 _LEVELS = TREE.only(("levels", "seed", "hash_version"))
-_NEEDED = {
-    name: TREE.entries[name]._replace(needed="give depth and width, or memory and depth") for name in ("depth", "width")
-}
-_SIZES = Block("Tree", {**_NEEDED, **TREE.only(("seed", "hash_version")).entries})
 _ACCURACY = SPEC.without("depth", "width", "hash_version")
 
 
@@ -67,7 +62,7 @@ def read_items(settings: Any, path: str = "items") -> ListedItems:
     return make(path, ListedItems, {"items": ITEMS.read(settings, path)}, {"items": path})
 
 
-def read_tree(settings: Any, domain: Any, path: str = "tree", *, search: bool = False) -> TreeSpec | PrefixSpec:
+def read_tree(settings: Any, domain: Any, path: str = "tree", *, search: bool = False) -> TreeSpec:
     """Return the layout of a tree over a domain: for a memory, or as its levels say.
 
     Args:
@@ -78,13 +73,8 @@ def read_tree(settings: Any, domain: Any, path: str = "tree", *, search: bool = 
         setting then needs `arity`.
     """
     if not domain.is_ordered:
-        given = read_block(settings, path, TREE.only(("memory", "depth", "seed", "width", "hash_version")))
-        if given.keys() & {"width", "hash_version"}:
-            refuse_others(given, path, _SIZES.entries, "not a setting next to width")
-            read_block(settings, path, _SIZES)
-            return make(path, functools.partial(PrefixSpec, domain=domain), given)
-        return make(path, functools.partial(PrefixSpec.for_memory, domain), given)
-    given = read_block(settings, path, TREE.without("width"), levels=_read_levels)
+        raise refusal(path, "not a setting of text and bytes, which are counted one by one; leave it out", "E804")
+    given = read_block(settings, path, TREE, levels=_read_levels)
     if "levels" in given or "hash_version" in given:
         refuse_others(given, path, _LEVELS.entries, "not a setting next to levels, which say all of the layout")
         read_block(settings, path, _LEVELS, levels=_read_levels)
@@ -100,7 +90,7 @@ def read_tree(settings: Any, domain: Any, path: str = "tree", *, search: bool = 
 
 
 def read_method(settings: Any, path: str = "method") -> Groups:
-    """Return the method of a top-K list: `{groups: {delta: 1.0e-8}}`."""
+    """Return the method of a top-K list: `groups`, or `{groups: {delta: 1.0e-8}}`."""
 
     def read_groups(block: Any, place: str) -> Groups:
         return make(place, Groups, read_block(block, place, GROUPS))

@@ -15,10 +15,10 @@ from beam_dpsketch.domains import BytesDomain
 from beam_dpsketch.domains.spelling import Spelling
 from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.kinds import KINDS
-from beam_dpsketch.kinds.grouped_counts import GroupedCounts
+from beam_dpsketch.kinds.grouped_counts import top_k
 from beam_dpsketch.kinds.layouts import with_factor
 from beam_dpsketch.kinds.metrics.kind import Metric
-from beam_dpsketch.kinds.sketched import ItemFrequencies
+from beam_dpsketch.kinds.sketched import ItemFrequencies, search_over_time
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.records.count import Count
 from beam_dpsketch.records.public import AssumePublicKeys, Keys, KeySelection, PublicKeys, TimeColumn, TimeRange
@@ -70,7 +70,11 @@ def _read_settings(written: Any, path: str) -> dict[str, Any]:
         given = checks.do(read_block, written, path, block, **_READERS) or {}
         if kind in KINDS:
             words = f"not a setting of kind {kind}, which has {', '.join(known.without('kind').entries)}"
-            checks.do(refuse_others, [name for name in written if name in RELEASE.entries], path, known.entries, words)
+            names = [name for name in written if name in RELEASE.entries]
+            if KINDS[kind].is_search and "horizon" in names:
+                names.remove("horizon")
+                checks.refuse(search_over_time().at(places={"windows": join(path, "horizon")}))
+            checks.do(refuse_others, names, path, known.entries, words)
         for pair in RELEASE.either:
             if given.keys() & set(pair):
                 checks.do(take_one, given, path, pair, f"give {pair[0]} or {pair[1]}")
@@ -88,7 +92,7 @@ def _read_count(kind: str, given: dict[str, Any], path: str) -> Count:
         given["domain"] = make(path, _LAYOUTS[layout], {"domain": given["domain"]})
     if kind == "frequencies":
         return ItemFrequencies(given.get("items") or given.get("spec", SketchSpec()))
-    return make(path, GroupedCounts if "method" in given else KINDS[kind], given)
+    return make(path, top_k if kind == "top_k" else KINDS[kind], given)
 
 
 def _read_metrics(settings: Any, path: str) -> dict[str, Metric]:
@@ -132,7 +136,7 @@ def places_of_arguments(of: Unit, path: str = "") -> dict[str, str]:
         "keys.share": join(path, "keys.select.share"),
         "keys.method": join(path, "keys.select.method"),
         **{name: join(join(path, "privacy"), name) for name in ("epsilon", "rho", "delta", "noise")},
-        **{name: join(path, name) for name in ("time.every", "time.window_size", "input")},
+        **{name: join(path, name) for name in ("method", "time.every", "time.window_size", "input")},
     }
 
 

@@ -42,7 +42,7 @@ ENCODING = Form(str, read_choice({"bytes": False, "base64": True}))
 _OF_TREES = ("quantiles", "top_k")
 _DELTA = "take less than 1 / the number of people, as 1.0e-8"
 _ASSUMED = "release each key that has data; your word that these may be published"
-_KEYS_OF_ID = Option("max_keys", "N", "in how many keys an id counts, or votes under --max-norm")
+_KEYS_OF_ID = Option("max_keys", "N", "in how many keys, or texts, an id counts; or votes under --max-norm")
 
 
 def _having(name: str) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ RECORDS = Block("Records", {
         WHOLE, "how many records of an id count for each key",
         "how many records of one id count for one key, as 10",
         option=Option("max_per_key", "N", "how many records of an id count, for each key, in place of --max-norm")),
-    "max_keys": Entry(WHOLE, "in how many keys an id counts; required with `keys` and `method`", option=_KEYS_OF_ID),
+    "max_keys": Entry(WHOLE, "in how many keys, or items one by one, an id counts; required there", option=_KEYS_OF_ID),
     **RECORD.entries,
 })
 AUTO = Block("Auto", {
@@ -111,7 +111,7 @@ AUTO = Block("Auto", {
     "order": Entry(
         WHOLE, "`2`, the root of the sum of squares, or `1`, the total weight, which Laplace noise needs",
         option=Option("order", "1|2", "1 lets --max-norm limit the total weight of an id, which Laplace noise needs")),
-    "max_keys": Entry(WHOLE, "how many items of an id count; required with `method`", option=_KEYS_OF_ID),
+    "max_keys": Entry(WHOLE, "how many items that are counted one by one an id has", usual="128", option=_KEYS_OF_ID),
 })
 NORM = Block("Norm", {
     "max_norm": Entry(
@@ -122,8 +122,8 @@ NORM = Block("Norm", {
     "max_weight": RECORD.entries["max_weight"],
     "max_per_item": AUTO.entries["max_per_item"],
     "max_keys": Entry(
-        WHOLE, "for how many keys an id votes; required with `keys: {select: ...}` and with `method`",
-        option=_KEYS_OF_ID),
+        WHOLE, "for how many keys an id votes, required with `keys: {select: ...}`; or how many items that are counted "
+        "one by one an id has, 128 if not given", option=_KEYS_OF_ID),
     "signed": RECORD.entries["signed"],
     "resource_limit": AUTO.entries["resource_limit"],
     "order": AUTO.entries["order"],
@@ -194,11 +194,10 @@ CSV = Block("Csv", {
                          option=Option("date_format", "FORMAT", "how times are written, as %%d/%%m/%%Y or %%s")),
 })
 GROUPS = Block("Groups", {
-    "delta": Entry(EXACT, "the probability that an item of one person alone is released", _DELTA),
+    "delta": Entry(EXACT, "the probability that an item of one person alone shows", usual="half of privacy.delta"),
 })
 METHOD = Block("Method", {
-    "groups": Entry(GROUPS, "a block: count the items that enough people have",
-                    "the one method is groups: {delta: 1.0e-8}; leave method out to search a tree"),
+    "groups": Entry(GROUPS, "a block: count items one by one", "the one method is groups: {delta: 1.0e-8}"),
 })
 
 _ONE: Mapping[str, Entry] = {
@@ -241,7 +240,8 @@ _ONE: Mapping[str, Entry] = {
     "tree": Entry(
         TREE, "the layout of the counters; without it the usual one", kinds=_OF_TREES,
         over_time="the layout of the counters of one window; without it the usual one"),
-    "method": Entry(METHOD, "grouped counts in place of a tree, as `{groups: {delta: 1.0e-8}}`", kinds=("top_k",)),
+    "method": Entry(METHOD, "`groups`, or a block: count numbers one by one, as text is; usual is a search in a tree",
+                    kinds=("top_k",)),
     "variance": Entry(
         FLAG, "`true` releases the variance of numbers too",
         kinds=_having("variance"), option=Option("variance", "", "release the variance of numbers too")),

@@ -25,7 +25,6 @@ from beam_dpsketch.answers.counts import ReleasedListedItems
 from beam_dpsketch.answers.flat.sketches import ReleasedCountMin, ReleasedCountSketch
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
-from beam_dpsketch.answers.tree.prefix import ReleasedPrefixTree
 from beam_dpsketch.engine.calibration import Calibration, empty_note
 from beam_dpsketch.engine.parts import Part, PartColumns, checked
 from beam_dpsketch.engine.suiting import decided
@@ -39,7 +38,7 @@ from beam_dpsketch.privacy.noise.random_words import RandomBytes
 from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
 from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch
 from beam_dpsketch.sketches.listed_items import ListedHistogram
-from beam_dpsketch.sketches.trees import DyadicCountSketch, PrefixTree
+from beam_dpsketch.sketches.trees import DyadicCountSketch
 from beam_dpsketch.statement.format.release_format import pack
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.notes import RowNote
@@ -61,8 +60,6 @@ def release(raw: CountSketch, terms: ReleaseTerms, randomness: Secret = ...) -> 
 def release(raw: ListedHistogram, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedListedItems: ...
 @overload
 def release(raw: DyadicCountSketch, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedDyadicCountSketch: ...
-@overload
-def release(raw: PrefixTree, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedPrefixTree: ...
 @overload
 def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = ...) -> Released: ...
 @_validate.explained

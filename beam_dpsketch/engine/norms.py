@@ -158,14 +158,14 @@ def _reading(spec: Any, noise: Noise) -> Fraction:
     """Return the standard deviation of an answer over that of a counter of the last table.
 
     An answer is the estimate of an item, where a Count-Min is read by its mean over rows; of a factor, a rank; of a
-    tree over numbers, a rank, which is about one node of each level; of a tree over text, one node.
+    tree, a rank, which is about one node of each level.
     """
     tables = raw_type(spec).tables(spec)
     depth = tables[-1].cells_per_item
     if (of_ranks := spec.rank_deviation([Fraction(1)], known_total=False)) is not None:
         reading = of_ranks
     elif len(tables) > 1:
-        reading = math.sqrt((len(tables) if spec.domain.is_ordered else 1) * median_variance(depth))
+        reading = math.sqrt(len(tables) * median_variance(depth))
     else:
         reading = 1.0 if depth == 1 else noise_margin(depth, _ONE_DEVIATION, noise)
     return Fraction(round(reading * _STEPS), _STEPS)

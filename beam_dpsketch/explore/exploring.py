@@ -33,7 +33,7 @@ _NO_LIST = (
 )
 _PAGE = importlib.resources.files("beam_dpsketch.explore") / "page"
 _SCRIPTS = (
-    *("bytes", "typed", "hashing", "items", "prefix"),
+    *("bytes", "typed", "hashing", "items"),
     *("domains", "fourier", "toeplitz", "ranks", "factor", "nodes", "tree", "readers"),
     *("showing", "charts", "curve", "statement", "log", "asking", "over_time", "by_key"),
     *("asking_items", "asking_ranks", "changes"),

@@ -14,17 +14,21 @@ from beam_dpsketch.engine.counting import Counting, note_of
 from beam_dpsketch.engine.norms import calibrate_choice
 from beam_dpsketch.engine.suiting import crossover, decided
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
-from beam_dpsketch.kinds.sketched import MAX_K, search_over_time
+from beam_dpsketch.kinds.sketched import MAX_K, Searchable, TopKSearch, search_over_time
 from beam_dpsketch.planning.counts_plan import CountsPlan
+from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
+from beam_dpsketch.privacy.norm.bounds import NormLimit
 from beam_dpsketch.privacy.selection import GroupRule
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.count import Count, Guess, refuse_guess
 from beam_dpsketch.records.public import Keys, TimeRange
-from beam_dpsketch.records.units import Record, Unit
+from beam_dpsketch.records.units import PrivacyId, Record, Unit
 from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.sketches.tree_spec import TreeSpec
-from beam_dpsketch.sketches.trees import PrefixSpec
+
+USUAL_MAX_KEYS = 128
+"""Items of a unit under a norm that says none: fewer lose items, and more raise the threshold and the chosen norm."""
 
 
 @shown_plainly
@@ -37,23 +41,34 @@ class Groups:
 
     Beam groups the records by item, so nothing collides, and all of rho pays for one count an item. A key of the
     bounds is an item (with keys, a pair of key and item): `RecordBounds(2, max_keys=100)` counts 2 records of
-    each of 100 items of a person. `NormBound(20, max_keys=100)` counts 100 items, scaled down to that norm. What a
-    person has of further items is dropped. Weights cannot be signed, and units, records and weight are not counted
-    aside.
+    each of 100 items of a person. `NormBound(20, max_keys=100)` counts 100 items, scaled down to that norm; a norm
+    without max_keys counts 128. What a person has of further items is dropped. Weights cannot be signed, and units,
+    records and weight are not counted aside.
 
     Args:
-      delta: that probability, between 0 and 1; a float means its decimal spelling. Take less than 1 over the number of
-        people, such as 1e-8.
+      delta: that probability, between 0 and 1; a float means its decimal spelling. Choose less than 1 over the number
+        of people, such as 1e-8. `None` is half of the delta of a `PrivacySpec` with epsilon and delta; with rho, or
+        a part of a budget, delta must be given.
     """
 
-    delta: Fraction
+    delta: Fraction | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "delta", self.rule(1).delta)
+        if self.delta is not None:
+            object.__setattr__(self, "delta", GroupRule(delta=self.delta, max_items=1).delta)
 
-    def rule(self, max_items: int) -> GroupRule:
-        """Return the rule where each unit counts for this many items."""
-        return GroupRule(delta=self.delta, max_items=max_items)
+    def rule(self, max_items: int, privacy: PrivacySpec) -> GroupRule:
+        """Return the rule where each unit counts for this many items, and the promise pays for the threshold."""
+        if self.delta is not None:
+            return GroupRule(delta=self.delta, max_items=max_items)
+        if privacy.pure is None or privacy.is_part:
+            raise ArgumentError(
+                "method",
+                "must have a delta where rho or a part of a budget pays and items are counted one by one, as text and "
+                "bytes are, because the choice of items costs it: give $groups_of_delta",
+                "E316",
+            )
+        return GroupRule(delta=Fraction(repr(privacy.shown_delta)) / 2, max_items=max_items)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,12 +78,12 @@ class GroupedCounts(Count):
     Args:
       domain: which values there can be.
       k: how many values are wanted.
-      method: what decides which are released.
+      method: the delta that pays for the choice of items.
     """
 
     domain: Domain | BytesDomain
     k: int
-    method: Groups
+    method: Groups = Groups()
     spec: GroupedItems = dataclasses.field(init=False, repr=False, compare=False)
 
     name: ClassVar[str] = "top_k"
@@ -78,7 +93,7 @@ class GroupedCounts(Count):
     def __post_init__(self) -> None:
         _validate.whole_fields(self, "k", low=1, high=MAX_K)
         _validate.instance(Groups, method=self.method)
-        if isinstance(self.domain, (TreeSpec, PrefixSpec)):
+        if isinstance(self.domain, TreeSpec):
             raise ArgumentTypeError(
                 "domain",
                 f"must be a domain with $method_Groups, which needs no tree: {self.domain.domain}; got "
@@ -115,22 +130,24 @@ class GroupedCounts(Count):
         if keys is not None and keys.chosen_by_data:
             raise ArgumentError(
                 "keys",
-                "must be $PublicKeys or $AssumePublicKeys with $method_Groups, which chooses pairs of key and "
-                "item itself, at its own delta: with $AssumePublicKeys a key shows only if one of its items is "
-                "released",
+                "must be $PublicKeys or $AssumePublicKeys where items are counted one by one, as text and bytes are: "
+                "pairs of key and item are chosen by their counts, and with $AssumePublicKeys a key shows only if one "
+                "of its items is released",
                 "E314",
             )
-        if bounds.max_keys is None and not isinstance(unit, Record):
+        if bounds.max_keys is None and not bounds.has_norm and not isinstance(unit, Record):
             raise ArgumentError(
                 "max_keys",
-                "must be given with $method_Groups, as in $norm_of_100_keys: for how many items one unit counts",
+                "must be given where items are counted one by one, as in $records_of_2_keys: for how many items one "
+                "unit counts",
                 "E305",
             )
         if bounds.signed:
             raise ArgumentError(
                 "signed",
-                "must not be set with $method_Groups: a deletion could hide that an item is of one person alone; "
-                "leave method out, trees take deletions",
+                "must not be set where items are counted one by one, as text and bytes are: a deletion could hide that "
+                "an item is of one person alone; release $frequencies, which count deletions, and ask top_k with "
+                "candidates",
                 "E307",
             )
 
@@ -139,14 +156,26 @@ class GroupedCounts(Count):
             raise search_over_time()
         return self
 
-    def select(self, keys: Keys | None, bounds: ContributionLimit) -> GroupRule:
-        return self.method.rule(bounds.max_keys or 1)
+    def completed(self, unit: Unit) -> Unit:
+        """Return the unit with the usual number of items, if its norm says none: a norm grows with no item."""
+        bounds = unit.bounds
+        if not isinstance(unit, PrivacyId) or not isinstance(bounds, NormLimit) or bounds.max_keys is not None:
+            return unit
+        limited: Any = dataclasses.replace(bounds, max_keys=bounds.resource_limit or USUAL_MAX_KEYS)  # type: ignore[type-var]
+        return dataclasses.replace(unit, bounds=limited)
+
+    def select(self, keys: Keys | None, bounds: ContributionLimit, privacy: PrivacySpec) -> GroupRule:
+        return self.method.rule(bounds.max_keys or 1, privacy)
 
     def limit(self, bounds: ContributionLimit) -> ContributionLimit:
         return bounds.within_max_keys()
 
-    def display_data(self) -> dict[str, Any]:
-        return {"delta": float(self.method.delta)}
+
+def top_k(domain: Searchable | BytesDomain, k: int, method: Groups | None = None) -> TopKSearch | GroupedCounts:
+    """Return the kind that finds the most frequent values: text and bytes are counted one by one, numbers searched."""
+    if method is None and not isinstance(domain, BytesDomain):
+        return TopKSearch(domain, k)
+    return GroupedCounts(domain, k, method or Groups())  # type: ignore[arg-type]
 
 
 def _least_with_interval(terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:

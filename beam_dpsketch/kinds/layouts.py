@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import _validate
-from beam_dpsketch.domains import BytesDomain, Domain
+from beam_dpsketch.domains import Domain
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import ArgumentTypeError
@@ -37,7 +37,6 @@ from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
-from beam_dpsketch.sketches.trees import PrefixSpec
 
 RankedLayout: TypeAlias = "TreeSpec | FactorSpec"
 _MOST_BELOW_FACTOR = 1 << 32
@@ -49,7 +48,7 @@ Purpose: TypeAlias = Literal["ranks", "ranges", "values"]
 
 @_validate.explained
 def plan(
-    spec: SketchSpec | ListedItems | FactorSpec | TreeSpec | PrefixSpec | Domain | BytesDomain,
+    spec: SketchSpec | ListedItems | FactorSpec | TreeSpec | Domain,
     terms: DeclaredTerms,
     n: int | None = None,
     *,
@@ -62,7 +61,7 @@ def plan(
     """Return layout, bytes, noise and expected errors of a release, before any data is read.
 
     Args:
-      spec: the sketch, or the domain of quantiles, or of frequent text, of the usual layout.
+      spec: the sketch, or the domain of quantiles of the usual layout.
       terms: what the release spends, whom it protects, how much of each may count, and in how many windows.
       n: about how many records (or what weight) count in one release; `None` leaves out what depends on it.
       keys: how many output keys there are.
@@ -170,13 +169,11 @@ def _predicted(layout: RankedLayout, optimize_for: Purpose) -> float:
 
 def _usual(counted: Any, terms: DeclaredTerms, *, search: bool) -> Any:
     """Return the usual layout over a domain; a spec as it is; refuse what is neither."""
-    if not hasattr(counted, "domain"):
-        known = "a SketchSpec, ListedItems, FactorSpec, TreeSpec, PrefixSpec or a domain"
-        raise ArgumentTypeError("spec", f"must be {known}, got {type(counted).__name__}", "E503")
+    if not hasattr(counted, "domain") or (counted.domain is counted and not counted.is_ordered):
+        known = "a SketchSpec, ListedItems, FactorSpec, TreeSpec or a Domain; a ReleaseSpec of GroupedCounts plans text"
+        raise ArgumentTypeError("spec", f"must be {known}; got {type(counted).__name__}", "E503")
     if counted.domain is not counted:
         return counted
-    if not counted.is_ordered:
-        return PrefixSpec.for_memory(counted)
     if search:
         return TreeSpec.for_search(counted)
     return layout_of(counted, needs_tree=bool(why_tree(terms.bounds, over_time=terms.unit.over_horizon)))

@@ -12,7 +12,7 @@ from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.norms import calibrate_choice
 from beam_dpsketch.engine.suiting import decided
-from beam_dpsketch.errors import AllAtOnce, ArgumentError
+from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError
 from beam_dpsketch.kinds.layouts import Purpose, RankedLayout, even_records, layout_in_words, layout_of, why_tree
 from beam_dpsketch.planning.advice import measured
 from beam_dpsketch.planning.plan import Plan
@@ -24,9 +24,8 @@ from beam_dpsketch.records.count import Count, Guess
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
-from beam_dpsketch.sketches.trees import PrefixSpec
 
-Searchable: TypeAlias = "Domain | BytesDomain | TreeSpec | PrefixSpec"
+Searchable: TypeAlias = "Domain | TreeSpec"
 MAX_K = 1 << 31
 
 
@@ -124,17 +123,16 @@ class Quantiles(AnySketch):
 
 @dataclasses.dataclass(frozen=True)
 class TopKSearch(AnySketch):
-    """The most frequent values, searched in a tree.
+    """The most frequent values of an ordered domain, searched in a tree; `GroupedCounts` finds text and bytes.
 
     Args:
-      domain: which values there can be, or a layout over them; `TreeSpec.for_search` and `PrefixSpec.for_memory` make
-        the usual ones.
+      domain: which values there can be, or a layout over them; `TreeSpec.for_search` makes the usual one.
       k: how many values are wanted.
     """
 
     domain: Searchable
     k: int
-    spec: TreeSpec | PrefixSpec = dataclasses.field(init=False, repr=False, compare=False)
+    spec: TreeSpec = dataclasses.field(init=False, repr=False, compare=False)
 
     name: ClassVar[str] = "top_k"
     is_search: ClassVar[bool] = True
@@ -166,15 +164,14 @@ def search_over_time() -> ArgumentError:
     """Return the error of a search over a horizon."""
     return ArgumentError(
         "windows",
-        "must be a $TimeRange, or left out, where the most frequent values are searched: a Horizon makes "
-        "rows over time of all else",
+        "must not be a horizon where the most frequent values are searched: release $frequencies over time, and ask "
+        "top_k with candidates",
         "E426",
     )
 
 
-def _search_spec(domain: Searchable) -> TreeSpec | PrefixSpec:
-    if isinstance(domain, (TreeSpec, PrefixSpec)):
-        return domain
+def _search_spec(domain: Searchable) -> TreeSpec:
     if isinstance(domain, BytesDomain):
-        return PrefixSpec.for_memory(domain)
-    return TreeSpec.for_search(domain)
+        words = f"must be a Domain or a TreeSpec, got {type(domain).__name__}: GroupedCounts finds text and bytes"
+        raise ArgumentTypeError("domain", words, "E315")
+    return domain if isinstance(domain, TreeSpec) else TreeSpec.for_search(domain)

@@ -33,7 +33,7 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.factor import decoding
 from beam_dpsketch.estimators.factor.partial_ranks import PartialRanks
 from beam_dpsketch.estimators.factor.variances import FactorVariances
-from beam_dpsketch.estimators.tree import least_squares, prefix_search
+from beam_dpsketch.estimators.tree import least_squares
 from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
@@ -228,20 +228,14 @@ class Errors(NamedTuple):
 
 def noise_detection(spec: Any, sigma_squared: Sequence[Fraction]) -> Detection:
     """Tell from which weight on a search finds values, if noise alone disturbs it."""
-    variances = noise_variances(spec, sigma_squared)
-    if not spec.domain.is_ordered:  # its search takes the mean of rows that are free of heavy collisions
-        variances = [float(each) / spec.depth for each in sigma_squared]
-    return _detection(spec, [math.sqrt(each) for each in variances])
+    return _detection([math.sqrt(each) for each in noise_variances(spec, sigma_squared)])
 
 
 def simulated_detection(spec: Any, terms: ReleaseTerms, weight: int) -> Detection:
     """Tell from which weight on a search finds values, in made-up data of a total weight."""
-    if spec.domain.is_ordered:
-        keys, weights = reference_distribution("scattered zipf", spec.domain.size, weight)
-    else:
-        keys, weights = _texts(spec, weight)
+    keys, weights = reference_distribution("scattered zipf", spec.domain.size, weight)
     released: Any = made_up_release(spec, terms, keys, weights)
-    found = _detection(spec, released.search_deviations)
+    found = _detection(released.search_deviations)
     return found._replace(reaching=int(np.sum(weights >= found.likely)))
 
 
@@ -256,16 +250,6 @@ def simulated_errors(spec: SketchSpec, terms: ReleaseTerms, weight: int) -> Erro
     return Errors(math.sqrt(float(squares)), float(np.mean(found.upper - found.lower)) / 2)
 
 
-def _detection(spec: Any, deviations: Sequence[float]) -> Detection:
-    tree = least_squares if spec.domain.is_ordered else prefix_search
-    limit = functools.partial(detection_limit, deviations, expansion=tree.EXPANSION_DEVIATIONS)
+def _detection(deviations: Sequence[float]) -> Detection:
+    limit = functools.partial(detection_limit, deviations, expansion=least_squares.EXPANSION_DEVIATIONS)
     return Detection(limit(probability=FOUND), limit(probability=0.5))
-
-
-def _texts(spec: Any, weight: int) -> tuple[np.ndarray, np.ndarray]:
-    ranks, weights = reference_distribution("zipf", min(weight, _MAX_VALUES), weight)
-    size = spec.domain.max_bytes
-    columns = [cells.mix(ranks, seed=0, row=place) % np.uint64(94) + np.uint64(33) for place in range(size)]
-    texts = np.stack(columns, axis=1).astype(np.uint8).view(f"S{size}").ravel().tolist()
-    keys, _ = spec.domain.index(list(map(spec.domain.from_bytes, texts)))
-    return sum_by_key(*sort_by_key(keys, weights))

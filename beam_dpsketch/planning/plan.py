@@ -33,20 +33,6 @@ from beam_dpsketch.statement.showing import html_table, shown
 USELESS_SHARE = 0.1
 
 
-def _unsuited(spec: Any, terms: DeclaredTerms) -> list[str]:
-    """Return where another kind of release finds more, in words: of text, where a person has several."""
-    is_text = spec.domain is not None and not spec.domain.is_ordered
-    if not is_text or terms.unit.is_one_record or terms.bounds.size == 1:
-        return []
-    if terms.bounds.signed or terms.selection is not None:  # grouped counts take neither
-        return []
-    return [
-        "a tree over text may find little where people have several texts, because one bound covers all its levels; "
-        "grouped counts, with max_keys in the bound, count each text alone and find more: Groups as the method, or in "
-        "settings method: {groups: {delta: 1.0e-8}}"
-    ]
-
-
 @shown_plainly
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan(OverTime):
@@ -116,7 +102,7 @@ class Plan(OverTime):
         """What is foolish about epsilon and delta, in words; n records are from people who fill the bound, or more."""
         each = None if self.advice is None else self.advice.needed.each
         people = None if self.n is None or each is None else self.n / float(each)
-        return [*self.terms.foolish(people), *_unsuited(self.spec, self.terms), *self._full()]
+        return [*self.terms.foolish(people), *self._full()]
 
     def _full(self) -> Iterator[str]:
         """Say that rows of a factor may have no room for n records."""

@@ -79,7 +79,7 @@ class ContributionLimit:
         return self.bound(1)
 
     max_keys: int | None = None
-    """In how many keys a unit counts or votes, or in how many items of `Groups`; `None` if that is not said."""
+    """In how many keys a unit counts or votes, or for how many items; `None` if that is not said."""
 
     @property
     def kept_keys(self) -> int | None:
@@ -176,8 +176,8 @@ class RecordBounds(Bounds):
 
     Args:
       max_per_key: records kept of each unit and key, chosen at random; without keys, of each unit.
-      max_keys: keys kept of each unit, chosen at random. It is required with keys and with `Groups`; without them each
-        unit is in one release, and it is left out.
+      max_keys: keys kept of each unit, chosen at random. It is required with keys, and where items are counted one by
+        one, as text is; without both each unit is in one release, and it is left out.
       max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed; must be given
         where weights are read.
       signed: whether records may delete (negative weights). Then records of a unit are first netted by item, so

@@ -209,7 +209,13 @@ class Count(abc.ABC):
         """Return the kind with the layout that suits these bounds, and rows over time; refuse one that has none."""
         return self
 
-    def select(self, keys: Keys | None, bounds: ContributionLimit) -> SelectionRule | GroupRule | None:
+    def completed(self, unit: Unit) -> Unit:
+        """Return the unit with the bounds that the kind has usual values for, where they are left out."""
+        return unit
+
+    def select(
+        self, keys: Keys | None, bounds: ContributionLimit, privacy: PrivacySpec
+    ) -> SelectionRule | GroupRule | None:
         """Make the rule that chooses the keys, or the items; `None` if the data do not."""
         return None if keys is None else keys.rule(bounds.max_keys or 1)
 

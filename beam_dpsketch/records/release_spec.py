@@ -78,6 +78,7 @@ class ReleaseSpec:
                 checks.do(check_max_weight, self.unit.bounds)
             if self.horizon is not None:
                 checks.do(check_over_time, self.unit, self.horizon.windows)
+        object.__setattr__(self, "unit", self.count.completed(self.unit))
         object.__setattr__(self, "count", self.count.suited(self.unit.bounds, over_time=self.horizon is not None))
 
     @property
@@ -162,7 +163,8 @@ class ReleaseSpec:
     def terms_of_each(self, *, in_windows: bool, overlapping: int = 1, is_stream: bool = False) -> DeclaredTerms:
         """Return the terms of the release of each window; an element is in several if they overlap."""
         cells = len(self.public_keys) if self.public_keys else None if self.is_keyed else 1
-        selection, privacy = self.count.select(self.keys, self.unit.bounds), self.privacy
+        privacy = self.privacy
+        selection = self.count.select(self.keys, self.unit.bounds, privacy)
         privacy = privacy if selection is None else privacy.losing(selection.delta, is_gaussian=selection.is_gaussian)
         if self.count.by_item:
             privacy = privacy.without_side_counters()  # all of rho pays for the counts of items
@@ -250,6 +252,7 @@ class ReleaseSpec:
             "counters": spec.cells,
             **{name: getattr(spec, name) for name in ("depth", "width") if hasattr(spec, name)},
             privacy.currency: float(privacy.amount),
+            **({} if self.terms.selection is None else {"delta": float(self.terms.delta)}),
             "relation": privacy.relation.name,
             **{name: str(value) for name, value in self.unit.bounds.as_dict().items() if value is not None},
             **({} if self.time_range is None else {"windows": str(self.time_range)}),

@@ -11,8 +11,8 @@ or text in JSON. `docs/rows.md` lists the columns of the rows that come out.
 ...         item="page",
 ...         domain={"type": "text", "max_bytes": 8},
 ...         k=1,
-...         privacy={"rho": 1.0},
-...         unit={"privacy_id": "person", "records": {"max_per_key": 1}},
+...         privacy={"epsilon": 2, "delta": 1e-6},
+...         unit={"privacy_id": "person", "norm": {"max_norm": 1}},
 ...     )
 ...     _ = found | beam.Map(lambda row: print(row.place, row.item))
 1 home

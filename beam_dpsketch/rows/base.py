@@ -231,7 +231,7 @@ def _check_answerable(ask: Ask, declared: ReleaseSpec) -> None:
     """Refuse a question that the release will not answer, before it is made and spends."""
     released, entry, path = KINDS[declared.sketch_input.kind.name], ask.entry, f"ask.{ask.kind}"
     if not ask.is_answered_by(released):
-        by_groups = "is not answered by grouped counts; leave method out, or ask for items or top_k"
+        by_groups = "is not answered where items are counted one by one; ask for items or top_k"
         raise refusal(path, by_groups if declared.count.by_item else ask.refusal(released), "E812")
     side, by_itself = (
         entry.side_counter,

@@ -33,8 +33,9 @@ class PrivateTopK(
 ):
     """Find the most frequent values of a field, with differential privacy, without a list of candidates.
 
-    One row for each value that is found comes out. No row comes out where nothing stands out: take `ask: releases` for
-    a row that says so.
+    Text and bytes are counted one by one, and half of the delta of `privacy` pays for the choice of what is released.
+    Numbers are searched in a tree. One row for each value that is found comes out. No row comes out where nothing
+    stands out: choose `ask: releases` for a row that says so.
     """
 
 

@@ -7,7 +7,7 @@ from beam_dpsketch.sketches.flat import CountMin, CountSketch, LinearSketch
 from beam_dpsketch.sketches.grouped_items import GroupedHistogram
 from beam_dpsketch.sketches.linear import KINDS, RawSketch
 from beam_dpsketch.sketches.listed_items import ListedHistogram
-from beam_dpsketch.sketches.trees import DyadicCountSketch, PrefixTree
+from beam_dpsketch.sketches.trees import DyadicCountSketch
 
 __all__ = [
     "CountMin",
@@ -16,7 +16,6 @@ __all__ = [
     "GroupedHistogram",
     "LinearSketch",
     "ListedHistogram",
-    "PrefixTree",
     "RawSketch",
     "raw_type",
 ]
@@ -27,6 +26,6 @@ def raw_type(spec: Any) -> type[RawSketch]:
     kind = KINDS.get(getattr(spec, "kind", ""))
     if kind is None or type(spec) is not kind.spec_type:
         raise ArgumentTypeError(
-            "spec", f"must be a SketchSpec, ListedItems, TreeSpec or PrefixSpec, got {type(spec).__name__}", "E503"
+            "spec", f"must be a SketchSpec, ListedItems, FactorSpec or TreeSpec, got {type(spec).__name__}", "E503"
         )
     return kind

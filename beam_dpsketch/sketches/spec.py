@@ -59,8 +59,8 @@ class Spec:
         return self, Fraction(1)
 
     @property
-    def key_range(self) -> int | None:
-        """Below which number all keys of its items are; `None` if they are bytes."""
+    def key_range(self) -> int:
+        """Below which number all keys of its items are, if they are numbers."""
         return 1 << 64
 
     @property

@@ -27,7 +27,6 @@ from beam_dpsketch.records.units import Record
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
-from beam_dpsketch.sketches.trees import PrefixSpec
 from beam_dpsketch.transforms.steps.sums.summing import RawSketchFn
 
 
@@ -35,8 +34,7 @@ class PrivateSketchFn(RawSketchFn):
     """Turn elements into a release of the sketch that a spec describes, protecting each record.
 
     Args:
-      spec: a `SketchSpec`, `ListedItems`, a `FactorSpec`, a `TreeSpec` or a `PrefixSpec`; all levels of a tree are
-        released together.
+      spec: a `SketchSpec`, `ListedItems`, a `FactorSpec` or a `TreeSpec`; all levels of a tree are released together.
       privacy: what each output spends.
       unit: the largest weight of a record; weights outside are clamped.
       item: what is counted: a field name, a callable, or `None` for the element itself.
@@ -45,7 +43,7 @@ class PrivateSketchFn(RawSketchFn):
 
     def __init__(
         self,
-        spec: SketchSpec | ListedItems | FactorSpec | TreeSpec | PrefixSpec,
+        spec: SketchSpec | ListedItems | FactorSpec | TreeSpec,
         privacy: PrivacySpec,
         *,
         unit: Record = Record(),  # noqa: B008

@@ -7,9 +7,10 @@ search is post-processing of the release, so what is found is covered by it.
 from __future__ import annotations
 
 import functools
-from typing import Any, cast, overload
+from typing import Any, overload
 
-from beam_dpsketch.kinds.grouped_counts import GroupedCounts, Groups
+from beam_dpsketch.domains import BytesDomain
+from beam_dpsketch.kinds.grouped_counts import Groups, top_k
 from beam_dpsketch.kinds.sketched import Searchable, TopKSearch
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.records.public import Keys, TimeRange
@@ -25,28 +26,29 @@ class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
     Which windows have a release, what keys may be, and what becomes of late data: see `PrivateFrequencies`.
 
     Args:
-      domain: the universe: an ordered `Domain`, `TextDomain` or `BytesDomain`; or a layout over it (`TreeSpec`,
-        `PrefixSpec`).
+      domain: the universe: an ordered `Domain`, or a `TreeSpec` over it, whose tree is searched; or `TextDomain` or
+        `BytesDomain`, whose items are counted one by one.
       privacy: what each release spends.
       k: how many values are wanted.
       unit: whom the release protects: `PrivacyId`, all records of one id, or `Record`, single records.
       item: the value: a field name, a callable, or `None` for the element itself.
       weight: how much it counts, a whole number, clamped to the bounds of the unit; `None` is 1.
-      keys: which keys are released, as of `PrivateFrequencies`; `None` makes one release of all elements. With
-        `method=Groups(delta)`, `AssumePublicKeys` assumes nothing: a key shows only if one of its items is released.
-        `PublicKeys` always have a release in the global window and with `windows`; elsewhere they show in the same way.
-        `KeySelection` is refused.
+      keys: which keys are released, as of `PrivateFrequencies`; `None` makes one release of all elements. Where
+        items are counted one by one, `AssumePublicKeys` assumes nothing: a key shows only if one of its items is
+        released. `PublicKeys` always have a release in the global window and with `windows`; elsewhere they show in
+        the same way. `KeySelection` is refused.
       windows: a `TimeRange`, whose windows are released with data or without; or `None` for the windows that have data.
         Lists over a `Horizon` cannot be had: release frequencies or quantiles over time.
-      method: `None` searches a tree of fixed size, for delta = 0. `Groups(delta)` counts each item for itself and
-        releases those above a threshold, as `ReleasedCounts`: closer counts, where distinct items can be shuffled.
-        Windows without a released item then have a release only in the global window and with `windows`.
+      method: `Groups` counts each item for itself and releases those above a threshold, as `ReleasedCounts`, whose
+        docstring has its guarantee. `None` does so for text and bytes, and half of the delta of `privacy` pays for the
+        threshold; with rho give `Groups(delta)`. Of an ordered domain, `None` searches a tree of fixed size. Windows
+        without a released item have a release only in the global window and with `windows`.
     """
 
     @overload
     def __init__(
         self: PrivateTopK[TopK],
-        domain: Searchable,
+        domain: Searchable | BytesDomain,
         privacy: PrivacySpec,
         *,
         k: int,
@@ -60,7 +62,7 @@ class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
     @overload
     def __init__(
         self: PrivateTopK[tuple[Any, TopK]],
-        domain: Searchable,
+        domain: Searchable | BytesDomain,
         privacy: PrivacySpec,
         *,
         k: int,
@@ -73,7 +75,7 @@ class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
     ) -> None: ...
     def __init__(
         self,
-        domain: Searchable,
+        domain: Searchable | BytesDomain,
         privacy: PrivacySpec,
         *,
         k: int,
@@ -85,6 +87,4 @@ class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
         method: Groups | None = None,
     ) -> None:
         others = {"privacy": privacy, "unit": unit, "item": item, "weight": weight, "keys": keys, "windows": windows}
-        search = functools.partial(TopKSearch, domain, k)
-        count = search if method is None else functools.partial(GroupedCounts, cast(Any, domain), k, method)
-        super().__init__(declare(count, **others))
+        super().__init__(declare(functools.partial(top_k, domain, k, method), **others))

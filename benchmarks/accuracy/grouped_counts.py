@@ -1,41 +1,35 @@
-"""How good grouped counts are beside trees, and near their threshold: ``python -m benchmarks.accuracy.grouped_counts``.
+"""How good grouped counts of text are, and near their threshold: ``python -m benchmarks.accuracy.grouped_counts``.
 
 Two things are measured, with no candidate lists, ADD_OR_REMOVE_ONE, a unit is one record:
   text      the single words, and the pairs and triples of words that follow each other, of Python's manual
             (`pydoc_data.topics`) and of the docstrings of its library: F1@20 and F1@100 (the overlap of the items found
             with the K most frequent), how many items were found, how many of them never occur, and the mean error of
-            the counts of the 100 largest; of a `PrefixSpec` of 490,000 bytes, and of `Groups(delta=1e-8)`. Beside it
-            the mean of |noise| of a count that all of rho pays for, over 100,000 draws: no method can have less
+            the counts of the 100 largest, of `Groups(delta=1e-8)`; next to it the mean of |noise| of a count that all
+            of rho pays for, over 100,000 draws: no method can have less
   coverage  of 95 % intervals of grouped counts and the mean of estimate - truth in sigmas, of items whose true count is
             below T + sigma, and of all released items, on counts like 1/rank and on equal numbers of each count
-A tree's list is often shorter than 100, so its errors are of fewer items. Takes about a minute.
+Takes about a minute.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+import os
+import pathlib
+import re
 import statistics
 from collections import Counter
 from fractions import Fraction
+from pydoc_data.topics import topics
 
 import numpy as np
 
-from beam_dpsketch import (
-    Frequencies,
-    Groups,
-    PrefixSpec,
-    PrefixTree,
-    PrivacySpec,
-    Record,
-    ReleaseTerms,
-    TextDomain,
-    release,
-)
+from beam_dpsketch import Frequencies, Groups, PrivacySpec, Record, TextDomain
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.records.release_spec import ReleaseSpec
-from benchmarks.accuracy.top_k import MEMORY, f1, python_words
+from benchmarks.accuracy.top_k import f1
 from benchmarks.command import Command
 from benchmarks.table import Bar, Table, mean
 
@@ -51,14 +45,27 @@ def counting(domain: TextDomain, privacy: PrivacySpec) -> Counting:
     return Counting.of(declared.spec, declared.terms)
 
 
+def noisy_counts(how: Counting, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Noisy counts in records, and which of them are released."""
+    noisy, released = how.add_noise(counts)
+    return noisy / (1 << how.note.scale_bits), released
+
+
 def grouped(domain: TextDomain, privacy: PrivacySpec, counts: Counter[str]) -> Frequencies:
     """All rows of one release of grouped counts."""
     how = counting(domain, privacy)
-    noisy, released = how.add_noise(np.fromiter(counts.values(), dtype=np.int64))
+    noisy, released = noisy_counts(how, np.fromiter(counts.values(), dtype=np.int64))
     rows = [(item, value) for item, value, shown in zip(counts, noisy.tolist(), released, strict=True) if shown]
     return Frequencies(
         [item for item, _ in rows], *np.array([[value] * 3 for _, value in rows], dtype=float).T
     ).largest(len(rows))
+
+
+def python_words() -> list[str]:
+    """The words of the manual and the docstrings of the standard library that this Python comes with."""
+    sources = [path.read_text(errors="ignore") for path in sorted(pathlib.Path(os.__file__).parent.glob("*.py"))]
+    docstrings = [text for source in sources for text in re.findall(r'"""(.*?)"""', source, re.DOTALL)]
+    return re.findall("[a-z]+", " ".join([*topics.values(), *docstrings]).lower())
 
 
 def print_line(
@@ -82,24 +89,21 @@ def print_line(
 
 
 def text(seeds: int) -> None:
-    """Frequent phrases, by both methods."""
+    """Frequent phrases."""
     words = python_words()
     for size, max_bytes in ((1, 16), (2, 24), (3, 32)):
         phrases = [" ".join(each) for each in zip(*(words[start:] for start in range(size)), strict=False)]
         domain = TextDomain(max_bytes)
-        phrases = [phrase.encode()[:max_bytes].decode() for phrase in phrases]  # what both methods count
+        phrases = [phrase.encode()[:max_bytes].decode() for phrase in phrases]  # what counts
         counts = Counter(phrases)
         last = counts.most_common(100)[-1][1]
         print(f"\n{size}-grams: {len(phrases):,}, {len(counts):,} different; the 100th occurs {last} times;")
         print(f"TextDomain({max_bytes}), {seeds} releases. Mean (range).")
-        tree = PrefixTree(PrefixSpec.for_memory(domain, MEMORY)).accumulate(phrases)
         for rho in RHOS:
             privacy = PrivacySpec(rho=rho, side_counters=None)
-            alone = float(np.abs(counting(domain, privacy).add_noise(np.zeros(100_000, dtype=np.int64))[0]).mean())
+            alone = float(np.abs(noisy_counts(counting(domain, privacy), np.zeros(100_000, dtype=np.int64))[0]).mean())
             heads = ("", "F1@20", "F1@100", "found", "never", "error of the 100 largest")
             table = Table(f"rho {rho:g}; noise alone: {alone:.2f}", heads, (12, 25, 25, 9, 8, 27), bar=22)
-            trees = [release(tree, ReleaseTerms(privacy)).top_k(1 << 20) for _ in range(seeds)]
-            print_line(table, "tree", trees, counts)
             groups = [grouped(domain, privacy, counts) for _ in range(seeds)]
             print_line(table, "groups", groups, counts, alone if (size, rho) == (2, 1.0) else None)
 
@@ -120,12 +124,12 @@ def coverage(draws: int) -> None:
     table = Table(f"95 % intervals of released rows; {draws} releases a line.", heads, (18, 7, 26, 11, 19, 9), bar=0)
     for rho in (0.001, 0.01, 0.1):
         how = counting(TextDomain(8), PrivacySpec(rho=rho))
-        sigma, threshold = math.sqrt(how.sigma_squared), how.note.threshold
-        margin = math.ceil(statistics.NormalDist().inv_cdf(0.975) * sigma)
+        sigma, threshold = math.sqrt(how.sigma_squared), math.ceil(how.note.least_count)
+        margin = how.terms.noise.margin(how.sigma_squared, 0.95, how.note.scale_bits)
         for name, law in (("1/rank", like_ranks), ("equal", equally_many)):
             truth = np.tile(law(sigma, threshold), draws)
             truth = truth[truth > 0]
-            noisy, released = how.add_noise(truth)
+            noisy, released = noisy_counts(how, truth)
             error, near = (noisy - truth)[released], (truth < threshold + sigma)[released]
             pairs = (
                 (f"{each.mean() / sigma:+.2f}", f"{(np.abs(each) <= margin).mean():.3f}")
@@ -141,9 +145,7 @@ def main() -> None:
     command.number("--draws", 40, "releases for coverage")
     arguments = command.parse_args()
     with command.writing(
-        arguments,
-        f"delta = {float(DELTA):g}, ADD_OR_REMOVE_ONE, unit: a record; trees have {MEMORY:,} bytes and delta 0.",
-        "Hash seed of the trees: 0. Noise from the operating system.",
+        arguments, f"delta = {float(DELTA):g}, ADD_OR_REMOVE_ONE, unit: a record.", "Noise from the operating system."
     ):
         text(arguments.seeds)
         coverage(arguments.draws)

@@ -31,7 +31,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
-from beam_dpsketch import IntegerDomain, IPv4Domain, ListedItems, PrefixSpec, TextDomain, TreeSpec
+from beam_dpsketch import IntegerDomain, IPv4Domain, ListedItems, TreeSpec
 from benchmarks.command import Command
 from benchmarks.people import best, bounded, choice, cost, data, frequencies, listed, lost, orders, trees
 from benchmarks.people.best import Effort
@@ -124,7 +124,7 @@ def measure_choice_for_keys(trace: Path | None) -> None:
             choice.measure(judge, best.powers(16, 2048, _HALF), choice.KEYED, releases=20, draws=40)
 
 
-def measure_choice_for_trees(trace: Path | None, text: Path | None) -> None:
+def measure_choice_for_trees(trace: Path | None) -> None:
     """Print a table for each way to read a tree: the best item share is not the same for all data."""
     norms, wide = best.powers(1, 1024, _HALF), best.powers(1, 4096, 2)
     delays, distances = TreeSpec.for_memory(DELAYS), TreeSpec.for_memory(DISTANCES)
@@ -138,11 +138,6 @@ def measure_choice_for_trees(trace: Path | None, text: Path | None) -> None:
     shares = (0.02, 0.04, 0.07, 0.1, 0.2, 0.4)
     choice.measure_shares(judges, shares)
     norms = best.powers(16, 724, _HALF)
-    judges = [(SearchJudge(data.flights_as_text(), PrefixSpec.for_memory(TextDomain(8))), norms)]
-    if text is not None:
-        spec = PrefixSpec.for_memory(TextDomain(16))
-        judges.append((SearchJudge(data.text_words(text, chapters=True), spec), norms))
-    choice.measure_shares(judges, shares)
     judges = [
         (SearchJudge(data.flights_by("dest"), TreeSpec.for_search(DISTANCES)), norms),
         (SearchJudge(data.flights_by("distance"), TreeSpec.for_search(DISTANCES)), norms),
@@ -196,7 +191,7 @@ def main() -> None:
         "few": measure_few,
         "items": measure_items,
         "choice-keys": lambda: measure_choice_for_keys(known.trace),
-        "choice-trees": lambda: measure_choice_for_trees(known.trace, known.text),
+        "choice-trees": lambda: measure_choice_for_trees(known.trace),
         "orders": measure_orders,
         "lost": lambda: measure_lost(known.trace),
         "listed": lambda: listed.measure(data.web_log(), releases=20),

@@ -25,7 +25,6 @@ from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches import RawSketch
-from beam_dpsketch.sketches.trees import PrefixSpec
 from benchmarks.people.data import People
 
 EPSILON, DELTA = 2.0, 1e-6
@@ -48,20 +47,14 @@ class Counted:
 
     def __init__(self, people: People, spec: Any) -> None:
         self.people, items = people, np.unique(people.items)
-        self._texts = people.texts if isinstance(spec, PrefixSpec) else None
-        keys, usable = SketchInput(spec, NormBound(1)).keys(pa.array(self.values(items)))
+        keys, usable = SketchInput(spec, NormBound(1)).keys(pa.array(items))
         assert usable.all()
         columns: dict[str, pa.Array] = {"unit": pa.array(people.units)}
         if people.keys is not None:
             columns["key"] = pa.array(people.keys)
-        column = pa.array(keys) if keys.dtype.kind == "u" else pa.array(map(bytes, keys), pa.binary(keys.itemsize))
-        columns["item"] = column.take(pa.array(np.searchsorted(items, people.items)))
+        columns["item"] = pa.array(keys).take(pa.array(np.searchsorted(items, people.items)))
         self.records = pa.table({**columns, "weight": pa.array(np.ones(len(people.units), dtype=np.int64))})
         self._netted = NormRule(NormBound(1), SketchInput(spec, NormBound(1))).prune(self.records)
-
-    def values(self, items: np.ndarray) -> Any:
-        """Return what is counted: texts in a tree of texts, and the numbers of items in all other sketches."""
-        return items if self._texts is None else [self._texts[item] for item in items]
 
     def raw(self, spec: Any, bounds: Bounds) -> list[RawSketch]:
         """Return the exact sketch of each key, of what bounding keeps; records that go are chosen anew each time."""

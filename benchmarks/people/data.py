@@ -22,16 +22,12 @@ _VERSES = 30  # lines of a text that make a chapter, where the text has no chapt
 
 
 class People(NamedTuple):
-    """Records, one a row, as whole numbers: the person, the item, and the key, if there are keys.
-
-    Texts are numbered in order, and `texts` has them.
-    """
+    """Records, one a row, as whole numbers: the person, the item, and the key, if there are keys."""
 
     title: str
     units: np.ndarray
     items: np.ndarray
     keys: np.ndarray | None = None
-    texts: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
         """The title, and what bounding depends on."""
@@ -68,13 +64,6 @@ def some_of(people: People, count: int, seed: int = SEED) -> People:
     chosen = np.random.default_rng(seed).permutation(int(people.units.max()) + 1)[:count]
     kept = np.isin(people.units, chosen)
     return people._replace(units=numbered(people.units[kept]), items=people.items[kept])
-
-
-def flights_as_text() -> People:
-    """Destinations of flights as texts of three letters; an aircraft is protected."""
-    people, table = flights_by("dest"), _departures()
-    texts = tuple(np.unique(table["dest"].to_numpy().astype(str)).tolist())
-    return people._replace(title=people.title + " as text", texts=texts)
 
 
 def web_log(seed: int = SEED) -> People:
@@ -124,9 +113,8 @@ def text_words(path: Path, *, chapters: bool) -> People:
     sizes = np.array([len(each) for each in words])
     units = np.repeat(np.arange(len(lines)) // (_VERSES if chapters else 1), sizes)
     unit = f"{_VERSES} lines" if chapters else "line"
-    texts, items = np.unique([word for each in words for word in each], return_inverse=True)
-    title = f"text, {unit} protected, word"
-    return People(title, numbered(units), items.astype(np.int64), texts=tuple(texts.tolist()))
+    items = numbered([word for each in words for word in each])
+    return People(f"text, {unit} protected, word", numbered(units), items)
 
 
 def latencies(seed: int = SEED) -> People:

@@ -92,7 +92,7 @@ class TopJudge(Judge):
             items = people.items if people.keys is None else people.items[people.keys == key]
             distinct, counts = np.unique(items, return_counts=True)
             order = np.argsort(-counts, kind="stable")[ranks]
-            self._tops.append((self._counted.values(distinct[order]), counts[order]))
+            self._tops.append((distinct[order], counts[order]))
 
     def _of(self, released: Sequence[ReleasedSketch]) -> float:
         pairs = zip(released, self._tops, strict=True)

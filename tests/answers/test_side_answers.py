@@ -25,7 +25,6 @@ from beam_dpsketch import (
     ListedItems,
     NeighboringRelation,
     NormBound,
-    PrefixSpec,
     PrivacySpec,
     PrivacyUnit,
     RecordBounds,
@@ -33,7 +32,6 @@ from beam_dpsketch import (
     ReleaseTerms,
     SideCounters,
     SketchSpec,
-    TextDomain,
     TreeSpec,
     release,
     release_frame,
@@ -58,7 +56,6 @@ SPECS: dict[str, Any] = {
     "count_min": SketchSpec(kind="count_min", depth=3, width=16),
     "listed_items": ListedItems(range(5)),
     "quantiles": TreeSpec.for_memory(IntegerDomain(0, 63), 4000, depth=2),
-    "top_k": PrefixSpec(domain=TextDomain(2), depth=2, width=16),
 }
 every_relation = pytest.mark.parametrize("relation", NeighboringRelation, ids=lambda relation: relation.name)
 every_kind = pytest.mark.parametrize("kind", SPECS)

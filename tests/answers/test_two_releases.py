@@ -29,13 +29,11 @@ from beam_dpsketch import (
     ListedHistogram,
     ListedItems,
     NormBound,
-    PrefixSpec,
     PrivacySpec,
     RecordBounds,
     ReleasedSketch,
     ReleaseTerms,
     SketchSpec,
-    TextDomain,
     TreeSpec,
     release,
 )
@@ -59,7 +57,6 @@ SPECS: dict[str, Any] = {
     "exact tree": TreeSpec.for_memory(IntegerDomain(0, 255)),
     "tree": TreeSpec.for_memory(IntegerDomain(0, (1 << 20) - 1), 20_000, arity=16),
     "Count-Min tree": TreeSpec.for_memory(IntegerDomain(0, (1 << 20) - 1), 20_000, arity=16, sketch="count_min"),
-    "prefix tree": PrefixSpec.for_memory(TextDomain(2), 20_000),
 }
 
 

@@ -11,22 +11,25 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     CountSketch,
     DyadicCountSketch,
+    GroupedCounts,
     Horizon,
     IntegerDomain,
-    PrefixSpec,
-    PrefixTree,
     PrivacySpec,
     PrivacyUnit,
+    Record,
     RecordBounds,
+    ReleaseSpec,
     ReleaseTerms,
     SketchSpec,
     TextDomain,
     TreeSpec,
+    release_frame,
 )
 from beam_dpsketch.answers.release_file import RecordWriter, to_record
 from beam_dpsketch.engine.noising import release_part
@@ -90,11 +93,10 @@ def cities() -> list[Any]:
 
 
 def words() -> list[Any]:
-    """A tree that finds frequent words."""
+    """Frequent words with their counts."""
     counted = ["privacy"] * 2500 + ["noise"] * 1500 + ["sketch"] * 1200 + [f"w{i}" for i in range(500)]
-    terms = ReleaseTerms(PrivacySpec(rho=0.5))
-    raw = PrefixTree(PrefixSpec.for_memory(TextDomain(8), 8192)).accumulate(counted)
-    return [release_part(raw, side(terms, len(counted), len(counted)), terms)]
+    privacy, count = PrivacySpec(epsilon=2, delta=1e-6), GroupedCounts(TextDomain(8), 3)
+    return [release_frame(pa.table({"word": counted}), ReleaseSpec(count, privacy, Record(), "word"))]
 
 
 def rides() -> dict[pathlib.Path, list[Any]]:

@@ -6,13 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from beam_dpsketch import IntegerDomain, TextDomain, config
+from beam_dpsketch import IntegerDomain, config
 from beam_dpsketch.config import read_tree
 
 PRIVACY = {"epsilon": 2, "delta": 1e-6}
 UNIT = {"privacy_id": "person", "norm": {"max_norm": 10}}
 KEY = "00112233445566778899aabbccddeeff"
-_NUMBERS, _TEXT = IntegerDomain(0, 255), TextDomain(4)
+_NUMBERS = IntegerDomain(0, 255)
 
 BLOCKS: list[tuple[Callable[[Any], Any], Any]] = [
     (config.read_privacy, PRIVACY),
@@ -99,8 +99,6 @@ BLOCKS: list[tuple[Callable[[Any], Any], Any]] = [
             "hash_version": 1,
         },
     ),
-    (functools.partial(read_tree, domain=_TEXT), {"memory": 10_000, "depth": 3}),
-    (functools.partial(read_tree, domain=TextDomain(5)), {"depth": 2, "width": 64, "seed": 5, "hash_version": 1}),
 ]
 """Together they change every field of every value object: `test_fields.py` checks it."""
 

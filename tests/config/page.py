@@ -27,7 +27,7 @@ BLOCKS = {
     "time": settings.TIME_COLUMN,
     "csv": settings.CSV,
     "spec": layout_settings.SPEC,
-    "tree": layout_settings.TREE.without("levels", "hash_version", "width"),
+    "tree": layout_settings.TREE.without("levels", "hash_version"),
     "levels": layout_settings.TREE.only(("levels", "seed", "hash_version")),
     "level": layout_settings.LEVEL,
     "method": settings.METHOD,

@@ -18,7 +18,6 @@ from beam_dpsketch import (
     DyadicCountSketch,
     IntegerDomain,
     NormBound,
-    PrefixTree,
     PrivacySpec,
     PrivacyUnit,
     RecordBounds,
@@ -27,7 +26,6 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.engine import noising
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.noising import draw_lost, release_part
@@ -37,7 +35,6 @@ from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise import discrete_gaussian, discrete_laplace
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.sketches.trees import PrefixSpec
 from tests.helpers.noise_audit import audit
 from tests.helpers.raw import raw_of
 
@@ -257,7 +254,6 @@ RAW = {
     "count_min": lambda: CountMin(SketchSpec(kind="count_min", depth=3, width=8)).accumulate(ITEMS),
     "count_sketch": lambda: CountSketch(SketchSpec(depth=3, width=8)).accumulate(ITEMS),
     "dyadic": lambda: DyadicCountSketch(TreeSpec.for_memory(IntegerDomain(0, 999), 4000)).accumulate(range(500)),
-    "prefix": lambda: PrefixTree(PrefixSpec.for_memory(TextDomain(3), 4000)).accumulate(ITEMS),
 }
 
 

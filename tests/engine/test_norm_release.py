@@ -16,14 +16,12 @@ from beam_dpsketch import (
     ListedItems,
     NeighboringRelation,
     NormBound,
-    PrefixSpec,
     PrivacySpec,
     PrivacyUnit,
     RecordBounds,
     ReleasedSketch,
     ReleaseTerms,
     SketchSpec,
-    TextDomain,
     TreeSpec,
     release,
 )
@@ -41,7 +39,6 @@ SPECS = {
     "count_min": SketchSpec(kind="count_min", depth=3, width=16),
     "quantiles": TreeSpec.for_memory(IntegerDomain(0, 1000), 4000, depth=2),
     "listed_items": ListedItems(["ab", "c", *range(1001)]),
-    "top_k": PrefixSpec(domain=TextDomain(2), depth=2, width=16),
 }
 SECRET = bytes(range(32))
 SMALL, LARGE = PrivacySpec(rho=40), PrivacySpec(rho=Fraction(1, 1000))
@@ -55,8 +52,7 @@ def terms(privacy: PrivacySpec = SMALL, bounds: Any = None, **changes: Any) -> R
 def scaled(name: str, weight: int = 1) -> Any:
     """A raw sketch of a few items, each with this weight in units of 2**-16."""
     spec = SPECS[name]
-    items = ["ab", "c"] if name == "top_k" else [7, 8]
-    keys, _ = raw_type(spec).usable_keys(spec, items if name == "top_k" else np.array(items))
+    keys, _ = raw_type(spec).usable_keys(spec, np.array([7, 8]))
     raw = SketchInput(spec, NormBound(20)).raw_sketch()
     return raw.accumulate_keys(keys, np.full(2, weight, dtype=np.int64))
 

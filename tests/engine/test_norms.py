@@ -17,7 +17,6 @@ from beam_dpsketch import (
     IntegerDomain,
     ListedItems,
     NormBound,
-    PrefixSpec,
     PrivacySpec,
     PrivacyUnit,
     RecordBounds,
@@ -335,7 +334,6 @@ def test_what_the_sketch_and_its_part_of_rho_are_decides_how_many_are_scaled(
     ("spec", "answer"),
     [
         (TreeSpec.for_memory(IntegerDomain(0, 9_999), 4000), "a node of each level"),
-        (PrefixSpec.for_memory(TextDomain(8)), "a node"),
         (GroupedItems(TextDomain(8)), "a counter"),
     ],
 )
@@ -345,7 +343,7 @@ def test_of_a_tree_the_finest_level_decides_and_of_groups_one_count(spec: Any, a
     tables = raw_type(spec).tables(spec)
     cells, share, levels = tables[-1].cells_per_item, float(tables[-1].share), len(tables)
     medians = np.median(np.random.default_rng(0).normal(size=(1_000_000, cells)), axis=1).std()
-    read = {"a node of each level": math.sqrt(levels) * medians, "a node": medians, "a counter": 1.0}[answer]
+    read = {"a node of each level": math.sqrt(levels) * medians, "a counter": 1.0}[answer]
     expected = 0.8 * 4 * read * math.sqrt(cells / (2 * 0.9 * float(RHO) * share))
     assert abs(float(calibrate_choice(spec, terms).scaled_units) / expected - 1) < 0.02
 

@@ -25,7 +25,6 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.answers.batch import Releases
-from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.noising import release_part, release_parts
 from beam_dpsketch.engine.parts import Part
@@ -34,7 +33,6 @@ from beam_dpsketch.privacy.noise import drawing
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
-from beam_dpsketch.sketches.trees import PrefixSpec
 from beam_dpsketch.statement.statement import PrivacyStatement
 from tests.helpers.noise_audit import audit
 
@@ -44,7 +42,6 @@ SPECS: dict[str, Any] = {
     "count_min": SketchSpec(kind="count_min", depth=3, width=8),
     "listed items": ListedItems(range(30)),
     "dyadic": TreeSpec.for_memory(IntegerDomain(0, 999), 4000),
-    "prefix": PrefixSpec.for_memory(TextDomain(3), 4000),
 }
 PEOPLE = {"unit": PrivacyUnit.PRIVACY_ID, "output_cells": None}
 TERMS = {

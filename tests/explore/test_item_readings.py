@@ -9,18 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_dpsketch import (
-    CountMin,
-    CountSketch,
-    ListedItems,
-    PrefixSpec,
-    PrefixTree,
-    PrivacySpec,
-    ReleaseTerms,
-    SketchSpec,
-    TextDomain,
-    release,
-)
+from beam_dpsketch import CountMin, CountSketch, ListedItems, PrivacySpec, ReleaseTerms, SketchSpec, release
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.explore.content import encoded
 from beam_dpsketch.hashing.cells import columns_and_signs
@@ -42,7 +31,7 @@ def parts_of(value: Any) -> Iterator[Any]:
 
 def test_readings_hold_plain_values_and_four_types_of_numbers() -> None:
     readings = [each.reading for each in item_cases.releases()]
-    assert {reading["type"] for reading in readings} == {"flat", "listed", "groups", "prefix"}
+    assert {reading["type"] for reading in readings} == {"flat", "listed", "groups"}
     for part in parts_of(readings):
         if isinstance(part, np.ndarray):
             assert part.dtype.name in ("float64", "int64", "uint64", "int32")
@@ -64,7 +53,6 @@ def test_exact_counters_of_no_release_are_read() -> None:
         CountSketch(SPEC),
         CountMin(SketchSpec(kind="count_min", depth=3, width=50)),
         ListedHistogram(ListedItems(["Oslo", "Rome"])),
-        PrefixTree(PrefixSpec(domain=TextDomain(4), depth=3, width=50)),
     )
     for raw in raws:
         released = release(raw.accumulate(words), ReleaseTerms(PrivacySpec(rho=0.1)))
@@ -73,9 +61,7 @@ def test_exact_counters_of_no_release_are_read() -> None:
         centres = np.median(released.counters, axis=1, keepdims=True) if isinstance(raw, CountMin) else 0
         assert numbers.tolist() == np.reshape(released.counters - centres, numbers.shape).tolist()
         arrays = {name: each.size for name, each in reading.items() if isinstance(each, np.ndarray)}
-        assert sum(size for name, size in arrays.items() if name not in ("row_keys", "root", "extension_keys")) == (
-            released.counters.size
-        )
+        assert sum(size for name, size in arrays.items() if name != "row_keys") == (released.counters.size)
 
 
 def test_rows_of_a_sketch_can_be_read_from_their_keys() -> None:
@@ -112,7 +98,7 @@ def test_a_flat_sketch_is_read_with_its_own_hash_and_no_items() -> None:
 
 
 def test_margins_are_those_of_the_confidence() -> None:
-    for name in ("count_min", "count_sketch_int16", "listed_items", "groups_text", "prefix_text"):
+    for name in ("count_min", "count_sketch_int16", "listed_items", "groups_text"):
         released = golden.good()[name]
         narrow, wide = (released.reading(confidence) for confidence in (0.5, 0.99))
         margins = [each for each in ("margin", "below", "above") if narrow.get(each)]

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_dpsketch import BytesDomain, CountSketch, PrefixSpec, ReleasedPrefixTree, SketchSpec
+from beam_dpsketch import BytesDomain, CountSketch, ReleasedCounts, SketchSpec
 from beam_dpsketch.cli.asking.values import read_values
 from beam_dpsketch.cli.text import UsageError
+from beam_dpsketch.sketches.grouped_items import GroupedItems
 from tests.helpers import by_hand
 
 pytestmark = pytest.mark.browser
 
 NUMBERS = "0123456789" * 2 + "++--..eE_x \t\n\x1c\x85\xa0\u2003\ufeff"
 BYTES = "0123456789abcdefABCDEF" * 2 + " \t\n\r\v\fgx\u2003é😀\udc80\udfff\ud900"
-TREE = ReleasedPrefixTree(PrefixSpec(domain=BytesDomain(1), depth=1, width=2), np.arange(2), by_hand.statement())
+COUNTS = ReleasedCounts(GroupedItems(BytesDomain(1)), np.zeros(0, dtype=np.int64), by_hand.statement())
 READ = """({ kind, texts }) => {
   const read = { int: readWhole, bytes: readBytes }[kind];
   return texts.map((text) => {
@@ -45,7 +46,7 @@ def texts_of(alphabet: str, start: str = "") -> list[str]:
     ("kind", "released", "texts"),
     [
         ("int", by_hand.without_noise(CountSketch(SketchSpec(depth=1, width=2))), texts_of(NUMBERS)),
-        ("bytes", TREE, texts_of(BYTES, "0x")),
+        ("bytes", COUNTS, texts_of(BYTES, "0x")),
     ],
 )
 def test_numbers_and_bytes(run_js: Callable[[str, Any], Any], kind: str, released: Any, texts: list[str]) -> None:

@@ -111,7 +111,7 @@ def test_a_transform_that_was_refused_has_spent_nothing() -> None:
     [
         frequencies,
         lambda privacy: PrivateQuantiles(IntegerDomain(0, 99), privacy, unit=Record()),
-        lambda privacy: PrivateTopK(TextDomain(2), privacy, k=1, unit=Record()),
+        lambda privacy: PrivateTopK(TextDomain(2), privacy, k=1, unit=Record(), method=Groups(1e-8)),
         lambda privacy: PrivateTopK(IntegerDomain(0, 99), privacy, k=1, unit=Record()),
     ],
     ids=["frequencies", "quantiles", "texts", "numbers"],

@@ -77,35 +77,6 @@ def test_the_command_warns_before_it_spends(name: str, tmp_path: Path, monkeypat
     assert len(planned["warnings"]) == len(said)
 
 
-TEXTS = {"kind": "top_k", "item": "page", "domain": {"type": "text", "max_bytes": 4}, "k": 3, "privacy": {"rho": 0.1}}
-SEVERAL = {
-    "a norm": ({"privacy_id": "person", "norm": {"max_norm": 9}}, {}, True),
-    "several records": ({"privacy_id": "person", "records": {"max_per_key": 2}}, {}, True),
-    "one record": ({"privacy_id": "person", "records": {"max_per_key": 1}}, {}, False),
-    "records": ("record", {}, False),
-    "groups": (
-        {"privacy_id": "person", "norm": {"max_norm": 9, "max_keys": 9}},
-        {"method": {"groups": {"delta": 1e-8}}},
-        False,
-    ),
-    "numbers": (
-        {"privacy_id": "person", "norm": {"max_norm": 9}},
-        {"domain": {"type": "integer", "low": 0, "high": 9}},
-        False,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", SEVERAL)
-def test_text_of_people_is_better_counted_alone(name: str) -> None:
-    unit, changes, warned = SEVERAL[name]
-    declared = read_release({**TEXTS, "unit": unit, **changes})
-    words = [each for each in declared.plan(1000).as_dict()["warnings"] if "a tree over text may find little" in each]
-    assert len(words) == warned
-    assert all("count each text alone and find more" in each for each in words)
-    assert ("Warning: a tree over text may find little" in str(declared.plan(1000))) == warned
-
-
 def test_whoever_knows_how_many_take_part_is_told_more() -> None:
     terms = read_release({**SETTINGS, "privacy": {"epsilon": 1, "delta": 1e-4, "noise": "gaussian"}}).terms
     assert terms.foolish() == terms.foolish(9_000) == []

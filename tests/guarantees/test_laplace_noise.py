@@ -95,7 +95,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "text": (
         lambda: PrivateTopK(TextDomain(4), PURE, k=2, unit=Record()).explain(),
-        "ranks and searches read many counters at once",
+        "delta must be given next to epsilon where KeySelection or Groups choose",
     ),
     "rows over time": (
         lambda: PrivateFrequencies(SKETCH, PURE, unit=Record(), windows=Horizon(0, 60, 4)).explain(),

@@ -38,7 +38,6 @@ from beam_dpsketch import (
     RecordBounds,
     ReleaseTerms,
     SketchSpec,
-    TextDomain,
     TimeRange,
     TreeSpec,
     release,
@@ -49,7 +48,6 @@ from beam_dpsketch.domains import TimestampDomain
 from beam_dpsketch.errors import IncompatibleSketchError
 from beam_dpsketch.rows import ReadParquetBatches
 from beam_dpsketch.sketches import DyadicCountSketch, ListedHistogram
-from beam_dpsketch.sketches.trees import PrefixSpec, PrefixTree
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from tests.cli.consoles import run, write
 from tests.helpers.keyed_units import in_keys
@@ -117,7 +115,11 @@ RUN = "--rho 1 --privacy-id person --max-per-key 2 --output x.dpsketch"
 OF_MS = f"--kind quantiles --item ms --domain '{{type: integer, low: 0, high: 1000}}' {RUN}"
 OF_N = f"--kind frequencies --item city --weight n --max-weight 9 {RUN}"
 TREE = release(DyadicCountSketch(TreeSpec.for_memory(WHOLE, 100_000)).accumulate([1, 2, 3]), TERMS)
-WORDS = release(PrefixTree(PrefixSpec.for_memory(TextDomain(4), 100_000)).accumulate(["a"]), TERMS)
+WORDS = release_frame(
+    pa.table({"word": ["a"]}),
+    {"kind": "top_k", "k": 2, "item": "word", "domain": {"type": "text", "max_bytes": 4}, "unit": "record"}
+    | {"privacy": {"epsilon": 1, "delta": 1e-6}},
+)
 LISTED = release(ListedHistogram(ListedItems(["Oslo", "Rome"])).accumulate(["Oslo"]), TERMS)
 FLAT = release(CountSketch(SketchSpec(width=16)).accumulate(["a"]), TERMS)
 DATA = "data.parquet"
@@ -204,7 +206,7 @@ MISTAKES: list[tuple[str, Callable[[], Any], Expected, str]] = [
         "numbers asked of text",
         lambda: WORDS.top_k(2, [1, 2]),
         TypeError,
-        "items must be text, which the release counted",
+        "items must be values that TextDomain takes: text",
     ),
     ("text asked of numbers", lambda: TREE.top_k(2, ["a"]), TypeError, "items must be of the domain of the release"),
     ("numbers asked of a list", lambda: LISTED.top_k(2, [1, 2]), ValueError, "items must be"),

@@ -20,7 +20,6 @@ from scipy import stats
 from beam_dpsketch import (
     CountSketch,
     IntegerDomain,
-    PrefixSpec,
     PrivacyId,
     PrivacySpec,
     PublicKeys,
@@ -28,7 +27,6 @@ from beam_dpsketch import (
     RecordBounds,
     SketchSpec,
     SketchTimeline,
-    TextDomain,
     TimeRange,
     TreeSpec,
 )
@@ -86,9 +84,7 @@ TRANSFORMS: dict[str, Callable[..., dict[str, Any]]] = {
     "top of numbers": lambda **arguments: PrivateTopK(
         TreeSpec.for_search(IntegerDomain(0, 5), 4096), PRIVACY, k=2, item="item", **arguments
     ),
-    "top of texts": lambda **arguments: PrivateTopK(
-        PrefixSpec.for_memory(TextDomain(6), 4096), PRIVACY, k=2, item="text", **arguments
-    ),
+    "texts": lambda **arguments: PrivateFrequencies(SPEC, PRIVACY, item="text", **arguments),
 }
 # The bounds drop nothing of the records that stay, but clamp each update, or split what netting leaves.
 UNITS: dict[str, Unit] = {

@@ -5,15 +5,14 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from beam_dpsketch import IntegerDomain, RecordBounds, TextDomain, TreeSpec
-from beam_dpsketch.domains import BytesDomain, FloatDomain, IPv4Domain, TimestampDomain
+from beam_dpsketch import IntegerDomain, RecordBounds, TreeSpec
+from beam_dpsketch.domains import FloatDomain, IPv4Domain, TimestampDomain
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader, read_table
 from beam_dpsketch.records.selectors import Selectors
-from beam_dpsketch.sketches.trees import PrefixSpec
 from beam_dpsketch.transforms.steps.exact_sums import KeyRecords
 from beam_dpsketch.transforms.steps.sums.summing import RawSketchFn
 from tests.helpers.pipelines import SPEC
@@ -27,11 +26,7 @@ DOMAINS = [
     TimestampDomain(DAY, DAY + datetime.timedelta(1)),
 ]
 BOUNDS = RecordBounds(max_per_key=300, max_keys=30, max_weight=1 << 17)
-RECIPES = [
-    SketchInput(SPEC, BOUNDS),
-    *(SketchInput(TreeSpec.for_memory(domain, 20_000), BOUNDS) for domain in DOMAINS),
-    *(SketchInput(PrefixSpec.for_memory(domain(3), 20_000), BOUNDS) for domain in (TextDomain, BytesDomain)),
-]
+RECIPES = [SketchInput(SPEC, BOUNDS), *(SketchInput(TreeSpec.for_memory(domain, 20_000), BOUNDS) for domain in DOMAINS)]
 
 
 def counted(elements: list[Any], recipe: SketchInput, *, key: str | None = None) -> dict[Any, list[int]]:

@@ -84,8 +84,7 @@ _TEXTS: dict[str, Any] = {
     "k": 3,
     "item": "city",
     "domain": {"type": "text", "max_bytes": 6},
-    "tree": {"depth": 2, "width": 32},
-    **_RHO,
+    **_LOSING,
     **_LISTED,
 }
 _GROUPS = {"kind": "top_k", "k": 3, "item": "city", "domain": {"type": "text", "max_bytes": 12}}

@@ -23,14 +23,12 @@ from beam_dpsketch import (
     FactorSpec,
     ListedItems,
     NormBound,
-    PrefixSpec,
     PrivacyUnit,
     RecordBounds,
     Released,
     ReleasedCounts,
     ReleasedDyadicCountSketch,
     ReleasedListedItems,
-    ReleasedPrefixTree,
     SketchSpec,
     TimelineRow,
     TreeSpec,
@@ -178,7 +176,7 @@ def _metrics() -> dict[str, Released]:
     return {
         "metrics": by_hand.metrics(metric_specs.SPECS["one number, unequal shares"], [("Oslo", 3, 2.5)] * 9),
         "metrics_bytes": by_hand.metrics(
-            metric_specs.SPECS["bytes of prefixes"], [("ab", None, "Oslo"), ("", 1.0, None)], **people
+            metric_specs.SPECS["bytes of fine numbers"], [("ab", None, "Oslo"), ("", 1.0, None)], **people
         ),
     }
 
@@ -330,9 +328,6 @@ def _trees() -> dict[str, ReleasedSketch]:
     raw = DyadicCountSketch(TreeSpec(domain=IntegerDomain(-5, 10), levels=levels, seed=4)).accumulate([0, 3, 3, 99])
     noise = by_hand.statement(sigma_squared_per_level=(Fraction(9), Fraction(4)))
     trees["dyadic_below_factor"] = ReleasedDyadicCountSketch(raw.spec, by_hand.counters_of(raw), noise)
-    for name, domain in {"prefix_text": TextDomain(3), "prefix_bytes": BytesDomain(2)}.items():
-        spec = PrefixSpec(domain=domain, depth=2, width=4, seed=9)
-        trees[name] = _tree(ReleasedPrefixTree, spec, levels=domain.max_bytes)
     return trees
 
 

@@ -12,12 +12,9 @@ from beam_dpsketch import (
     DyadicCountSketch,
     IntegerDomain,
     IPv4Domain,
-    PrefixSpec,
-    PrefixTree,
     PrivacyUnit,
     RecordBounds,
     ReleasedSketch,
-    TextDomain,
     TreeSpec,
 )
 from beam_dpsketch.privacy.terms import Disclosure
@@ -32,7 +29,6 @@ def good() -> dict[str, ReleasedSketch]:
     )
     delays = DyadicCountSketch(mixed).accumulate([-20, -5, 0, 0, 7, 90, 2000], [3, 200, 70, 30, 50, -10, 1])
     addresses = TreeSpec.for_memory(IPv4Domain(), 24_000, arity=16, leaf_share=Fraction(1, 2), seed=(1 << 64) - 1)
-    words = PrefixSpec(domain=TextDomain(4), depth=5, width=256, seed=9)
     return {
         "dyadic": trees.without_noise(delays),
         "dyadic_search": trees.without_noise(
@@ -44,7 +40,6 @@ def good() -> dict[str, ReleasedSketch]:
             sigma_squared_per_level=tuple(Fraction(number + 1, 3) for number in range(8)),
             disclosed=Disclosure.KEYS,
         ),
-        "prefix": trees.without_noise(PrefixTree(words).accumulate(["a", "an", "another", "é"], [900, 700, 500, 300])),
     }
 
 

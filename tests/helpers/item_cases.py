@@ -20,8 +20,6 @@ from beam_dpsketch import (
     IPv4Domain,
     ListedItems,
     NormBound,
-    PrefixSpec,
-    PrefixTree,
     PrivacySpec,
     PrivacyUnit,
     RecordBounds,
@@ -81,7 +79,7 @@ class Askable(NamedTuple):
 
 def releases() -> list[Askable]:
     """Return releases of every kind that answers about items."""
-    made = (*_flat(), *_prefixes(), *_groups(), *_listed())
+    made = (*_flat(), *_groups(), *_listed())
     confidences = itertools.cycle((0.95, 0.5, 0.999))
     return [Askable(*each, confidence) for each, confidence in zip(made, confidences, strict=False)]
 
@@ -163,18 +161,6 @@ def _counted(raw: Any, *, signed: bool, most: int = 1) -> Any:
         else:
             raw.accumulate(items, draws.integers(-most if signed else 0, most, len(items)))
     return raw
-
-
-def _prefixes() -> Iterator[tuple[str, ReleasedSketch, dict[str, Sequence[str]]]]:
-    for depth, domain in ((1, TextDomain(1)), (5, TextDomain(8)), (4, BytesDomain(5)), (3, TextDomain(64))):
-        raw = PrefixTree(PrefixSpec(domain=domain, depth=depth, width=101, seed=depth << 60))
-        raw.accumulate([domain.parse(text) for text in WORDS if text.isascii()])
-        released = release(raw, ReleaseTerms(PrivacySpec(rho=3)), _noise(str(domain)))
-        texts = {domain.type_name: [*WORDS, *HEX]}
-        yield f"prefixes of {domain.describe()}", released, texts
-        if depth == 5:
-            again = release(raw, ReleaseTerms(PrivacySpec(rho=1)), _noise("again"))
-            yield "prefixes, combined", released.combine(again), texts
 
 
 def _groups() -> Iterator[tuple[str, ReleasedSketch, dict[str, Sequence[str]]]]:

@@ -1,4 +1,4 @@
-"""Specs of several metrics: keys as one number and as bytes, with and without signs, amounts and prefixes."""
+"""Specs of several metrics: keys as one number and as bytes, with and without signs and amounts."""
 
 from __future__ import annotations
 
@@ -6,17 +6,7 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from beam_dpsketch import (
-    BytesDomain,
-    FactorSpec,
-    FloatDomain,
-    IntegerDomain,
-    ListedItems,
-    PrefixSpec,
-    SketchSpec,
-    TextDomain,
-    TreeSpec,
-)
+from beam_dpsketch import FactorSpec, FloatDomain, IntegerDomain, ListedItems, SketchSpec, TreeSpec
 from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec
 from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
 from beam_dpsketch.sketches.levels import Level
@@ -33,7 +23,6 @@ RANKS = FactorSpec(IntegerDomain(-5, 10))
 FINE_RANKS = FactorSpec(FloatDomain(-1, 4, 0.125))
 FLAT = SketchSpec(depth=3, width=8, seed=5)
 MIN = SketchSpec(kind="count_min", depth=2, width=8, seed=6)
-WORDS = PrefixSpec(domain=TextDomain(4), depth=2, width=8, seed=7)
 WHOLE = TreeSpec.for_memory(IntegerDomain(-(1 << 63), (1 << 63) - 1), 1 << 14)
 NEARLY_WHOLE = TreeSpec.for_memory(IntegerDomain(-(1 << 63), (1 << 63) - 2), 1 << 14)
 
@@ -51,10 +40,9 @@ SPECS: dict[str, MetricsSpec] = {
     "one number, ranks": joined(RANKS, LISTED, FINE_RANKS, shares=(HALF, TENTH, Fraction(2, 5))),
     "bytes of a sketch": joined(FLAT, TREE, NUMBERS, shares=(HALF, QUARTER, QUARTER)),
     "bytes of two sketches": joined(FLAT, MIN),
+    "bytes of fine numbers": joined(FLAT, FINE, LISTED),
     "bytes of ranks": joined(RANKS, FLAT),
     "bytes of a whole domain": joined(WHOLE),
-    "bytes of prefixes": joined(WORDS, FINE, LISTED),
-    "bytes of bytes": joined(PrefixSpec(domain=BytesDomain(3), depth=1, width=4), MIN, TREE),
     "one metric": joined(FLAT),
 }
 IS_NUMBER = {name: name.startswith("one number") for name in SPECS}
@@ -68,8 +56,4 @@ def items_of(spec: Any) -> list[Any]:
         return [low, low + 1, (low + high) // 2, high - 1, high]
     if isinstance(domain, FloatDomain):
         return [domain.low, 0.0, 0.5, math.nextafter(domain.high, 0), domain.high]
-    if isinstance(domain, TextDomain):
-        return ["", "a", "ab", "ä", "abcdefgh"]
-    if isinstance(domain, BytesDomain):
-        return [b"", b"\0", b"\0\0\0", b"\x01\0", b"\xff\xff\xff\xff"]
     return [*spec.items] if spec.is_listed else ["Oslo", "", 0, -1, (1 << 64) - 1, b"\0", ("a", 1)]

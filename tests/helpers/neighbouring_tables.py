@@ -31,7 +31,6 @@ from beam_dpsketch import (
     ListedItems,
     NeighboringRelation,
     NormBound,
-    PrefixSpec,
     PrivacyId,
     PrivacySpec,
     PublicKeys,
@@ -125,8 +124,8 @@ def _ranks_above_a_sketch(rng: random.Random) -> Quantiles:
 
 
 def _top_k(rng: random.Random) -> TopKSearch:
-    layout = {"depth": rng.randint(1, 2), "width": rng.randint(2, 3), "seed": rng.randrange(99)}
-    return TopKSearch(PrefixSpec(domain=TextDomain(2), **layout), 3)
+    levels = Level(3, "exact", 1, 8, Fraction(1, 2)), Level(3, "count_sketch", 2, 3, Fraction(1, 2))
+    return TopKSearch(TreeSpec(domain=IntegerDomain(0, ITEMS - 1), levels=levels, seed=rng.randrange(99)), 3)
 
 
 def _numbers(rng: random.Random) -> IntegerDomain | FloatDomain:

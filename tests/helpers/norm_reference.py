@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from beam_dpsketch import NormBound, PrefixSpec, TreeSpec
+from beam_dpsketch import NormBound, TreeSpec
 from beam_dpsketch.sketches import raw_type
 
 UNIT = 1 << 16
@@ -52,8 +52,7 @@ def tables(spec: Any) -> list[tuple[int, Fraction]]:
     """The cells of an item in each table, and the table's part of rho."""
     if isinstance(spec, TreeSpec):
         return [(level.depth, level.share) for level in spec.levels]
-    levels = spec.domain.max_bytes if isinstance(spec, PrefixSpec) else 1
-    return [(getattr(spec, "depth", 1), Fraction(1, levels))] * levels
+    return [(getattr(spec, "depth", 1), Fraction(1))]
 
 
 def net(records: Iterable[Counted], bounds: NormBound) -> dict[Any, dict[Any, dict[Any, int]]]:

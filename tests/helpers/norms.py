@@ -19,14 +19,12 @@ import pyarrow as pa
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    BytesDomain,
     FactorSpec,
     FloatDomain,
     IntegerDomain,
     ListedItems,
     NeighboringRelation,
     NormBound,
-    PrefixSpec,
     PrivacySpec,
     PrivacyUnit,
     ReleaseTerms,
@@ -87,10 +85,6 @@ def _tree(*levels: tuple[int, str, int, int, Fraction]) -> Callable[[np.random.G
     return lambda rng: TreeSpec(domain=domain, levels=made, seed=int(rng.integers(0, 99)))
 
 
-def _prefix(rng: np.random.Generator) -> PrefixSpec:
-    return PrefixSpec(domain=BytesDomain(2), depth=2, width=3, seed=int(rng.integers(0, 99)))
-
-
 def _statistics(rng: np.random.Generator) -> StatisticsSpec:
     return StatisticsSpec(IntegerDomain(-3, int(rng.choice([16, 32, 64])) - 3))
 
@@ -126,7 +120,6 @@ LAYOUTS: dict[str, Callable[[np.random.Generator], Any]] = {
     "fine shares": _tree(
         (2, "exact", 1, 4, Fraction(1 << 28, 10**9 + 7)), (2, "count_sketch", 3, 4, 1 - Fraction(1 << 28, 10**9 + 7))
     ),
-    "prefixes": _prefix,
     "listed items": lambda rng: ListedItems([b"%d" % item for item in rng.permutation(ITEMS)]),
     "statistics": _statistics,
     "statistics, rounded": _statistics_rounded,
@@ -191,8 +184,6 @@ def keys_of(spec: Any) -> list[Any]:
         items = spec.domain.values(np.linspace(0, spec.domain.size - 1, ITEMS).astype(np.uint64))
     if isinstance(spec, MetricsSpec):
         return _keys_of_metrics(spec)
-    if isinstance(spec, PrefixSpec):
-        items = pa.array([b"%c%c" % (65 + place // 4, 65 + place % 4) for place in range(ITEMS)], pa.large_binary())
     keys, usable = raw_type(spec).usable_keys(spec, items)
     assert usable.all()
     return keys.tolist()
@@ -283,8 +274,7 @@ def tables_of(spec: Any) -> list[tuple[int, Fraction]]:
         return [(1, Fraction(1))]
     if isinstance(spec, MetricsSpec):
         return [(rows, part.share * share) for part in spec.parts for rows, share in tables_of(part.spec)]
-    count = spec.domain.max_bytes if isinstance(spec, PrefixSpec) else 1
-    return [(spec.depth, Fraction(1, count))] * count
+    return [(spec.depth, Fraction(1))]
 
 
 def counters_of(spec: Any) -> list[int]:
@@ -359,8 +349,6 @@ def has_signs(spec: Any) -> list[bool]:
     """Return for each table whether an item may count negatively in a cell, as the spec says it."""
     if isinstance(spec, TreeSpec):
         return [level.sketch == "count_sketch" for level in spec.levels]
-    if isinstance(spec, PrefixSpec):
-        return [True] * spec.domain.max_bytes
     if isinstance(spec, MetricsSpec):
         return [signs for part in spec.parts for signs in has_signs(part.spec)]
     return [not isinstance(spec, (ListedItems, FactorSpec, StatisticsSpec)) and spec.kind == "count_sketch"]

@@ -11,21 +11,16 @@ import numpy as np
 from hypothesis import strategies as st
 
 from beam_dpsketch import (
-    BytesDomain,
     Domain,
     DyadicCountSketch,
     FloatDomain,
     IntegerDomain,
     IPv4Domain,
     NeighboringRelation,
-    PrefixSpec,
-    PrefixTree,
     PrivacyStatement,
     PrivacyUnit,
     RecordBounds,
     ReleasedDyadicCountSketch,
-    ReleasedPrefixTree,
-    TextDomain,
     TimestampDomain,
     TreeSpec,
 )
@@ -106,14 +101,13 @@ def statement(levels: int, **changes: Any) -> PrivacyStatement:
     return PrivacyStatement(**fields | changes)
 
 
-def released(spec: TreeSpec | PrefixSpec, counters: Any, **changes: Any) -> Any:
+def released(spec: TreeSpec, counters: Any, **changes: Any) -> Any:
     """A release with exactly these counters."""
-    kind = ReleasedDyadicCountSketch if isinstance(spec, TreeSpec) else ReleasedPrefixTree
-    levels = len(spec.levels) if isinstance(spec, TreeSpec) else spec.domain.max_bytes
-    return kind(spec, np.array(counters, dtype=np.int64), statement(levels, **changes))
+    counted = np.array(counters, dtype=np.int64)
+    return ReleasedDyadicCountSketch(spec, counted, statement(len(spec.levels), **changes))
 
 
-def without_noise(raw: DyadicCountSketch | PrefixTree, **changes: Any) -> Any:
+def without_noise(raw: DyadicCountSketch, **changes: Any) -> Any:
     """The raw counters as if they had been released."""
     return released(raw.spec, raw.to_vector(), **changes)
 
@@ -132,22 +126,15 @@ def cumulative(spec: TreeSpec, items: Sequence[Any], total: float | None = None)
 
 @st.composite
 def releases(draw: st.DrawFn) -> Any:
-    """Releases of trees and prefix trees with any counters and statement, as far as the format has room."""
-    if draw(st.booleans()):
-        spec: TreeSpec | PrefixSpec = draw(layouts().filter(lambda tree: tree.cells < 3000))
-        levels = len(spec.levels)
-    else:
-        domain = draw(st.sampled_from([TextDomain, BytesDomain]))(draw(st.integers(1, 6)))
-        depth, width, seed = draw(st.integers(1, 4)), draw(st.integers(1, 9)), draw(st.integers(0, (1 << 64) - 1))
-        spec = PrefixSpec(domain=domain, depth=depth, width=width, seed=seed)
-        levels = domain.max_bytes
+    """Releases of trees with any counters and statement, as far as the format has room."""
+    spec = draw(layouts().filter(lambda tree: tree.cells < 3000))
     reach = draw(st.sampled_from([1 << 7, 1 << 15, 1 << 31, 1 << 63]))
     few = draw(st.lists(st.integers(-reach, reach - 1), min_size=1, max_size=20))
     return released(
         spec,
         np.resize(np.array(few, dtype=np.int64), spec.cells),
         rho=draw(st.fractions(Fraction(1, 1000), 1000)),
-        sigma_squared_per_level=tuple(np.resize(draw(st.lists(_SIGMAS, min_size=1, max_size=4)), levels)),
+        sigma_squared_per_level=tuple(np.resize(draw(st.lists(_SIGMAS, min_size=1, max_size=4)), len(spec.levels))),
         relation=draw(st.sampled_from(NeighboringRelation)),
         unit=draw(st.sampled_from([PrivacyUnit.PRIVACY_ID, PrivacyUnit.PRIVACY_ID_IN_WINDOW])),
         disclosed=draw(st.sampled_from([Disclosure(value) for value in range(4)])),

@@ -20,7 +20,6 @@ from beam_dpsketch import (
     ListedItems,
     NeighboringRelation,
     NormBound,
-    PrefixSpec,
     PrivacyId,
     PrivacySpec,
     PrivacyUnit,
@@ -28,7 +27,6 @@ from beam_dpsketch import (
     RecordBounds,
     ReleaseTerms,
     SketchSpec,
-    TextDomain,
     TreeSpec,
     plan,
     release,
@@ -51,7 +49,6 @@ SPECS: dict[str, Any] = {
     "exact tree": TreeSpec.for_memory(IntegerDomain(0, 1000)),
     "mixed tree": TreeSpec.for_memory(IPv4Domain(), 50_000),
     "search": TreeSpec.for_memory(IntegerDomain(0, 1000)),
-    "prefixes": PrefixSpec.for_memory(TextDomain(3)),
 }
 ROUNDED = {"listed items": 1}
 """By how much an error may exceed what is proportional to the noise."""
@@ -237,7 +234,7 @@ def test_transforms_advise_in_words() -> None:
     transforms = {
         "half width": PrivateFrequencies(SPECS["count_sketch"], **common),
         "rank error": PrivateQuantiles(SPECS["exact tree"], **common),
-        "detection limit": PrivateTopK(TextDomain(3), k=5, **common),
+        "detection limit": PrivateTopK(IPv4Domain(), k=5, **common),
     }
     for measure, transform in transforms.items():
         explained = transform.explain(wanted_error=0.025)

@@ -14,7 +14,6 @@ from beam_dpsketch import (
     ListedItems,
     NeighboringRelation,
     NormBound,
-    PrefixSpec,
     PrivacyId,
     PrivacySpec,
     PrivacyUnit,
@@ -35,7 +34,6 @@ SPECS = {
     "count_min": SketchSpec(kind="count_min", width=512),
     "exact tree": TreeSpec.for_memory(IntegerDomain(0, 1000)),
     "mixed tree": TreeSpec.for_memory(IPv4Domain(), 50_000),
-    "prefixes": PrefixSpec.for_memory(TextDomain(3)),
 }
 every_spec = pytest.mark.parametrize("name", SPECS)
 

@@ -20,7 +20,6 @@ from beam_dpsketch import (
     PrivacyUnit,
     ReleaseTerms,
     SketchSpec,
-    TextDomain,
     TreeSpec,
     plan,
     release,
@@ -124,7 +123,6 @@ def test_settings_and_the_command_tell_errors_of_values_and_ask_for_a_guess(tmp_
         (IntegerDomain(0, 500), 100, {"typical": (30, 90), "quantiles": [1]}, "quantiles must be greater than 0"),
         (IntegerDomain(0, 500), None, {"typical": (30, 90)}, "typical must be left out, but for quantiles"),
         (IntegerDomain(0, 500), 100, {"typical": (30, 90), "search": True}, "typical must be left out, but for"),
-        (TextDomain(4), 100, {"typical": (30, 90)}, "typical must be left out, but for quantiles"),
         (SketchSpec(), 100, {"typical": (30, 90)}, "typical must be left out, but for quantiles"),
     ],
 )

@@ -11,19 +11,21 @@ import math
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from beam_dpsketch import (
     CountSketch,
     DyadicCountSketch,
     FloatDomain,
+    GroupedCounts,
     Horizon,
     IntegerDomain,
     IPv4Domain,
     LogDomain,
-    PrefixSpec,
-    PrefixTree,
     PrivacySpec,
+    Record,
+    ReleaseSpec,
     ReleaseTerms,
     SketchSpec,
     SketchTimeline,
@@ -31,6 +33,7 @@ from beam_dpsketch import (
     TimestampDomain,
     TreeSpec,
     release,
+    release_frame,
 )
 from beam_dpsketch.answers.questions.kinds import even_edges
 from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
@@ -43,7 +46,10 @@ TERMS = ReleaseTerms(PrivacySpec(rho=1))
 CITIES = ["Oslo"] * 9000 + ["Rome"] * 4000 + ["Bern"] * 1000
 TREE = release(DyadicCountSketch(TreeSpec.for_memory(IntegerDomain(0, 99))).accumulate([*range(100)] * 100), TERMS)
 FLAT = release(CountSketch(SketchSpec(width=64)).accumulate(CITIES), TERMS)
-TEXT = release(PrefixTree(PrefixSpec.for_memory(TextDomain(8))).accumulate(CITIES), TERMS)
+TEXT = release_frame(
+    pa.table({"city": CITIES}),
+    ReleaseSpec(GroupedCounts(TextDomain(8), 3), PrivacySpec(epsilon=2, delta=1e-6), Record(), "city"),
+)
 LATENCIES = release(
     DyadicCountSketch(TreeSpec.for_memory(LogDomain(1e-8, 1e4))).accumulate([1e-7, 1e-3, 1, 100] * 2500), TERMS
 )
@@ -143,7 +149,7 @@ def test_a_look_names_what_a_release_does_not_know() -> None:
     ("draw", "words"),
     [
         (lambda: plot_top_k(FLAT, 3), "candidates must be given, because this release stores no items"),
-        (lambda: plot_cdf(TEXT), "a release of top_k does not answer cdf"),
+        (lambda: plot_cdf(TEXT), "a release of frequencies does not answer cdf"),
         (lambda: plot_cdf([1, 2], TREE), "answers must be a release, or its Intervals, got list"),
         (lambda: plot_top_k(TIMELINE, 3), r"of a SketchTimeline a release of some windows, timeline.between"),
         (lambda: plot_timeline(TREE), "answers must be a SketchTimeline, or Intervals, got Released"),

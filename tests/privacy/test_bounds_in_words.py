@@ -273,7 +273,7 @@ def test_overlapping_windows_limits_of_items_and_parts_of_a_record_are_thought_o
 def test_grouped_counts_call_a_key_an_item_count() -> None:
     for bounds, words in (
         (RecordBounds(2, max_keys=3), "up to 2 records per privacy id in each of up to 3 item counts; the rest"),
-        (NormBound(8, max_keys=3), "L2 norm of 8 records per privacy id; up to 3 records always count in full"),
+        (NormBound(8, max_keys=3), "of 8 records per privacy id, in at most 3 item counts; up to 3 records always"),
     ):
         spec = declared(bounds, "one", False, "", "groups")
         assert spec is not None

@@ -24,12 +24,10 @@ from beam_dpsketch import (
     DyadicCountSketch,
     IntegerDomain,
     NeighboringRelation,
-    PrefixSpec,
     PrivacySpec,
     PrivacyUnit,
     RecordBounds,
     ReleaseTerms,
-    TextDomain,
     TreeSpec,
 )
 from beam_dpsketch.engine.calibration import calibrate
@@ -228,11 +226,3 @@ def test_the_parts_of_rho_sum_to_rho_exactly(
         assert sigma == Fraction(delta) / (2 * rho * level.share)
         spent += Fraction(delta) / (2 * sigma)
     assert spent == rho
-
-
-@given(size=st.integers(1, 254), depth=st.integers(1, 9), rho=st.fractions(Fraction(1, 100), Fraction(1, 10)))
-def test_the_levels_of_a_prefix_tree_share_rho_evenly_and_exactly(size: int, depth: int, rho: Fraction) -> None:
-    spec = PrefixSpec(domain=TextDomain(size), depth=depth, width=16)
-    sigmas = calibrate(spec, ReleaseTerms(PrivacySpec(rho=rho, relation=REPLACE_ONE, side_counters=None)))
-    assert set(sigmas) == {Fraction(4 * depth * size) / (2 * rho)}
-    assert sum(Fraction(4 * depth) / (2 * sigma) for sigma in sigmas) == rho

@@ -21,19 +21,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_dpsketch import (
-    AssumePublicKeys,
-    CountSketch,
-    IntegerDomain,
-    PrivacyId,
-    PrivacySpec,
-    Record,
-    RecordBounds,
-    TextDomain,
-)
+from beam_dpsketch import AssumePublicKeys, CountSketch, IntegerDomain, PrivacyId, PrivacySpec, Record, RecordBounds
 from beam_dpsketch.records.columns import HASHED, WEIGHTS, batch_column
 from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.sketches.trees import PrefixSpec
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from tests.helpers.counted import DAY, RECIPES, counted
 from tests.helpers.pipelines import SPEC, ExactCounters, exact_sums, seen_by_sink
@@ -138,9 +128,8 @@ KINDS: dict[str, Callable[..., Any]] = {
     "frequencies": lambda **rest: PrivateFrequencies(SPEC, PRIVACY, item="page", weight="n", **rest),
     "frequencies of numbers": lambda **rest: PrivateFrequencies(SPEC, PRIVACY, item="size", **rest),
     "quantiles": lambda **rest: PrivateQuantiles(IntegerDomain(1, 7), PRIVACY, item="size", weight="n", **rest),
-    "top": lambda **rest: PrivateTopK(WORDS, PRIVACY, k=1, item="page", **rest),
+    "top": lambda **rest: PrivateTopK(IntegerDomain(1, 7), PRIVACY, k=1, item="size", **rest),
 }
-WORDS = PrefixSpec.for_memory(TextDomain(3), 4096)
 UNITS = {"record": Record(max_weight=2), "id": PrivacyId("user", RecordBounds(12, max_keys=len(FORMS), max_weight=2))}
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import IntegerDomain, PrefixSpec, SketchSpec, TextDomain, TreeSpec
+from beam_dpsketch import IntegerDomain, SketchSpec, TreeSpec
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.kinds.ranks.histogram import FactorSpec
 from beam_dpsketch.privacy.contributions import RecordBounds
@@ -30,7 +30,6 @@ SPECS: dict[str, Any] = {
     "listed": ListedItems(["a", "b", "c"]),
     "tree": TreeSpec.for_ranks(IntegerDomain(0, 255)),
     "factor": FactorSpec(IntegerDomain(0, 99)),
-    "prefix": PrefixSpec(domain=TextDomain(2), depth=2, width=8, seed=9),
 }
 KEYS = ["a", "b", 7, b"a", ("a", (1, "b")), "\ud800", "", -1]
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import BytesDomain, IntegerDomain, ListedItems, NormBound, PrefixSpec, SideCounters, SketchSpec
+from beam_dpsketch import IntegerDomain, ListedItems, NormBound, SideCounters, SketchSpec
 from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec
 from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
 from beam_dpsketch.privacy.aside.side_counters import side_counters
@@ -23,11 +23,11 @@ from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import total_weights
 from beam_dpsketch.transforms.steps.bounding import choose_rule
-from tests.helpers import norms
+from tests.helpers import metric_specs, norms
 from tests.helpers.norms import UNIT, Place, Records
 
 FLAT = SketchSpec(depth=2, width=3, seed=5)
-SPECS: dict[str, Any] = {"fingerprints": FLAT, "bytes": PrefixSpec(domain=BytesDomain(2), depth=2, width=3)}
+SPECS: dict[str, Any] = {"fingerprints": FLAT, "bytes": metric_specs.SPECS["bytes of two sketches"]}
 WIDE = 1 << 25  # so much that nothing is scaled
 every_spec = pytest.mark.parametrize("spec", SPECS)
 

@@ -137,7 +137,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "PrivateFrequencies": {**SETTINGS, **ALONE},
     "PrivateQuantiles": {**LATENCIES, "ask": '{"quantiles": [0.5]}'},
     "PrivateStatistics": LATENCIES,
-    "PrivateTopK": {"item": "page", **ALONE, "k": 3, "domain": '{"type": "text", "max_bytes": 4}'},
+    "PrivateTopK": {"item": "page", **ALONE, "k": 3, "domain": '{"type": "ipv4"}'},
     "PrivateContinualFrequencies": {**SETTINGS, **ALONE, **OVER_TIME},
     "PrivateContinualQuantiles": {**LATENCIES, **OVER_TIME},
     "PrivateContinualStatistics": {**LATENCIES, **OVER_TIME},

@@ -14,15 +14,12 @@ from beam_dpsketch import (
     CountSketch,
     DyadicCountSketch,
     IntegerDomain,
-    PrefixSpec,
-    PrefixTree,
     PrivacyId,
     PrivacySpec,
     PrivacyUnit,
     Record,
     RecordBounds,
     SketchSpec,
-    TextDomain,
     TreeSpec,
 )
 from beam_dpsketch.transforms import PrivateSketchFn
@@ -31,19 +28,8 @@ from tests.helpers.pipelines import run
 FLAT = SketchSpec(depth=3, width=64)
 TREE = TreeSpec.for_memory(IntegerDomain(0, 999), 3_000)
 VALUES = [value * value % 1000 for value in range(3000)]
-WORDS = PrefixSpec.for_memory(TextDomain(3), 4_000)
 HALF = PrivacySpec(rho=0.5, relation=REPLACE_ONE)
-SPECS = {
-    CountMin: SketchSpec(kind="count_min", depth=3, width=64),
-    CountSketch: FLAT,
-    DyadicCountSketch: TREE,
-    PrefixTree: WORDS,
-}
-
-
-def items(raw: type) -> list[Any]:
-    """Return what a sketch of this kind can count."""
-    return [str(value) for value in VALUES] if raw is PrefixTree else VALUES
+SPECS = {CountMin: SketchSpec(kind="count_min", depth=3, width=64), CountSketch: FLAT, DyadicCountSketch: TREE}
 
 
 def sketched(combine_fn: beam.CombineFn, parts: list[list[int]]) -> beam.CombineFn:
@@ -53,16 +39,16 @@ def sketched(combine_fn: beam.CombineFn, parts: list[list[int]]) -> beam.Combine
 
 @pytest.mark.parametrize("raw", SPECS)
 def test_accumulators_hold_the_exact_sketch_in_any_parts(raw: Any) -> None:
-    combine_fn, values = PrivateSketchFn(SPECS[raw], HALF), items(raw)
-    direct = raw(SPECS[raw]).accumulate(values)
-    assert sketched(combine_fn, [values]).to_sketch() == direct
-    assert sketched(combine_fn, [values[:7], [], values[7:2000], values[2000:]]).to_sketch() == direct
+    combine_fn = PrivateSketchFn(SPECS[raw], HALF)
+    direct = raw(SPECS[raw]).accumulate(VALUES)
+    assert sketched(combine_fn, [VALUES]).to_sketch() == direct
+    assert sketched(combine_fn, [VALUES[:7], [], VALUES[7:2000], VALUES[2000:]]).to_sketch() == direct
 
 
 @pytest.mark.parametrize("raw", SPECS)
 def test_each_output_is_one_release_of_a_record_in_it(raw: Any) -> None:
     combine_fn = PrivateSketchFn(SPECS[raw], HALF, unit=Record(max_weight=3))
-    accumulator = sketched(combine_fn, [items(raw)])
+    accumulator = sketched(combine_fn, [VALUES])
     first, second = combine_fn.extract_output(accumulator), combine_fn.extract_output(accumulator)
     assert first.privacy.unit is PrivacyUnit.RECORD_IN_THIS_RELEASE
     assert first.privacy.bounds == RecordBounds(1, max_weight=3)
@@ -74,8 +60,8 @@ def test_each_output_is_one_release_of_a_record_in_it(raw: Any) -> None:
 @pytest.mark.parametrize("raw", SPECS)
 def test_in_a_pipeline_with_fanout(raw: Any) -> None:
     combine_fn = PrivateSketchFn(SPECS[raw], PrivacySpec(rho=0.9, relation=REPLACE_ONE))
-    (output,) = run(items(raw), beam.CombineGlobally(combine_fn).with_fanout(3))
-    exact = raw(SPECS[raw]).accumulate(items(raw)).to_vector()
+    (output,) = run(VALUES, beam.CombineGlobally(combine_fn).with_fanout(3))
+    exact = raw(SPECS[raw]).accumulate(VALUES).to_vector()
     assert 0 < np.abs(output.counters.ravel() - exact).mean() < 30
 
 
@@ -94,11 +80,11 @@ def second(pair: tuple[str, int]) -> int:
 
 
 REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "no spec": (5, {}, "spec must be a SketchSpec, ListedItems, TreeSpec or PrefixSpec, got int"),
+    "no spec": (5, {}, "spec must be a SketchSpec, ListedItems, FactorSpec or TreeSpec, got int"),
     "a domain": (
         IntegerDomain(0, 9),
         {},
-        "spec must be a SketchSpec, ListedItems, TreeSpec or PrefixSpec, got IntegerDomain",
+        "spec must be a SketchSpec, ListedItems, FactorSpec or TreeSpec, got IntegerDomain",
     ),
     "a privacy id": (FLAT, {"unit": PrivacyId("user", RecordBounds(1))}, "unit must be a Record, got PrivacyId"),
     "no largest weight": (FLAT, {"weight": second}, "max_weight must be given where weight is, as in Record"),

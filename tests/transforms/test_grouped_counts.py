@@ -30,7 +30,6 @@ from beam_dpsketch import (
     IntegerDomain,
     KeySelection,
     NormBound,
-    PrefixSpec,
     PrivacyBudget,
     PrivacyId,
     PrivacySpec,
@@ -365,29 +364,24 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda: globally(domain=TreeSpec.for_search(IntegerDomain(0, 99))),
         "domain must be a domain with method",
     ),
-    "a prefix tree": (
-        lambda: globally(domain=PrefixSpec.for_memory(TEXT)),
-        r"needs no tree: TextDomain\(max_bytes=5\)",
-    ),
     "a sketch": (lambda: globally(domain=SketchSpec()), "domain must be a Domain or a BytesDomain|domain must be"),
-    "a chosen norm": (lambda: globally(PrivacyId("user", AutoNorm())), "max_keys must be given with method=Groups"),
     "a chosen norm over unknown keys": (
         lambda: per_key(AssumePublicKeys(), PrivacyId("user", AutoNorm(max_keys=2))),
         "bounds must be a NormBound where the number of keys and windows is not public",
     ),
     "no limit of items": (
-        lambda: globally(PrivacyId("user", NormBound(2))),
-        "max_keys must be given with method=Groups",
+        lambda: globally(PrivacyId("user", RecordBounds(2))),
+        "max_keys must be given where items are counted one by one, as in RecordBounds",
     ),
-    "signed records": (lambda: globally(Record(signed=True)), "signed must not be set with method=Groups"),
-    "signed ids": (lambda: globally(PrivacyId("user", SIGNED)), "signed must not be set with method=Groups"),
+    "signed records": (lambda: globally(Record(signed=True)), "signed must not be set where items are counted"),
+    "signed ids": (lambda: globally(PrivacyId("user", SIGNED)), "signed must not be set where items are counted"),
     "a signed norm": (
         lambda: globally(PrivacyId("user", NormBound(2, signed=True, max_keys=2))),
-        "signed must not be set with method=Groups",
+        "signed must not be set where items are counted one by one",
     ),
     "chosen keys": (
         lambda: per_key(KeySelection(1e-8), PrivacyId("user", RecordBounds(1))),
-        "keys must be PublicKeys or AssumePublicKeys with method=Groups",
+        "keys must be PublicKeys or AssumePublicKeys where items are counted one by one",
     ),
     "all of delta": (lambda: globally(privacy=PrivacySpec(rho=1, delta=1e-8)), "delta must be above 1e-08"),
     "a name": (

@@ -12,7 +12,7 @@ from beam_dpsketch import Horizon, IntegerDomain, PrivacySpec, PublicKeys, Recor
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from tests.helpers.pipelines import FN_API
 
-PRIVACY, RECORD = PrivacySpec(rho=1), Record()
+PRIVACY, RECORD = PrivacySpec(epsilon=2, delta=1e-6), Record()
 DOORS: dict[str, Any] = {
     "frequencies": lambda **given: PrivateFrequencies(SketchSpec(), PRIVACY, unit=RECORD, **given),
     "quantiles": lambda **given: PrivateQuantiles(IntegerDomain(0, 9), PRIVACY, unit=RECORD, **given),
@@ -60,5 +60,5 @@ def test_what_is_no_pair_or_says_what_is_counted_is_taken(element_type: Any, giv
 
 
 def test_a_search_over_a_horizon_is_refused_in_clear_words() -> None:
-    with pytest.raises(ValueError, match="windows must be a TimeRange, or left out, where the most frequent values"):
+    with pytest.raises(ValueError, match="windows must not be a horizon where the most frequent values are searched"):
         DOORS["top_k"](windows=Horizon(0, 60, 4))

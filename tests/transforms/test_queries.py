@@ -6,17 +6,17 @@ from fractions import Fraction
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 import pytest
 
 from beam_dpsketch import (
     CountSketch,
     DyadicCountSketch,
     IntegerDomain,
-    PrefixSpec,
-    PrefixTree,
     PrivacySpec,
     PublicKeys,
     Record,
+    ReleasedCounts,
     ReleaseTerms,
     SketchSpec,
     TextDomain,
@@ -25,6 +25,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers.questions import KINDS
 from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
+from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.statement.clipping import COLUMNS
 from beam_dpsketch.transforms import Ask, PrivateQuantiles, PrivateTopK, QueryReleases
 from tests.helpers import trees
@@ -99,7 +100,8 @@ def test_flat_sketches_and_words_are_asked_too() -> None:
     flat = release(
         CountSketch(SketchSpec(depth=3, width=64)).accumulate(["x"] * 50), ReleaseTerms(PrivacySpec(rho=1.0))
     )
-    words = trees.without_noise(PrefixTree(PrefixSpec.for_memory(TextDomain(3))).accumulate(["to"] * 900))
+    spec = GroupedItems.of(TextDomain(3), [b"to\3"])
+    words = ReleasedCounts(spec, np.array([900]), trees.statement(1))
     rows = answered([flat], Ask("top_k", 1, candidates=("x", "y")))
     assert [(row["place"], row["item"], row["estimate"]) for row in rows] == [(1, "x", flat.estimate(["x"])[0])]
     rows = answered([("k", words)], Ask("items", ("to",)), Ask("top_k", 1))

@@ -12,7 +12,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import ClassVar
 
 import numpy as np
 
@@ -29,8 +28,6 @@ _HASHING: dict[str, Hashing] = {"exact": "exact", "count_sketch": "signs", "coun
 
 class ReleasedTree(ReleasedSketch):
     """A released tree: it finds heavy items without candidates."""
-
-    _expansion_deviations: ClassVar[float] = EXPANSION_DEVIATIONS
 
     @functools.cached_property
     def level_deviations(self) -> tuple[float, ...]:
@@ -65,7 +62,7 @@ class ReleasedTree(ReleasedSketch):
 
     @property
     def _detection_limit(self) -> float:
-        return detection_limit(self.search_deviations, expansion=self._expansion_deviations)
+        return detection_limit(self.search_deviations, expansion=EXPANSION_DEVIATIONS)
 
     def _search(self, confidence: float) -> Frequencies:
         return self.heavy_hitters(0.0, confidence)

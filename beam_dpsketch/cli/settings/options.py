@@ -91,7 +91,7 @@ _MISSING = {
     "domain": "--domain is missing: which values there can be, as '{type: integer, low: 0, high: 99}'",
     "k": "--k is missing: how many values are wanted",
     "unit.*.max_weight": "--max-weight is missing next to --weight: the largest weight of a record",
-    "unit.records.max_keys": "--max-keys is missing next to --key: in how many keys an id counts",
+    "unit.records.max_keys": "--max-keys is missing next to --key, or to text: in how many of them an id counts",
     "unit.norm.max_keys": "--max-keys is missing next to --select-keys: for how many keys an id votes",
     "windows.start": "--start is missing: when the first window opens, as 2024-01-01",
     "windows.end": "--end is missing: when the last window closes, as 2024-02-01",
@@ -226,6 +226,8 @@ def _missing(path: str, given: Mapping[str, str], kind: str | None) -> str | Non
         return f"{_MISSING['unit']}; {bounds}"
     if path == "domain" and kind == "top_k":
         return f"{_MISSING['domain']}, or '{{type: text, max_bytes: 16}}'"
+    if path == "keys" and given.keys() & {"keys.public", "keys.select.delta", "keys.assume_public"}:
+        return None  # they are refused, and not missing
     of_bounds = path.startswith("unit.") and path.endswith(".max_weight")
     return _MISSING.get("unit.*.max_weight" if of_bounds else path)
 

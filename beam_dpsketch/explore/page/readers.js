@@ -6,7 +6,6 @@ const READERS = {
   flat: FlatReader,
   listed: ListedReader,
   groups: GroupsReader,
-  prefix: PrefixReader,
   factor: FactorReader,
   tree: TreeReader,
 };

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -68,7 +69,10 @@ class MetricsSpec(Spec):
                     "metrics", "must have names of 1 to 64 letters, digits and underscores, not a digit first", "E513"
                 )
         if any(part.spec.kind in (self.kind, "groups") for part in self.parts):
-            raise ArgumentError("metrics", "must not be metrics themselves, or grouped counts", "E513")
+            words = (
+                "must not be metrics, or items that are counted one by one, as text and bytes are: release $top_k alone"
+            )
+            raise ArgumentError("metrics", words, "E513")
         if any(part.share <= 0 for part in self.parts) or sum(part.share for part in self.parts) != 1:
             raise ArgumentError(
                 "metrics", "must have shares above 0 that sum to 1, such as 1/2, 1/4 and 1/4, or none at all", "E513"
@@ -102,7 +106,7 @@ class MetricsSpec(Spec):
         """
         found, first = [], 0
         for part in self.parts:
-            if part.spec.key_range is None or (bits := part.spec.key_range.bit_length()) > 64 - first:
+            if (bits := part.spec.key_range.bit_length()) > 64 - first:
                 return ()
             found.append((np.uint64(first), np.uint64((1 << bits) - 1)))
             first += bits
@@ -111,11 +115,8 @@ class MetricsSpec(Spec):
     @property
     def fields_of_bytes(self) -> np.dtype[Any]:
         """What the bytes of a key hold, where keys do not fit into one number."""
-        columns: list[Any] = []
-        for place, part in enumerate(self.parts):
-            key_type = part.kind.key_type(part.spec)
-            columns += [(f"has {place}", "u1"), (f"key {place}", "<u8" if key_type == np.uint64 else key_type)]
-        return np.dtype([*columns, ("end", "u1")])
+        each = ([(f"has {place}", "u1"), (f"key {place}", "<u8")] for place in range(len(self.parts)))
+        return np.dtype([*itertools.chain.from_iterable(each), ("end", "u1")])
 
     @property
     def key_type(self) -> np.dtype[Any]:
@@ -131,15 +132,15 @@ class MetricsSpec(Spec):
         made = np.zeros(len(keys[0]), dtype=self.fields_of_bytes)
         for place, (each, has) in enumerate(zip(keys, usable, strict=True)):
             made[f"has {place}"] = np.where(has, _PRESENT, _MISSING)
-            made[f"key {place}"] = np.where(has, each, each.dtype.type())
+            made[f"key {place}"] = np.where(has, each, np.uint64(0))
         made["end"] = _END
         return made.view(self.key_type)
 
     def alone(self, place: int, keys: np.ndarray) -> np.ndarray:
         """Return the keys of records that have an item for one part alone, given those of that part."""
-        types = [part.kind.key_type(part.spec) for part in self.parts]
-        each = [keys if number == place else np.zeros(len(keys), own) for number, own in enumerate(types)]
-        return self.joined(each, [np.broadcast_to(number == place, len(keys)) for number in range(len(types))])
+        numbers, nothing = range(len(self.parts)), np.zeros(len(keys), np.uint64)
+        each = [keys if number == place else nothing for number in numbers]
+        return self.joined(each, [np.broadcast_to(number == place, len(keys)) for number in numbers])
 
     def apart(self, keys: Sequence[np.ndarray], weights: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Return the keys and weights of records that have one item each: those of the first part, of the next..."""
@@ -156,9 +157,8 @@ class MetricsSpec(Spec):
             first, largest = self.places[place]
             own = keys >> first & largest
             return np.maximum(own, np.uint64(1)) - np.uint64(1), own > 0
-        part, made = self.parts[place], np.ascontiguousarray(keys.astype(self.key_type, copy=False))
-        fields = made.view(self.fields_of_bytes)
-        return fields[f"key {place}"].astype(part.kind.key_type(part.spec)), fields[f"has {place}"] == _PRESENT
+        fields = np.ascontiguousarray(keys.astype(self.key_type, copy=False)).view(self.fields_of_bytes)
+        return fields[f"key {place}"].astype(np.uint64), fields[f"has {place}"] == _PRESENT
 
 
 def argument_of(name: str) -> str:

@@ -49,8 +49,10 @@ class NormLimit(ContributionLimit):
         windows, period = "", f" and period of {length_of_time(of.period_micros)}" if of.period_micros else ""
         if is_in_windows(of):
             windows, period = windows_in_words(of), ""
+        of_items: Any = self.within_max_keys() if of.counts_items else self
         limits = (
-            (field.metadata.get("words"), getattr(self, field.name, None)) for field in dataclasses.fields(NormBound)
+            (field.metadata.get("words"), getattr(of_items, field.name, None))
+            for field in dataclasses.fields(NormBound)
         )
         said = "".join(f", {words.format(limit)}" for words, limit in limits if words and limit is not None)
         weights = self._weights("weights clamped to [{}, {}], then ")
@@ -86,8 +88,8 @@ class NormBound(NormLimit, Bounds):
         again in each key and window. It is not a privacy bound and does not lower the noise. `None` keeps all.
       max_keys: for how many keys one unit votes where `KeySelection` chooses keys, which needs it. Records in other
         keys still count there. On bounded input with windows it is for how many pairs of key and window; over a
-        `Horizon`, keys are chosen once for all windows. With `Groups`, for how many items one unit counts, which need
-        it too. `None` elsewhere.
+        `Horizon`, keys are chosen once for all windows. Where items are counted one by one, as text is, for how many of
+        them one unit counts; `None` is then 128. `None` elsewhere.
       order: 2, the root of the sum of squares; or 1, the total weight.
     """
 
@@ -186,7 +188,7 @@ class AutoNorm(NormLimit):
       signed: as there.
       resource_limit: as there.
       order: as there.
-      max_keys: as there, with `Groups`; keys that the data choose need a norm that is given.
+      max_keys: as there, of items; keys that the data choose need a norm that is given.
 
     >>> AutoNorm(spend=0.1).spend
     Fraction(1, 10)

@@ -27,10 +27,10 @@ Where the rule holds: for flat sketches and lists of items, judged by the true t
 is 1.0 to 1.7 times that at the best norm with all of rho, in the median (`benchmarks.people`). In grouped counts a
 pair of key and item is such an item.
 
-Trees. In place of an item's count stands a rank, which has the noise of about one node of each level; or, over text,
-the count of a prefix, which is one node. So kappa is about the finest level, and phi about how far a rank moves where a
-heavy unit is scaled. No phi suits all data, because scaling moves quantiles only as far as busy units differ from
-others: errors are up to three times those at the best norm.
+Trees. In place of an item's count stands a rank, which has the noise of about one node of each level. So kappa is about
+the finest level, and phi about how far a rank moves where a heavy unit is scaled. No phi suits all data, because
+scaling moves quantiles only as far as busy units differ from others: errors are up to three times those at the best
+norm.
 
 The choice. The largest lengths are rare, and noise in empty bins above them would add up to units that do not exist. So
 it is found first how long units are shown to be. A bin shows units of its lengths, or longer ones, if a sum from it on

@@ -29,7 +29,6 @@ from beam_dpsketch.sketches.levels import LEVEL_KINDS, Level
 from beam_dpsketch.sketches.listed_items import MAX_BYTES, from_encoded
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
-from beam_dpsketch.sketches.trees import PrefixSpec
 from beam_dpsketch.statement.clipping import ClippingState
 from beam_dpsketch.statement.format import fields
 from beam_dpsketch.statement.format.fields import I64, I128, U8, U16, U32, U64, Choice, Field, Object, Reader, Repeated
@@ -42,9 +41,7 @@ from beam_dpsketch.statement.statement import PrivacyStatement
 FORMAT_VERSION = 1
 _DIGEST_BYTES = 16
 
-_KIND = Choice(
-    ("count_min", "count_sketch", "quantiles", "top_k", "listed_items", "groups", "statistics", "metrics", "factor")
-)
+_KIND = Choice(("count_min", "count_sketch", "quantiles", "listed_items", "groups", "statistics", "metrics", "factor"))
 _START: dict[str, Field] = {"magic": fields.Constant(b"DPSK"), "format_version": U16, "kind": _KIND}
 
 _FLAT_SPEC: dict[str, Field] = {
@@ -68,14 +65,12 @@ _DOMAINS = {
     for kind in sorted(DOMAINS, key=lambda kind: kind.number)
 }
 DOMAIN = fields.OneOf(tuple(each for kind, each in _DOMAINS.items() if kind.is_ordered))
-_BYTES = fields.OneOf(tuple(each for kind, each in _DOMAINS.items() if not kind.is_ordered))
 _SKETCH = Choice(LEVEL_KINDS)
 _LEVEL = Object(Level, {"bits": U8, "sketch": _SKETCH, "depth": U32, "width": U32, "share": fields.Exact})
 SPECS: dict[str, Object] = {
     "count_min": Object(functools.partial(SketchSpec, kind="count_min"), _FLAT_SPEC),
     "count_sketch": Object(functools.partial(SketchSpec, kind="count_sketch"), _FLAT_SPEC),
     "quantiles": Object(TreeSpec, {"hash_version": U16, "seed": U64, "domain": DOMAIN, "levels": Repeated(_LEVEL)}),
-    "top_k": Object(PrefixSpec, {"hash_version": U16, "seed": U64, "domain": _BYTES, "depth": U32, "width": U32}),
     "listed_items": Object(from_encoded, {"encoded_items": fields.Text(MAX_BYTES, U32)}),
     "groups": Object(
         GroupedItems,

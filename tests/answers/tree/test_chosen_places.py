@@ -21,7 +21,6 @@ from beam_dpsketch import (
     Quantiles,
     ReleaseTerms,
     SketchTimeline,
-    TextDomain,
     TopKSearch,
     TreeSpec,
 )
@@ -43,7 +42,6 @@ LAYOUTS: dict[str, Callable[[], Any]] = {
     "Count-Min levels": lambda: TreeSpec.for_memory(_MANY, 100_000, sketch="count_min"),
     "addresses, to search": lambda: TopKSearch(IPv4Domain(), 10).spec,
     "300,000 values, to search": lambda: TopKSearch(IntegerDomain(0, 299_999), 10).spec,
-    "text": lambda: TopKSearch(TextDomain(6), 10).spec,
 }
 
 
@@ -59,13 +57,6 @@ class Case(NamedTuple):
     @classmethod
     def of(cls, layout: Any, count: int) -> Case:
         raw, random = raw_type(layout)(layout), np.random.default_rng(1)
-        if isinstance(layout.domain, TextDomain):
-            light = {weight: [f"{weight}-{place}" for place in range(count)] for weight in WEIGHTS}
-            heavy = [f"h{place}" for place in range(20)]
-            raw = raw.accumulate(heavy * 2000)
-            for weight, items in light.items():
-                raw = raw.accumulate(items * weight)
-            return cls(layout, raw, light, {weight: np.full(count, weight) for weight in WEIGHTS}, ([], [], []))
         size = layout.domain.size
         places = np.sort(random.permutation(np.arange(1, 8 * count - 1))[: 4 * count]).astype(np.uint64)
         places = places * np.uint64(size // (8 * count)) + np.uint64(11)
@@ -125,20 +116,15 @@ def misses(name: str, releases: int, count: int) -> dict[str, Misses]:
             add(f"items of {weight}", released.interval(of_weight), asked.exact[weight])
         listed = released.top_k(len(items), items)
         add("a list of candidates", listed, np.array([true[item] for item in listed.item]))
-        if not isinstance(domain, TextDomain):
-            some = slice(None, None, 4)
-            add("ranges of one value", released.range_interval(items[some], items[some]), exact[some])
-            add(
-                "short ranges",
-                released.range_interval(*(each[some] for each in asked.ranges[:2])),
-                asked.ranges[2][some],
-            )
-            places = np.sort(domain.index(items[some])[0])
-            bins = released.histogram(domain.values(np.stack([places, places + np.uint64(1)], axis=1).ravel()))
-            in_order = np.array([true[item] for item in domain.values(places)])
-            found["bins of one value"] = found.get("bins of one value", Misses(0, 0)).with_bounds(
-                bins.lower[:-1:2], bins.upper[:-1:2], in_order[:-1]
-            )
+        some = slice(None, None, 4)
+        add("ranges of one value", released.range_interval(items[some], items[some]), exact[some])
+        add("short ranges", released.range_interval(*(each[some] for each in asked.ranges[:2])), asked.ranges[2][some])
+        places = np.sort(domain.index(items[some])[0])
+        bins = released.histogram(domain.values(np.stack([places, places + np.uint64(1)], axis=1).ravel()))
+        in_order = np.array([true[item] for item in domain.values(places)])
+        found["bins of one value"] = found.get("bins of one value", Misses(0, 0)).with_bounds(
+            bins.lower[:-1:2], bins.upper[:-1:2], in_order[:-1]
+        )
     return found
 
 
@@ -188,7 +174,7 @@ def test_items_of_a_timeline_below_the_detection_limit_hold() -> None:
     assert Misses(0, 0).with_bounds(found.lower, found.upper, np.full(100, 32)).is_possible(1)
 
 
-@pytest.mark.parametrize("name", ["addresses", "2^20 values", "2^20 values, plain tree", "text"])
+@pytest.mark.parametrize("name", ["addresses", "2^20 values", "2^20 values, plain tree"])
 def test_changes_of_light_items_hold(name: str) -> None:
     """Between a release of a case and one of twice its records, every item gains what it weighs."""
     asked = case(name, 60)

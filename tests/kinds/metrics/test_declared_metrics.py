@@ -129,7 +129,7 @@ NAMES = "metrics must have names of 1 to 64 letters"
         ({3: Metric(NUMBERS, "item")}, NAMES),
         ({None: Metric(NUMBERS, "item")}, NAMES),
         ({"m\n": Metric(NUMBERS, "item")}, NAMES),
-        ({"m": Metric(equal(NUMBERS))}, "metrics must not be metrics themselves"),
+        ({"m": Metric(equal(NUMBERS))}, "metrics must not be metrics, or items"),
     ],
     ids=repr,
 )

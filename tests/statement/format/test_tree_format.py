@@ -20,23 +20,15 @@ from beam_dpsketch import (
     FormatError,
     IncompatibleSketchError,
     IntegerDomain,
-    PrefixSpec,
-    PrefixTree,
     PrivacyUnit,
     ReleasedDyadicCountSketch,
-    ReleasedPrefixTree,
     ReleasedSketch,
-    TextDomain,
     TreeSpec,
 )
 from tests.helpers import golden_trees, trees
 from tests.helpers.golden import DIGEST_BYTES, FOLDER, sealed
 
-SMALL = {
-    "dyadic": trees.released(trees.exact_tree(5), range(7)),
-    "mixed": golden_trees.good()["dyadic"],
-    "prefix": trees.released(PrefixSpec(domain=TextDomain(2), depth=1, width=2), [300, -1, 2, 3]),
-}
+SMALL = {"dyadic": trees.released(trees.exact_tree(5), range(7)), "mixed": golden_trees.good()["dyadic"]}
 
 
 def refused_or_written_again(data: bytes) -> bool:
@@ -179,12 +171,6 @@ def test_golden_trees_have_their_known_answers() -> None:
     assert [frequency.item for frequency in search.top_k(4)] == ["10.0.0.1", "99.1.2.3", "10.0.0.9"]
     assert search.quantile([0.3, 0.6, 0.9]) == ["10.0.0.1", "10.0.0.9", "99.1.2.3"]
     assert search.privacy.rho == Fraction(22, 7)
-    words = golden("prefix")
-    assert isinstance(words, ReleasedPrefixTree)
-    assert words.estimate(["a", "an", "é", "b"]).tolist() == [900, 700, 300, 0]
-    top = words.top_k(4)
-    assert [frequency.item for frequency in top] == ["a", "an", "anot", "é"]
-    assert top.truncated == {"anot"}
 
 
 def two_trees() -> tuple[Any, Any]:
@@ -213,24 +199,14 @@ def test_the_answers_of_a_combination_are_the_sums_of_both() -> None:
     assert 1.8 * last[0] < last[1] <= 2 * last[0]  # weights double, and noise does not: more nodes are expanded
 
 
-def test_trees_of_words_combine_too() -> None:
-    spec = PrefixSpec.for_memory(TextDomain(4))
-    first = trees.without_noise(PrefixTree(spec).accumulate(["a"] * 900))
-    second = trees.without_noise(PrefixTree(spec).accumulate(["an"] * 500), release_ids=(bytes(48),))
-    assert first.combine(second).estimate(["a", "an"]).tolist() == [900, 500]
-
-
 def test_what_cannot_be_combined_is_refused() -> None:
     first, second = two_trees()
     with pytest.raises(IncompatibleSketchError, match="what shares noise cannot be combined"):
         first.combine(first)
     other = TreeSpec.for_memory(IntegerDomain(0, 998))
-    for stranger in (
-        trees.without_noise(DyadicCountSketch(other), release_ids=(bytes(48),)),
-        trees.without_noise(PrefixTree(PrefixSpec.for_memory(TextDomain(4))), release_ids=(bytes(48),)),
-    ):
-        with pytest.raises(IncompatibleSketchError, match="only releases of one kind and spec can be combined"):
-            first.combine(stranger)
+    stranger = trees.without_noise(DyadicCountSketch(other), release_ids=(bytes(48),))
+    with pytest.raises(IncompatibleSketchError, match="only releases of one kind and spec can be combined"):
+        first.combine(stranger)
     for change in ({"relation": ADD_OR_REMOVE_ONE}, {"unit": PrivacyUnit.PRIVACY_ID_IN_WINDOW}):
         differing = ReleasedDyadicCountSketch(
             second.spec, second.counters, dataclasses.replace(second.privacy, **change)

@@ -23,6 +23,7 @@ from apache_beam.utils.secret import Secret
 
 from beam_dpsketch import (
     REPLACE_ONE,
+    Groups,
     Horizon,
     IntegerDomain,
     NormBound,
@@ -59,6 +60,7 @@ from tests.helpers.pipelines import (
 from tests.helpers.streams import unbounded
 
 PRIVACY = PrivacySpec(rho=0.1, relation=REPLACE_ONE)
+LOSING = PrivacySpec(rho=0.1, relation=REPLACE_ONE, delta=1e-2)
 VARIABLE = "DPSKETCH_TEST_SECRET"
 SECRET = "planted-secret-4711-4711-4711-4711-4711"
 FROM_ENVIRONMENT = EnvironmentSecret(VARIABLE)
@@ -91,7 +93,7 @@ TRANSFORMS = {
     "frequencies per key": PrivateFrequencies(SPEC, PRIVACY, **KEYS),
     "count_min": PrivateFrequencies(COUNT_MIN, PRIVACY, item=lambda e: e, unit=Record()),
     "quantiles": PrivateQuantiles(IntegerDomain(0, 9), PRIVACY, item=lambda e: e[1], unit=Record()),
-    "top-k": PrivateTopK(TextDomain(3), PRIVACY, k=2, item=str, **KEYS),
+    "top-k": PrivateTopK(TextDomain(3), LOSING, k=2, item=str, method=Groups(1e-3), **KEYS),
     "people under a norm": PrivateFrequencies(SPEC, PRIVACY, item=str, unit=BY_NUMBER),
 }
 
@@ -230,8 +232,8 @@ OVER_TIME = PrivacyId(lambda e: e[1], RecordBounds(3), max_windows=2)
 PLACED = {
     "records": PrivateFrequencies(SPEC, PRIVACY, unit=Record()),
     "people": PrivateFrequencies(SPEC, PRIVACY, item=lambda e: e[0], unit=PERSON),
-    "top-k": PrivateTopK(TextDomain(3), PRIVACY, k=2, item=lambda e: e[0], unit=PERSON),
-    "a norm": PrivateTopK(TextDomain(3), PRIVACY, k=2, item=lambda e: e[0], unit=BY_NUMBER),
+    "top-k": PrivateTopK(IntegerDomain(0, 9), PRIVACY, k=2, item=lambda e: e[1], unit=PERSON),
+    "a norm": PrivateTopK(TextDomain(3), LOSING, k=2, item=lambda e: e[0], unit=BY_NUMBER, method=Groups(1e-3)),
     "over time": PrivateFrequencies(SPEC, PRIVACY, windows=Horizon(0, 50, 4), item=lambda e: e[0], unit=OVER_TIME),
 }
 

@@ -23,16 +23,13 @@ from hypothesis import strategies as st
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     AssumePublicKeys,
-    BytesDomain,
     IntegerDomain,
     ListedItems,
     NormBound,
-    PrefixSpec,
     PrivacyId,
     PrivacySpec,
     PublicKeys,
     SketchSpec,
-    TextDomain,
     TreeSpec,
 )
 from beam_dpsketch.records.bounding.bounded import Bounded
@@ -60,7 +57,6 @@ NUMBERS = TreeSpec(
         Level(2, "count_sketch", 3, 7, Fraction(1, 2)),
     ),
 )
-WORDS = PrefixSpec(domain=TextDomain(3), depth=2, width=5)
 BOUND = NormBound(5)
 
 
@@ -92,7 +88,7 @@ def globally(spec: Any, bounds: NormBound = BOUND, **arguments: Any) -> beam.PTr
     arguments = {"item": "item", "unit": PrivacyId("user", bounds)} | arguments
     if isinstance(spec, (SketchSpec, ListedItems)):
         return PrivateFrequencies(spec, PRIVACY, **arguments)
-    if isinstance(spec, PrefixSpec) or spec is SEARCHED:
+    if spec is SEARCHED:
         return PrivateTopK(spec, PRIVACY, k=3, **arguments)
     return PrivateQuantiles(spec, PRIVACY, **arguments)
 
@@ -101,7 +97,6 @@ SEARCHED = TreeSpec.for_search(IntegerDomain(0, 255), 4_000)
 SKETCHES: dict[str, tuple[Any, Callable[[int], Any]]] = {
     "count sketch": (FLAT, text),
     "quantiles": (NUMBERS, lambda number: number * 5),
-    "words": (WORDS, text),
     "count-min": (COUNT_MIN, lambda number: number - 6),
     "listed items": (ListedItems(map(text, range(0, 13, 2))), text),
     "numbers": (SEARCHED, lambda number: number * 7),
@@ -201,7 +196,6 @@ SPECS: list[tuple[Any, Callable[[int], Any]]] = [
         ),
         int,
     ),
-    (PrefixSpec(domain=BytesDomain(2), depth=2, width=3), lambda number: bytes([number % 3, number])),
 ]
 
 
@@ -321,8 +315,8 @@ def test_keys_that_are_not_listed_take_nothing_of_the_norm() -> None:
     listed = [Counted("u", "in", "a") for _ in range(5)]
     others = [Counted("u", "out", item) for item in "bcdefgh" for _ in range(50)]
     keys = PublicKeys(["in", "absent"], "key")
-    found = exact_vectors(rows(listed + others), per_key(WORDS, NormBound(5), keys))
-    np.testing.assert_array_equal(found["in"], expected(WORDS, NormBound(5), listed)["in"].counters)
+    found = exact_vectors(rows(listed + others), per_key(FLAT, NormBound(5), keys))
+    np.testing.assert_array_equal(found["in"], expected(FLAT, NormBound(5), listed)["in"].counters)
     assert set(found) == {"in", "absent"}
     assert not found["absent"].any()
 

@@ -79,7 +79,7 @@ def continual(**arguments: Any) -> PrivateFrequencies:
 
 
 def top(domain: Any, **arguments: Any) -> PrivateTopK:
-    return PrivateTopK(domain, PRIVACY, k=3, unit=RECORD, **arguments)
+    return PrivateTopK(domain, PrivacySpec(epsilon=2, delta=1e-6), k=3, unit=RECORD, **arguments)
 
 
 def built(element_type: Any, *transforms: beam.PTransform) -> None:
