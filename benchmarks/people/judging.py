@@ -19,7 +19,6 @@ from beam_dpsketch import (
     ReleaseTerms,
     release,
 )
-from beam_dpsketch.answers.tree.heavy_hitters import ReleasedTree
 from beam_dpsketch.engine.norms import scaled_units
 from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
@@ -109,7 +108,7 @@ class SearchJudge(TopJudge):
     title = f"top {_TOP} found"
 
     def _estimates(self, released: ReleasedSketch, items: Any) -> np.ndarray:
-        assert isinstance(released, ReleasedTree)
+        assert isinstance(released, ReleasedDyadicCountSketch)
         found = released.heavy_hitters(0.0)
         estimates = dict(zip(found.item, found.estimate, strict=True))
         return np.array([estimates.get(item, 0.0) for item in items])

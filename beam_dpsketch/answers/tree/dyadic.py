@@ -18,9 +18,9 @@ from beam_dpsketch import _validate
 from beam_dpsketch.answers.notes import Note, of_ranks
 from beam_dpsketch.answers.rows import Frequencies
 from beam_dpsketch.answers.tree.asked import positions_of
-from beam_dpsketch.answers.tree.heavy_hitters import ReleasedTree
+from beam_dpsketch.answers.tree.heavy_hitters import detection_limit
 from beam_dpsketch.answers.tree.ranked import Fitted, Method, ReleasedRanks
-from beam_dpsketch.estimators.comparing import changed_leaves, leaf_bounds
+from beam_dpsketch.estimators.comparing import Hashing, NoisyTable, changed_leaves, leaf_bounds
 from beam_dpsketch.estimators.presence import deviations_for
 from beam_dpsketch.estimators.ranks import Ranks
 from beam_dpsketch.estimators.tree.choice import Fit, FitMethod, choose, least_squares_fit, residual_fit
@@ -28,8 +28,10 @@ from beam_dpsketch.estimators.tree.least_squares import EXPANSION_DEVIATIONS, Pa
 from beam_dpsketch.estimators.tree.levels import TreeLevel, tree_levels
 from beam_dpsketch.sketches.trees import DyadicCountSketch
 
+_HASHING: dict[str, Hashing] = {"exact": "exact", "count_sketch": "signs", "count_min": "columns"}
 
-class ReleasedDyadicCountSketch(ReleasedRanks, ReleasedTree):
+
+class ReleasedDyadicCountSketch(ReleasedRanks):
     """A released tree of sketches over an ordered domain.
 
     `method` says how an estimate is made: by "least_squares"; by "residual" rounds, which subtract heavy nodes from the
@@ -48,7 +50,13 @@ class ReleasedDyadicCountSketch(ReleasedRanks, ReleasedTree):
         return self._chosen.method
 
     @functools.cached_property
+    def level_deviations(self) -> tuple[float, ...]:
+        """The standard deviation of the estimate of a node, on each level, noise and collisions together."""
+        return tuple(math.sqrt(level.variance()) for level in self._levels)
+
+    @functools.cached_property
     def search_deviations(self) -> tuple[float, ...]:
+        """The same in a search, which may subtract what it has found."""
         return tuple(math.sqrt(level.variance()) for level in self._chosen.levels)
 
     def heavy_hitters(self, threshold: float, confidence: float = 0.95) -> Frequencies:
@@ -65,8 +73,11 @@ class ReleasedDyadicCountSketch(ReleasedRanks, ReleasedTree):
         weights, margin = weights[order], deviations_for(confidence) * deviations[order]
         items = self.spec.domain.values(leaves.ids[order])
         lower, upper = np.maximum(weights - margin, 0.0), weights + margin
-        basis = self._basis(confidence)
-        return Frequencies(items, weights, lower, upper, self._detection_limit, basis=basis)
+        limit = detection_limit(self.search_deviations, expansion=EXPANSION_DEVIATIONS)
+        return Frequencies(items, weights, lower, upper, limit, basis=self._basis(confidence))
+
+    def _search(self, confidence: float) -> Frequencies:
+        return self.heavy_hitters(0.0, confidence)
 
     def reading(self, confidence: float) -> dict[str, Any]:
         return {"type": "tree", **self._rank_reading(confidence), **self._chosen.reading()}
@@ -120,6 +131,19 @@ class ReleasedDyadicCountSketch(ReleasedRanks, ReleasedTree):
     @functools.cached_property
     def _paper(self) -> PaperTree:
         return PaperTree(self._levels, size=self.spec.domain.size, total=self._known_total)
+
+    @property
+    def _coarsest(self) -> tuple[np.ndarray, float]:
+        return self._levels[0].drawn(self._noise_variance(0))
+
+    @property
+    def _noise_reach(self) -> float:
+        return deviations_for(0.95) * min(self.level_deviations)
+
+    @property
+    def _table(self) -> NoisyTable:
+        leaves = self._levels[-1]
+        return NoisyTable.of(leaves.counters, self._noise_variance(), _HASHING[leaves.sketch])
 
     @property
     def _size(self) -> str:
