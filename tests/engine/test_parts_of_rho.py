@@ -346,7 +346,7 @@ def everyday() -> Iterator[Setting]:
         (AutoNorm(max_weight=9), PrivacyUnit.PRIVACY_ID),
     ]
     rng = np.random.default_rng(0)
-    trees = [norms.LAYOUTS["fine shares"](rng), norms.LAYOUTS["prefixes"](rng)]
+    trees = [norms.LAYOUTS["fine shares"](rng), norms.LAYOUTS["all kinds"](rng)]
     for (bound, unit), relation, spec in itertools.product(
         bounds, NeighboringRelation, [SketchSpec(width=8), ListedItems(["a", "b"]), *trees]
     ):

@@ -38,7 +38,7 @@ SPECS = {
     "1 x 2, signs": SketchSpec(depth=1, width=2, seed=3),
     "2 x 3, signs": SketchSpec(depth=2, width=3, seed=4),
 }
-LAYOUTS = ("all kinds", "prefixes", "fine shares", "statistics")
+LAYOUTS = ("all kinds", "exact and count_sketch", "fine shares", "statistics")
 TOO_LONG = "too long"
 
 
