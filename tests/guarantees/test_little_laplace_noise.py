@@ -144,7 +144,7 @@ def test_what_is_shown_of_an_open_noise_is_what_is_spent() -> None:
     assert repr(privacy) == "<PrivacySpec of epsilon = 2 at delta = 1e-06, ADD_OR_REMOVE_ONE>"
     shown = [
         PrivateFrequencies(spec, privacy, unit=PrivacyId("p", RecordBounds(9)), item="item").display_data()
-        for spec in (ListedItems(range(9)), SketchSpec(kind="count_min", width=64))
+        for spec in (ListedItems(range(9)), SketchSpec(depth=30, width=64))
     ]
     assert [("rho" in each, each.get("epsilon")) for each in shown] == [(False, 2.0), (True, None)]
 

@@ -29,7 +29,7 @@ from tests.helpers.laws import Fault
 from tests.helpers.norms import Case
 from tests.helpers.side_sums import NAMES
 
-LAYOUTS = ("count_sketch", "histogram", "prefixes")
+LAYOUTS = ("count_sketch", "histogram", "exact and count_sketch")
 CASES_OF_A_LAYOUT = 25
 WIDE = SketchSpec(kind="count_sketch", depth=1, width=1 << 12, seed=3)
 TOO_MUCH, SPLIT = "changes by too much", "order or the split"
