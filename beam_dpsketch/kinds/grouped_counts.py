@@ -156,7 +156,7 @@ class GroupedCounts(Count):
             raise search_over_time()
         return self
 
-    def completed(self, unit: Unit) -> Unit:
+    def completed(self, unit: Unit, privacy: PrivacySpec, keys: Keys | None) -> Unit:
         """Return the unit with the usual number of items, if its norm says none: a norm grows with no item."""
         bounds = unit.bounds
         if not isinstance(unit, PrivacyId) or not isinstance(bounds, NormLimit) or bounds.max_keys is not None:

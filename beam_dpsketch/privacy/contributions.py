@@ -18,6 +18,10 @@ class Default(int):
     """A default that can be told from the same number given by a caller."""
 
 
+class DefaultFraction(Fraction):
+    """The same of a part."""
+
+
 class NeighboringRelation(enum.Enum):
     """Which two inputs must be hard to tell apart."""
 

@@ -209,7 +209,7 @@ class Count(abc.ABC):
         """Return the kind with the layout that suits these bounds, and rows over time; refuse one that has none."""
         return self
 
-    def completed(self, unit: Unit) -> Unit:
+    def completed(self, unit: Unit, privacy: PrivacySpec, keys: Keys | None) -> Unit:
         """Return the unit with the bounds that the kind has usual values for, where they are left out."""
         return unit
 

@@ -78,7 +78,7 @@ class ReleaseSpec:
                 checks.do(check_max_weight, self.unit.bounds)
             if self.horizon is not None:
                 checks.do(check_over_time, self.unit, self.horizon.windows)
-        object.__setattr__(self, "unit", self.count.completed(self.unit))
+        object.__setattr__(self, "unit", self.count.completed(self.unit, self.privacy, self.keys))
         object.__setattr__(self, "count", self.count.suited(self.unit.bounds, over_time=self.horizon is not None))
 
     @property

@@ -13,6 +13,7 @@ Bounds, sketches and noise are those of the package. They are fed with tables, w
   choice-keys  the same over keys and windows: destinations by origin, carrier and month; ports by sensor and month
   choice-trees the same for trees, with several item shares: none suits all data, and 0.07 is the usual one
   orders       norms of order 1 and 2, with the noise that suits each: aircraft over a list of airports
+  short        lists of up to 16 items: the order, norm and spend that are usual there, over those of longer lists
   lost         what bounds take away, and what `clipping()` and `records()` of 100 releases say: flights, a web log,
                latencies, ports
   listed       people for each page of a known list
@@ -33,7 +34,7 @@ from pathlib import Path
 
 from beam_dpsketch import IntegerDomain, IPv4Domain, ListedItems, TreeSpec
 from benchmarks.command import Command
-from benchmarks.people import best, bounded, choice, cost, data, frequencies, listed, lost, orders, trees
+from benchmarks.people import best, bounded, choice, cost, data, frequencies, listed, lost, orders, short_lists, trees
 from benchmarks.people.best import Effort
 from benchmarks.people.bounded import SKETCH
 from benchmarks.people.data import People
@@ -193,6 +194,7 @@ def main() -> None:
         "choice-keys": lambda: measure_choice_for_keys(known.trace),
         "choice-trees": lambda: measure_choice_for_trees(known.trace),
         "orders": measure_orders,
+        "short": lambda: short_lists.measure(releases=10),
         "lost": lambda: measure_lost(known.trace),
         "listed": lambda: listed.measure(data.web_log(), releases=20),
         "cost": lambda: measure_cost(known.trace),

@@ -126,6 +126,8 @@ def written(value: Any) -> Any:
         return value.name.lower()
     if isinstance(value, bytes):
         return {"hex": value.hex()}
+    if isinstance(value, int):
+        return int(value)
     return [written(each) for each in value] if isinstance(value, tuple) else value
 
 

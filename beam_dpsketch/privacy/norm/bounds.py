@@ -15,6 +15,7 @@ from beam_dpsketch.privacy.contributions import (
     Bounds,
     ContributionLimit,
     Default,
+    DefaultFraction,
     NeighboringRelation,
     is_in_windows,
     per_window,
@@ -24,6 +25,10 @@ from beam_dpsketch.privacy.mechanism import Spending, one_count
 
 _MAX_DENOMINATOR = 1 << 16
 _LARGEST_SPEND = Fraction(1, 2)
+_SHORT_LIST = 16
+"""Up to how many listed items a norm of order 1 suits, at the best norm of each order."""
+_USUAL_SPEND = DefaultFraction(1, 20)
+_SPEND_OF_SHORT_LISTS = Fraction(1, 5)  # their noise is so small that the norm decides how close answers are
 ITEM_SHARES = {"largest": Fraction(7, 100), "typical": Fraction(1, 50)}
 
 
@@ -175,26 +180,30 @@ class AutoNorm(NormLimit):
     choice is a function of a noisy histogram: how many units there are of each length. `privacy.norm.choice` has the
     proof and the rule.
 
+    Short lists have up to 16 items, counted in each listed key, and a promise by an epsilon, so that Laplace noise is
+    taken. At each order's best norm, order 1 is closer there.
+
     Args:
-      spend: the part of rho that buys the choice, above 0 and at most 1/2; a float means its decimal spelling. Take
-        1/10 if there are fewer than 10,000 units, or if a few units are far longer than all others.
+      spend: the part of rho that buys the choice, above 0 and at most 1/2; a float means its decimal spelling. It is
+        1/20, or 1/5 for short lists. Take 1/10 if there are fewer than 10,000 units, or if a few units are far longer
+        than all others.
       optimize_for: "largest", the most frequent items, of 3 to 5 % of all records each; or "typical", rarer ones, of
         about 1 %, which a smaller norm suits.
       item_share: in place of `optimize_for`, a guess: which part of a heavy unit's length one item that you ask about
-        has, above 0, at most 1. It is 7/100 for the largest items, and 1/50 for typical ones. Of trees, it is about a
-        rank.
+        has, above 0, at most 1. It is 7/100 for the largest items, and 1/50 for typical ones; for short lists of M
+        items, 1/M if that is more. Of trees, it is about a rank.
       max_weight: as in `NormBound`, like all that follow.
       max_per_item: as there.
       signed: as there.
       resource_limit: as there.
-      order: as there.
+      order: as there. Where it is left out, it is 1 for short lists, and else 2.
       max_keys: as there, of items; keys that the data choose need a norm that is given.
 
     >>> AutoNorm(spend=0.1).spend
     Fraction(1, 10)
     """
 
-    spend: Fraction = Fraction(1, 20)
+    spend: Fraction = _USUAL_SPEND
     _: dataclasses.KW_ONLY
     item_share: Fraction | None = None
     optimize_for: str = "largest"
@@ -202,12 +211,12 @@ class AutoNorm(NormLimit):
     max_per_item: int | None = None
     signed: bool = False
     resource_limit: int | None = None
-    order: int = 2
+    order: int = Default(2)
     max_keys: int | None = None
 
     def __post_init__(self) -> None:
-        spend, share = _validate.exact(spend=self.spend), self.item_share
-        if spend > _LARGEST_SPEND:
+        spend, share = self.spend, self.item_share
+        if not isinstance(spend, DefaultFraction) and (spend := _validate.exact(spend=spend)) > _LARGEST_SPEND:
             raise ArgumentError(
                 "spend", f"must be at most 1/2, the part of rho for the choice; got {float(spend):g}", "E207"
             )
@@ -224,6 +233,14 @@ class AutoNorm(NormLimit):
     @property
     def size(self) -> None:
         return None
+
+    def suiting(self, items: int) -> AutoNorm:
+        """Return the same for a list of that many items under a promise by epsilon."""
+        if items > _SHORT_LIST or not isinstance(self.order, Default):
+            return self
+        spend = _SPEND_OF_SHORT_LISTS if isinstance(self.spend, DefaultFraction) else self.spend
+        share = max(self.asked_share, Fraction(1, items)) if self.item_share is None else self.item_share
+        return dataclasses.replace(self, order=1, spend=spend, item_share=share)
 
     @property
     def asked_share(self) -> Fraction:
