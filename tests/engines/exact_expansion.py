@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 from beam_dpsketch.cli.main import main
-from beam_dpsketch.engine import noising
 from tests.helpers import noise
 
 
 def without_noise() -> int:
     """Serve, with the exact counters in the place of noisy ones."""
-    noising.add_noise, noising.add_whole_noise = noise.exact, noise.exact_whole
+    noise.without_noise(pytest.MonkeyPatch())
     return main(["expansion-service", *sys.argv[1:]])
 
 

@@ -20,7 +20,6 @@ from beam_dpsketch import (
     RecordBounds,
     ReleaseTerms,
     SketchSpec,
-    TextDomain,
     TreeSpec,
 )
 from beam_dpsketch.kinds.layouts import plan
@@ -137,7 +136,7 @@ def test_noise_that_counters_cannot_hold_is_not_planned() -> None:
     [
         lambda **common: PrivateFrequencies(SPECS["count_sketch"], **common),
         lambda **common: PrivateQuantiles(SPECS["mixed tree"], **common),
-        lambda **common: PrivateTopK(TextDomain(3), k=5, **common),
+        lambda **common: PrivateTopK(IntegerDomain(0, 99), k=5, **common),
     ],
     ids=["frequencies", "quantiles", "top k"],
 )
