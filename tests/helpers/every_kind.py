@@ -70,9 +70,9 @@ def of_visits(visits: list[Visit], sketch: CountSketch | CountMin) -> list[list[
 
 
 def of_seconds(visits: list[Visit]) -> list[int]:
-    """The count, sum and squares of seconds between 0 and 2, each as often as it says, by hand."""
-    kept = [(min(max(visit.seconds, 0), 2) - 1, visit.seconds) for visit in visits]
-    added = [(weight, 2 * x * weight, 4 * (2 * x**2 - 1) * weight) for x, weight in kept]
+    """The squares from the low end, what they leave of 4, and those from the high end, of seconds from 0 to 2."""
+    kept = [(min(max(visit.seconds, 0), 2), visit.seconds) for visit in visits]
+    added = [(weight * x**2, weight * (4 - x**2 - (2 - x) ** 2), weight * (2 - x) ** 2) for x, weight in kept]
     return [sum(column) for column in zip(*added, strict=True)]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import (
+    Groups,
     Horizon,
     IntegerDomain,
     ListedItems,
@@ -55,8 +56,12 @@ GLOBAL: dict[str, Pair] = {
         ),
     ),
     "top_k": (
-        lambda: rows.PrivateTopK("city", TEXT_SETTINGS, 1, PRIVACY, UNIT, ask="releases"),
-        lambda: transforms.PrivateTopK(TEXT, SPEND, unit=PrivacyId("person", ONE), item="city", k=1),
+        lambda: rows.PrivateTopK(
+            "city", TEXT_SETTINGS, 1, PRIVACY, KEYED, ask="releases", method={"groups": {"delta": 1e-8}}
+        ),
+        lambda: transforms.PrivateTopK(
+            TEXT, SPEND, unit=PrivacyId("person", ALL), item="city", k=1, method=Groups(1e-8)
+        ),
     ),
     "over time": (
         lambda: rows.PrivateContinualFrequencies(
