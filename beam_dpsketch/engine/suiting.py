@@ -4,8 +4,8 @@ Guarantee: nothing that data say is read, so the choice costs no privacy. At a p
 needs noise for the L2 length of what a unit adds, and a Laplace for its L1 length. So the latter is closer where a unit
 touches few counters. With a rho, a Gaussian always is.
 
-Widths are those of 95 % intervals from the noise alone: of one counter, or of the Huber mean over the rows of a sketch.
-Of grouped counts, the threshold counts too.
+A width is that of a 95 % interval from the noise alone, of one counter or of the Huber mean over the rows of a sketch.
+The width of grouped counts includes the threshold.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What all released flat sketches share: items are asked one by one, or those of a public dictionary together.
+"""Released flat sketches: estimates of single items, and of all items of a public dictionary together.
 
 Guarantee: each item's interval holds with about the given confidence, over the seed and the noise, for data of any
 skew, also with deletions; `row_mean` has the argument. Source: Charikar, Chen and Farach-Colton 2002, who take the
@@ -60,11 +60,11 @@ class ReleasedFrequencies(ReleasedSketch):
         )
 
     def reading(self, confidence: float) -> dict[str, Any]:
-        """Return what `Released.reading` says: how items are hashed, and how rows are read.
+        """Return the hashing of items and the reading of rows, as `Released.reading` does.
 
         An estimate is the Huber mean of an item's counters with this `scale`. The truth is at most `below` under it and
-        `above` over it. `row_keys` are those of `hashing.cells`, (depth, 2); `counters` are float64 of shape
-        (depth, width), of a Count-Min each less the median of its row.
+        `above` over it. `row_keys`, of shape (depth, 2), are made by `hashing.cells`. `counters` are float64 of shape
+        (depth, width); from each counter of a Count-Min the median of its row is subtracted.
         """
         _validate.open_unit_interval(confidence=confidence)
         spec, (below, above) = self._spec, self._rows.margins(confidence)

@@ -3,8 +3,8 @@
 Guarantee of `ReleasedCountMin.minimum`, while no item's net weight is negative: no item at all is underestimated, with
 probability at least 1 - failure_probability / 2. Source: Zhao et al., NeurIPS 2022, with E from the actual depth, width
 and sigma^2; tails of the discrete Gaussian, and of sums of independent ones, are at most exp(-t^2 / (2 sigma^2))
-(Canonne, Kamath and Steinke 2020). Those of a discrete Laplace are at most exp(-t / scale). Of sums with a Laplace,
-`tail_margin` has Chernoff's bound.
+(Canonne, Kamath and Steinke 2020). Tails of a discrete Laplace are at most exp(-t / scale). `tail_margin` applies
+Chernoff's bound to sums with a Laplace.
 """
 
 from __future__ import annotations
@@ -43,8 +43,6 @@ class ReleasedCountMin(ReleasedFrequencies):
     def minimum(self, items: Many, failure_probability: float = ...) -> np.ndarray: ...
     def minimum(self, items: Any, failure_probability: float = 0.01) -> Any:
         """Compute the paper's estimate of each item: the minimum over rows plus the offset E, an upper bound.
-
-        Its error is several times that of `estimate`.
 
         Args:
           items: one item or many.
