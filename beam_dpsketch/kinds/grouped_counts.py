@@ -23,7 +23,7 @@ from beam_dpsketch.privacy.selection import GroupRule
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.count import Count, Guess, refuse_guess
 from beam_dpsketch.records.public import Keys, TimeRange
-from beam_dpsketch.records.units import PrivacyId, Record, Unit
+from beam_dpsketch.records.units import Record, Unit
 from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
@@ -156,13 +156,12 @@ class GroupedCounts(Count):
             raise search_over_time()
         return self
 
-    def completed(self, unit: Unit, privacy: PrivacySpec, keys: Keys | None) -> Unit:
-        """Return the unit with the usual number of items, if its norm says none: a norm grows with no item."""
-        bounds = unit.bounds
-        if not isinstance(unit, PrivacyId) or not isinstance(bounds, NormLimit) or bounds.max_keys is not None:
-            return unit
+    def completed_bounds(self, bounds: ContributionLimit, privacy: PrivacySpec, keys: Keys | None) -> ContributionLimit:
+        """Return a norm that says no number of items with the usual one: its noise does not grow with them."""
+        if not isinstance(bounds, NormLimit) or bounds.max_keys is not None:
+            return bounds
         limited: Any = dataclasses.replace(bounds, max_keys=bounds.resource_limit or USUAL_MAX_KEYS)  # type: ignore[type-var]
-        return dataclasses.replace(unit, bounds=limited)
+        return limited
 
     def select(self, keys: Keys | None, bounds: ContributionLimit, privacy: PrivacySpec) -> GroupRule:
         return self.method.rule(bounds.max_keys or 1, privacy)

@@ -20,11 +20,10 @@ from beam_dpsketch.planning.planner import plan_calibrated
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
+from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.count import Count, Guess
 from beam_dpsketch.records.public import Keys
-from beam_dpsketch.records.units import PrivacyId, Unit
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
@@ -85,14 +84,11 @@ class ItemFrequencies(AnySketch):
     def __post_init__(self) -> None:
         _validate.instance(SketchSpec, ListedItems, spec=self.spec)
 
-    def completed(self, unit: Unit, privacy: PrivacySpec, keys: Keys | None) -> Unit:
-        """Return the unit with the norm that suits the length of a list, where Laplace noise may be taken."""
+    def completed_bounds(self, bounds: ContributionLimit, privacy: PrivacySpec, keys: Keys | None) -> ContributionLimit:
         of_keys = 1 if keys is None else len(keys.listed or ())
         if not (self.spec.is_listed and of_keys) or privacy.pure is None or privacy.noise is Noise.GAUSSIAN:
-            return unit
-        if not isinstance(unit, PrivacyId) or not isinstance(unit.bounds, AutoNorm):
-            return unit
-        return dataclasses.replace(unit, bounds=unit.bounds.suiting(self.spec.cells * of_keys))
+            return bounds
+        return bounds.suiting(self.spec.cells * of_keys)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -108,6 +108,10 @@ class ContributionLimit:
         """Return the bounds; raise this error where the data would have to choose them first."""
         raise otherwise
 
+    def suiting(self, items: int) -> Self:
+        """Return the same with what suits a list of that many items, where it is left out and Laplace noise may be."""
+        return self
+
     def within_max_keys(self) -> Self:
         """Return the same, dropping the items of a unit beyond `max_keys`."""
         return self

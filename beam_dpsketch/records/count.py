@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -22,7 +23,7 @@ from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.items import WeightedItems
 from beam_dpsketch.records.public import Keys, TimeColumn, TimeRange
 from beam_dpsketch.records.selectors import Items, Selector, check_selector
-from beam_dpsketch.records.units import Unit, check_max_keys, check_unit_type
+from beam_dpsketch.records.units import PrivacyId, Unit, check_max_keys, check_unit_type
 
 USUAL_WANTED_ERROR = Fraction(1, 100)
 USUAL_QUANTILES = (0.5, 0.95, 0.99)
@@ -210,8 +211,14 @@ class Count(abc.ABC):
         return self
 
     def completed(self, unit: Unit, privacy: PrivacySpec, keys: Keys | None) -> Unit:
-        """Return the unit with the bounds that the kind has usual values for, where they are left out."""
-        return unit
+        """Return the unit with the bounds that the kind completes."""
+        if not isinstance(unit, PrivacyId):
+            return unit
+        return dataclasses.replace(unit, bounds=self.completed_bounds(unit.bounds, privacy, keys))
+
+    def completed_bounds(self, bounds: ContributionLimit, privacy: PrivacySpec, keys: Keys | None) -> ContributionLimit:
+        """Return bounds of a privacy id with the values that are usual for the kind, where they are left out."""
+        return bounds
 
     def select(
         self, keys: Keys | None, bounds: ContributionLimit, privacy: PrivacySpec

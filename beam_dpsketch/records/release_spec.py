@@ -163,8 +163,7 @@ class ReleaseSpec:
     def terms_of_each(self, *, in_windows: bool, overlapping: int = 1, is_stream: bool = False) -> DeclaredTerms:
         """Return the terms of the release of each window; an element is in several if they overlap."""
         cells = len(self.public_keys) if self.public_keys else None if self.is_keyed else 1
-        privacy = self.privacy
-        selection = self.count.select(self.keys, self.unit.bounds, privacy)
+        selection, privacy = self.count.select(self.keys, self.unit.bounds, self.privacy), self.privacy
         privacy = privacy if selection is None else privacy.losing(selection.delta, is_gaussian=selection.is_gaussian)
         if self.count.by_item:
             privacy = privacy.without_side_counters()  # all of rho pays for the counts of items

@@ -234,8 +234,7 @@ class AutoNorm(NormLimit):
     def size(self) -> None:
         return None
 
-    def suiting(self, items: int) -> AutoNorm:
-        """Return the same for a list of that many items under a promise by epsilon."""
+    def suiting(self, items: int) -> Self:
         if items > _SHORT_LIST or not isinstance(self.order, Default):
             return self
         spend = _SPEND_OF_SHORT_LISTS if isinstance(self.spend, DefaultFraction) else self.spend
