@@ -24,7 +24,6 @@ from beam_dpsketch import (
     RecordBounds,
 )
 from beam_dpsketch.cli.stored import read_all
-from beam_dpsketch.domains import TextDomain
 from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.transforms import (
     BoundContributions,
@@ -59,7 +58,7 @@ TREES = {
         IntegerDomain(-1, 3), PRIVACY, item="seconds", unit=PrivacyId("user", NormBound(5))
     ),
     "quantiles per key": PrivateQuantiles(IntegerDomain(-1, 3), PRIVACY, item="seconds", unit=Record(), keys=KEYS),
-    "top-k": PrivateTopK(TextDomain(8), PRIVACY, k=3, item="page", unit=Record()),
+    "top-k": PrivateTopK(IntegerDomain(-1, 3), PRIVACY, k=3, item="seconds", unit=Record()),
 }
 
 
