@@ -31,7 +31,8 @@ bounds the squares of the votes that change under a replacement.
 
 A unit that reaches several windows, each within the bounds, has delta / windows and noise of windows times the variance
 in each. Bun and Steinke 2016 (arXiv:1605.02065), section 8, defines approximate zCDP. Gopi et al. 2020
-(arXiv:2002.03578) weight votes by the root of their number. `keep_table` has a rule that releases more keys.
+(arXiv:2002.03578) weight votes by the root of their number. `two_rounds` and `keep_table` have rules that release more
+keys.
 
 GROUPED COUNTS: noisy counts of items that are large enough. Guarantee: a run that publishes them is delta-approximate
 rho-zCDP for the unit.
@@ -84,11 +85,14 @@ from beam_dpsketch.privacy.mechanism import change_factor
 from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
 
 USUAL_SHARE = Fraction(1, 4)
-METHODS = ("gaussian", "table", "geometric")
+ONE_ROUND = ("gaussian", "table", "geometric")
+METHODS = (*ONE_ROUND, "two_rounds")
 _GRID, _LEAST_WEIGHT = 48, 3
 MAX_THRESHOLD = 1 << 62
 _MIN_DELTA = Fraction(1, 10**60)  # over 2**31 keys and 2**32 windows, `gaussian_bounds` has bits for that
 _CLASSES = {1, 2, 3, 4, 6, 8, *(round(2 ** (step / 2)) for step in range(7, 63))}  # steps of about the root of 2
+_FINE_CLASSES = {*range(1, 17), *(round(2 ** (step / 8)) for step in range(33, 249))}
+_FINER = 10  # a table of probabilities is as long as its grid, and built for each class: noise needs neither
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -101,9 +105,9 @@ class SelectionRule:
         and window. Over a horizon, keys are chosen once for all windows.
       share: the part of rho for the votes; `None` takes what is free, or 1/4 of what is left if that is more.
       min_units: how many units must vote for a key.
-      method: "gaussian"; "table", which releases more keys and needs `ADD_OR_REMOVE_ONE`; or "geometric", which
-        releases most where a unit votes for one key, and spends an epsilon. `None` takes what suits a list of keys, and
-        "gaussian" elsewhere.
+      method: "two_rounds", which releases most keys where a unit votes for several; "gaussian", one round; "table",
+        which needs `ADD_OR_REMOVE_ONE`; or "geometric", which releases most where a unit votes for one key, and spends
+        an epsilon. `None` becomes what suits: see `suited`.
     """
 
     delta: Fraction
@@ -127,17 +131,43 @@ class SelectionRule:
     @property
     def is_gaussian(self) -> bool:
         """Whether Gaussian noise decides, as far as that is known."""
-        return self.method in (None, "gaussian")
+        return self.method in (None, "gaussian", "two_rounds")
+
+    @property
+    def has_two_rounds(self) -> bool:
+        """Whether votes are cast twice, as `two_rounds` has them."""
+        return self.method == "two_rounds"
+
+    def suited(self, relation: NeighboringRelation, *, rho_adds: bool, is_bounded: bool) -> SelectionRule:
+        """Return the rule with two rounds, if the method is open and they may be; refuse them where they may not.
+
+        Args:
+          relation: the relation between neighboring inputs.
+          rho_adds: whether votes and sketches pay for a replaced unit apart: under a norm, over a horizon, keys alone.
+          is_bounded: whether there is an end to the input.
+        """
+        adds_units = relation is NeighboringRelation.ADD_OR_REMOVE_ONE
+        may_be = self.max_keys > 1 and self.min_units == 1 and is_bounded and (adds_units or rho_adds)
+        if self.has_two_rounds and not may_be:
+            raise ArgumentError(
+                "keys.method",
+                'must not be "two_rounds" for one key each, with min_units, on unbounded input, or under REPLACE_ONE '
+                'with $RecordBounds inside a release. Leave it out, or use "gaussian"',
+                "E313",
+            )
+        return dataclasses.replace(self, method="two_rounds") if self.method is None and may_be else self
 
     @property
     def grid(self) -> int:
         """What one vote of a unit with a single key counts."""
-        return max(_GRID, _LEAST_WEIGHT * (math.isqrt(self.max_keys - 1) + 1))
+        least = max(_GRID, _LEAST_WEIGHT * (math.isqrt(self.max_keys - 1) + 1))
+        return _FINER * least if self.has_two_rounds else least
 
     @property
     def classes(self) -> tuple[tuple[int, int], ...]:
         """The classes j, ascending, each with its weight w_j."""
-        sizes = sorted({size for size in _CLASSES if size < self.max_keys} | {self.max_keys})
+        known = _FINE_CLASSES if self.has_two_rounds else _CLASSES
+        sizes = sorted({size for size in known if size < self.max_keys} | {self.max_keys})
         return tuple((size, math.isqrt(self.grid**2 // size)) for size in sizes)
 
     def threshold(self, sigma_squared: Fraction, window_count: int = 1) -> int:
@@ -173,7 +203,7 @@ def sketch_share(
     rule: SelectionRule, share: Fraction, left: Fraction, cost: SketchCost, relation: NeighboringRelation
 ) -> Fraction:
     """Return the largest part of rho that sketches may have if votes have the part `share`."""
-    if cost.is_joint:
+    if cost.is_joint or rule.has_two_rounds:
         return left - share
     per_square = share / (change_factor(relation) * rule.grid**2)  # 1 / (2 sigma^2), in parts of rho
     return min((left - per_square * votes) / part for part, votes in _cases(rule, cost, relation))
@@ -181,7 +211,7 @@ def sketch_share(
 
 def free_share(rule: SelectionRule, left: Fraction, cost: SketchCost, relation: NeighboringRelation) -> Fraction:
     """Return the largest part of rho for votes that takes nothing from the sketches."""
-    if cost.is_joint:
+    if cost.is_joint or rule.has_two_rounds:
         return Fraction(0)
     per_square = min(left * (1 - part) / votes for part, votes in _cases(rule, cost, relation) if votes)
     return per_square * change_factor(relation) * rule.grid**2
@@ -209,6 +239,7 @@ class GroupRule:
     """
 
     is_gaussian: ClassVar[bool] = True
+    has_two_rounds: ClassVar[bool] = False
     delta: Fraction
     max_items: int
 
@@ -218,6 +249,10 @@ class GroupRule:
         if self.delta < _MIN_DELTA:
             raise ArgumentError("delta", "must be at least 1e-60; 1e-8 is usual", "E309")
         _validate.whole_fields(self, "max_items", low=1, high=MAX_CONTRIBUTION)
+
+    def suited(self, *_: object, **__: object) -> GroupRule:
+        """Return the rule as it is: there is one for all inputs and relations."""
+        return self
 
     def threshold(
         self, bounds: Bounds, tail: Callable[[Fraction], int], scale_bits: int = 0, window_count: int = 1

@@ -217,6 +217,10 @@ class ReleaseTerms(Generic[Limit]):
         return self.selection if isinstance(self.selection, SelectionRule) else None
 
     @property
+    def votes_twice(self) -> bool:
+        return self.selection is not None and self.selection.has_two_rounds
+
+    @property
     def group_rule(self) -> GroupRule | None:
         return self.selection if isinstance(self.selection, GroupRule) else None
 
