@@ -10,11 +10,12 @@ import contextlib
 import dataclasses
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import encode
@@ -29,13 +30,16 @@ from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.noise.random_words import RandomBytes
-from beam_dpsketch.privacy.selection import METHODS, USUAL_SHARE, SelectionRule, SketchCost
+from beam_dpsketch.privacy.selection import ONE_ROUND, USUAL_SHARE, SelectionRule, SketchCost
 from beam_dpsketch.privacy.terms import DeclaredTerms
+from beam_dpsketch.privacy.two_rounds import FIRST_PART, TwoRounds
+from beam_dpsketch.records.bounding.vote_rounds import WINDOW
+from beam_dpsketch.records.items import NOISY, VOTERS, VOTES
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.notes import KeyNote
 
 # The version of what turns random bytes into a decision; another version of a keyed release is another release.
-SELECTION_VERSION = 2
+SELECTION_VERSION = 3
 _MOST = Fraction(99, 100)
 
 
@@ -47,22 +51,29 @@ class KeyChoice(NamedTuple):
       note: what a release says of it.
       sketch_share: the part of rho that is left for the sketches.
       table: the probabilities by votes; `None` if noise decides.
+      rounds: the rule of two rounds; `None` if there is one.
     """
 
     rule: SelectionRule
     note: KeyNote
     sketch_share: Fraction
     table: KeepTable | None = None
+    rounds: TwoRounds | None = None
 
-    def keeps(self, votes: np.ndarray, units: np.ndarray, random_bytes: RandomBytes = os.urandom) -> np.ndarray:
+    def keeps(self, votes: np.ndarray, units: np.ndarray, *others: np.ndarray, random_bytes: Any = os.urandom) -> Any:
         """Return which keys are released, bool of shape (n,).
 
         Args:
           votes: the exact votes of each key, int64 of shape (n,).
           units: how many units vote for it, int64 of shape (n,).
+          others: of two rounds, the exact votes of the second and the noisy votes of the first.
           random_bytes: where the randomness comes from.
         """
         considered = (units >= self.rule.min_units) & (votes > 0)
+        if self.rounds is not None:
+            second, first = others
+            drawn = add_noise(second, self.rounds.sigma_squared[1], random_bytes=random_bytes)
+            return considered & self.rounds.releases(first, drawn)
         if self.table is None:
             noisy = add_noise(votes, self.note.sigma_squared, random_bytes=random_bytes)
             return considered & (noisy >= self.note.threshold)
@@ -80,18 +91,79 @@ def find_chosen(
 
     Args:
       choice: how keys are chosen.
-      votes: the exact votes of each key, and how many units cast them, int64 of shape (n, 2).
+      votes: the exact votes of each key, and how many units cast them, int64 of shape (n, 2); of two rounds, then the
+        exact votes of the second and the noisy votes of the first, of shape (n, 4).
       randomness: the secret of each key; `None` takes the entropy of the system.
     """
     if randomness is None:
-        return choice.keeps(votes[:, 0], votes[:, 1])
-    settings = f"{choice.rule} {choice.note!r}"
-    streams = [
-        keyed.random_bytes(encode(("select", SELECTION_VERSION, settings, *each)))
-        for keyed, each in zip(randomness, votes.tolist(), strict=True)
+        return choice.keeps(*votes.T)
+    streams = _streams(choice, "decide", votes, randomness)
+    kept = [
+        choice.keeps(*each[:, np.newaxis], random_bytes=stream)[0] for each, stream in zip(votes, streams, strict=True)
     ]
-    kept = [choice.keeps(each[:1], each[1:], stream)[0] for each, stream in zip(votes, streams, strict=True)]
     return np.array(kept, dtype=bool)
+
+
+def draw_first(choice: KeyChoice, votes: np.ndarray, randomness: Sequence[KeyedRandomness] | None = None) -> np.ndarray:
+    """Return the noisy votes of the first of two rounds, int64 of shape (n,); arguments as in `find_chosen`.
+
+    Each call draws other noise: what steers the second round, and what decides, must be of one call.
+    """
+    assert choice.rounds is not None
+    parameter = choice.rounds.sigma_squared[0]
+    if randomness is None:
+        return add_noise(votes[:, 0], parameter)
+    streams = _streams(choice, "first round", votes, randomness)
+    noisy = [
+        add_noise(each[:1], parameter, random_bytes=stream)[0] for each, stream in zip(votes, streams, strict=True)
+    ]
+    return np.array(noisy, dtype=np.int64)
+
+
+def with_noisy_votes(
+    choice: KeyChoice, first: pa.Table, end: int, secret: KeyedRandomness | None, *, once: bool
+) -> pa.Table:
+    """Return the votes of round one with a column of noisy ones, drawn once for all that reads them.
+
+    Args:
+      choice: how keys are chosen.
+      first: what `vote_rounds.first_votes` returns.
+      end: the last millisecond of the window where a table has none; 0 for the global one, and for a horizon.
+      secret: of the transform; `None` takes the entropy of the system.
+      once: whether a key is chosen once for all windows.
+    """
+    ends = first[WINDOW].to_pylist() if WINDOW in first.column_names and not once else [end] * len(first)
+    secrets, keys = None, first["key"].to_pylist()
+    if secret is not None:
+        secrets = [secret.derive(encode(("first votes", *place))) for place in zip(keys, ends, strict=True)]
+    votes = np.stack([first[name].to_numpy() for name in (VOTES, VOTERS)], axis=1)
+    return first.append_column(NOISY, pa.array(draw_first(choice, votes, secrets)))
+
+
+def _streams(
+    choice: KeyChoice, step: str, votes: np.ndarray, randomness: Sequence[KeyedRandomness]
+) -> Iterator[RandomBytes]:
+    """Yield the random bytes of a step for each key."""
+    settings = named_settings(choice)
+    for keyed, each in zip(randomness, votes.tolist(), strict=True):
+        yield keyed.random_bytes(encode(("votes", SELECTION_VERSION, step, *settings, *each)))
+
+
+def named_settings(choice: KeyChoice) -> list[str]:
+    """Return all that decides, exactly, under names that never change whatever classes and fields are called."""
+    rule, note = choice.rule, choice.note
+    settings = {
+        "method": note.method,
+        "delta": rule.delta,
+        "max_keys": rule.max_keys,
+        "min_units": rule.min_units,
+        "asked share": rule.share,
+        "share": note.share,
+        "grid": note.grid,
+        "sigma_squared": note.sigma_squared,
+        "threshold": note.threshold,
+    }
+    return [f"{name}={value}" for name, value in settings.items()]
 
 
 def choose_keys(spec: Any, terms: DeclaredTerms) -> KeyChoice | None:
@@ -122,13 +194,13 @@ def with_best_method(terms: DeclaredTerms) -> DeclaredTerms:
     if rule.method is not None:
         return _with_method(terms, rule)
     needed: dict[float, DeclaredTerms] = {}
-    for method in METHODS:
+    for method in ONE_ROUND:
         with contextlib.suppress(ArgumentError):
             found = _with_method(terms, dataclasses.replace(rule, method=method))
             half = choose_keys_alone(found).note.half
             needed.setdefault(half * (1 + rule.grid / rule.classes[-1][1]), found)
     if not needed:  # then Gaussian noise says what is wrong
-        return _with_method(terms, dataclasses.replace(rule, method=METHODS[0]))
+        return _with_method(terms, dataclasses.replace(rule, method=ONE_ROUND[0]))
     return needed[min(needed)]
 
 
@@ -183,12 +255,17 @@ def _calibrated(
 ) -> KeyChoice:
     """Return the choice where votes cost this rho, or this epsilon, and leave a part for the sketch."""
     sigma_squared = selection.votes_sigma_squared(rule.grid, rho, relation) * window_count
-    if sigma_squared < MIN_SIGMA_SQUARED:
+    least = sigma_squared / FIRST_PART if rule.has_two_rounds else sigma_squared
+    if least < MIN_SIGMA_SQUARED:
         raise ArgumentError("", "rho, or keys.share, must be smaller: votes need noise of sigma 0.5 or more", "E312")
     if sigma_squared > MAX_SIGMA_SQUARED:
         raise ArgumentError("", "rho, or keys.share, must be larger: the sigma of votes would exceed 2**50", "E312")
-    table, shift = None, (rule.min_units - 1) * rule.grid
-    if rule.is_gaussian:
+    table, rounds, grid, shift = None, None, rule.grid, (rule.min_units - 1) * rule.grid
+    if rule.has_two_rounds:
+        rounds = TwoRounds.of(rule, rho, relation, window_count)
+        grid, sigma_squared, threshold = rounds.whole_grid, sum(rounds.sigma_squared, Fraction(0)), rounds.together
+        half, most = (rounds.needed(float(each)) for each in (Fraction(1, 2), _MOST))
+    elif rule.is_gaussian:
         drawn = drawn_variance(sigma_squared)
         threshold = rule.threshold(drawn, window_count)
         half, most = threshold, threshold + least_quantile(drawn, 1 - _MOST) - 1
@@ -204,14 +281,14 @@ def _calibrated(
             table = geometric_table(rule.grid, epsilon / window_count, rule.delta / window_count)
         threshold, half, most = (table.least(each) + shift for each in (Fraction(1), Fraction(1, 2), _MOST))
     note = KeyNote(
-        method=rule.method or METHODS[0],
+        method=rule.method or ONE_ROUND[0],
         max_keys=rule.max_keys,
         min_units=rule.min_units,
-        grid=rule.grid,
+        grid=grid,
         sigma_squared=sigma_squared,
         threshold=threshold,
         half=half,
         most=most,
         share=left - remaining,
     )
-    return KeyChoice(rule, note, remaining, table)
+    return KeyChoice(rule, note, remaining, table, rounds)

@@ -14,12 +14,13 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from beam_dpsketch.answers.batch import Releases
 from beam_dpsketch.answers.counts import ReleasedCounts
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.counting import Counting, draw_of
-from beam_dpsketch.engine.keys import KeyChoice, find_chosen
+from beam_dpsketch.engine.keys import KeyChoice, find_chosen, with_noisy_votes
 from beam_dpsketch.engine.noising import draw_lost, release_parts
 from beam_dpsketch.engine.norms import NORM_PART, choose_norm
 from beam_dpsketch.engine.parts import Part, PartColumns
@@ -134,6 +135,10 @@ class Run:
         """Return which keys are released, given the votes of each, as `find_chosen` does."""
         return find_chosen(choice, votes, self._secrets([(place, place.of_key) for place in places]))
 
+    def with_first_votes(self, choice: KeyChoice, first: pa.Table, end: int, *, once: bool) -> pa.Table:
+        """Return the votes of round one with noisy ones, as `with_noisy_votes` does."""
+        return with_noisy_votes(choice, first, end, self._secret, once=once)
+
     def chosen(self, choice: KeyChoice | None, sums: list[Sum]) -> list[Sum]:
         """Return the sums of the keys that are released; of the others nothing is left."""
         if choice is None or not sums:
@@ -155,7 +160,7 @@ class Run:
         kept = np.fromiter(map(is_unicode, keys), dtype=bool, count=len(keys))
         if choice is not None:
             places = [] if self._secret is None else [window._replace(key=(key,)) for key in keys]
-            kept &= self.choose(choice, sums.side[:, -2:], places)
+            kept &= self.choose(choice, sums.votes, places)
         released = np.flatnonzero(kept)
         known = calibration.with_norm(sums.max_norm)
         told = None if lost is None or known.lost is None else known.lost.with_values(lost)

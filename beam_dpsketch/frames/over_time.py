@@ -45,7 +45,7 @@ def _chosen(
     """Return the keys that the votes of all windows together bring in."""
     if choice is None or not by_key:
         return by_key
-    votes = np.stack([sum(each.total_side[-2:] for each in windows.values()) for windows in by_key.values()])
+    votes = np.stack([sum(each.votes for each in windows.values()) for windows in by_key.values()])
     places = [Place(key, horizon.start_micros, horizon.end_micros) for key in by_key]
     kept = run.choose(choice, votes, places).tolist()
     return {key: windows for (key, windows), is_kept in zip(by_key.items(), kept, strict=True) if is_kept}

@@ -143,6 +143,8 @@ class TableRelease:
             noise = self._resolved.noise(Calibration)
             exact, lost = self._sums.by_place(contributed)
             self._pay()
+            if contributed.voted and noise.choice is not None:
+                self._sums.vote_twice(contributed, exact, noise.choice, run)
             if declared.horizon is None:
                 released = release_sums(exact, lost, declared, noise, run)
             else:

@@ -8,17 +8,21 @@ id are in one part, so bounds that hold in each part hold for each id.
 from __future__ import annotations
 
 import itertools
+import operator
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch.engine.keys import KeyChoice
 from beam_dpsketch.engine.run import Place, Run
 from beam_dpsketch.frames.windows import Windows
+from beam_dpsketch.hashing.encodings import decode
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
+from beam_dpsketch.records.bounding import vote_rounds
 from beam_dpsketch.records.bounding.bounded import Bounded, Rule
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.parts import Parts
@@ -47,11 +51,13 @@ class Contributed(NamedTuple):
       parts: windows, and what `Bounded.contributions` yields of each; to be read once.
       max_norm: the norm, if the data chose it.
       lost: the exact histogram of what the run lost, if one tells it.
+      voted: what is bounded of each period, with its first window, if votes are cast twice.
     """
 
     parts: Iterable[tuple[Place, Any]]
     max_norm: Fraction | None = None
     lost: np.ndarray | None = None
+    voted: Sequence[tuple[Place, Bounded]] = ()
 
 
 class ExactSums:
@@ -88,7 +94,7 @@ class ExactSums:
         Also what the run lost, if one histogram tells it.
         """
         declared, sketch_input = self._declared, self.sketch_input
-        parts, max_norm, lost = contributed
+        parts, max_norm, lost, _ = contributed
         sums: dict[Place, SketchAccumulator] = defaultdict(lambda: SketchAccumulator(sketch_input))
         always = [(key,) for key in declared.public_keys or ()] if declared.is_keyed else [()]
         for window, key in itertools.product(self._windows.every, always):
@@ -113,10 +119,36 @@ class ExactSums:
         lost = None
         if counter is not None and counter.of_run:
             lost = np.sum([each.lost for _, each in bounded if each.lost is not None], axis=0)
-        return Contributed(self._unpacked(bounded), bounded[0][1].max_norm, lost)
+        voted = bounded if bounded[0][1].edges is not None else ()
+        return Contributed(self._unpacked(bounded), bounded[0][1].max_norm, lost, voted)
+
+    def vote_twice(
+        self, contributed: Contributed, sums: dict[Place, SketchAccumulator], choice: KeyChoice, run: Run
+    ) -> None:
+        """Draw the noisy votes of the first round, and add these and the second round to the sums of keys."""
+        rounds, once, by_end = choice.rounds, self._declared.horizon is not None, self._by_end()
+        assert rounds is not None
+        for window, parts in itertools.groupby(contributed.voted, key=operator.itemgetter(0)):
+            bounded = [each for _, each in parts]
+            first = vote_rounds.first_votes(
+                pa.concat_tables(vote_rounds.cast(each.side) for each in bounded), once=once
+            )
+            end = 0 if once else self._windows.last_millisecond(window)
+            first = run.with_first_votes(choice, first, end, once=once)
+            left = vote_rounds.considered(rounds, first)
+            second = (vote_rounds.second_votes(rounds, each.edges, left, once=once) for each in bounded)
+            for table in (first, *second):
+                for own_end, added in vote_rounds.as_sums(table, self.sketch_input):
+                    place = window if own_end is None else by_end[own_end]
+                    for key, side in zip(added.keys.to_pylist(), added.side, strict=True):
+                        empty = self.sketch_input.empty()._replace(side=side)
+                        sums[place._replace(key=(decode(key),))].add_contributions(empty)
+
+    def _by_end(self) -> dict[int, Place]:
+        return {self._windows.last_millisecond(window): window for window in self._windows.every}
 
     def _unpacked(self, bounded: list[tuple[Place, Bounded]]) -> Iterator[tuple[Place, Any]]:
-        by_end = {self._windows.last_millisecond(window): window for window in self._windows.every}
+        by_end = self._by_end()
         for first, part in bounded:
             each_window: Iterable[tuple[Place, Bounded]] = [(first, part)]
             if self._plan.periods is not None:

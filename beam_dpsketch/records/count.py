@@ -148,6 +148,7 @@ class Count(abc.ABC):
       is_search: whether the most frequent values are searched in the release.
       is_ranked: whether the release is asked for quantiles, and not for weights of items.
       is_summed: whether it is asked for sums and means of all numbers; then the spec tells them `exactly`.
+      keys_alone: whether which keys there are is all that is released.
     """
 
     spec: Any
@@ -156,6 +157,7 @@ class Count(abc.ABC):
     is_search: ClassVar[bool] = False
     is_ranked: ClassVar[bool] = False
     is_summed: ClassVar[bool] = False
+    keys_alone: ClassVar[bool] = False
 
     @property
     def wanted(self) -> int | None:

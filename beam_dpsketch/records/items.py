@@ -26,6 +26,8 @@ from beam_dpsketch.records.unreadable import Listing, Tally
 from beam_dpsketch.sketches import RawSketch, raw_type
 
 VOTES, VOTERS = "votes", "voters"
+SECOND, NOISY = "second", "noisy"
+"""Of two rounds: the votes of the second, and the noisy votes of the first."""
 _NOTHING_LOST = np.zeros(0, dtype=np.int64)
 _MOST_CLAMPED = 1 << 40
 
@@ -70,8 +72,15 @@ class SketchInput:
 
     @property
     def side_names(self) -> tuple[str, ...]:
-        """What is counted aside, but lost weight: side counters, then votes for keys and how many units cast them."""
-        return (*(counter.name for counter in self.counters), *(() if self.selection is None else (VOTES, VOTERS)))
+        """What is counted aside, but lost weight: side counters, then what decides on keys."""
+        return (*(counter.name for counter in self.counters), *self.vote_names)
+
+    @property
+    def vote_names(self) -> tuple[str, ...]:
+        """What decides on keys: votes, how many units cast them, and what is of two rounds."""
+        if self.selection is None:
+            return ()
+        return (VOTES, VOTERS, SECOND, NOISY) if self.selection.has_two_rounds else (VOTES, VOTERS)
 
     @property
     def own_bins(self) -> int:
@@ -80,7 +89,7 @@ class SketchInput:
 
     @property
     def side_size(self) -> int:
-        """How many numbers are counted aside: the side counters, lost weight, votes, and how many units cast them."""
+        """How many numbers are counted aside: the side counters, lost weight, and what decides on keys."""
         return len(self.side_names) + self.own_bins
 
     @functools.cached_property

@@ -138,9 +138,12 @@ class KeySelection(Keys):
         sketches nothing, which is 1/2 under `REPLACE_ONE` with `RecordBounds` and a CountSketch, or else 1/4 of what
         side counters leave.
       min_units: how many units must vote for a key, exactly counted: a rule of your own, not a part of the guarantee.
-      method: "gaussian", which adds noise to the votes, or "table", which releases more keys under
-        `ADD_OR_REMOVE_ONE`. "geometric" releases most of all where a unit votes for one key; it is of `SelectKeys`
-        alone, with an epsilon. `None` takes what releases most keys in `SelectKeys`, and "gaussian" elsewhere.
+      method: "two_rounds", where each unit votes a second time, for keys that the first round left undecided; it
+        releases most keys where a unit votes for several, and costs pipelines two more shuffles. "gaussian", one round
+        of votes with noise. "table", which needs `ADD_OR_REMOVE_ONE`. "geometric", which releases most keys where a
+        unit votes for one; it is of `SelectKeys` alone, with an epsilon. `None` uses two rounds, and one where two
+        cannot be: with one key for each unit, `min_units` or unbounded input, and under `REPLACE_ONE` with
+        `RecordBounds` inside a release. `SelectKeys` then uses the method that releases most keys.
       opaque_bytes: as of `PrivacyId`.
     """
 

@@ -164,6 +164,7 @@ class ReleaseSpec:
         """Return the terms of the release of each window; an element is in several if they overlap."""
         cells = len(self.public_keys) if self.public_keys else None if self.is_keyed else 1
         selection, privacy = self.count.select(self.keys, self.unit.bounds, self.privacy), self.privacy
+        selection = self._suited(selection, not is_stream)
         privacy = privacy if selection is None else privacy.losing(selection.delta, is_gaussian=selection.is_gaussian)
         if self.count.by_item:
             privacy = privacy.without_side_counters()  # all of rho pays for the counts of items
@@ -176,8 +177,14 @@ class ReleaseSpec:
             **self.unit.promise(in_windows=in_windows, overlapping=overlapping, is_stream=is_stream),
         )
         if overlapping > 1 or in_windows != (self.time_range is not None):  # a run has the noise that a plan says
-            return dataclasses.replace(terms, privacy=self.terms.privacy, selection=self.terms.selection)
+            planned = selection if is_stream and self.terms.votes_twice else self.terms.selection
+            return dataclasses.replace(terms, privacy=self.terms.privacy, selection=planned)
         return self.count.decide(terms) if self.horizon is None else terms
+
+    def _suited(self, rule: Any, is_bounded: bool) -> Any:
+        """Return the rule, if there is one, with two rounds of votes where they may be."""
+        adds = self.unit.bounds.has_norm or self.horizon is not None or self.count.keys_alone
+        return rule and rule.suited(self.privacy.relation, rho_adds=adds, is_bounded=is_bounded)
 
     def tells_lost_in(self, *, one_window: bool, is_bounded: bool = True) -> LostIn:
         """Return which histogram tells what bounding took; on a stream, nothing sees all keys, or what windows drop."""
@@ -196,7 +203,7 @@ class ReleaseSpec:
             cells *= mechanism.windows
         if self.keys is not None and self.keys.chosen_by_data:
             windows = 1 if bounds.has_norm else terms.window_count
-            selection = self.keys.rule((bounds.max_keys or 1) * windows)
+            selection = self._suited(self.keys.rule((bounds.max_keys or 1) * windows), is_bounded)
         return RowTerms(
             terms.privacy,
             bounds,

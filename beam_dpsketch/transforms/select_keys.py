@@ -77,7 +77,8 @@ class SelectKeys(PrivateTransform):
         self._check_elements(pcoll)
         resolved, noise = self._declared.resolved.under(window_plan.terms), self._noise(pcoll, window_plan.terms)
         run = name_of(self._paid_run(pcoll, resolved, noise))
-        sums = (pcoll | "ExactSums" >> ExactSums(self._declared, window_plan, noise, run))["sums"]
+        exact_sums = ExactSums(self._declared, window_plan, noise, run, choice=resolved.noise(_ChosenAlone).choice)
+        sums = (pcoll | "ExactSums" >> exact_sums)["sums"]
         choice = self._pay(pcoll, resolved).noise(_ChosenAlone).choice
         return (
             sums
@@ -104,6 +105,8 @@ class _ChosenAlone(NamedTuple):
 
 class _KeysAlone(AnySketch):
     """A list of keys: what is counted of them is not released."""
+
+    keys_alone = True
 
     def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
         return with_best_method(terms)

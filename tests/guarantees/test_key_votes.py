@@ -51,7 +51,7 @@ Votes = dict[Any, tuple[int, int]]
 
 
 def per_key(unit: Any, **arguments: Any) -> Any:
-    listed: dict[str, Any] = {"item": "item", "keys": KeySelection(1e-8, "key")}
+    listed: dict[str, Any] = {"item": "item", "keys": KeySelection(1e-8, "key", method="gaussian")}
     return lambda: PrivateFrequencies(SPEC, PRIVACY, unit=unit, **listed | arguments)
 
 
@@ -216,7 +216,7 @@ def test_votes_in_state_are_those_of_a_batch(name: str, merged: str, monkeypatch
 def test_pairs_of_a_key_and_a_tuple_give_the_votes_of_the_units(unit: Any) -> None:
     owner = unit if isinstance(unit, Record) else PrivacyId(lambda each: each[0], unit)
     by_position: dict[str, Any] = {"item": lambda each: each[1], "weight": lambda each: each[2]}
-    transform = PrivateFrequencies(SPEC, PRIVACY, unit=owner, keys=KeySelection(1e-8), **by_position)
+    transform = PrivateFrequencies(SPEC, PRIVACY, unit=owner, keys=KeySelection(1e-8, method="gaussian"), **by_position)
     pairs = [(each.key, (each.user, each.item, each.n)) for each, _ in VISITS]
     found = dict(run(pairs, ExactCounters(transform, read_votes)))
     tested = case(unit if isinstance(unit, Record) else by_id(unit), **WEIGHT)
@@ -244,7 +244,7 @@ def test_trees_and_pairs_of_windows_have_votes_too() -> None:
         IntegerDomain(0, 100),
         PRIVACY,
         unit=by_id(NormBound(5, max_keys=1)),
-        keys=KeySelection(1e-8, "key"),
+        keys=KeySelection(1e-8, "key", method="gaussian"),
         item="item",
     )
     assert dict(run(rows, ExactCounters(transform, read_votes))) == {0: [480, 10], 1: [480, 10]}

@@ -137,7 +137,7 @@ class Setting(NamedTuple):
             "one": PublicKeys(KEYS[:1], "key"),
             "listed": PublicKeys(KEYS, "key"),
             "open": AssumePublicKeys("key"),
-            "chosen": KeySelection(DELTA, field="key"),
+            "chosen": KeySelection(DELTA, field="key", method="gaussian"),
         }[self.layout.keys]
         weight = "n" if self.unit.bounds.says_max_weight else None
         windows = TimeRange(0, 240) if self.layout.declared else self.layout.horizon

@@ -120,7 +120,9 @@ def test_all_of_rho_pays_for_the_votes(relation: Any) -> None:
     terms = transform._declared.terms
     note = choose_keys_alone(terms).note
     moved = 1 if relation is ADD_OR_REMOVE_ONE else 2  # units whose votes change
-    assert note.sigma_squared == Fraction(48**2 * moved) / (2 * terms.privacy.rho)
+    rounds = [(480**2, Fraction(1, 5)), (2400**2, Fraction(4, 5))]
+    assert note.method == "two_rounds"
+    assert note.sigma_squared == sum(square * moved / (2 * terms.privacy.rho * part) for square, part in rounds)
     assert 1.9999 < terms.epsilon <= 2
     assert f"epsilon = 2 at delta = 1e-06, {relation.name}; protected: " in transform.explain()
     assert "; of delta, 5e-07 is for the keys." in transform.explain()
@@ -170,7 +172,7 @@ def test_the_budget_pays_for_the_delta_once() -> None:
         ({"unit": PrivacyId("user", NormBound(3))}, "max_keys must be given"),
         ({"unit": Record(signed=True)}, "signed must not be set"),
         ({"privacy": PrivacySpec(rho=1.0, delta=1e-8)}, "delta must be above"),
-        ({"privacy": PrivacySpec(rho=4609)}, "rho, or keys.share, must be smaller: votes"),
+        ({"privacy": PrivacySpec(rho=4609), "unit": Record()}, "rho, or keys.share, must be smaller: votes"),
     ],
     ids=["share", "max_keys", "signed", "delta", "rho"],
 )

@@ -26,12 +26,16 @@ class Bounded(NamedTuple):
       lost: the histogram of the weight that their units lost, and for a run the weight kept; `None` if it is not
         told.
       max_norm: the norm that scaled them, if the data chose it.
+      edges: who voted for what, if votes are cast twice; see `vote_rounds`.
+      shard: of the ids, in pipelines.
     """
 
     kept: pa.Table
     side: pa.Table | None = None
     lost: np.ndarray | None = None
     max_norm: Fraction | None = None
+    edges: pa.Table | None = None
+    shard: bytes = b""
 
     def contributions(self, reader: RecordReader, sketch_input: SketchInput) -> Iterator[Any]:
         """Yield what adds up to the exact counters: (pair, count) by item, (key, items) per key, or the items alone."""

@@ -28,6 +28,7 @@ from beam_dpsketch.records.bounding.selection import count_since_mark, mark_star
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.bounding.side_sums import add_up_units, sums_in_full, sums_of_scaled
 from beam_dpsketch.records.bounding.unit_lengths import PartRecords, UnitLengths
+from beam_dpsketch.records.bounding.vote_rounds import edges_of
 from beam_dpsketch.records.codec import LOST
 from beam_dpsketch.records.groups import dictionary_codes
 from beam_dpsketch.records.items import SketchInput
@@ -82,7 +83,11 @@ class NormRule:
     def bound(self, records: pa.Table) -> Bounded:
         kept, sums, units = self._scale(without_lost(records), self._to_table)
         lost = None if self._lost is None else self._told(records, units, self._lost)
-        return Bounded(kept, None if sums is None else add_up_units(sums), lost)
+        if sums is None:
+            return Bounded(kept, lost=lost)
+        has_edges = self._selection is not None and self._selection.has_two_rounds
+        edges = edges_of(sums, each_window=False) if has_edges else None
+        return Bounded(kept, add_up_units(sums), lost, edges=edges)
 
     def _told(self, records: pa.Table, units: ScaledUnits, counter: LostCounter) -> np.ndarray:
         """Return how many ids lost how much, and for a run the weight kept, which is limited."""

@@ -22,6 +22,7 @@ from beam_dpsketch.records.bounding.netting import net
 from beam_dpsketch.records.bounding.priorities import Priorities, count_copies, sample_copies
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.bounding.side_sums import add_up_units, sums_of_kept
+from beam_dpsketch.records.bounding.vote_rounds import edges_of
 from beam_dpsketch.records.groups import dictionary_codes, in_order_of_values
 from beam_dpsketch.records.reading import total_weights
 
@@ -80,7 +81,10 @@ class RecordRule:
         if not self._counters and self._selection is None:
             return Bounded(kept, lost=lost)
         sums = sums_of_kept(self._counters, self._selection, kept, self.bounds, self._over_time)
-        return Bounded(kept, add_up_units(sums), lost)
+        edges = None
+        if self._selection is not None and self._selection.has_two_rounds:
+            edges = edges_of(sums, each_window=self._over_time is None)
+        return Bounded(kept, add_up_units(sums), lost, edges=edges)
 
     def _bounded(self, records: pa.Table) -> tuple[pa.Table, np.ndarray | None]:
         """Return the records to keep, and what is told of lost weight; for a run also the weight kept."""

@@ -23,7 +23,7 @@ from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.bounding.netting import NetRecords, count_records
 from beam_dpsketch.records.bounding.selection import cast_votes, mark_starts
 from beam_dpsketch.records.groups import dictionary_codes
-from beam_dpsketch.records.items import VOTERS, VOTES
+from beam_dpsketch.records.items import NOISY, SECOND, VOTERS, VOTES
 from beam_dpsketch.records.reading import total_weights
 
 _NOT_CELLS = ("item", "weight", "records", "copies", "priority")
@@ -134,8 +134,7 @@ def add_up_units(sums: pa.Table) -> pa.Table:
 def _votes(
     rule: SelectionRule, groups: RowGroups, voters: np.ndarray, present: np.ndarray, values: dict[str, pa.Array]
 ) -> dict[str, pa.Array]:
-    votes = cast_votes(rule, voters, present > 0, groups.codes, values)
-    return {VOTES: pa.array(votes), VOTERS: pa.array((votes > 0).astype(np.int64))}
+    return _columns(rule, cast_votes(rule, voters, present > 0, groups.codes, values))
 
 
 def _votes_once(
@@ -150,7 +149,14 @@ def _votes_once(
     order = np.lexsort((windows, present == 0, keys.numbers))
     firsts = order[mark_starts(keys.numbers[order])]
     votes[firsts] = cast_votes(rule, keys.units, keys.add_up(present > 0) > 0, keys.codes, values)
-    return {VOTES: pa.array(votes), VOTERS: pa.array((votes > 0).astype(np.int64))}
+    return _columns(rule, votes)
+
+
+def _columns(rule: SelectionRule, votes: np.ndarray) -> dict[str, pa.Array]:
+    """Return the columns of votes; those of a second round come later."""
+    later = (SECOND, NOISY) if rule.has_two_rounds else ()
+    nothing = pa.array(np.zeros(len(votes), dtype=np.int64))
+    return {VOTES: pa.array(votes), VOTERS: pa.array((votes > 0).astype(np.int64)), **dict.fromkeys(later, nothing)}
 
 
 def window_numbers(

@@ -219,8 +219,8 @@ class SketchAccumulator:
 
     @property
     def votes(self) -> np.ndarray:
-        """The votes for its key and how many units cast them, int64 of shape (2,), where keys are chosen."""
-        return self.total_side[-2:]
+        """What decides on its key, int64: the numbers of `SketchInput.vote_names`, of which there are some."""
+        return self.total_side[-len(self._sketch_input.vote_names) :]
 
     def _take_norm(self, max_norm: Fraction | None) -> None:
         """Note the norm that scaled what is added; refuse a second one, for which the noise would be wrong."""

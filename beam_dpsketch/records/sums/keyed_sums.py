@@ -107,6 +107,16 @@ class KeyedSums:
         return int(_OWN_BYTES + self.keys.nbytes + side + _ENTRY_BYTES * len(self.places) + self.items.nbytes)
 
     @property
+    def votes(self) -> np.ndarray:
+        """What decides on each key, int64 of shape (keys, n), as `SketchInput.vote_names` has it."""
+        return self.side[:, self.side.shape[1] - len(self.sketch_input.vote_names) :]
+
+    def with_votes(self, votes: np.ndarray) -> KeyedSums:
+        """Return the same with other numbers of what decides on each key."""
+        kept = self.side[:, : self.side.shape[1] - votes.shape[1]]
+        return dataclasses.replace(self, side=np.concatenate([kept, votes], axis=1))
+
+    @property
     def counters(self) -> np.ndarray:
         """The exact counters of each key, int64 of shape (keys, cells)."""
         counted = self._count(slice(None), self.places, len(self))

@@ -210,7 +210,8 @@ class BoundShard(beam.DoFn):
     def process(self, element: tuple[bytes, Iterable[bytes]], pane: Any = beam.DoFn.PaneInfoParam) -> Iterator[Bounded]:
         if fires_again_late(pane):
             return
-        yield from map(self._rule.bound, gather_records(self._rule, element[1]))
+        shard, payloads = element
+        yield from (self._rule.bound(part)._replace(shard=shard) for part in gather_records(self._rule, payloads))
 
 
 def gather_records(rule: Rule, payloads: Iterable[bytes]) -> Parts:

@@ -32,6 +32,7 @@ from beam_dpsketch.transforms.steps.bounding import (
 )
 from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
+from beam_dpsketch.transforms.steps.second_round import SecondRound
 from beam_dpsketch.transforms.steps.whole_runs import NO_RUN, BoundByNorm, ChooseNorm, LostByRun
 from beam_dpsketch.transforms.windows import RestoreWindows, periods_as_windows
 
@@ -43,11 +44,13 @@ class Contributions(NamedTuple):
       values: `WeightedItems` in their windows, or (pair, count) by item, or per key what is bounded, not added up.
       max_norm: the norm in sixteenths of a record, if the data chose it; else `None`.
       lost: what the whole run lost, exactly, if one histogram tells it; else `None`.
+      rounds: what two rounds of votes add to the sums of keys, as `SecondRound` returns it; else `None`.
     """
 
     values: beam.PCollection
     max_norm: beam.PCollection | None = None
     lost: beam.PCollection | None = None
+    rounds: beam.PCollection | None = None
 
 
 def bound_over_windows(
@@ -57,6 +60,7 @@ def bound_over_windows(
     plan: WindowPlan,
     idempotent_noise: IdempotentNoise | None,
     run: Mapping[str, Any] = NO_RUN,
+    vote_twice: SecondRound | None = None,
 ) -> Contributions:
     """Bound the records of each privacy id, in all windows that its bounds cover; `run` is a side input of noise."""
     periods = None if plan.periods is None else periods_as_windows(plan.periods)
@@ -86,12 +90,14 @@ def bound_over_windows(
     bounded, lost = grouped | "Bound" >> bound, None
     if (counter := sketch_input.lost) is not None and counter.of_run:
         lost = bounded | "LostByRun" >> LostByRun(counter.size)
+    rounds = None if vote_twice is None else bounded | "VoteTwice" >> vote_twice
     if periods is not None:
         own_windows = RestoreWindows(elements.windowing)
+        rounds = None if rounds is None else rounds | "WindowsOfVotes" >> own_windows
         bounded = bounded | "SplitByWindow" >> beam.FlatMap(_by_window) | "OwnWindows" >> own_windows
     if not reader.per_key or reader.by_item:
         bounded = unpack(bounded, reader, sketch_input)
-    return Contributions(bounded, norm, lost)
+    return Contributions(bounded, norm, lost, rounds)
 
 
 def _group_by_period(elements: beam.PCollection, shard: ShardRecords, periods: WindowFn) -> beam.PCollection:

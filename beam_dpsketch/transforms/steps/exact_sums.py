@@ -8,6 +8,7 @@ from typing import Any
 
 import apache_beam as beam
 
+from beam_dpsketch.engine.keys import KeyChoice
 from beam_dpsketch.hashing.encodings import decode
 from beam_dpsketch.hashing.lookup import in_parts, unpack
 from beam_dpsketch.records.items import SketchInput, WeightedItems
@@ -20,6 +21,7 @@ from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions, bound_over_windows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
+from beam_dpsketch.transforms.steps.second_round import SecondRound
 from beam_dpsketch.transforms.steps.stream_state import keeps_state
 from beam_dpsketch.transforms.steps.sums.summing import RawSketchFn, sum_in_state
 from beam_dpsketch.transforms.steps.sums.sums_of_keys import (
@@ -44,6 +46,7 @@ class ExactSums(beam.PTransform):
       idempotent_noise: decides what is kept, under a secret; `None` takes the entropy of the system.
       run: a side input of the steps that draw noise.
       in_columns: whether to return `KeyedSums` instead of pairs.
+      choice: how keys are chosen; `None` if the data do not choose them.
     """
 
     def __init__(
@@ -54,8 +57,10 @@ class ExactSums(beam.PTransform):
         run: Mapping[str, Any] = NO_RUN,
         *,
         in_columns: bool = False,
+        choice: KeyChoice | None = None,
     ) -> None:
         super().__init__()
+        self._choice = choice
         self._declared, self._plan, self._idempotent_noise, self._run = declared, plan, idempotent_noise, run
         self._in_columns = in_columns
         self._sketch_input = declared.summed(plan.terms, plan.rows)
@@ -73,7 +78,7 @@ class ExactSums(beam.PTransform):
         found = Contributions(elements)
         if bounded:
             noise, selectors = self._idempotent_noise, IDENTITY_SELECTORS
-            found = bound_over_windows(elements, reader, sketch_input, self._plan, noise, self._run)
+            found = bound_over_windows(elements, reader, sketch_input, self._plan, noise, self._run, self._vote_twice())
         elif per_key:
             key_records = beam.ParDo(KeyRecords(reader, sketch_input)).with_output_types(tuple[Any, Any])
             found = Contributions(elements | "Key" >> key_records)
@@ -84,6 +89,7 @@ class ExactSums(beam.PTransform):
         values, fn = sum_in_state(values, sketch_input, selectors, per_key=per_key, in_state=not bounded)
         if per_key:
             always = None if waits else self._sums_of_nothing(values, found.max_norm)
+            always = always if found.rounds is None else found.rounds
             sums = self._of_keys(values, None if bounded else fn, fanout, always)
         else:
             combine = beam.CombineGlobally(fn)
@@ -91,6 +97,11 @@ class ExactSums(beam.PTransform):
             sums = values | "Combine" >> (combine if self._plan.is_global else combine.without_defaults())
         others = {} if found.lost is None else {"lost": found.lost, "max_norm": found.max_norm}
         return {"sums": sums, **{name: each for name, each in others.items() if each is not None}}
+
+    def _vote_twice(self) -> SecondRound | None:
+        if self._choice is None or self._choice.rounds is None:
+            return None
+        return SecondRound(self._sketch_input, self._choice, self._key_shards, self._idempotent_noise, self._run)
 
     def _of_keys(
         self, values: beam.PCollection, fn: RawSketchFn | None, fanout: int, always: beam.PCollection | None

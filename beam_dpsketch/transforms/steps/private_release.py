@@ -42,6 +42,7 @@ from beam_dpsketch.transforms.steps.grouped_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, application
 from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseKeys, ReleaseOnce, name_of, pay_run, run_input
 from beam_dpsketch.transforms.steps.rows_over_time import AllRows, RowSettings, RowsOverTime
+from beam_dpsketch.transforms.steps.second_round import COST_OF_ROUNDS
 from beam_dpsketch.transforms.steps.sums.sums_of_keys import key_shards_for
 from beam_dpsketch.transforms.steps.whole_runs import DrawLost
 from beam_dpsketch.transforms.windows import edges_of, plan_of, windows_of
@@ -123,14 +124,15 @@ class PrivateTransform(ReadsElements):
           quantiles: whose errors are told, each between 0 and 1.
         """
         planned = self._declared.plan(n, wanted_error=wanted_error, typical=typical, quantiles=quantiles)
+        said = [str(planned), *([COST_OF_ROUNDS] if self._declared.terms.votes_twice else [])]
         if self._scale is None:
-            return str(planned)
+            return "\n".join(said)
         declared, horizon = self._declared, self._declared.horizon
         shards, windows = None if declared.privacy_id is None else shards_for(self._scale), 1
         if horizon is not None and declared.public_keys is None:
             windows = horizon.windows
         lines = self._scale.lines(declared.spec.cells, shards, keeps_all=self._keeps_all, windows=windows)
-        return "\n".join([str(planned), *lines])
+        return "\n".join([*said, *lines])
 
     @property
     def _keeps_all(self) -> bool:
@@ -228,7 +230,9 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         """Sum each window exactly, and draw the noise of each sum once."""
         declared, paid = self._declared, self._paid_run(elements, resolved, noise)
         run, in_columns = name_of(paid), declared.is_keyed
-        exact = elements | "ExactSums" >> ExactSums(declared, plan, noise, run, in_columns=in_columns)
+        choice = resolved.noise(Calibration).choice
+        exact_sums = ExactSums(declared, plan, noise, run, in_columns=in_columns, choice=choice)
+        exact = elements | "ExactSums" >> exact_sums
         calibration = self._pay(elements, resolved).noise(Calibration)
         if "lost" in exact:
             draw = DrawLost(calibration, noise, exact.get("max_norm"), run)
@@ -255,7 +259,7 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         """Sum each window exactly, make rows of windows, and draw the noise of each row once."""
         declared, per_key, paid = self._declared, self._declared.is_keyed, self._paid_run(elements, resolved, noise)
         run = name_of(paid)
-        exact = ExactSums(declared, plan, noise, run)
+        exact = ExactSums(declared, plan, noise, run, choice=resolved.noise(Calibration).choice)
         sums = (elements | "Windows" >> beam.WindowInto(windows_of(horizon)) | "ExactSums" >> exact)["sums"]
         calibration, choosing = self._pay(elements, resolved).noise(Calibration), run
         if elements.is_bounded:  # on streams `RowsInOrder` names the run

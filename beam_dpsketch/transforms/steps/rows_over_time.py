@@ -171,11 +171,10 @@ class AllRows(DrawsNoise):
 
     def _is_chosen(self, choice: KeyChoice, key: bytes, windows: Iterable[bytes]) -> bool:
         """Return whether the votes of all windows together bring the key in."""
-        votes, horizon = np.zeros(2, dtype=np.int64), self._settings.horizon
-        for each in windows:
-            votes += SketchAccumulator.from_bytes(self._settings.sketch_input, each).total_side[-2:]
+        sketch_input, horizon = self._settings.sketch_input, self._settings.horizon
+        votes = sum(SketchAccumulator.from_bytes(sketch_input, each).votes for each in windows)
         place = Place((decode(key),), horizon.start_micros, horizon.end_micros)
-        return bool(self.run().choose(choice, votes[np.newaxis], [place])[0])
+        return bool(self.run().choose(choice, np.atleast_2d(votes), [place])[0])
 
 
 class RowsInOrder(beam.DoFn):
