@@ -1,0 +1,158 @@
+"""How many keys two rounds of votes release: ``python -m benchmarks.accuracy.key_rounds``.
+
+Everything has (epsilon, delta) = (1, 1e-6), half of delta for the keys, under `ADD_OR_REMOVE_ONE`. Each unit is bounded
+to k keys by the package's own rule, once for each seed. Printed is the expected number of released keys. It is exact of
+one round and of a table. Of two rounds it is that of one draw of the first, by the package's own noise and its own
+second votes. Keys alone are those of `SelectKeys`; inside a release, votes have the default share of 1/4.
+
+  words per line   of `pydoc_data.topics`; unit: a line of the manual of Python
+  web log          made up: log-normal visits, a few heavy visitors, two fifths of the visits to five pages of one's own
+  purchases        made up: Pareto numbers of purchases, items by 1 / rank^1.3
+  Zipf             made up: log-normal numbers of keys, drawn by 1 / rank^1.05
+"""
+
+from __future__ import annotations
+
+import functools
+import statistics
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch import KeySelection, NeighboringRelation, PrivacyId, PrivacySpec, RecordBounds, SketchSpec
+from beam_dpsketch.engine.keys import KeyChoice, choose_keys, draw_first
+from beam_dpsketch.kinds.sketched import ItemFrequencies
+from beam_dpsketch.privacy.noise.drawing import drawn_variance
+from beam_dpsketch.records.bounding import vote_rounds
+from beam_dpsketch.records.bounding.bounded import Bounded
+from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.record_rule import RecordRule
+from beam_dpsketch.records.items import NOISY, SECOND, VOTERS, VOTES
+from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.transforms import SelectKeys
+from benchmarks.accuracy import key_selection
+from benchmarks.accuracy.key_selection import Edges
+from benchmarks.command import Command
+from benchmarks.table import Bar, Table
+
+EPSILON, DELTA, KEYS_DELTA = 1.0, 1e-6, 5e-7
+ONE_ROUND, TABLE, TWO_ROUNDS = "gaussian", "table", "two_rounds"
+SIZES = (16, 64)
+
+
+def web_log(seed: int = 1, units: int = 50_000, pages: int = 30_000) -> Edges:
+    """Visitors with a median of 3 visits; one of 250 has 50 to 20,000."""
+    generator = np.random.default_rng(seed)
+    visits = np.ceil(generator.lognormal(1.0, 1.2, units)).astype(int)
+    heavy = np.flatnonzero(generator.random(units) < 1 / 250)
+    visits[heavy] = np.minimum(50 * (1 + generator.pareto(0.8, len(heavy))), 20_000)
+    masses = np.cumsum(1 / np.arange(1, pages + 1) ** 1.1)
+    favourites = np.searchsorted(masses / masses[-1], generator.random((units, 5)))
+    visitors = np.repeat(np.arange(units), visits)
+    visited = np.searchsorted(masses / masses[-1], generator.random(len(visitors)))
+    own = np.flatnonzero(generator.random(len(visitors)) < 2 / 5)
+    visited[own] = favourites[visitors[own], generator.integers(0, 5, len(own))]
+    return Edges.of(visitors, visited)
+
+
+def purchases(seed: int = 2, units: int = 20_000) -> Edges:
+    """Buyers with 1 to 20,000 purchases of 5,000 items."""
+    generator = np.random.default_rng(seed)
+    counts = np.minimum(np.ceil(3 * generator.pareto(1.1, units)), 20_000).astype(int)
+    buyers = np.repeat(np.arange(units), counts)
+    return Edges.of(buyers, np.minimum(generator.zipf(1.3, len(buyers)), 5000))
+
+
+DATA: dict[str, Callable[[], Edges]] = {
+    "words per line": key_selection.words_per_line,
+    "web log": web_log,
+    "purchases": purchases,
+    "Zipf": key_selection.zipf,
+}
+
+
+@functools.cache
+def choice(max_keys: int, method: str, *, alone: bool) -> KeyChoice:
+    """The choice of `SelectKeys`, or of a release of a CountSketch, by this method."""
+    relation = NeighboringRelation.ADD_OR_REMOVE_ONE
+    privacy = PrivacySpec(epsilon=EPSILON, delta=DELTA, relation=relation, side_counters=None)
+    unit, keys = PrivacyId("unit", RecordBounds(1, max_keys=max_keys)), KeySelection(KEYS_DELTA, "key", method=method)
+    if alone:
+        return SelectKeys(privacy, unit=unit, keys=keys).choice
+    spec = SketchSpec()
+    made = choose_keys(spec, ReleaseSpec(ItemFrequencies(spec), privacy, unit, "item", keys=keys).terms)
+    assert made is not None
+    return made
+
+
+def bounded(edges: Edges, rule: KeyChoice, seed: int) -> Bounded:
+    """The votes after one random bounding."""
+    ones = np.ones(len(edges.units), dtype=np.int64)
+    records = pa.table({"unit": edges.units, "key": edges.keys, "item": ones, "weight": ones})
+    bounds = RecordBounds(1, max_keys=rule.rule.max_keys)
+    return RecordRule(bounds, RandomPriorities(salt=seed), selection=rule.rule).bound(records)
+
+
+def expected(made: KeyChoice, found: Bounded) -> float:
+    """The expected number of released keys; of two rounds, given one draw of the first."""
+    assert found.side is not None
+    first = vote_rounds.first_votes(vote_rounds.cast(found.side), once=False)
+    votes, rounds = first[VOTES].to_numpy(), made.rounds
+    if rounds is None:
+        return float(key_selection.probabilities(made, votes).sum())
+    assert found.edges is not None
+    noisy = draw_first(made, np.stack([votes, first[VOTERS].to_numpy()], axis=1))
+    first = first.append_column(NOISY, pa.array(noisy))
+    second = vote_rounds.second_votes(rounds, found.edges, vote_rounds.considered(rounds, first), once=False)
+    by_key = dict(zip(second["key"].to_pylist(), second[SECOND].to_pylist(), strict=True))
+    added = np.array([by_key.get(key, 0) for key in first["key"].to_pylist()])
+    missing = rounds.together - noisy - added
+    tails = key_selection.gaussian_tail(float(drawn_variance(rounds.sigma_squared[1])), missing)
+    return float(np.where(noisy >= rounds.at_once, 1.0, tails).sum())
+
+
+def keys_found(edges: Edges, max_keys: int, seeds: int, methods: Iterable[str], *, alone: bool) -> dict[str, float]:
+    """The mean over boundings, by method; all methods see the same kept keys, and have their own votes for these."""
+    made = {method: choice(max_keys, method, alone=alone) for method in methods}
+    sums = dict.fromkeys(made, 0.0)
+    for seed in range(seeds):
+        votes = {twice: bounded(edges, made[TWO_ROUNDS if twice else ONE_ROUND], seed) for twice in (False, True)}
+        for method, each in made.items():
+            sums[method] += expected(each, votes[each.rule.has_two_rounds]) / seeds
+    return sums
+
+
+def print_section(data: dict[str, Edges], max_keys: int, seeds: int, *, alone: bool) -> None:
+    """A line for each data set, and the geometric mean."""
+    over, each_bar = (TABLE, 1.15) if alone else (ONE_ROUND, None)
+    title = f"{'Keys alone' if alone else 'Inside a release, share 1/4'}, k = {max_keys}: expected number of keys"
+    table = Table(title, ("", ONE_ROUND, TABLE, TWO_ROUNDS, f"over {over}"), (24, -13), bar=12)
+    ratios = []
+    for name, edges in data.items():
+        found = keys_found(edges, max_keys, seeds, (ONE_ROUND, TABLE, TWO_ROUNDS), alone=alone)
+        ratios.append(found[TWO_ROUNDS] / found[over])
+        bars = [] if each_bar is None else [Bar(ratios[-1], ">=", each_bar)]
+        table.row(name, *(f"{number:.1f}" for number in found.values()), f"{ratios[-1]:.3f}", bars=bars)
+    mean = statistics.geometric_mean(ratios)
+    table.row("geometric mean", "", "", "", f"{mean:.3f}", bars=[Bar(mean, ">=", 1.3)])
+
+
+def main() -> None:
+    """Print a section for each number of keys, alone and inside a release."""
+    command = Command(__file__, __doc__, "numpy", "beam-dpsketch")
+    command.number("--seeds", 3, "random boundings")
+    arguments = command.parse_args()
+    data = {name: make() for name, make in DATA.items()}
+    with command.writing(
+        arguments,
+        f"(epsilon, delta) = ({EPSILON:g}, {DELTA:g}); mean of {arguments.seeds} random boundings, seeds from 0",
+        *(f"{name}: {edges}" for name, edges in data.items()),
+    ):
+        for alone in (True, False):
+            for max_keys in SIZES:
+                print_section(data, max_keys, arguments.seeds, alone=alone)
+
+
+if __name__ == "__main__":
+    main()
