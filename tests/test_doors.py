@@ -158,7 +158,7 @@ OTHERS = {
         "--kind mean --item n --unit record --rho 1",
         "--config wrong.yaml",
         "--config groups.yaml",
-        "--config table.yaml",
+        "--config geometric.yaml",
         "--config horizon.yaml",
     ],
     "run": [
@@ -188,7 +188,7 @@ OTHERS = {
     ],
     "plot": ["flat.dpsketch --top 3 --output x.png", "tree.dpsketch --histogram 3 1 --output x.png"],
     "ledger": ["create spent.db a", "create spent.db a --rho 1 --epsilon 2 --delta 1e-6", "show spent.db b"],
-    "check": ["wrong.yaml", "groups.yaml", "table.yaml", "good.yaml --against visits.csv"],
+    "check": ["wrong.yaml", "groups.yaml", "geometric.yaml", "good.yaml --against visits.csv"],
     "rehearse": [f"{BASE} --quantile 50", "visits.csv --config good.yaml --item town"],
 }
 LINES = [(command, line) for command, lines in OTHERS.items() for line in lines]
@@ -206,8 +206,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         "wrong": "{kind: frequencies, item: c, privacy: {epsilon: 1}, unit: {privacy_id: p, norm: {max_norm: 3}}}",
         "groups": "{kind: top_k, k: 3, item: c, domain: {type: text, max_bytes: 4}, method: groups, privacy: {rho: 1}, "
         "unit: {privacy_id: p, norm: {max_norm: 3}}}",
-        "table": "{kind: frequencies, item: c, privacy: {rho: 1, relation: replace_one}, unit: record, "
-        "keys: {select: {delta: 1.0e-8, method: table}, field: k}}",
+        "geometric": "{kind: frequencies, item: c, privacy: {rho: 1, relation: replace_one}, unit: record, "
+        "keys: {select: {delta: 1.0e-8, method: geometric}, field: k}}",
         "horizon": "{kind: quantiles, item: c, domain: {type: integer, low: 0, high: 9}, layout: factor, "
         'privacy: {rho: 1}, unit: {privacy_id: p, norm: auto}, horizon: {start: "2024-01-01", window_size: 1d, '
         "windows: 3}}",

@@ -151,7 +151,7 @@ SELECT = Block("Select", {
                       "release keys that enough ids are in; the probability that one id shows a key, as 1e-8")),
     "share": Entry(EXACT, "the part of rho for the choice"),
     "min_units": Entry(WHOLE, "how many people must be in a key, at the least"),
-    "method": Entry(one_of(METHODS), "`two_rounds`, `gaussian` or `table`; `geometric` is of lists of keys alone"),
+    "method": Entry(one_of(METHODS), "`two_rounds` or `gaussian`; `geometric` is of lists of keys alone"),
 })
 KEYS = Block("Keys", {
     "field": Entry(TEXT, "the field of the output key: one release for each key",

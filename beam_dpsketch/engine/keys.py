@@ -21,8 +21,7 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy import selection
 from beam_dpsketch.privacy.contributions import NeighboringRelation
-from beam_dpsketch.privacy.geometric_table import geometric_table
-from beam_dpsketch.privacy.keep_table import KeepTable, keep_table
+from beam_dpsketch.privacy.geometric_table import KeepTable, geometric_table
 from beam_dpsketch.privacy.mechanism import change_factor
 from beam_dpsketch.privacy.noise.discrete_gaussian import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.drawing import MAX_SIGMA_SQUARED, add_noise, drawn_variance
@@ -33,8 +32,8 @@ from beam_dpsketch.privacy.noise.random_words import RandomBytes
 from beam_dpsketch.privacy.selection import ONE_ROUND, USUAL_SHARE, SelectionRule, SketchCost
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.privacy.two_rounds import FIRST_PART, TwoRounds
-from beam_dpsketch.records.bounding.vote_rounds import WINDOW
 from beam_dpsketch.records.items import NOISY, VOTERS, VOTES
+from beam_dpsketch.records.sums.vote_rounds import WINDOW
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.notes import KeyNote
 
@@ -213,7 +212,7 @@ def _with_method(terms: DeclaredTerms, rule: SelectionRule) -> DeclaredTerms:
             "on one key",
             "E128",
         )
-    decided = privacy.with_noise(noise).losing(rule.delta, is_gaussian=rule.is_gaussian)
+    decided = privacy.with_noise(noise).losing(rule.delta)
     return dataclasses.replace(terms, privacy=decided, selection=rule)
 
 
@@ -265,21 +264,18 @@ def _calibrated(
         rounds = TwoRounds.of(rule, rho, relation, window_count)
         grid, sigma_squared, threshold = rounds.whole_grid, sum(rounds.sigma_squared, Fraction(0)), rounds.together
         half, most = (rounds.needed(float(each)) for each in (Fraction(1, 2), _MOST))
-    elif rule.is_gaussian:
+    elif rule.method == "geometric":
+        if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
+            words = 'the method "geometric" of $KeySelection needs the relation ADD_OR_REMOVE_ONE'
+            raise ArgumentError("", words, "E313")
+        if epsilon is None:
+            raise ArgumentError("keys.method", 'must not be "geometric" but in SelectKeys, with an epsilon', "E128")
+        table = geometric_table(rule.grid, epsilon / window_count, rule.delta / window_count)
+        threshold, half, most = (table.least(each) + shift for each in (Fraction(1), Fraction(1, 2), _MOST))
+    else:
         drawn = drawn_variance(sigma_squared)
         threshold = rule.threshold(drawn, window_count)
         half, most = threshold, threshold + least_quantile(drawn, 1 - _MOST) - 1
-    else:
-        if relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
-            words = f'the method "{rule.method}" of $KeySelection needs the relation ADD_OR_REMOVE_ONE'
-            raise ArgumentError("", words, "E313")
-        if rule.method == "table":
-            table = keep_table(rule.classes, rule.grid, rho / window_count, rule.delta / window_count)
-        elif epsilon is None:
-            raise ArgumentError("keys.method", 'must not be "geometric" but in SelectKeys, with an epsilon', "E128")
-        else:
-            table = geometric_table(rule.grid, epsilon / window_count, rule.delta / window_count)
-        threshold, half, most = (table.least(each) + shift for each in (Fraction(1), Fraction(1, 2), _MOST))
     note = KeyNote(
         method=rule.method or ONE_ROUND[0],
         max_keys=rule.max_keys,

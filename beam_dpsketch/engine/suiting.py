@@ -59,7 +59,7 @@ def crossover(spec: Any, terms: DeclaredTerms, width: Width | None = None) -> fl
         return None
     open_noise = PrivacySpec(
         epsilon=given.pure, delta=given.shown_delta, relation=given.relation, side_counters=given.side_counters
-    ).losing(terms.delta, is_gaussian=terms.is_gaussian)
+    ).losing(terms.delta)
     widths = []
     for order, noise in ((1, Noise.LAPLACE), (2, Noise.GAUSSIAN)):
         of_one: Any = terms.resolved(1)

@@ -22,7 +22,6 @@ from beam_dpsketch.engine.run import Place, Run
 from beam_dpsketch.frames.windows import Windows
 from beam_dpsketch.hashing.encodings import decode
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
-from beam_dpsketch.records.bounding import vote_rounds
 from beam_dpsketch.records.bounding.bounded import Bounded, Rule
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.parts import Parts
@@ -32,6 +31,7 @@ from beam_dpsketch.records.bounding.window_rule import rule_over_windows
 from beam_dpsketch.records.groups import wrap_around
 from beam_dpsketch.records.reading import Columns, read_table, read_units
 from beam_dpsketch.records.release_spec import ResolvedRelease
+from beam_dpsketch.records.sums import vote_rounds
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.records.unreadable import Tally
 from beam_dpsketch.records.windows import WindowPlan

@@ -115,18 +115,17 @@ def user() -> str:
 
 
 def _loss_as_dict(loss: Loss) -> dict[str, Any]:
-    return {name: str(value) if isinstance(value, Fraction) else value for name, value in loss._asdict().items()}
+    return {name: str(value) for name, value in loss._asdict().items()}
 
 
 def _read_loss(written: Mapping[str, Any]) -> Loss:
     """Return a loss; raise `ValueError`, `TypeError` or `KeyError` for anything else."""
-    is_gaussian = written["is_gaussian"]
-    if type(is_gaussian) is not bool or {*written} != {*Loss._fields}:
+    if {*written} != {*Loss._fields}:
         raise ValueError
-    amounts = {name: _fraction(value) for name, value in written.items() if name != "is_gaussian"}
+    amounts = {name: _fraction(value) for name, value in written.items()}
     if amounts["delta"] > 1 or amounts["pure_rho"] > amounts["rho"]:
         raise ValueError
-    return Loss(is_gaussian=is_gaussian, **amounts)
+    return Loss(**amounts)
 
 
 def _fraction(text: str) -> Fraction:

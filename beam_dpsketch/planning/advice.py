@@ -148,7 +148,7 @@ def of_epsilon(terms: ReleaseTerms, epsilon: float) -> ReleaseTerms:
     privacy = PrivacySpec(
         epsilon=epsilon, delta=given.shown_delta, relation=given.relation, side_counters=given.side_counters
     )
-    lost = privacy.losing(terms.delta, is_gaussian=terms.is_gaussian)
+    lost = privacy.losing(terms.delta)
     return dataclasses.replace(terms, privacy=lost.with_noise(terms.noise))
 
 

@@ -19,7 +19,7 @@ from beam_dpsketch._showing import round_up
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.contributions import NeighboringRelation
-from beam_dpsketch.privacy.loss import gaussian_curve, zcdp
+from beam_dpsketch.privacy.loss import gaussian_curve
 from beam_dpsketch.privacy.loss.composition import Loss, left_of_delta
 from beam_dpsketch.privacy.loss.payment import OneRelease, Payer, Purpose, Uses
 from beam_dpsketch.privacy.mechanism import Spending
@@ -114,10 +114,10 @@ class PrivacySpec:
         """What noise spends; of a noise that is not decided, as a Gaussian."""
         return Spending(self.rho, self.pure if self.noise is Noise.LAPLACE else None)
 
-    def loss(self, delta: Fraction = Fraction(0), *, is_gaussian: bool = True) -> Loss:
+    def loss(self, delta: Fraction = Fraction(0)) -> Loss:
         """Return the loss of a release that loses this delta to the choice of keys or items."""
         pure = self.spending.epsilon
-        return Loss(self.rho, delta, is_gaussian) if pure is None else Loss.of_pure(pure, delta)
+        return Loss(self.rho, delta) if pure is None else Loss.of_pure(pure, delta)
 
     def with_noise(self, noise: Noise) -> PrivacySpec:
         """Return the spec of a release with this noise, where it was left open; of a Laplace, epsilon was given."""
@@ -133,15 +133,13 @@ class PrivacySpec:
         """Return the epsilon at this delta, rounded up, without chosen keys; of noise that is open, by a Gaussian."""
         return self.loss().epsilon(delta)
 
-    def losing(self, delta: Fraction, *, is_gaussian: bool = True) -> PrivacySpec:
+    def losing(self, delta: Fraction) -> PrivacySpec:
         """Return the spec of a release that loses this delta to `KeySelection`.
 
         Epsilon and delta, where they were given, stay a promise for all of it, so rho shrinks. A given rho stays.
 
         Args:
           delta: above 0, and below the delta that was given.
-          is_gaussian: whether all noise of the release is Gaussian: a table of probabilities is not, and epsilon needs
-            a smaller rho. Parts of a budget are for Gaussian noise alone, because the budget reports its epsilon.
         """
         if delta and not self.promises_delta:
             raise ArgumentError(
@@ -153,17 +151,9 @@ class PrivacySpec:
         if self.noise is Noise.LAPLACE and delta <= Fraction(repr(self.shown_delta)):
             return self  # which needs no delta of its own
         left = left_of_delta(self.shown_delta, delta)
-        if not is_gaussian and self.is_part:
-            raise ArgumentError(
-                "keys.method",
-                'must be "gaussian" where a part of a budget pays, because the epsilon of the budget is that of '
-                "Gaussian noise; give this release a PrivacySpec of its own",
-                "E119",
-            )
         if self.pure is None:
             return self
-        curve = gaussian_curve if is_gaussian else zcdp
-        return self._changed(self._with(rho=Fraction(curve.rho(epsilon=_float_below(self.pure), delta=left))))
+        return self._changed(self._with(rho=Fraction(gaussian_curve.rho(epsilon=_float_below(self.pure), delta=left))))
 
     def paying_for(self, release: Any, delta: Fraction = Fraction(0)) -> PrivacySpec:
         """Return the spec of a release, without its budget; raise if a part of a budget has paid for another release.

@@ -22,17 +22,50 @@ Source: Desfontaines, Voss, Gipson and Mandayam 2022 (arXiv:2006.03684), Theorem
 
 from __future__ import annotations
 
+import bisect
 import functools
 import math
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.privacy.keep_table import MAX_SIZE, KeepTable
 from beam_dpsketch.privacy.noise.gaussian_bounds import exponential_bounds
+from beam_dpsketch.privacy.noise.random_words import RandomBytes
 
-_BITS = 128
+_MAX_SIZE = 1 << 19
+_BYTES = 16
+_BITS = 8 * _BYTES
 _ONE = 1 << _BITS
 _GUARDED = _BITS + 64
+
+
+@dataclass(frozen=True)
+class KeepTable:
+    """The probability to release a key, by its statistic; statistics beyond the end are kept for certain."""
+
+    thresholds: tuple[int, ...] = field(repr=False)
+
+    def keeps(self, statistic: int, random_bytes: RandomBytes) -> bool:
+        """Decide at random whether to release a key: it always takes 16 of the uniform `random_bytes`."""
+        word = random_bytes(_BYTES)
+        if len(word) != _BYTES:
+            raise ValueError(f"random_bytes must return {_BYTES} bytes, got {len(word)}")
+        return int.from_bytes(word, "little") < self._threshold(statistic)
+
+    def probability(self, statistic: int) -> Fraction:
+        """Return the exact probability to release a key of this statistic."""
+        return Fraction(self._threshold(statistic), _ONE)
+
+    def least(self, probability: Fraction) -> int:
+        """Return the least statistic that is kept with at least this probability, from 0 to 1."""
+        if not 0 <= probability <= 1:
+            raise ValueError(f"probability must be between 0 and 1, got {probability}")
+        return bisect.bisect_left(self.thresholds, math.ceil(probability * _ONE))
+
+    def _threshold(self, statistic: int) -> int:
+        if statistic < 0:
+            return 0
+        return self.thresholds[statistic] if statistic < len(self.thresholds) else _ONE
 
 
 @functools.lru_cache(maxsize=32)
@@ -51,7 +84,7 @@ def geometric_table(grid: int, epsilon: Fraction, delta: Fraction) -> KeepTable:
         grown = (found << _GUARDED) // shrunk + reserve
         from_above = _ONE - -((-(_ONE - reserve - found) * shrunk) >> _GUARDED) if found + reserve < _ONE else _ONE
         found = min(max(grown, found), max(from_above, found), _ONE)
-        if len(thresholds) + grid > MAX_SIZE:
+        if len(thresholds) + grid > _MAX_SIZE:
             raise ArgumentError("", "epsilon is too small, with this delta, for a choice of keys", "E312")
         thresholds.extend([found] * grid)
     return KeepTable(tuple(thresholds[:-grid]))

@@ -31,8 +31,8 @@ bounds the squares of the votes that change under a replacement.
 
 A unit that reaches several windows, each within the bounds, has delta / windows and noise of windows times the variance
 in each. Bun and Steinke 2016 (arXiv:1605.02065), section 8, defines approximate zCDP. Gopi et al. 2020
-(arXiv:2002.03578) weight votes by the root of their number. `two_rounds` and `keep_table` have rules that release more
-keys.
+(arXiv:2002.03578) weight votes by the root of their number. `two_rounds` and `geometric_table` have rules that release
+more keys.
 
 GROUPED COUNTS: noisy counts of items that are large enough. Guarantee: a run that publishes them is delta-approximate
 rho-zCDP for the unit.
@@ -85,7 +85,7 @@ from beam_dpsketch.privacy.mechanism import change_factor
 from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
 
 USUAL_SHARE = Fraction(1, 4)
-ONE_ROUND = ("gaussian", "table", "geometric")
+ONE_ROUND = ("gaussian", "geometric")
 METHODS = (*ONE_ROUND, "two_rounds")
 _GRID, _LEAST_WEIGHT = 48, 3
 MAX_THRESHOLD = 1 << 62
@@ -105,9 +105,9 @@ class SelectionRule:
         and window. Over a horizon, keys are chosen once for all windows.
       share: the part of rho for the votes; `None` takes what is free, or 1/4 of what is left if that is more.
       min_units: how many units must vote for a key.
-      method: "two_rounds", which releases most keys where a unit votes for several; "gaussian", one round; "table",
-        which needs `ADD_OR_REMOVE_ONE`; or "geometric", which releases most where a unit votes for one key, and spends
-        an epsilon. `None` becomes what suits: see `suited`.
+      method: "two_rounds", which releases most keys where a unit votes for several; "gaussian", one round; or
+        "geometric", which releases most where a unit votes for one key, and spends an epsilon. `None` becomes what
+        suits: see `suited`.
     """
 
     delta: Fraction
@@ -127,11 +127,6 @@ class SelectionRule:
         _validate.whole_fields(self, "max_keys", "min_units", low=1, high=MAX_CONTRIBUTION)
         if self.method is not None:
             _validate.one_of(METHODS, method=self.method)
-
-    @property
-    def is_gaussian(self) -> bool:
-        """Whether Gaussian noise decides, as far as that is known."""
-        return self.method in (None, "gaussian", "two_rounds")
 
     @property
     def has_two_rounds(self) -> bool:
@@ -238,7 +233,6 @@ class GroupRule:
         a norm, each window counts as another item.
     """
 
-    is_gaussian: ClassVar[bool] = True
     has_two_rounds: ClassVar[bool] = False
     delta: Fraction
     max_items: int

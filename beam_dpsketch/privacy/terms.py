@@ -163,11 +163,6 @@ class ReleaseTerms(Generic[Limit]):
         return Fraction(0) if self.selection is None else self.selection.delta
 
     @property
-    def is_gaussian(self) -> bool:
-        """Whether all of rho is that of Gaussian noise."""
-        return self.selection is None or self.selection.is_gaussian
-
-    @property
     def epsilon(self) -> float:
         return self.shown[0]
 
@@ -178,7 +173,7 @@ class ReleaseTerms(Generic[Limit]):
 
     @property
     def loss(self) -> Loss:
-        return self.privacy.loss(self.delta, is_gaussian=self.is_gaussian)
+        return self.privacy.loss(self.delta)
 
     def foolish(self, people: float | None = None) -> list[str]:
         """Return what is foolish about epsilon and delta, in words; `people` is about how many units there are."""

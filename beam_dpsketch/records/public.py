@@ -140,10 +140,10 @@ class KeySelection(Keys):
       min_units: how many units must vote for a key, exactly counted: a rule of your own, not a part of the guarantee.
       method: "two_rounds", where each unit votes a second time, for keys that the first round left undecided; it
         releases most keys where a unit votes for several, and costs pipelines two more shuffles. "gaussian", one round
-        of votes with noise. "table", which needs `ADD_OR_REMOVE_ONE`. "geometric", which releases most keys where a
-        unit votes for one; it is of `SelectKeys` alone, with an epsilon. `None` uses two rounds, and one where two
-        cannot be: with one key for each unit, `min_units` or unbounded input, and under `REPLACE_ONE` with
-        `RecordBounds` inside a release. `SelectKeys` then uses the method that releases most keys.
+        of votes with noise. "geometric", which releases most keys where a unit votes for one; it is of `SelectKeys`
+        alone, with an epsilon. `None` uses two rounds, and one where two cannot be: with one key for each unit,
+        `min_units` or unbounded input, and under `REPLACE_ONE` with `RecordBounds` inside a release. `SelectKeys` then
+        uses the method that releases most keys.
       opaque_bytes: as of `PrivacyId`.
     """
 

@@ -10,7 +10,6 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from beam_dpsketch import _validate
-from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.domains.spelling import Spelling
 from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.hashing.encodings import canonical, encode
@@ -96,11 +95,6 @@ class ReleaseSpec:
         """The layout of the counters."""
         return self.count.spec
 
-    @property
-    def domains(self) -> dict[str, Domain | BytesDomain | None]:
-        """Which values each item can have, by its argument; `None` where any can."""
-        return {argument: spec.domain for argument, spec in self.spec.fields.items()}
-
     @functools.cached_property
     def sketch_input(self) -> SketchInput:
         """The sketch, and how items and weights go into it."""
@@ -163,9 +157,8 @@ class ReleaseSpec:
     def terms_of_each(self, *, in_windows: bool, overlapping: int = 1, is_stream: bool = False) -> DeclaredTerms:
         """Return the terms of the release of each window; an element is in several if they overlap."""
         cells = len(self.public_keys) if self.public_keys else None if self.is_keyed else 1
-        selection, privacy = self.count.select(self.keys, self.unit.bounds, self.privacy), self.privacy
-        selection = self._suited(selection, not is_stream)
-        privacy = privacy if selection is None else privacy.losing(selection.delta, is_gaussian=selection.is_gaussian)
+        selection = self._suited(self.count.select(self.keys, self.unit.bounds, self.privacy), not is_stream)
+        privacy = self.privacy if selection is None else self.privacy.losing(selection.delta)
         if self.count.by_item:
             privacy = privacy.without_side_counters()  # all of rho pays for the counts of items
         terms = ReleaseTerms(

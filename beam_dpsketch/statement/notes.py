@@ -22,14 +22,14 @@ class KeyNote:
     """How the keys of a release were chosen; all of it is known without the data.
 
     Attributes:
-      method: "gaussian", "table", "geometric" or "two_rounds".
+      method: "gaussian", "geometric" or "two_rounds".
       max_keys: for how many keys one unit votes.
       min_units: how many units must vote for a key.
       grid: what one vote counts of a unit with a single key; of two rounds, its votes of both.
-      sigma_squared: the noise parameter of the votes; of a table, that of noise which costs the same; of two rounds,
-        the sum of both.
-      threshold: from how many votes on a key is released, after the noise; of a table, for certain; of two rounds, from
-        how many of both together.
+      sigma_squared: the noise parameter of the votes; of "geometric", that of a Gaussian which costs the same; of two
+        rounds, the sum of both.
+      threshold: from how many votes on a key is released, after the noise; of "geometric", for certain; of two rounds,
+        from how many of both together.
       half: the fewest votes with which a key is released with probability 1/2 or more.
       most: the same with 0.99.
       share: the part of rho that the sketches lose to the votes; 0 if these are free.

@@ -51,7 +51,6 @@ class Stated:
     of_metric: bool = False
     norm_spend: Fraction | None = None
     delta: Fraction = Fraction(0)
-    is_gaussian: bool = True
     pure: Fraction = Fraction(0)
     pure_rho: Fraction = Fraction(0)
     noise: Noise = Noise.GAUSSIAN
@@ -134,7 +133,7 @@ class Stated:
 
     @property
     def loss(self) -> Loss:
-        return Loss(self.rho, self.delta, self.is_gaussian, self.pure, self.pure_rho)
+        return Loss(self.rho, self.delta, self.pure, self.pure_rho)
 
     @property
     def sketch_share(self) -> Fraction:

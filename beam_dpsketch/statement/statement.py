@@ -58,8 +58,6 @@ class PrivacyStatement(Stated):
       norm_spend: the part of rho that chose `max_norm`, of a combination the smaller one; `None` if that was given.
       delta: the probability that one unit alone brings keys into the release, exact; 0 without `KeySelection`. Of
         grouped counts, that it brings items in.
-      is_gaussian: whether all of rho that is not of pure parts is that of Gaussian noise: not where `method="table"`
-        chose keys.
       pure: the sum of the epsilons of parts that need no delta, as of Laplace noise; 0 without.
       pure_rho: the part of rho that is theirs.
       noise: which noise counters have.
@@ -191,7 +189,6 @@ class PrivacyStatement(Stated):
             "lost": None if self.lost is None else self.lost.as_dict(),
             "norm_spend": float(self.norm_spend or 0),
             "keys_delta": float_above(self.delta),
-            "is_gaussian": self.is_gaussian,
             "pure_epsilon": float_above(self.pure),
             "noise": self.noise.value,
             "keys": None if self.keys is None else self.keys.as_dict(),

@@ -66,7 +66,7 @@ def _loss(statement: Stated) -> str:
             f"(epsilon, delta)-DP by Laplace noise, with epsilon = {pure} at delta = {round_up(statement.delta, 6):g}."
         )
     rho, delta = f"{round_up(statement.rho, 6):g}", f"{round_up(statement.shown_delta, 6):g}"
-    noise = " of Gaussian noise" if statement.is_gaussian and not statement.pure else ""
+    noise = " of Gaussian noise"
     if statement.pure:
         noise = f", in which parts with a pure epsilon of {round_up(statement.pure, 6):g} are"
     if not statement.delta:

@@ -50,7 +50,7 @@ BLOCKS: list[tuple[Callable[[Any], Any], Any]] = [
     (config.read_keys, {"public": ["a", 2, {"hex": "00ff"}, ["b", 3]], "field": "country"}),
     (config.read_keys, {"public": ["b"], "field": "zip"}),
     (config.read_keys, {"select": {"delta": 1e-8}, "field": "country", "opaque_bytes": True}),
-    (config.read_keys, {"select": {"delta": 1e-9, "share": 0.1, "min_units": 3, "method": "table"}, "field": "zip"}),
+    (config.read_keys, {"select": {"delta": 1e-9, "share": 0.1, "min_units": 3, "method": "gaussian"}, "field": "zip"}),
     (config.read_keys, {"assume_public": True, "field": "country", "opaque_bytes": True}),
     (config.read_keys, {"assume_public": True, "field": "zip"}),
     (config.read_windows, {"start": "2024-01-01", "end": "2024-02-01T12:00:00+02:00"}),

@@ -107,7 +107,9 @@ keys = st.one_of(
         lambda delta, field, rest: KeySelection(delta, field, **rest),
         small,
         name,
-        of(share=share, min_units=whole, method=st.sampled_from(["gaussian", "table"]), opaque_bytes=st.booleans()),
+        of(
+            share=share, min_units=whole, method=st.sampled_from(["gaussian", "two_rounds"]), opaque_bytes=st.booleans()
+        ),
     ),
 )
 

@@ -355,9 +355,9 @@ def bad() -> dict[str, bytes]:
 
     norm = good()["count_sketch_norm_parts"].to_bytes()[:-DIGEST_BYTES]
     # 5/2, max_weight 1, max_per_item 1, unsigned, without resource_limit, max_keys; order 2; without norm_spend, side
-    # notes, lost, delta; Gaussian, nothing pure, noise 0, without keys and over_time; scale_bits 5, 4 bytes each.
+    # notes, lost, delta; nothing pure, noise 0, without keys and over_time; scale_bits 5, 4 bytes each.
     end = b"\x01\x00\x05\x01\x00\x02" + b"\x01\x00\x00\x00" + b"\x01\x01\x00\x00\x00" + bytes(3) + b"\x02" + bytes(5)
-    end += b"\x01" + bytes(3) + b"\x00\x00" + b"\x05\x02"
+    end += bytes(3) + b"\x00\x00" + b"\x05\x02"
     assert norm.count(end) == 1
 
     def other_norm(place: int, new: bytes) -> bytes:
@@ -498,7 +498,6 @@ def _bad_keys() -> dict[str, bytes]:
     body = good()["count_min_chosen_keys"].to_bytes()[:-DIGEST_BYTES]
     parts = {
         "delta": b"\x01\x01\x00\x01\x03\x00" + (1_000_000).to_bytes(3, "little"),
-        "gaussian": b"\x01",
         "pure": b"\x00\x00",
         "law": b"\x00",
         "note": b"\x01",
@@ -523,7 +522,6 @@ def _bad_keys() -> dict[str, bytes]:
         "bad_keys_delta_zero": other(delta=b"\x01\x00\x00\x01\x00\x01"),
         "bad_keys_law_without_pure": other(law=b"\x01"),
         "bad_keys_pure_without_rho": other(pure=b"\x01\x01\x00\x01\x01\x00\x04\x00"),
-        "bad_keys_half_gaussian": other(gaussian=b"\x02"),
         "bad_keys_half_a_note": other(note=b"\x02"),
         "bad_keys_method": other(method=b"\x03"),
         "bad_keys_none": other(max_keys=bytes(4)),

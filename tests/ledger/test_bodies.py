@@ -16,7 +16,7 @@ from beam_dpsketch.ledger import entries
 from beam_dpsketch.privacy.loss.composition import Loss
 from tests.helpers.ledgers import pay, with_account
 
-LOSS = {"rho": "1/2", "delta": "0", "is_gaussian": True, "pure": "0", "pure_rho": "0"}
+LOSS = {"rho": "1/2", "delta": "0", "pure": "0", "pure_rho": "0"}
 
 
 def rewrite(ledger: Ledger, **changes: Any) -> None:

@@ -334,7 +334,6 @@ def test_a_body_with_a_right_digest_is_read_as_strictly(tmp_path: Path) -> None:
         ('"rho":"1"', f'"rho":"1{"0" * 2000}"'),
         ('"number":2', '"number":3'),
         ('"who":', '"whom":'),
-        ('"is_gaussian":true', '"is_gaussian":1'),
     ]:
         changed = text.replace(old, new)
         assert changed != text

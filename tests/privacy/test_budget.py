@@ -170,19 +170,15 @@ def test_a_split_spends_all_that_is_left_in_equal_parts(parts, spent):
         budget.split(parts)
 
 
-def test_parts_of_a_budget_are_for_gaussian_noise_alone():
-    """A table of probabilities has the rho of any mechanism, so it would exceed the epsilon that the budget reports."""
+def test_parts_of_a_budget_keep_their_rho_beside_a_delta_for_keys():
     part = PrivacyBudget(epsilon=2, delta=1e-6, keys_delta=1e-7).spend(share=1)
     shared = read_privacy({"share": "1/2", "of": {"epsilon": 2, "delta": 1e-6}})
     of_rho = PrivacyBudget(rho=1, keys_delta=1e-7).spend(share=1), read_privacy({"share": 1, "of": {"rho": 1}})
     parts = (part, shared, *of_rho)
     for spec in (*parts, *(pickle.loads(pickle.dumps(each)) for each in parts)):
         assert spec.losing(Fraction(1, 10**8)).rho == spec.rho
-        with pytest.raises(ValueError, match='method must be "gaussian" where a part of a budget pays'):
-            spec.losing(Fraction(1, 10**8), is_gaussian=False)
-    assert PrivacySpec(rho=1).losing(Fraction(1, 10**8), is_gaussian=False).rho == 1
     whole = PrivacySpec(epsilon=2, delta=1e-6)
-    assert whole.losing(Fraction(1, 10**8), is_gaussian=False).rho < whole.losing(Fraction(1, 10**8)).rho
+    assert whole.losing(Fraction(1, 10**8)).rho < whole.rho
 
 
 def test_what_is_left_speaks_in_epsilon_and_rho():

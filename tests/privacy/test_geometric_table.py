@@ -67,6 +67,34 @@ def test_each_vote_counts_as_much_as_the_grid() -> None:
         assert by_48.probability(votes) == alone.probability(votes // 48)
 
 
+def test_deciding_compares_sixteen_little_endian_bytes_and_always_takes_them() -> None:
+    table, one = geometric_table(1, Fraction(1), Fraction(1, 10**6)), 1 << 128
+    for statistic in (-1, 0, 1, 10, len(table.thresholds) - 1, len(table.thresholds), 10**9):
+        threshold = int(table.probability(statistic) * one)
+        for word in {0, threshold - 1, threshold, one - 1} - {-1, one}:
+            taken: list[int] = []
+
+            def source(count: int, word: int = word, taken: list[int] = taken) -> bytes:
+                taken.append(count)
+                return word.to_bytes(count, "little")
+
+            assert table.keeps(statistic, source) == (word < threshold)
+            assert taken == [16]
+    assert not table.keeps(0, lambda count: bytes(count))
+    with pytest.raises(ValueError, match="random_bytes must return 16 bytes"):
+        table.keeps(10, lambda count: bytes(count - 1))
+
+
+def test_the_least_statistic_has_the_probability_and_its_predecessor_has_not() -> None:
+    table = geometric_table(48, Fraction(1), Fraction(1, 10**6))
+    assert table.least(Fraction(0)) == 0
+    for probability in (Fraction(1, 10**5), Fraction(1, 3), Fraction(1, 2), Fraction(99, 100), Fraction(1)):
+        found = table.least(probability)
+        assert table.probability(found - 1) < probability <= table.probability(found)
+    with pytest.raises(ValueError, match="probability must be between 0 and 1"):
+        table.least(Fraction(3, 2))
+
+
 def check() -> None:
     with mpmath.workdps(60):
         for epsilon in (Fraction(1, 2), Fraction(3)):
@@ -147,7 +175,7 @@ def test_one_key_a_person_needs_a_fourth_fewer() -> None:
     [
         (PrivacySpec(rho=1), 1, 'method must not be "geometric" where a unit votes for several keys, or no epsilon'),
         (PrivacySpec(epsilon=1, delta=1e-6), 2, 'method must not be "geometric" where a unit votes for several keys'),
-        (PrivacyBudget(epsilon=1, delta=1e-6).spend(share=1), 1, "a part of a budget pays"),
+        (PrivacyBudget(epsilon=1, delta=1e-6).spend(share=1), 1, "or no epsilon is given"),
         (PrivacySpec(epsilon=1, delta=1e-6, relation=REPLACE_ONE), 1, 'the method "geometric" .* needs the relation'),
     ],
 )
@@ -165,8 +193,8 @@ GIVEN: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}
     [
         ("laplace", 1, {None, "geometric"}),
         ("laplace", 4, set()),
-        ("gaussian", 1, {None, "gaussian", "table"}),
-        ("gaussian", 4, {None, "gaussian", "table", "two_rounds"}),
+        ("gaussian", 1, {None, "gaussian"}),
+        ("gaussian", 4, {None, "gaussian", "two_rounds"}),
     ],
 )
 def test_a_noise_that_was_given_is_kept_or_refused_and_no_list_loses_more(
@@ -184,7 +212,7 @@ def test_a_noise_that_was_given_is_kept_or_refused_and_no_list_loses_more(
         found.add(method)
         assert float(keys.explain().split("epsilon = ")[1].split()[0]) <= 1
         assert (keys.choice.note.method == "geometric") == (noise == "laplace")
-    assert found == methods - ({"table"} if is_part else set())
+    assert found == methods
 
 
 @pytest.mark.pipeline

@@ -482,8 +482,8 @@ def test_parts_of_rho_that_cannot_work_are_refused_before_there_are_data(share: 
         choose_keys(ONE_ROW, terms)
 
 
-def test_a_table_is_refused_where_units_are_replaced() -> None:
-    rule = rule_of(1, method="table")
+def test_geometric_is_refused_where_units_are_replaced() -> None:
+    rule = rule_of(1, method="geometric")
     privacy = PrivacySpec(rho=1, relation=REPLACE_ONE)
     terms = ReleaseTerms(privacy, unit=PrivacyUnit.PRIVACY_ID, output_cells=None, selection=rule)
     with pytest.raises(ValueError, match="needs the relation ADD_OR_REMOVE_ONE"):

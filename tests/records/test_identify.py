@@ -97,7 +97,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "assumed keys": {"keys": AssumePublicKeys("country")},
     "chosen keys": {"keys": KeySelection(1e-7, "country")},
     "chosen keys at another delta": {"keys": KeySelection(1e-8, "country")},
-    "chosen keys by a table": {"keys": KeySelection(1e-7, "country", method="table")},
+    "keys chosen in one round": {"keys": KeySelection(1e-7, "country", method="gaussian")},
     "no keys": {"keys": None, "unit": PrivacyId("person", RecordBounds(2))},
     "time range": {"windows": TimeRange(0, 60)},
     "later time range": {"windows": TimeRange(60, 120)},

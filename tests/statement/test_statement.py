@@ -208,7 +208,7 @@ def test_the_event_of_an_accountant_is_rounded_up(it):
     event = it.to_dp_event()
     assert isinstance(event, dp_accounting.GaussianDpEvent)
     assert it.rho <= 1 / (2 * Fraction(event.noise_multiplier) ** 2) <= it.rho * (1 + Fraction(1, 1 << 48))
-    event = dataclasses.replace(it, is_gaussian=False).to_dp_event()
+    event = dataclasses.replace(it, pure=Fraction(1, 100), pure_rho=Fraction(1, 20000)).to_dp_event()
     assert isinstance(event, dp_accounting.ZCDpEvent)
     assert it.rho <= Fraction(repr(event.rho)) <= it.rho * (1 + Fraction(1, 1 << 50))
 

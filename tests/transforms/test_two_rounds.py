@@ -39,7 +39,7 @@ from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.two_rounds import TwoRounds
 from beam_dpsketch.records.codec import from_bytes, to_bytes
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies, SelectKeys
-from beam_dpsketch.transforms.steps import second_round
+from beam_dpsketch.transforms.steps.sums import second_round
 from tests.helpers import laws
 from tests.helpers.pipelines import seen_by_sink
 

@@ -1,8 +1,8 @@
 """What releases lose: their epsilon at a delta, how losses compose, and which are foolish.
 
-The loss of a mechanism is rho, its zero-concentrated differential privacy, and the delta of rare exceptions. Where rho
-is that of Gaussian noise alone, epsilon follows from the curve of the Gaussian (`gaussian_curve`). Else it follows from
-that of all mechanisms with this rho (`zcdp`). Both are rounded up.
+The loss of a mechanism is rho, its zero-concentrated differential privacy, and the delta of rare exceptions. Its rho is
+that of Gaussian noise, or of pure parts, which have an epsilon. Epsilon follows from the curve of the Gaussian
+(`gaussian_curve`), rounded up; of sums with pure parts, `zcdp` has the curve of all mechanisms with this rho.
 
 A mechanism is d-approximate rho-zCDP if, except with probability d on each of the two inputs, it is rho-zCDP (Bun and
 Steinke 2016, arXiv:1605.02065, section 8). Let P = (1 - d) P' + d P'' be its output, and the same with Q. Where P' and
@@ -80,11 +80,11 @@ _ROUND_UP = 1 + 2.0**-40  # exceeds the rounding errors of `attack_accuracy`
 class Loss(NamedTuple):
     """What one release, or several together, lose: delta-approximate rho-zCDP.
 
+    The rho of the parts that are not pure is that of Gaussian noise.
+
     Attributes:
       rho: of all parts, exact.
       delta: of exceptions, exact.
-      is_gaussian: whether the rho of all parts that are not pure is that of Gaussian noise, whose curve is smaller than
-        that of any rho.
       pure: the sum of the epsilons of parts that need no delta, exact.
       pure_rho: the part of rho that is theirs, the sum of epsilon^2 / 2.
 
@@ -94,7 +94,6 @@ class Loss(NamedTuple):
 
     rho: Fraction = Fraction(0)
     delta: Fraction = Fraction(0)
-    is_gaussian: bool = True
     pure: Fraction = Fraction(0)
     pure_rho: Fraction = Fraction(0)
 
@@ -102,21 +101,19 @@ class Loss(NamedTuple):
     def of_pure(cls, epsilon: Fraction, delta: Fraction = Fraction(0)) -> Loss:
         """Return the loss of noise that is epsilon-DP, and of exceptions."""
         rho = epsilon**2 / 2
-        return cls(rho, delta, True, epsilon, rho)
+        return cls(rho, delta, epsilon, rho)
 
     def plus(self, other: Loss) -> Loss:
         """Return the loss of both, where a unit may be in both inputs; long fractions are rounded up."""
         rest = _short(self._rest + other._rest)
         pure, pure_rho = _short(self.pure + other.pure), _short(self.pure_rho + other.pure_rho)
-        delta, is_gaussian = composed_delta(self.delta, other.delta), self.is_gaussian and other.is_gaussian
-        return Loss(rest + pure_rho, delta, is_gaussian, pure, pure_rho)
+        return Loss(rest + pure_rho, composed_delta(self.delta, other.delta), pure, pure_rho)
 
     def larger(self, other: Loss) -> Loss:
         """Return the loss of both, where no unit is in both inputs; also the least loss that is as large as each."""
         rest = max(self._rest, other._rest)
         pure, pure_rho = max(self.pure, other.pure), max(self.pure_rho, other.pure_rho)
-        delta, is_gaussian = max(self.delta, other.delta), self.is_gaussian and other.is_gaussian
-        return Loss(rest + pure_rho, delta, is_gaussian, pure, pure_rho)
+        return Loss(rest + pure_rho, max(self.delta, other.delta), pure, pure_rho)
 
     @property
     def _rest(self) -> Fraction:
@@ -151,7 +148,7 @@ class Loss(NamedTuple):
         if self.is_pure and Fraction(repr(float(delta))) == self.delta:
             return float_above(self.pure)
         left = left_of_delta(delta, self.delta)
-        rest = (gaussian_curve if self.is_gaussian else zcdp).epsilon(rho=self._rest, delta=left) if self._rest else 0.0
+        rest = gaussian_curve.epsilon(rho=self._rest, delta=left) if self._rest else 0.0
         found = self.pure + Fraction(rest)
         if self.pure:
             found = min(found, Fraction(zcdp.epsilon(rho=self.rho, delta=left)))
@@ -165,7 +162,7 @@ class Loss(NamedTuple):
         (0.7311, 0.547)
         """
         rest, rho = float_above(self._rest), float_above(self.rho)
-        kept = 1 - gaussian_curve.delta(rho=rest, epsilon=0.0) if rest and self.is_gaussian else 1.0 - (rest > 0)
+        kept = 1 - gaussian_curve.delta(rho=rest, epsilon=0.0) if rest else 1.0
         distance = 1 - kept * (1 - math.tanh(float_above(self.pure) / 2))
         distance = min(distance, math.sqrt(rho / 2), math.sqrt(-math.expm1(-rho)))
         distance = 1 - (1 - distance) * (1 - float_above(self.delta))

@@ -32,7 +32,7 @@ def event_of(loss: Loss, *, ignore_delta: bool) -> Any:
 def event_fields(loss: Loss) -> tuple[str, dict[str, float]]:
     """Return the name of the event of a loss, without its delta, and its fields."""
     rho = float_above(loss.rho)
-    if loss.pure or not loss.is_gaussian or not rho:
+    if loss.pure or not rho:
         return "ZCDpEvent", {"rho": rho}
     return "GaussianDpEvent", {"noise_multiplier": (1 - 2.0**-50) / math.sqrt(2 * rho)}
 

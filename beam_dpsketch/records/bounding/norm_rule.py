@@ -28,10 +28,10 @@ from beam_dpsketch.records.bounding.selection import count_since_mark, mark_star
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.bounding.side_sums import add_up_units, sums_in_full, sums_of_scaled
 from beam_dpsketch.records.bounding.unit_lengths import PartRecords, UnitLengths
-from beam_dpsketch.records.bounding.vote_rounds import edges_of
 from beam_dpsketch.records.codec import LOST
 from beam_dpsketch.records.groups import dictionary_codes
 from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.sums.vote_rounds import edges_of
 
 
 class ScaledUnits(NamedTuple):

@@ -22,9 +22,9 @@ from beam_dpsketch.records.bounding.netting import net
 from beam_dpsketch.records.bounding.priorities import Priorities, count_copies, sample_copies
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.bounding.side_sums import add_up_units, sums_of_kept
-from beam_dpsketch.records.bounding.vote_rounds import edges_of
 from beam_dpsketch.records.groups import dictionary_codes, in_order_of_values
 from beam_dpsketch.records.reading import total_weights
+from beam_dpsketch.records.sums.vote_rounds import edges_of
 
 _LEAST_PRUNED = 4  # pruning costs about as much as the travel of a fourth of the records
 _MANY = 256  # more of one kind in one bundle could fill the memory of their shard

@@ -195,7 +195,6 @@ _STATEMENT = Object(
         "side": Repeated(_SIDE_NOTE),
         "lost": fields.Optional(_LOST_NOTE),
         "delta": fields.OrZero(fields.Exact),
-        "is_gaussian": _YES_OR_NO,
         "pure": fields.OrZero(fields.Exact),
         "pure_rho": fields.OrZero(fields.Exact),
         "noise": _NOISE,

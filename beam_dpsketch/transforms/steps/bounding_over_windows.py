@@ -32,7 +32,7 @@ from beam_dpsketch.transforms.steps.bounding import (
 )
 from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
-from beam_dpsketch.transforms.steps.second_round import SecondRound
+from beam_dpsketch.transforms.steps.sums.second_round import SecondRound
 from beam_dpsketch.transforms.steps.whole_runs import NO_RUN, BoundByNorm, ChooseNorm, LostByRun
 from beam_dpsketch.transforms.windows import RestoreWindows, periods_as_windows
 

@@ -21,8 +21,8 @@ from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions, bound_over_windows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
-from beam_dpsketch.transforms.steps.second_round import SecondRound
 from beam_dpsketch.transforms.steps.stream_state import keeps_state
+from beam_dpsketch.transforms.steps.sums.second_round import SecondRound
 from beam_dpsketch.transforms.steps.sums.summing import RawSketchFn, sum_in_state
 from beam_dpsketch.transforms.steps.sums.sums_of_keys import (
     AddUpKeys,

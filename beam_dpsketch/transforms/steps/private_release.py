@@ -42,7 +42,7 @@ from beam_dpsketch.transforms.steps.grouped_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, application
 from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseKeys, ReleaseOnce, name_of, pay_run, run_input
 from beam_dpsketch.transforms.steps.rows_over_time import AllRows, RowSettings, RowsOverTime
-from beam_dpsketch.transforms.steps.second_round import COST_OF_ROUNDS
+from beam_dpsketch.transforms.steps.sums.second_round import COST_OF_ROUNDS
 from beam_dpsketch.transforms.steps.sums.sums_of_keys import key_shards_for
 from beam_dpsketch.transforms.steps.whole_runs import DrawLost
 from beam_dpsketch.transforms.windows import edges_of, plan_of, windows_of

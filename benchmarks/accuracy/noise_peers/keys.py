@@ -9,6 +9,7 @@ from collections import Counter
 import numpy as np
 
 from beam_dpsketch.engine.keys import KeyChoice
+from beam_dpsketch.records.bounding.bounded import Bounded
 from benchmarks.accuracy import key_selection
 from benchmarks.accuracy.noise_peers import key_peers, ours
 from benchmarks.accuracy.noise_peers.counts import promised
@@ -46,18 +47,18 @@ def counts(items: int) -> dict[int, int]:
 def selected(promise: Promise, items: int) -> tuple[float, KeyChoice]:
     """The most keys that `SelectKeys` is expected to release, and how it chooses them."""
     found = [
-        (float(key_selection.probabilities(choice, votes(items, choice.rule.method)).sum()), choice)
+        (key_selection.expected_keys(choice, votes(items, choice.rule.has_two_rounds)), choice)
         for choice in ours.choices(promise, items)
     ]
     return max(found, key=lambda each: each[0])
 
 
 @functools.cache
-def votes(items: int, method: str) -> np.ndarray:
+def votes(items: int, has_two_rounds: bool) -> Bounded:
     """The votes of each key, which depend on nothing else of a choice."""
     choices = ours.choices(Promise(1.0, DELTA), items)
-    choice = next(each for each in choices if each.rule.method == method)
-    return key_selection.votes(edges(items), choice, seed=0)[0]
+    choice = next(each for each in choices if each.rule.has_two_rounds == has_two_rounds)
+    return key_selection.bounded(edges(items), choice, seed=0)
 
 
 def alone() -> None:

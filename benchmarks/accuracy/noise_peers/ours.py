@@ -148,13 +148,13 @@ def _choice(promise: Promise, items: int, lost: Fraction, method: str) -> KeyCho
 
 
 def _for_keys(promise: Promise, lost: Fraction, method: str) -> PrivacySpec:
-    """What one choice of keys may spend; a budget has no part of an epsilon for tables, but it has one of their rho."""
+    """What one choice of keys may spend: a part of the rho, or of the epsilon of "geometric"."""
     total = PrivacySpec(epsilon=promise.epsilon, delta=promise.delta, side_counters=None)
     if promise.releases == 1:
         return total
     if method == "geometric":
         return PrivacySpec(epsilon=promise.epsilon / promise.releases, delta=promise.delta / promise.releases)
-    return PrivacySpec(rho=total.losing(lost, is_gaussian=method == "gaussian").rho / promise.releases)
+    return PrivacySpec(rho=total.losing(lost).rho / promise.releases)
 
 
 def grouped(promise: Promise, person: Person, counts: dict[int, int]) -> tuple[Named, ReleaseSpec]:

@@ -74,8 +74,7 @@ class ReadsElements(Replayable):
 
     def check_types(self, elements: beam.PCollection) -> None:
         """Refuse elements of types that cannot be used; warn, once, of arguments that types leave open."""
-        selectors, domains = self._declared.selectors, self._declared.domains
-        per_key = self._declared.is_keyed
+        selectors, domains, per_key = self._declared.selectors, _domains(self._declared), self._declared.is_keyed
         if not per_key:
             refuse_pairs(selectors, elements.element_type)
         columns = source_columns(elements)
@@ -90,12 +89,17 @@ class ReadsElements(Replayable):
             )
 
 
+def _domains(declared: ReleaseSpec) -> dict[str, Any]:
+    """Return which values each item can have, by its argument; `None` where any can."""
+    return {argument: spec.domain for argument, spec in declared.spec.fields.items()}
+
+
 class _Check:
     """Reads sample elements as a transform would, and raises where that would drop one."""
 
     def __init__(self, declared: ReleaseSpec) -> None:
         self._selectors, self._sketch_input = declared.selectors, declared.sketch_input
-        self._domains, self._fields = declared.domains, declared.spec.fields
+        self._domains, self._fields = _domains(declared), declared.spec.fields
         self._reader, self._declared = declared.reader, declared
         self._warned: set[str] = set()
 

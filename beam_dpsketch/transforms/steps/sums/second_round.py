@@ -21,12 +21,12 @@ from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.engine.keys import KeyChoice
-from beam_dpsketch.records.bounding import vote_rounds
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.codec import from_bytes, from_payloads, parts_to_bytes, to_bytes
 from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.sums import vote_rounds
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.sums.sums_of_keys import by_shard
 from beam_dpsketch.transforms.steps.whole_runs import NO_RUN
