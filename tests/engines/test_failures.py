@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
+import pickle
 import signal
 import subprocess
 import sys
+import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,11 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_dpsketch import Horizon, KeySelection, PrivacyId, PrivacySpec, RecordBounds
+from beam_dpsketch.hashing.encodings import decode
+from beam_dpsketch.records.codec import from_bytes
+from beam_dpsketch.records.items import NOISY
 from beam_dpsketch.transforms import PrivateFrequencies
+from beam_dpsketch.transforms.steps.sums import second_round
 from tests.engines.checks import (
     OF_TESTS,
     SECRET,
@@ -75,6 +82,24 @@ class DieAt(beam.DoFn):
             self._died.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         yield element
+
+
+def saving(exact: Callable[..., Any], folder: Path, *, dies: bool) -> Callable[..., Any]:
+    """Do as a step that reads the noisy votes of a shard of keys, and keep them in a file; may die, once."""
+
+    def reads(drawn: tuple[bytes, Any], *others: Any) -> Any:
+        table = from_bytes(drawn[0])
+        found = dict(zip(table["key"].to_pylist(), table[NOISY].to_pylist(), strict=True))
+        part = folder.parent / uuid.uuid4().hex
+        part.write_bytes(pickle.dumps(found))
+        part.rename(folder / f"{time.time_ns():020}-{part.name}")
+        died = folder.parent / "died"
+        if dies and not died.exists():
+            died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [*exact(drawn, *others)]
+
+    return reads
 
 
 def run_until_done(build: Callable[[beam.Pipeline], Any], engine: Engine, workers: tuple[str, ...]) -> int:
@@ -167,3 +192,37 @@ def test_keys_are_chosen_once_though_a_worker_died(
     found = {place: {each.to_bytes() for each in releases} for place, releases in published(tmp_path).items()}
     assert found == {place: {each.to_bytes()} for place, each in chosen.items()}
     assert PUBLISHED < len(found) < END // 60 * len(PAGES)
+
+
+def saved(folder: Path) -> dict[bytes, int]:
+    """The noisy votes of each key, as a step read them last."""
+    found: dict[bytes, int] = {}
+    for path in sorted(folder.iterdir()):
+        found |= pickle.loads(path.read_bytes())
+    return found
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_one_noisy_vote_steers_and_decides_though_a_worker_died_between_the_rounds(
+    idempotent: bool, engine: Engine, workers: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker dies when it reads the noisy votes of the first round; all that reads them afterwards reads the same."""
+    monkeypatch.setenv(SECRET, OF_TESTS)
+    transform = CHOSEN.with_idempotent_noise(**TERMS) if idempotent else CHOSEN
+    in_memory = outputs(bounded, transform, END, runner=FN_API)
+    for name, dies in (("_left", True), ("_noisy", False)):
+        (tmp_path / name).mkdir()
+        monkeypatch.setattr(second_round, name, saving(getattr(second_round, name), tmp_path / name, dies=dies))
+    (tmp_path / "sink").mkdir()
+
+    def build(pipeline: beam.Pipeline) -> None:
+        released = bounded(pipeline) | in_windows(END) | transform | beam.ParDo(WithStart())
+        released | beam.ParDo(Published(str(tmp_path / "sink")))
+
+    run_until_done(build, engine, workers)
+    assert (tmp_path / "died").exists()
+    assert saved(tmp_path / "_left") == saved(tmp_path / "_noisy")
+    assert {key for _, key in published(tmp_path)} <= {decode(key) for key in saved(tmp_path / "_left")}
+    if idempotent:
+        found = {place: {each.to_bytes() for each in releases} for place, releases in published(tmp_path).items()}
+        assert found == {place: {each.to_bytes()} for place, each in in_memory.items()}

@@ -36,6 +36,7 @@ from beam_dpsketch import (
 from beam_dpsketch.engine import calibration
 from beam_dpsketch.privacy import mechanism as sensitivity
 from beam_dpsketch.privacy import terms as terms_module
+from beam_dpsketch.privacy import two_rounds
 from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
 from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.loss.composition import Loss
@@ -130,7 +131,7 @@ def check_attained(run: Run, sides: str) -> bool:
         kind in ("ranks", "ranks above a sketch", "metrics", "metrics, ranks") and removal
     )
     attains = isinstance(bounds, RecordBounds) or (bounds.has_weights and removal)
-    if sides != "none" or not flat or not attains or run.setting.layout.keys == "chosen":
+    if sides != "none" or not flat or not attains or run.setting.layout.keys in ("chosen", "chosen twice"):
         return False
     assert run.worst >= run.statement.rho * Fraction(98, 100), "a run has more noise than it needs"
     return True
@@ -141,7 +142,7 @@ def check_settings(some: list[Setting]) -> Counter[str]:
     counted: Counter[str] = Counter()
     random_trees = random.Random(3)
     assert {setting.kind for setting in some} == SPECS.keys()
-    assert {setting.layout.keys for setting in some} >= {"none", "listed", "open", "chosen"}
+    assert {setting.layout.keys for setting in some} >= {"none", "listed", "open", "chosen", "chosen twice"}
     for setting, relation, (name, sides) in itertools.product(some, RELATIONS, SIDES.items()):
         run = Run(setting, relation, sides)
         counted["runs"] += 1
@@ -196,6 +197,7 @@ def combinations_in(tree: Any) -> Iterator[Combination]:
 PLAIN = Setting("count_min", PrivacyId("user", RecordBounds(1)), Layout())
 OF_KEYS = Setting("count_min", PrivacyId("user", RecordBounds(2, **TWO)), Layout(keys="listed"))
 CHOSEN = Setting("count_min", PrivacyId("user", RecordBounds(2, **TWO)), Layout(keys="chosen"))
+TWICE = Setting("count_min", PrivacyId("user", NormBound(NORM, max_weight=9, max_keys=2)), Layout(keys="chosen twice"))
 
 
 @pytest.mark.usefixtures(no_noise.__name__)
@@ -296,6 +298,16 @@ FAULTS = {
     "lost_weight_is_free, of_a_run": LOST_IS_FREE.found(f"{A_REMOVAL}|{A_RUN}", OF_KEYS),
     "windows_of_lost_weight_are_forgotten, sliding": LOST_IN_ONE_WINDOW.found(A_REMOVAL, CLAMPED),
     "votes_are_free": laws.put(calibration, "sketch_share", lambda spec, terms: terms.share_left, A_RUN, CHOSEN),
+    "votes_are_free, in two rounds": laws.put(
+        calibration, "sketch_share", lambda spec, terms: terms.share_left, A_RUN, TWICE
+    ),
+    "parts of two rounds that do not sum to the amount": laws.around(
+        two_rounds, "votes_sigma_squared", lambda exact, grid, rho, relation: exact(grid, 2 * rho, relation)
+    ).found(A_RUN, TWICE),
+    "a replacement in two rounds at the factor of an addition": laws.around(
+        two_rounds, "votes_sigma_squared", lambda exact, grid, rho, relation: exact(grid, rho, ADD_OR_REMOVE_ONE)
+    ).found(A_RUN, TWICE),
+    "the second of two rounds has the votes of the first": laws.put(two_rounds, "RATIO", 4, A_RUN, TWICE),
     "windows_are_forgotten": WINDOWS_FORGOTTEN.found(A_RUN, IN_TWO),
     "windows_are_forgotten, sliding": WINDOWS_FORGOTTEN.found(A_RUN, SLIDING),
     "rows_are_forgotten": laws.put(RowTerms, "reach", Fraction(1), A_RUN, ROWS),

@@ -41,16 +41,18 @@ LIMITS: list[dict[str, int]] = [
     *({"max_windows": most, "period": period} for most, period in ((1, 60), (1, 120), (2, 120))),
 ]
 LAYOUTS = [
-    *(Layout(keys=keys) for keys in ("none", "one", "listed", "open", "chosen")),
+    *(Layout(keys=keys) for keys in ("none", "one", "listed", "open", "chosen", "chosen twice")),
     *(
         Layout(size, step, declared, streaming, keys)
         for (size, step), declared, streaming, keys in itertools.product(
-            ((60, None), (120, 60)), (False, True), (False, True), ("none", "listed", "open", "chosen")
+            ((60, None), (120, 60)), (False, True), (False, True), ("none", "listed", "open", "chosen", "chosen twice")
         )
     ),
     *(
         Layout(streaming=streaming, keys=keys, horizon=Horizon(0, 60, 4, mechanism))
-        for streaming, keys, mechanism in itertools.product((False, True), ("none", "listed", "chosen"), MECHANISMS)
+        for streaming, keys, mechanism in itertools.product(
+            (False, True), ("none", "listed", "chosen", "chosen twice"), MECHANISMS
+        )
     ),
 ]
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections import defaultdict
+import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.bounding.side_sums import sums_of_kept
 from beam_dpsketch.records.groups import join_pairs
-from beam_dpsketch.records.items import VOTERS, VOTES
+from beam_dpsketch.records.items import NOISY, SECOND, VOTERS, VOTES
 from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.windows import last_time, windows_of
 from tests.helpers import norms
@@ -36,6 +37,7 @@ from tests.helpers.loss_settings import NORM, RHO, SPECS, Layout, Setting, Unit,
 
 OF_RUN = "what all parts of a run tell"
 CHOICE, KEPT = "choice of the norm", "kept in the run"
+_ASIDE = {"unit", "key", "window", VOTERS, SECOND, NOISY}
 
 
 class Visit(NamedTuple):
@@ -62,13 +64,14 @@ def kept_of(setting: Setting) -> list[Kept]:
     every = SideCounters() if setting.kind != "groups" else None
     plan = setting.plan(PrivacySpec(rho=RHO, relation=ADD_OR_REMOVE_ONE, side_counters=every))
     found = list(counted_in_windows(setting, plan))
+    found += _second_votes(setting, plan, found)
     if plan.rows is None:
         return found
     matrix = list(matrix_rows(plan.rows.mechanism))
     first, size = plan.rows.first_end_millis, plan.rows.size_millis
     rows = []
     for unit, (key, end), column, value in found:
-        if table_of(column) == VOTES:
+        if table_of(column) in (VOTES, SECOND):
             rows.append(Kept(unit, (key, "votes"), column, value))
             continue
         number = (end - first) // size
@@ -78,6 +81,19 @@ def kept_of(setting: Setting) -> list[Kept]:
             if weights[number]
         ]
     return rows
+
+
+def _second_votes(setting: Setting, plan: WindowPlan, found: list[Kept]) -> Iterator[Kept]:
+    """Yield the votes of a second round for all keys of the first, where there are two: no others cost more."""
+    rule = _selection(setting, plan)
+    if rule is None or not rule.has_two_rounds:
+        return
+    cast = [(each.unit, each.part) for each in found if each.column == VOTES and each.value]
+    each_window = plan.rows is None and not setting.unit.bounds.has_norm
+    voters = Counter((unit, part[1] if each_window else 0) for unit, part in cast)
+    for unit, part in cast:
+        count = voters[unit, part[1] if each_window else 0]
+        yield Kept(unit, part, SECOND, math.floor(5 * rule.grid / math.sqrt(count)))
 
 
 def counted_in_windows(setting: Setting, plan: WindowPlan, units: Iterable[Unit] | None = None) -> Iterator[Kept]:
@@ -206,7 +222,7 @@ def _in_parts(setting: Setting, kept: pa.Table, bounds: Any, sums: pa.Table | No
     for row in [] if sums is None or setting.kind == "groups" else sums.to_pylist():
         unit, end = groups[row["unit"]]
         part = (row["key"], row.get("window", end))
-        yield from (Kept(unit, part, name, row[name]) for name in row.keys() - {"unit", "key", "window", VOTERS})
+        yield from (Kept(unit, part, name, row[name]) for name in row.keys() - _ASIDE)
 
 
 def _selection(setting: Setting, plan: WindowPlan) -> SelectionRule | None:

@@ -138,6 +138,7 @@ class Setting(NamedTuple):
             "listed": PublicKeys(KEYS, "key"),
             "open": AssumePublicKeys("key"),
             "chosen": KeySelection(DELTA, field="key", method="gaussian"),
+            "chosen twice": KeySelection(DELTA, field="key", method="two_rounds"),
         }[self.layout.keys]
         weight = "n" if self.unit.bounds.says_max_weight else None
         windows = TimeRange(0, 240) if self.layout.declared else self.layout.horizon

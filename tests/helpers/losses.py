@@ -23,6 +23,7 @@ from beam_dpsketch import (
     ReleaseTerms,
     SideCounters,
 )
+from beam_dpsketch.engine import keys
 from beam_dpsketch.engine.calibration import Calibration, empty_lost
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.noising import release_parts
@@ -31,7 +32,7 @@ from beam_dpsketch.engine.parts import Part
 from beam_dpsketch.privacy.aside.side_counters import LOST
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import RowTerms
-from beam_dpsketch.records.items import VOTES
+from beam_dpsketch.records.items import SECOND, VOTES
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.notes import KeyNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES, PART_BYTES, RUN_BYTES
@@ -53,6 +54,8 @@ class Run:
 
     def __init__(self, setting: Setting, relation: NeighboringRelation, sides: SideCounters | None) -> None:
         privacy = PrivacySpec(rho=RHO, relation=relation, side_counters=sides)
+        if setting.layout.keys == "chosen twice":
+            keys._calibrated.cache_clear()  # which a planted fault would not reach
         plan = setting.plan(privacy)
         noise: dict[Any, Fraction] = {}
         terms = plan.terms
@@ -71,6 +74,9 @@ class Run:
         if terms.selection is not None and setting.kind != "groups":
             assert isinstance(self.statement.keys, KeyNote)
             noise[VOTES] = self.statement.keys.sigma_squared
+            choice = keys.choose_keys(SPECS[setting.kind], terms)
+            if choice is not None and choice.rounds is not None:
+                noise[VOTES], noise[SECOND] = choice.rounds.sigma_squared
         self.grams: dict[Any, Any] = defaultdict(float)
         for part, (columns, added) in _added(setting).items():
             scales = [float(2 * noise[column]) ** -0.5 if column in noise else 0.0 for column in columns]
