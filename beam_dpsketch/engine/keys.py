@@ -149,7 +149,7 @@ def _streams(
 
 
 def named_settings(choice: KeyChoice) -> list[str]:
-    """Return all that decides, exactly, under names that never change whatever classes and fields are called."""
+    """Return all that decides, exactly, under names that stay where classes and fields are renamed."""
     rule, note = choice.rule, choice.note
     settings = {
         "method": note.method,

@@ -29,6 +29,7 @@ from beam_dpsketch.records.bounding.priorities import KeyedPriorities, RandomPri
 from beam_dpsketch.records.bounding.rules import rule_of_norm
 from beam_dpsketch.records.bounding.window_rule import rule_over_windows
 from beam_dpsketch.records.groups import wrap_around
+from beam_dpsketch.records.items import NOISY, SECOND
 from beam_dpsketch.records.reading import Columns, read_table, read_units
 from beam_dpsketch.records.release_spec import ResolvedRelease
 from beam_dpsketch.records.sums import vote_rounds
@@ -137,12 +138,14 @@ class ExactSums:
             first = run.with_first_votes(choice, first, end, once=once)
             left = vote_rounds.considered(rounds, first)
             second = (vote_rounds.second_votes(rounds, each.edges, left, once=once) for each in bounded)
-            for table in (first, *second):
-                for own_end, added in vote_rounds.as_sums(table, self.sketch_input):
-                    place = window if own_end is None else by_end[own_end]
-                    for key, side in zip(added.keys.to_pylist(), added.side, strict=True):
-                        empty = self.sketch_input.empty()._replace(side=side)
-                        sums[place._replace(key=(decode(key),))].add_contributions(empty)
+            votes = pa.concat_tables(
+                [vote_rounds.only(first, NOISY), *(vote_rounds.only(each, SECOND) for each in second)]
+            )
+            for own_end, added in vote_rounds.as_sums(votes, self.sketch_input):
+                place = window if own_end is None else by_end[own_end]
+                for key, side in zip(added.keys.to_pylist(), added.side, strict=True):
+                    empty = self.sketch_input.empty()._replace(side=side)
+                    sums[place._replace(key=(decode(key),))].add_contributions(empty)
 
     def _by_end(self) -> dict[int, Place]:
         return {self._windows.last_millisecond(window): window for window in self._windows.every}

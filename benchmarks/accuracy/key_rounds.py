@@ -94,18 +94,22 @@ def keys_found(edges: Edges, max_keys: int, seeds: int, *, alone: bool) -> dict[
 
 def print_section(data: dict[str, Edges], max_keys: int, seeds: int, *, alone: bool) -> None:
     """A line for each data set, and the geometric mean."""
-    over, each_bar = (TABLE, 1.15) if alone else (ONE_ROUND, None)
     title = f"{'Keys alone' if alone else 'Inside a release, share 1/4'}, k = {max_keys}: expected number of keys"
-    heads = (ONE_ROUND, TWO_ROUNDS, *([TABLE] if alone else []))
-    table = Table(title, ("", *heads, f"over {over}"), (24, -13), bar=12)
-    ratios = []
+    others = (ONE_ROUND, TABLE) if alone else (ONE_ROUND,)
+    heads = (*others, TWO_ROUNDS)
+    table = Table(title, ("", *heads, *(f"over {other}" for other in others)), (24, -13), bar=12)
+    ratios: dict[str, list[float]] = {other: [] for other in others}
     for (name, edges), of_table in zip(data.items(), OF_TABLES[max_keys], strict=True):
-        found = {**keys_found(edges, max_keys, seeds, alone=alone), **({TABLE: of_table} if alone else {})}
-        ratios.append(found[TWO_ROUNDS] / found[over])
-        bars = [] if each_bar is None else [Bar(ratios[-1], ">=", each_bar)]
-        table.row(name, *(f"{number:.1f}" for number in found.values()), f"{ratios[-1]:.3f}", bars=bars)
-    mean = statistics.geometric_mean(ratios)
-    table.row("geometric mean", *("" for _ in heads), f"{mean:.3f}", bars=[Bar(mean, ">=", 1.3)])
+        found = {**keys_found(edges, max_keys, seeds, alone=alone), TABLE: of_table}
+        for other in others:
+            ratios[other].append(found[TWO_ROUNDS] / found[other])
+        shown = [f"{ratios[other][-1]:.2f}" for other in others]
+        bars = [Bar(ratios[TABLE][-1], ">=", 1.15)] if alone else []
+        table.row(name, *(f"{found[head]:.1f}" for head in heads), *shown, bars=bars)
+    means = [statistics.geometric_mean(ratios[other]) for other in others]
+    table.row(
+        "geometric mean", *("" for _ in heads), *(f"{mean:.2f}" for mean in means), bars=[Bar(means[-1], ">=", 1.3)]
+    )
 
 
 def main() -> None:

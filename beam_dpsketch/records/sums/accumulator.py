@@ -219,7 +219,7 @@ class SketchAccumulator:
 
     @property
     def votes(self) -> np.ndarray:
-        """What decides on its key, int64: the numbers of `SketchInput.vote_names`, of which there are some."""
+        """What decides on its key, int64: the numbers of `SketchInput.vote_names`, at least two."""
         return self.total_side[-len(self._sketch_input.vote_names) :]
 
     def _take_norm(self, max_norm: Fraction | None) -> None:

@@ -1,7 +1,8 @@
 """The votes of two rounds on columns: what the first adds up to, and what the second adds to it.
 
 Guarantee: in round two an id votes for keys alone that it voted for in round one, and its votes are a function of these
-and of which keys are considered. An id whose windows are bounded one by one votes in each of them as another id.
+and of the set of keys that are considered. An id whose windows are bounded one by one votes in each of them as another
+id.
 
 Tables have a row for each key and window, in the columns `key`, and `window` where a table has windows. A key is chosen
 once for all windows where `once` says so; then a vote stands in one of them.
@@ -52,9 +53,9 @@ def first_votes(cast: pa.Table, *, once: bool) -> pa.Table:
 
 
 def those_in(table: pa.Table, left: pa.Table, *, once: bool) -> pa.Table:
-    """Return the keys and windows of a table that are among some others."""
+    """Return the rows of a table whose key and window are among some others."""
     same = ["key"] if once else _places(table)
-    return table.select(_places(table)).join(left.select(same), same, join_type="left semi", use_threads=False)
+    return table.join(left.select(same), same, join_type="left semi", use_threads=False)
 
 
 def considered(rounds: TwoRounds, first: pa.Table) -> pa.Table:
@@ -72,14 +73,27 @@ def second_votes(rounds: TwoRounds, edges: pa.Table, left: pa.Table, *, once: bo
     return _named(cast.group_by(_places(cast), use_threads=False).aggregate([(SECOND, "sum")]))
 
 
-def as_sums(found: pa.Table, sketch_input: SketchInput) -> Iterator[tuple[int | None, KeyedSums]]:
-    """Yield what round two adds to the sums of keys, by the last millisecond of their window, if a table has these."""
+def only(votes: pa.Table, name: str) -> pa.Table:
+    """Return the votes of one name of each key and window, beside zeros for the other."""
+    nothing = pa.array(np.zeros(len(votes), dtype=np.int64))
+    columns = {each: votes[each] if each == name else nothing for each in (SECOND, NOISY)}
+    return pa.table({**{place: votes[place] for place in _places(votes)}, **columns})
+
+
+def as_sums(votes: pa.Table, sketch_input: SketchInput) -> Iterator[tuple[int | None, KeyedSums]]:
+    """Yield what votes add to the sums of keys, by the last millisecond of their window, if a table has these.
+
+    Args:
+      votes: what `only` returns, of one column or several tables.
+      sketch_input: what is summed.
+    """
+    found = _named(votes.group_by(_places(votes), use_threads=False).aggregate([(SECOND, "sum"), (NOISY, "sum")]))
     ends = found[WINDOW].to_numpy() if WINDOW in found.column_names else None
     for end in [None] if ends is None else np.unique(ends).tolist():
         rows = found if end is None else found.filter(pa.array(ends == end))
         side = np.zeros((len(rows), len(sketch_input.vote_names)), dtype=np.int64)
         for place, name in enumerate(sketch_input.vote_names):
-            if name in (SECOND, NOISY) and name in rows.column_names:
+            if name in (SECOND, NOISY):
                 side[:, place] = rows[name].to_numpy()
         keys = rows["key"].combine_chunks()
         yield end, KeyedSums.of_nothing(sketch_input, keys).with_votes(side)

@@ -20,7 +20,6 @@ UNITS, ITEMS, EXPONENT = 10_000, 20_000, 1.05
 WHOLE = (
     "Laplace noise of ours is on whole records, and so is its threshold: counts are closer, but fewer of them come out."
 )
-ROUNDED = "Ours rounds votes down to whole numbers: of 48 / sqrt(30) = 8.76, 8 count."
 
 
 @functools.cache
@@ -80,15 +79,9 @@ def alone() -> None:
                 *(number(each, 1) for each in theirs),
                 number(ratio, 3),
                 bars=[at_least(ratio)],
-                why=ROUNDED if _rounds(choice) else UNKNOWN,
+                why=UNKNOWN,
             )
     judge.close()
-
-
-def _rounds(choice: KeyChoice) -> bool:
-    """Whether the vote of a person with the most keys is rounded by more than the tolerance."""
-    keys, weight = choice.rule.classes[-1]
-    return weight < (1 - TOLERANCE) * choice.rule.grid / math.sqrt(keys)
 
 
 def with_counts() -> None:

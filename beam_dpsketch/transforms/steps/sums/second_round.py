@@ -10,22 +10,25 @@ a row for each id and key that it voted for waits there.
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from apache_beam.transforms.window import GlobalWindow, TimestampedValue
+from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.engine.keys import KeyChoice
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.codec import from_bytes, from_payloads, parts_to_bytes, to_bytes
-from beam_dpsketch.records.groups import group_rows
-from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.groups import dictionary_codes, group_rows
+from beam_dpsketch.records.items import NOISY, SECOND, VOTERS, VOTES, SketchInput
 from beam_dpsketch.records.sums import vote_rounds
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.sums.sums_of_keys import by_shard
@@ -38,7 +41,8 @@ COST_OF_ROUNDS = (
     "keys. Unbounded input has one round."
 )
 """What `explain` says of them."""
-_EDGES, _LEFT = "edges", "left"
+_EDGES, _LEFT, _KEY, _ASKER = "edges", "left", "key", "asker"
+_MOST_ROWS = 1 << 20  # that wait in a bundle
 _PART: TypeAlias = tuple[bytes, bytes]
 
 
@@ -71,43 +75,103 @@ class SecondRound(beam.PTransform):
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         sketch_input, choice, shards = self._input, self._choice, self._shards
         once = sketch_input.over_time is not None
-        votes = pcoll | "Votes" >> beam.FlatMap(_votes, shards).with_output_types(tuple[bytes, _PART])
         edges = pcoll | "Edges" >> beam.FlatMap(_edges).with_output_types(_PART)
         draw = DrawFirst(choice, once, self._idempotent_noise)
         drawn = (
-            votes
+            pcoll
+            | "Votes" >> beam.Map(_votes).with_output_types(pa.Table)
+            | "ToKeys" >> beam.ParDo(InParts(_KEY, shards)).with_output_types(_PART)
             | "GroupByKeys" >> beam.GroupByKey()
-            | "DrawFirst" >> beam.ParDo(draw, **self._run).with_output_types(tuple[bytes, list[_PART]])
-            | "MakeFinal" >> beam.Reshuffle().with_output_types(tuple[bytes, list[_PART]])
+            | "DrawFirst" >> beam.ParDo(draw, **self._run).with_output_types(_PART)
+            | "MakeFinal" >> beam.Reshuffle().with_output_types(_PART)
         )
-        left = drawn | "Left" >> beam.FlatMap(_left, choice, once).with_output_types(_PART)
+        left = (
+            drawn
+            | "Left" >> beam.FlatMap(_left, choice, once).with_output_types(pa.Table)
+            | "ToIds" >> beam.ParDo(InParts(_ASKER)).with_output_types(_PART)
+        )
         second = (
             {_EDGES: edges, _LEFT: left}
-            | "ToIds" >> beam.CoGroupByKey()
-            | "VoteAgain" >> beam.FlatMap(_vote_again, sketch_input, choice, once, shards)
+            | "GroupByIds" >> beam.CoGroupByKey()
+            | "VoteAgain" >> beam.FlatMap(_vote_again, choice, once).with_output_types(pa.Table)
         )
-        first = drawn | "Noisy" >> beam.FlatMap(_noisy, sketch_input, shards)
-        return (first, second) | "Rounds" >> beam.Flatten()
+        first = drawn | "Noisy" >> beam.FlatMap(_noisy).with_output_types(pa.Table)
+        sums = beam.ParDo(SumsOfVotes(sketch_input, shards)).with_output_types(_PART)
+        return (first, second) | "Rounds" >> beam.Flatten() | "Sum" >> sums
 
 
-def _votes(bounded: Bounded, shards: int) -> Iterator[tuple[bytes, tuple[bytes, bytes]]]:
-    """Yield the votes of a shard of ids: (shard of keys, (shard of ids, a table))."""
+class _TablesInBundle(beam.DoFn):
+    """Gathers tables, and yields what is made of all of them, for each bundle and window."""
+
+    def start_bundle(self) -> None:
+        self._waiting: dict[Any, list[pa.Table]] = defaultdict(list)
+        self._rows = 0
+
+    def process(self, element: pa.Table, window: Any = beam.DoFn.WindowParam) -> Iterable[WindowedValue]:
+        self._waiting[window].append(element)
+        self._rows += len(element)
+        return () if self._rows < _MOST_ROWS else list(self.finish_bundle())
+
+    def finish_bundle(self) -> Iterator[WindowedValue]:
+        for window, tables in self._waiting.items():
+            for part, end in self._parts(pa.concat_tables(tables)):
+                time = window.max_timestamp() if end is None else Timestamp(micros=end * MILLISECOND)
+                yield WindowedValue(part, time, (window,))
+        self.start_bundle()
+
+    @abstractmethod
+    def _parts(self, table: pa.Table) -> Iterator[tuple[_PART, int | None]]:
+        """Yield parts, and at which millisecond each is; `None` is the last one of the window."""
+
+
+class InParts(_TablesInBundle):
+    """Turn tables into (a value of a column, or the part that its hash is in; bytes of its rows).
+
+    Args:
+      column: tells which part a row is in.
+      parts: how many parts there are for hashes; `None` has one for each value.
+    """
+
+    def __init__(self, column: str, parts: int | None = None) -> None:
+        self._column, self._count = column, parts
+
+    def _parts(self, table: pa.Table) -> Iterator[tuple[_PART, int | None]]:
+        codes, values = dictionary_codes(table[self._column])
+        names = values.to_pylist()
+        if self._count is not None:
+            codes = (shard_hash(values) % np.uint64(self._count)).astype(np.int64)[codes]
+            names = [part.to_bytes(2, "big") for part in range(self._count)]
+        order, slices = group_rows(codes, len(names))
+        filled = [(name, rows) for name, rows in zip(names, slices, strict=True) if rows.stop > rows.start]
+        for (name, _), payload in zip(filled, parts_to_bytes(table, order, [rows for _, rows in filled]), strict=True):
+            yield (name, payload), None
+
+
+class SumsOfVotes(_TablesInBundle):
+    """Turn tables of noisy votes, and of votes of the second round, into (shard of keys, bytes) of `KeyedSums`."""
+
+    def __init__(self, sketch_input: SketchInput, shards: int) -> None:
+        self._input, self._shards = sketch_input, shards
+
+    def _parts(self, table: pa.Table) -> Iterator[tuple[_PART, int | None]]:
+        for end, sums in vote_rounds.as_sums(table, self._input):
+            yield from ((part, end) for part in by_shard(sums, self._shards))
+
+
+def _votes(bounded: Bounded) -> pa.Table:
+    """Return the votes of a shard of ids, which asks about them."""
     found = vote_rounds.cast(bounded.side)
-    order, parts = group_rows((shard_hash(found["key"]) % np.uint64(shards)).astype(np.int64), shards)
-    of_keys = {shard: part for shard, part in enumerate(parts) if part.stop > part.start}
-    tables = parts_to_bytes(found, order, [*of_keys.values()])
-    for shard, table in zip(of_keys, tables, strict=True):
-        yield shard.to_bytes(2, "big"), (bounded.shard, table)
+    return found.append_column(_ASKER, pa.array([bounded.shard] * len(found), pa.large_binary()))
 
 
-def _edges(bounded: Bounded) -> Iterator[tuple[bytes, bytes]]:
+def _edges(bounded: Bounded) -> Iterator[_PART]:
     """Yield who of a shard of ids voted for what."""
     if bounded.edges is not None and len(bounded.edges):
         yield bounded.shard, to_bytes(bounded.edges)
 
 
 class DrawFirst(DrawsNoise):
-    """Turn the votes of a shard of keys into (a table with noisy ones, who asked for which keys), once.
+    """Turn the votes of a shard of keys into (a table with noisy ones, who asked about which keys), once.
 
     Args:
       choice: how keys are chosen.
@@ -121,55 +185,39 @@ class DrawFirst(DrawsNoise):
 
     def process(
         self,
-        element: tuple[bytes, Iterable[tuple[bytes, bytes]]],
+        element: tuple[bytes, Iterable[bytes]],
         pane: Any = beam.DoFn.PaneInfoParam,
         window: Any = beam.DoFn.WindowParam,
         run: bytes | None = None,
-    ) -> Iterator[tuple[bytes, list[tuple[bytes, bytes]]]]:
+    ) -> Iterator[_PART]:
         if fires_again_late(pane):
             return
         check_timestamps(window)
-        asked = [*element[1]]
-        first = vote_rounds.first_votes(from_payloads(table for _, table in asked), once=self._once)
+        asked = from_payloads(element[1])
+        first = vote_rounds.first_votes(asked, once=self._once)
         for_all = self._once or isinstance(window, GlobalWindow)
         end = 0 if for_all else last_time(window).micros // MILLISECOND
-        yield to_bytes(self.run().with_first_votes(self._choice, first, end, once=self._once)), asked
+        noisy = self.run().with_first_votes(self._choice, first, end, once=self._once)
+        yield to_bytes(noisy), to_bytes(asked.drop_columns([VOTES, VOTERS]))
 
 
-def _left(drawn: tuple[bytes, list[_PART]], choice: KeyChoice, once: bool) -> Iterator[_PART]:
-    """Yield to each shard of ids which of the keys that it asked for are in the second round."""
+def _left(drawn: _PART, choice: KeyChoice, once: bool) -> Iterator[pa.Table]:
+    """Yield which keys are in the second round, for each shard of ids that asked about them."""
     assert choice.rounds is not None
-    first, asked = drawn
-    left = vote_rounds.considered(choice.rounds, from_bytes(first))
-    for ids, table in asked:
-        found = vote_rounds.those_in(from_bytes(table), left, once=once)
-        if len(found):
-            yield ids, to_bytes(found)
+    first, asked = map(from_bytes, drawn)
+    yield vote_rounds.those_in(asked, vote_rounds.considered(choice.rounds, first), once=once)
 
 
-def _noisy(drawn: tuple[bytes, list[_PART]], sketch_input: SketchInput, shards: int) -> Iterator[Any]:
+def _noisy(drawn: _PART) -> Iterator[pa.Table]:
     """Yield the noisy votes of a shard of keys."""
-    yield from _as_parts(from_bytes(drawn[0]), sketch_input, shards)
+    yield vote_rounds.only(from_bytes(drawn[0]), NOISY)
 
 
-def _vote_again(
-    waiting: tuple[bytes, Mapping[str, Iterable[bytes]]],
-    sketch_input: SketchInput,
-    choice: KeyChoice,
-    once: bool,
-    shards: int,
-) -> Iterator[Any]:
+def _vote_again(waiting: tuple[bytes, Mapping[str, Iterable[bytes]]], choice: KeyChoice, once: bool) -> Iterator[Any]:
     """Yield what the ids of a shard add to the second round; their edges come in one part or several."""
     assert choice.rounds is not None
     if not (payloads := [*waiting[1][_LEFT]]):
         return
     left = from_payloads(payloads)
     for edges in waiting[1][_EDGES]:
-        votes = vote_rounds.second_votes(choice.rounds, from_bytes(edges), left, once=once)
-        yield from _as_parts(votes, sketch_input, shards)
-
-
-def _as_parts(table: pa.Table, sketch_input: SketchInput, shards: int) -> Iterator[Any]:
-    for end, sums in vote_rounds.as_sums(table, sketch_input):
-        for part in by_shard(sums, shards):
-            yield part if end is None else TimestampedValue(part, Timestamp(micros=end * MILLISECOND))
+        yield vote_rounds.only(vote_rounds.second_votes(choice.rounds, from_bytes(edges), left, once=once), SECOND)
