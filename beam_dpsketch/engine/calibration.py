@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeAlias, cast
 
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys, sketch_share
 from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.privacy.aside.lost_histogram import BINS
 from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.mechanism import sensitivity
@@ -95,7 +96,12 @@ def empty_lost(terms: ReleaseTerms) -> LostNote | None:
         kept = empty_note(counter.kept, parameter, terms)
     parameter = counter.parameter(spending, relation)
     return LostNote(
-        share=counter.share, noise=terms.noise, sigma_squared=parameter, counts=(0,) * counter.bins, kept=kept
+        share=counter.share,
+        noise=terms.noise,
+        sigma_squared=parameter,
+        first=counter.first,
+        counts=(0,) * BINS,
+        kept=kept,
     )
 
 

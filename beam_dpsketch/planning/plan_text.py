@@ -72,7 +72,7 @@ def aside_lines(terms: DeclaredTerms) -> Iterator[str]:
     said = [f"{note.words} +- {-note.interval(0.95).lower:,.3g}" for note in notes]
     who = "records" if terms.unit.is_one_record else "people"
     if lost is not None:
-        said.append(f"what the bounds took, where about {lost.hidden_units:,.0f} {who} or more lost some")
+        said.append(f"what the bounds took, where about {lost.told_units:,.0f} {who} or more lost some")
     if said:
         yield f"Told aside: {', '.join(said)}."
 

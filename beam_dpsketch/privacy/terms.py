@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.privacy.aside.lost_histogram import LostCounter, LostIn, Uncounted, lost_counter
+from beam_dpsketch.privacy.aside.lost_histogram import BINS, LostCounter, LostIn, Uncounted, lost_counter
 from beam_dpsketch.privacy.aside.side_counters import SideCounter, share_left, side_counters
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import (
@@ -145,7 +145,7 @@ class ReleaseTerms(Generic[Limit]):
     @property
     def aside(self) -> int:
         """How many numbers each release counts aside, without votes for keys."""
-        return len(self.counters) + (0 if self.lost is None or self.lost.of_run else self.lost.bins)
+        return len(self.counters) + (0 if self.lost is None or self.lost.of_run else BINS)
 
     @property
     def selections(self) -> int:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from beam_dpsketch.domains.spelling import INTEGER, TEXT
 from beam_dpsketch.domains.weights import parse_weights
-from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
+from beam_dpsketch.privacy.aside.lost_histogram import BINS, LostCounter
 from beam_dpsketch.privacy.aside.lost_histogram import histogram as lost_histogram
 from beam_dpsketch.privacy.aside.side_counters import RECORDS, UNITS, WEIGHT, SideCounter
 from beam_dpsketch.privacy.contributions import ContributionLimit
@@ -85,7 +85,7 @@ class SketchInput:
     @property
     def own_bins(self) -> int:
         """How many counts of lost weight a release has itself."""
-        return 0 if self.lost is None or self.lost.of_run else self.lost.bins
+        return 0 if self.lost is None or self.lost.of_run else BINS
 
     @property
     def side_size(self) -> int:
@@ -179,7 +179,8 @@ class SketchInput:
         votes = 0 if self.selection is None else records * self.selection.grid
         amounts = {UNITS: records, RECORDS: records, WEIGHT: weight, VOTES: votes, VOTERS: records}
         numbers = np.array([amounts[name] for name in self.side_names], dtype=np.int64)
-        return self.with_own_bins(numbers, lost_histogram(lost, self.own_bins) if self.own_bins else None)
+        own = None if self.lost is None or self.lost.of_run else lost_histogram(lost, self.lost.first)
+        return self.with_own_bins(numbers, own)
 
     def with_own_bins(self, numbers: np.ndarray, bins: np.ndarray | None) -> np.ndarray:
         """Return the numbers of `side_names`, and between them the lost weight of a release that counts it itself."""

@@ -43,9 +43,14 @@ class Clipping:
       at_least: a lower bound of the share. At the usual confidence it holds with 97.5 % probability, if no unit keeps
         more than `assumed_cap`. NaN if nothing is measured.
       upper_estimate: the upper end of the estimated range, if the heaviest units go on as the others do.
-      at_least_weight: a lower bound of the records, or of the weight, that were removed. It needs no assumption.
-      assumed_cap: the most that a unit may keep for the shares to hold; infinite if they always hold.
-      detection_limit: clipping of fewer units than this may not show; `None` if the limit is unknown.
+      weight: the records, or the weight, that were removed, by the same model; NaN without an estimate.
+      at_least_weight: a lower bound of that. It needs no assumption.
+      upper_weight: the upper end of its estimated range.
+      assumed_cap: the most that a unit may keep for the shares to hold; infinite if they always hold. `weight` and its
+        ends need no such assumption.
+      clipped_units: how many units lost `least_loss` or more, with noise; NaN if no histogram counts them.
+      most_clipped_units: an upper bound of these, with the probability of `at_least`.
+      least_loss: the smallest loss that is counted.
       most_units: whether more than half of all units were clipped.
       total: the total that the shares refer to, in words.
       units: the privacy units, in words.
@@ -56,9 +61,13 @@ class Clipping:
     estimate: float = math.nan
     at_least: float = math.nan
     upper_estimate: float = math.nan
+    weight: float = math.nan
     at_least_weight: float = 0.0
+    upper_weight: float = math.nan
     assumed_cap: float = math.inf
-    detection_limit: float | None = None
+    clipped_units: float = math.nan
+    most_clipped_units: float = math.nan
+    least_loss: float = 0.0
     most_units: bool = False
     total: str = "total count"
     units: str = "privacy ids"
@@ -73,7 +82,8 @@ class Clipping:
             return Clipping(total=self.total, units=self.units, uncounted=self.uncounted)
         if state is self.state:
             return self
-        return dataclasses.replace(self, state=state, estimate=math.nan, upper_estimate=math.nan)
+        unknown: dict[str, Any] = dict.fromkeys(("estimate", "upper_estimate", "weight", "upper_weight"), math.nan)
+        return dataclasses.replace(self, state=state, **unknown)
 
     @property
     def can_happen(self) -> bool:
@@ -102,16 +112,29 @@ class Clipping:
                 return "none; every record that is counted counts in full"
             case ClippingState.ESTIMATED:
                 about = f"about {_percent(float(f'{self.estimate:.2g}'))} of the {self.total} was removed"
-                cap = f", if none of the {self.units} keeps more than {shown(self.assumed_cap)}"
                 range_ = f"estimated range {share} to {_percent(round_up(self.upper_estimate, 2))}"
-                return f"{about} ({range_}{cap * math.isfinite(self.assumed_cap)})"
+                if math.isinf(self.assumed_cap):
+                    return f"{about} ({range_})"
+                numbers = f"{shown(self.weight)} ({weight} to {shown(round_up(self.upper_weight, 4))})"
+                cap = f"none of the {self.units} keeps more than {shown(self.assumed_cap)}"
+                return f"{about} ({range_}), if {cap}; without that condition, about {numbers} was removed"
             case ClippingState.LOWER_BOUND:
-                return f"{least}, possibly much more"
+                return f"{least}, possibly much more{self._clipped and f' ({self._clipped})'}"
         if self._is_detected:
             return f"{least}, and in a part of it no clipping was detected"
-        limit = self.detection_limit
-        few = "a few" if limit is None else f"fewer than roughly {float(f'{limit:.2g}'):,.0f}"
-        return f"not detected, which does not mean none (clipping of {few} {self.units} may not show)"
+        few = self._clipped or f"clipping of a few {self.units} may not show"
+        return f"not detected, which does not mean none ({few})"
+
+    @property
+    def _clipped(self) -> str:
+        """How many units were clipped, in words; none without a histogram."""
+        if math.isnan(self.clipped_units):
+            return ""
+        is_shown = 2 * self.clipped_units > self.most_clipped_units  # its lower end is above 0
+        about = f"about {float(f'{self.clipped_units:.2g}'):,.0f}, " * is_shown
+        what = "a weight of {} or more, any weight" if "weight" in self.total else "{} or more records, any number"
+        most = f"{about}at most {round_up(self.most_clipped_units, 2):,.0f} {self.units}"
+        return f"{most} lost {what.format(shown(self.least_loss))} each"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the state, the share with its ends, `None` where they are unknown, and the sentence, for JSON."""

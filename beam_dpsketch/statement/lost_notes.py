@@ -13,12 +13,13 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.privacy.aside import lost_reading as reading
+from beam_dpsketch.privacy.aside.lost_histogram import least_losses
 from beam_dpsketch.privacy.aside.lost_reading import LostWeight
 from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.statement.side_notes import MAX_DENOMINATOR, MAX_SIGMA_SQUARED, MAX_VALUE, SideNote
 
-MAX_BINS = 64
+MAX_BINS, _FURTHEST = 64, 20
 _ROUNDED = Fraction(1, 12)  # what rounding to whole numbers adds to the variance
 
 
@@ -31,6 +32,7 @@ class LostNote:
       share: its part of rho; of a combination, the smaller one.
       noise: which noise each count has.
       sigma_squared: its parameter.
+      first: the smallest loss of its first bin is FACTOR**first.
       counts: the noisy counts.
       kept: the weight kept in the run, without signs; `None` if the histogram is of the release, which counts its own.
     """
@@ -38,6 +40,7 @@ class LostNote:
     share: Fraction
     noise: Noise = Noise.GAUSSIAN
     sigma_squared: Fraction
+    first: int
     counts: tuple[int, ...]
     kept: SideNote | None = None
 
@@ -51,6 +54,7 @@ class LostNote:
             raise ValueError("share and sigma_squared must be fractions with denominators up to 2**7000")
         if not 2 < len(self.counts) <= MAX_BINS:
             raise ValueError(f"counts must be 3 to {MAX_BINS}")
+        _validate.whole(low=-_FURTHEST, high=_FURTHEST, first=self.first)
         for count in self.counts:
             _validate.whole(low=-MAX_VALUE, high=MAX_VALUE - 1, counts=count)
 
@@ -69,9 +73,14 @@ class LostNote:
         return math.sqrt(self.sigma_squared + (0 if self.noise is Noise.LAPLACE else _ROUNDED))
 
     @property
-    def hidden_units(self) -> float:
-        """How many units may have lost weight without an estimate of how much."""
-        return reading.TOLD * math.sqrt(self.sigma_squared)
+    def told_units(self) -> float:
+        """From how many units with a loss on there is nearly always an estimate."""
+        return reading.told_units(math.sqrt(self.sigma_squared), self.noise)
+
+    @property
+    def losses(self) -> np.ndarray:
+        """The smallest loss of each bin."""
+        return least_losses(self.first, len(self.counts))
 
     def with_values(self, values: Sequence[int]) -> LostNote:
         """Return the same with these counts, and then the weight kept."""
@@ -79,18 +88,20 @@ class LostNote:
         return dataclasses.replace(self, counts=tuple(values[: len(self.counts)]), kept=kept)
 
     def read(self, confidence: float) -> LostWeight:
-        """Return the weight that was removed; `at_least` holds with this confidence."""
-        return reading.read(np.array(self.counts), self._deviation, confidence, self.noise)
+        """Return the weight that was removed; `at_least` and `most_units` hold with this confidence each."""
+        return reading.read(np.array(self.counts), self.losses, self._deviation, confidence, self.noise)
 
     def plus(self, other: LostNote) -> LostNote:
         """Return the histogram of two releases, or of two runs, together."""
-        bins = max(len(self.counts), len(other.counts))
-        padded = (each.counts + (0,) * (bins - len(each.counts)) for each in (self, other))
+        first = min(self.first, other.first)
+        bins = max(each.first + len(each.counts) for each in (self, other)) - first
+        padded = (((0,) * (each.first - first) + each.counts + (0,) * bins)[:bins] for each in (self, other))
         both = None if self.kept is None or other.kept is None else self.kept.plus(other.kept)
         return LostNote(
             share=min(self.share, other.share),
             noise=self.noise.plus(other.noise),
             sigma_squared=self.sigma_squared + other.sigma_squared,
+            first=first,
             counts=tuple(mine + theirs for mine, theirs in zip(*padded, strict=True)),
             kept=both,
         )
@@ -100,6 +111,7 @@ class LostNote:
 
     def as_dict(self) -> dict[str, Any]:
         return {
+            "least_losses": self.losses.tolist(),
             "counts": list(self.counts),
             "noise": self.noise.value,
             "sigma_squared": float(self.sigma_squared),

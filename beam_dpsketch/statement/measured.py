@@ -41,7 +41,7 @@ def clipping_of(statement: Stated, confidence: float) -> Clipping:
     if lost is not None:
         removed = _read(lost, (1 + joint) / 2)
     elif clipped is not None:
-        removed = LostWeight(max(clipped.interval(joint).lower, 0.0), math.nan, math.nan)
+        removed = LostWeight(max(clipped.interval(joint).lower, 0.0))
     if kept is None or (lost or clipped) is None or statement.is_row or statement.bounds.signed:
         return nothing
     state = ClippingState.LOWER_BOUND if math.isnan(removed.estimate) else ClippingState.ESTIMATED
@@ -52,9 +52,13 @@ def clipping_of(statement: Stated, confidence: float) -> Clipping:
         estimate=_share(removed.estimate, kept.estimate),
         at_least=_share(removed.at_least, kept.interval(joint).upper),
         upper_estimate=_share(removed.at_most, kept.estimate),
+        weight=removed.estimate,
         at_least_weight=removed.at_least,
+        upper_weight=removed.at_most,
         assumed_cap=math.sqrt(kept.squared_limit) if statement.is_at_least(WEIGHT) else math.inf,
-        detection_limit=None if lost is None else lost.hidden_units,
+        clipped_units=removed.units,
+        most_clipped_units=removed.most_units,
+        least_loss=0.0 if lost is None else float(lost.losses[0]),
         most_units=lost is not None and 2 * _least_units(lost) > most,
     ).limited_to(state.weaker(statement.weakest))
     # A norm's counter sees what is scaled, in the windows that count.

@@ -165,6 +165,8 @@ def measure_lost(trace: Path | None) -> None:
     lost.measure(data.flights_by("dest"), [30, 75, 150], [30, 100, 300])
     lost.measure(data.web_log(), [5, 10, 20, 30, 50, 75, 150], [5, 30])
     lost.measure(data.latencies(), [2, 3, 5, 10, 20], [5])
+    light = [data.flights_by("dest"), data.aircraft_months(), *map(data.visits, ("geometric", "lognormal", "poisson"))]
+    lost.measure_few(light, [data.web_log(), data.latencies()])
     if trace is not None:
         lost.measure(data.trace_ports(trace), [2, 5, 10, 30, 100], [10])
 

@@ -117,6 +117,28 @@ def text_words(path: Path, *, chapters: bool) -> People:
     return People(f"text, {unit} protected, word", numbered(units), items)
 
 
+def visits(law: str, seed: int = SEED) -> People:
+    """Return made-up visits of 20,000 people with a light tail ("geometric", "lognormal" or "poisson"), Zipf items."""
+    generator, people = np.random.default_rng(seed), 20_000
+    counts = {
+        "geometric": lambda: generator.geometric(1 / 8, people),
+        "lognormal": lambda: np.ceil(generator.lognormal(1.5, 0.8, people)).astype(np.int64),
+        "poisson": lambda: 1 + generator.poisson(10, people),
+    }[law]()
+    popularity = np.cumsum(1 / np.arange(1, 3001))
+    units = np.repeat(np.arange(people), counts)
+    items = np.searchsorted(popularity / popularity[-1], generator.random(len(units)))
+    return People(f"{law} visits (seed {seed}), person protected, item", units, items.astype(np.int64))
+
+
+def aircraft_months() -> People:
+    """Carriers' flights of 2013 by destination; what an aircraft does in a month is protected."""
+    flights = flights_by("dest", "month")
+    assert flights.keys is not None
+    units = numbered(flights.units * 12 + flights.keys)
+    return People("flights, month of an aircraft protected, dest", units, flights.items)
+
+
 def latencies(seed: int = SEED) -> People:
     """Return made-up latencies: 20,000 users of Pareto activity (exponent 1.1), and the busier a user the slower."""
     generator, users = np.random.default_rng(seed), 20_000

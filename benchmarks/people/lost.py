@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, NormBound, PrivacySpec, PrivacyUnit, RecordBounds, ReleaseTerms, SketchSpec
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    NormBound,
+    PrivacySpec,
+    PrivacyUnit,
+    RecordBounds,
+    ReleaseTerms,
+    SideCounters,
+    SketchSpec,
+)
 from beam_dpsketch.engine.noising import release_part
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
@@ -64,9 +74,9 @@ class Told(NamedTuple):
         return found
 
 
-def tell(people: People, counted: Counted, bounds: Bounds) -> Told:
+def tell(people: People, counted: Counted, bounds: Bounds, sides: SideCounters = SideCounters()) -> Told:  # noqa: B008
     """Release the side counters of people under these bounds, again and again."""
-    privacy = PrivacySpec(epsilon=EPSILON, delta=DELTA, relation=ADD_OR_REMOVE_ONE)
+    privacy = PrivacySpec(epsilon=EPSILON, delta=DELTA, relation=ADD_OR_REMOVE_ONE, side_counters=sides)
     terms = ReleaseTerms(privacy, bounds, unit=PrivacyUnit.PRIVACY_ID)
     sketch_input = SketchInput(SKETCH, bounds, terms.counters, lost=terms.lost)
     found = rule_of(sketch_input, RandomPriorities()).bound(counted.records)
@@ -113,3 +123,55 @@ def measure(people: People, norms: Sequence[int], most: Sequence[int]) -> None:
             f"{told.records:.0%}",
         )
         table.row(*cells, bars=told.bars)
+
+
+def measure_few(kinds: Sequence[People], heavy: Sequence[People], over: Sequence[int] = (200, 125)) -> None:
+    """Print lines of norms that few people exceed, with a fiftieth of rho for the histogram, and with twice that.
+
+    Of heavy tails the upper end is not judged: no number that hides one person can say how much one person lost.
+    """
+    title = (
+        f"Norms that few people exceed. Told: in which part of {RELEASES} releases `clipping()` has an estimate.\n"
+        "Estimate, at least, at most: medians over the truth. Range, at least: in which part the truth is in the\n"
+        "range, and above its lower end."
+    )
+    heads = ("data", "over", "share", "lost", "told", "estimate", "at least", "at most", "range", "at least")
+    table = Table(title, heads, (-46, -6, -7, -8, -7, -10, -10, -9, -7, -10), bar=40)
+    for people in (*kinds, *heavy):
+        counted, lengths = Counted(people, SKETCH), np.sort(_lengths(people))
+        for few in over:
+            norm = NormBound(Fraction(math.floor(lengths[-few - 1] * 16), 16))
+            for share in (Fraction(1, 50), Fraction(1, 25)):
+                told = tell(people, counted, norm, SideCounters(lost=share))
+                estimate, low, high = told.shares.T
+                known = ~np.isnan(estimate)
+                holds, least = (
+                    float(np.mean((low <= told.lost) & (told.lost <= high))),
+                    float(np.mean(low <= told.lost)),
+                )
+                bars = [Bar(float(np.mean(known)), ">=", 0.9, " (told)")]
+                bars.append(
+                    Bar(least, ">=", 0.975, " (at least)")
+                    if any(people is each for each in heavy)
+                    else Bar(holds, ">=", 0.9, " (range)")
+                )
+                middle = (
+                    [float(np.median(each[known])) / told.lost for each in (estimate, low, high)] if known.any() else []
+                )
+                table.row(
+                    people.title.split(",")[0] + " by " + people.title.split(", ")[1].split(" prot")[0],
+                    f"{few}",
+                    f"{share}",
+                    f"{told.lost:.1%}",
+                    f"{np.mean(known):.0%}",
+                    *(f"{each:.2f}" for each in middle or [math.nan] * 3),
+                    f"{holds:.0%}",
+                    f"{least:.0%}",
+                    bars=bars if few == 200 else [],
+                )
+
+
+def _lengths(people: People) -> np.ndarray:
+    """Return the length of each person in records of one item, counted exactly."""
+    pairs, counts = np.unique(people.units * (int(people.items.max()) + 1) + people.items, return_counts=True)
+    return np.sqrt(np.bincount(pairs // (int(people.items.max()) + 1), counts.astype(np.float64) ** 2))

@@ -72,7 +72,7 @@ def released(
     """A release of an empty sketch that counts so much aside; nothing of what is not named."""
     terms = ReleaseTerms(privacy or PrivacySpec(rho=0.5), bounds, **{"unit": PrivacyUnit.PRIVACY_ID, **changes})
     exact, bins = exact or {}, np.zeros(terms.aside - len(terms.counters), dtype=np.int64)
-    bins[4:5] = exact.get("lost", 0)
+    bins[1 - terms.lost.first if terms.lost else 0 :][:1] = exact.get("lost", 0)
     numbers = [*(exact.get(counter.name, 0) << terms.scale_bits for counter in terms.counters), *bins]
     return release_part(SketchInput(spec, bounds).raw_sketch(), np.array(numbers, dtype=np.int64), terms)
 
@@ -165,14 +165,17 @@ def terms_of(bounds: Any) -> ReleaseTerms:
 
 
 def estimated(estimate: float, at_least: float, upper: float, **changes: Any) -> Clipping:
-    """Clipping with an estimate, where a weight of 80 was removed at least, and a histogram of a sigma of 2."""
+    """Clipping with an estimate, where a weight of 80 was removed at least, from 9 units in a histogram."""
     shares = {"estimate": estimate, "at_least": at_least, "upper_estimate": upper}
     state = ClippingState.ESTIMATED
-    return Clipping(**{"state": state, "at_least_weight": 80, "detection_limit": 50.0, **shares, **changes})
+    return Clipping(**{"state": state, "at_least_weight": 80, **HISTOGRAM, **shares, **changes})
+
+
+HISTOGRAM = {"weight": 100, "upper_weight": 300, "clipped_units": 9, "most_clipped_units": 12, "least_loss": 1.0}
 
 
 def lost_note(**changes: Any) -> LostNote:
-    fields: dict[str, Any] = {"share": Fraction(1, 50), "sigma_squared": Fraction(4), "counts": (0,) * 20}
+    fields: dict[str, Any] = {"share": Fraction(1, 50), "sigma_squared": Fraction(4), "first": 0, "counts": (0,) * 11}
     return LostNote(**fields | changes)
 
 
@@ -181,9 +184,9 @@ def found_in_histograms(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A histogram always shows a loss of at least 80, about 100, and at most 300; these were the confidences."""
     asked: list[float] = []
 
-    def read(counts: np.ndarray, sigma: float, confidence: float, noise: Noise) -> LostWeight:
+    def read(counts: np.ndarray, losses: np.ndarray, sigma: float, confidence: float, noise: Noise) -> LostWeight:
         asked.append(confidence)
-        return LostWeight(80, 100, 300)
+        return LostWeight(80, 100, 300, 9, 12)
 
     monkeypatch.setattr(reading, "read", read)
     return asked

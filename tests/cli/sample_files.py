@@ -33,7 +33,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers.release_file import RecordWriter, to_record
 from beam_dpsketch.engine.noising import release_part
-from beam_dpsketch.privacy.aside.lost_histogram import LostIn
+from beam_dpsketch.privacy.aside.lost_histogram import BINS, LostIn
 from beam_dpsketch.privacy.aside.side_counters import UNITS
 from beam_dpsketch.statement.release_id import part_name
 from beam_dpsketch.transforms import window_file
@@ -48,8 +48,8 @@ PER_KEY = {
     "output_cells": 2,
     "lost_in": LostIn.NOWHERE,
 }
-LOST = (300, 250, 180, 90, 30, 4)
-"""People who lost 1, 2 or 3, 4 to 7 records and so on, of the release of delays."""
+LOST = (550, 270, 34)
+"""People who lost 1 to 3, 4 to 15, and 16 to 63 records, of the release of delays."""
 
 
 def write(path: pathlib.Path, elements: Sequence[Any]) -> None:
@@ -66,7 +66,7 @@ def write(path: pathlib.Path, elements: Sequence[Any]) -> None:
 def side(terms: ReleaseTerms, people: int, records: int) -> np.ndarray:
     """The exact side counters of a release, and how many people lost how much, if it tells that."""
     counts = [people if UNITS in counter.names else records for counter in terms.counters]
-    lost = [] if terms.lost is None else [0, 0, *LOST, *[0] * (terms.lost.bins - 2 - len(LOST))]
+    lost = [] if terms.lost is None else [*LOST, *[0] * (BINS - len(LOST))]
     return np.array(counts + lost)
 
 

@@ -208,8 +208,8 @@ CHANGES_OF_A_RUN = {
 
 
 def test_whatever_changes_what_a_run_lost_has_unrelated_noise():
-    """A correlation of 16 noises above 0.995: below 1e-14 a pair."""
-    noises = {name: lost_of_run(**RUN | changes)[1][-16:] for name, changes in CHANGES_OF_A_RUN.items()}
+    """A correlation of 12 noises above 0.995: below 1e-10 a pair."""
+    noises = {name: lost_of_run(**RUN | changes)[1][-12:] for name, changes in CHANGES_OF_A_RUN.items()}
     pairs = itertools.combinations(noises, 2)
     assert [pair for pair in pairs if abs(np.corrcoef(*(noises[name] for name in pair))[0, 1]) > 0.995] == []
     assert lost_of_run(**RUN)[0] == lost_of_run(**RUN)[0]
@@ -217,37 +217,7 @@ def test_whatever_changes_what_a_run_lost_has_unrelated_noise():
 
 
 def test_what_a_keyed_run_lost_never_changes():
-    assert lost_of_run(**RUN)[0] == [
-        -6,
-        22,
-        98,
-        103,
-        59,
-        -30,
-        -85,
-        14,
-        -14,
-        130,
-        55,
-        -47,
-        -63,
-        -7,
-        -45,
-        -94,
-        -43,
-        24,
-        14,
-        63,
-        -27,
-        -17,
-        6,
-        44,
-        -30,
-        102,
-        47,
-        191,
-        6412,
-    ]
+    assert lost_of_run(**RUN)[0] == [54, 4, -71, 38, 52, 47, -94, 21, -13, 3, 40, 6619]
 
 
 RAW = {

@@ -277,9 +277,9 @@ def _side_notes() -> dict[str, ReleasedSketch]:
 def _lost_notes() -> dict[str, ReleasedSketch]:
     """Releases that tell what bounding took: each its own, and that of a run."""
     spec, share = SketchSpec(depth=1, width=2), Fraction(1, 50)
-    own = LostNote(share=share, sigma_squared=Fraction(567, 2), counts=(17, -3, 1 << 40))
+    own = LostNote(share=share, sigma_squared=Fraction(567, 2), first=0, counts=(17, -3, 1 << 40))
     kept = by_hand.note("weight", share / 2, Fraction(100), Fraction(10_000), 4900 << 16, scale_bits=16)
-    of_run = LostNote(share=share / 2, sigma_squared=Fraction(567), counts=(1, -(1 << 62), 0, 5), kept=kept)
+    of_run = LostNote(share=share / 2, sigma_squared=Fraction(567), first=-2, counts=(1, -(1 << 62), 0, 5), kept=kept)
     people: dict[str, Any] = {"unit": PrivacyUnit.PRIVACY_ID}
     return {
         "count_min_lost": by_hand.released(CountMin, spec, [[6, 5]], **people, bounds=RecordBounds(2), lost=own),
@@ -472,6 +472,7 @@ def _bad_lost() -> dict[str, bytes]:
         "share": b"\x01\x00\x01\x01\x00\x32",  # 1/50
         "law": b"\x00",
         "noise": b"\x02\x00\x37\x02\x01\x00\x02",  # 567/2
+        "first": bytes(8),
         "bins": b"\x03\x00",
         "counts": b"".join(each.to_bytes(8, "little", signed=True) for each in (17, -3, 1 << 40)),
         "kept": b"\x00",
@@ -485,6 +486,7 @@ def _bad_lost() -> dict[str, bytes]:
     return {
         "bad_lost_cut": other(kept=b""),
         "bad_lost_half_a_note": other(there=b"\x02"),
+        "bad_lost_first": other(first=b"\x15" + bytes(7)),
         "bad_lost_few_bins": other(bins=b"\x02\x00", counts=parts["counts"][:16]),
         "bad_lost_many_bins": other(bins=b"\x41\x00", counts=bytes(8 * 65)),
         "bad_lost_law": other(law=b"\x03"),

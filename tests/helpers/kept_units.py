@@ -19,7 +19,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, AutoNorm, PrivacySpec, PrivacyUnit, Record, SideCounters
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.privacy.aside.lost_histogram import LostCounter, histogram
+from beam_dpsketch.privacy.aside.lost_histogram import BINS, LostCounter, histogram
 from beam_dpsketch.privacy.aside.side_counters import LOST
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
 from beam_dpsketch.privacy.selection import SelectionRule
@@ -182,15 +182,15 @@ def _lost(plan: WindowPlan, records: list[Visit], kept: pa.Table, groups: Any) -
         unit, end = groups[row["unit"]]
         left[unit, OF_RUN if counter.of_run else (row["key"], row.get("window", end))][1] += weight
     for (unit, part), (before, after) in left.items():
-        counts = histogram(np.array([before - after]), counter.bins)
+        counts = histogram(np.array([before - after]), counter.first)
         yield from _told(unit, part, counter, np.append(counts, after))
 
 
 def _told(unit: Any, part: Any, counter: LostCounter, told: Any) -> Iterator[Kept]:
     """Yield the columns that a unit changes: the bin of what it lost, and of a run the weight that is kept of it."""
-    yield from (Kept(unit, part, (LOST, place), 1) for place in np.flatnonzero(told[: counter.bins]).tolist())
+    yield from (Kept(unit, part, (LOST, place), 1) for place in np.flatnonzero(told[:BINS]).tolist())
     if counter.kept is not None:
-        yield Kept(unit, part, KEPT, int(told[counter.bins]))
+        yield Kept(unit, part, KEPT, int(told[BINS]))
 
 
 def _table_of(setting: Setting, records: list[Visit], units: list[bytes]) -> pa.Table:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch import NormBound, Record, RecordBounds
@@ -64,7 +65,7 @@ def assert_lost(told: Mapping[Any, LostNote], losses: Losses) -> None:
             if note.of_run or at == place:
                 before = of_unit.get(person, ((0, 0), (0, 0)))
                 of_unit[person] = _add(before[0], lost), _add(before[1], kept)
-        ends = [tuple(_bin(end, len(note.counts)) for end in lost) for lost, _ in of_unit.values()]
+        ends = [tuple(_bin(end, note) for end in lost) for lost, _ in of_unit.values()]
         for number, count in enumerate(note.counts):
             least = sum(low == high == number for low, high in ends)
             assert least <= count <= sum(low <= number <= high for low, high in ends), "lost weight is not as said"
@@ -79,6 +80,9 @@ def _add(first: Span, second: Span) -> Span:
     return first[0] + second[0], first[1] + second[1]
 
 
-def _bin(lost: int, bins: int) -> int:
-    """Return the bin of a loss; -1 if it is smaller than a quarter of a record."""
-    return min((4 * lost // UNIT).bit_length(), bins) - 1
+def _bin(lost: int, note: LostNote) -> int:
+    """Return the bin of a loss, by multiplying its smallest one by 4; -1 if it is smaller than that."""
+    edge, place = Fraction(4) ** note.first * UNIT, -1
+    while place + 1 < len(note.counts) and lost >= edge:
+        edge, place = 4 * edge, place + 1
+    return place

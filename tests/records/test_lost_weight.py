@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import NormBound, Record, RecordBounds, SideCounters, SketchSpec
 from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.privacy.aside.lost_histogram import LostIn, lost_counter
+from beam_dpsketch.privacy.aside.lost_histogram import BINS, LostIn, lost_counter
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.records.bounding import lost_weight, norm_rule, record_rule
@@ -107,13 +107,12 @@ def wanted(records: list[Visit], bounds: Any) -> list[int]:
     return found
 
 
-def histogram_of(lost: list[int], bins: int, bits: int) -> list[int]:
-    counts = [0] * bins
-    for each in lost:
-        place = math.floor(math.log2(each / 2**bits)) + 2 if each else -1
-        if place >= 0:
-            counts[min(place, bins - 1)] += 1
-    return counts
+def histogram_of(lost: list[int], bounds: Any, bits: int) -> list[int]:
+    """Count units by how many of the smallest losses of bins they reach, which are powers of 4."""
+    first = sketch_input(bounds).lost.first  # type: ignore[union-attr]
+    edges = [Fraction(4) ** place * 2**bits for place in range(first, first + BINS)]
+    reached = [sum(each >= edge for edge in edges) for each in lost]
+    return [reached.count(place + 1) for place in range(BINS)]
 
 
 @pytest.mark.parametrize("bounds", [BOUNDS[name] for name in ("norm", "norm of weights", "people of items")])
@@ -122,7 +121,7 @@ def test_a_norm_loses_what_it_scales_and_what_it_clamps(bounds: Any, records: li
     found, lost = bounded(records, bounds).lost, wanted(records, bounds)
     assert found is not None
     near = [each + change for each in lost for change in (-64, 64) if each]
-    least, largest = (histogram_of([max(0, each + change) for each in lost], len(found), 16) for change in (-64, 64))
+    least, largest = (histogram_of([max(0, each + change) for each in lost], bounds, 16) for change in (-64, 64))
     if not any(math.frexp(a)[1] != math.frexp(b)[1] for a, b in zip(near[::2], near[1::2], strict=True)):
         assert found.tolist() == least == largest  # no loss is at the edge of a bin
 
@@ -134,7 +133,7 @@ def test_dropped_records_are_lost(records: list[Visit]) -> None:
     for priorities in PRIORITIES.values():
         found = bounded(records, bounds, priorities=priorities).lost
         assert found is not None
-        assert found.tolist() == histogram_of(lost, len(found), 0)
+        assert found.tolist() == histogram_of(lost, bounds, 0)
 
 
 @pytest.mark.parametrize("name", BOUNDS)
@@ -162,7 +161,7 @@ def test_weight_read_is_weight_kept_and_lost(name: str, priorities: Any, records
     if not all(isinstance(unit, int) for unit in kept):
         read = {encode(person): total for person, total in read.items()}
     gone = [total - kept[person] for person, total in read.items()]
-    assert found.lost.tolist() == histogram_of(gone, len(found.lost), bits)
+    assert found.lost.tolist() == histogram_of(gone, bounds, bits)
 
 
 EVERYWHERE = [(9, f"place {number}", 1) for number in range(400)]
@@ -198,7 +197,7 @@ def test_clamped_weights_of_single_records_are_lost() -> None:
     side = single.contributions(["a"] * 5, [10, 11, 13, 1 << 40, -3]).side
     assert side is not None
     assert counter is not None
-    assert side[-counter.bins :].tolist() == histogram_of([0, 1, 3, (1 << 40) - 10, 0], counter.bins, 0)
+    assert side[-BINS:].tolist() == [2] + [0] * (BINS - 2) + [1]
 
 
 # Faults that the laws above must find.

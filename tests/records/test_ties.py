@@ -34,7 +34,7 @@ from beam_dpsketch.records.items import SketchInput
 SPEC = SketchSpec(depth=2, width=8)
 COLUMNS = ("unit", "key", "window", "item", "weight", "priority")
 CASES, MORE_CASES = 8, 100
-LOST = LostCounter(Fraction(1, 50), 30, None, 1)
+LOST = LostCounter(Fraction(1, 50), 0, None, 1)
 _TYPES: dict[str, Any] = {"key": pa.large_binary(), "item": pa.uint64(), "priority": pa.uint32()}
 
 

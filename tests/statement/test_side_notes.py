@@ -79,7 +79,7 @@ def test_the_statement_says_how_much_is_in_the_release_and_what_paid_for_it() ->
         note("units", Fraction(1, 50), sigma_squared=Fraction(100), value=1200),
         note("weight", Fraction(1, 40), sigma_squared=Fraction(10_000), value=4900),
     )
-    lost = LostNote(share=Fraction(1, 40), sigma_squared=Fraction(100), counts=(0,) * 5)
+    lost = LostNote(share=Fraction(1, 40), sigma_squared=Fraction(100), first=0, counts=(0,) * 5)
     settings: dict[str, Any] = {"side": side, "norm_spend": Fraction(1, 20), "rho": Fraction(1, 10), "lost": lost}
     lines = str(statement(bounds=NORM, **settings)).splitlines()
     assert lines[3].endswith(
@@ -90,8 +90,8 @@ def test_the_statement_says_how_much_is_in_the_release_and_what_paid_for_it() ->
         'Each +- covers the noise with 95 %, each "at least" with 97.5 %, and not what was clipped.'
     )
     assert lines[5] == (
-        "Clipping: not detected, which does not mean none (clipping of fewer than roughly 250 privacy ids may not "
-        "show). Intervals do not include it."
+        "Clipping: not detected, which does not mean none (at most 51 privacy ids lost 1 or more records, any number "
+        "each). Intervals do not include it."
     )
     assert lines[6] == "Not counted: records without a privacy id or a usable value."
     assert lines[8] == (

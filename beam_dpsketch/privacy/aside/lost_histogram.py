@@ -1,15 +1,24 @@
-"""What bounding took from each unit: one noisy histogram for a run, in bins of a factor 2.
+"""What bounding took from each unit: one noisy histogram for a run, in 11 bins of a factor 4.
 
-Guarantee: each unit is in one bin at most, by its own records alone. So adding or removing a unit changes one count by
-1, and replacing a unit moves 1 from one bin to another: 1 and 2, squared or not (`mechanism.one_count`). Both are
-attained. The histogram has its own part of rho, and is drawn once, after the norm is known.
+Guarantee: one bin or none of the histogram counts a unit, with 1, by the unit's own records alone.
+
+Proof of the sensitivity. Bins do not overlap, and their edges depend on the bounds alone: those that were declared, or
+the norm that was chosen before and is public. Let e(u) be the vector with a 1 in the bin of the loss of unit u, or 0
+without one. The exact histogram is the sum of e(u) over all units. Adding or removing a unit changes it by one e(u), of
+L1 and squared L2 length 1 at most. Replacing u by v changes it by e(v) - e(u): at most 1 in each of two bins, so 2 in
+L1 and 2 in squared L2 length. That is `mechanism.one_count`, for any number of bins, and each is attained. Where
+windows are bounded alone and a unit reaches m of them, it is in m histograms, and both lengths are m times as large.
+The histogram has its own part of rho, and is drawn once, after the norm is known.
 
 What is lost. A unit loses its weight less what is kept of it, without signs: what a norm scales away, what
 `RecordBounds` drop, and what a weight exceeds `max_weight` by. What `max_per_item` leaves out is not lost: a release
 with that bound counts no more of an item.
 
-Bins. Bin j, from 0 on, counts losses x with 2^(j - 2) <= x < 2^(j - 1); the last one has no end. Smaller losses are in
-no bin.
+Bins. Bin j, from 0 on, counts losses x with 4^(first + j) <= x < 4^(first + j + 1); the last one has no end. Smaller
+losses are in no bin. 4^first is at most an eighth of the smallest limit: of the norm, of `max_weight` and of
+`resource_limit`. A unit that loses less to a norm keeps eight ninths of its weight or more. `RecordBounds` may drop a
+record of weight 1, so an eighth of `max_weight` counts there, or 1 if that is more. Bins are powers of 4, so histograms
+of different norms add up.
 
 Where the histogram is. A release that is alone in bounding its units has its own. Where one bound covers several keys
 or windows, there is one histogram for all of them, because one for each would need noise for every cell that a unit
@@ -21,6 +30,7 @@ Lengths of units cannot take the place of losses: of a web log that loses 58 %, 
 from __future__ import annotations
 
 import enum
+import math
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -30,9 +40,10 @@ from beam_dpsketch.privacy.aside.side_counters import LOST, ROOM, WEIGHT, SideCo
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, RecordBounds
 from beam_dpsketch.privacy.mechanism import Spending, one_count
 from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.privacy.norm.bounds import NormBound
 
-_DOUBLINGS = 26  # of a loss of a quarter, for records of weight 1
-_SMALLEST = -2
+BINS, FACTOR = 11, 4.0
+_OF_LIMIT = 8
 
 
 class LostIn(enum.Enum):
@@ -66,20 +77,20 @@ class LostCounter(NamedTuple):
 
     Attributes:
       share: its part of rho.
-      bins: how many counts it has.
+      first: the smallest loss of its first bin is FACTOR**first.
       kept: the counter of the weight that is kept in the run; `None` if the release counts its own.
       reach: how many releases one unit is in, each with a histogram of its own.
     """
 
     share: Fraction
-    bins: int
+    first: int
     kept: SideCounter | None
     reach: int
 
     @property
     def size(self) -> int:
         """How many numbers are counted: the bins, and what is kept."""
-        return self.bins + (self.kept is not None)
+        return BINS + (self.kept is not None)
 
     @property
     def of_run(self) -> bool:
@@ -117,30 +128,40 @@ def lost_counter(
     share = Fraction(0) if shares is None else shares.share(LOST, noise)
     if not share or where is LostIn.NOWHERE or bounds.signed or (one_record and not bounds.has_weights):
         return None
-    bins = 1 + _DOUBLINGS + (bounds.max_weight - 1).bit_length()
+    first = _first(bounds)
     if where is LostIn.RELEASE:
-        return LostCounter(share, bins, None, windows)
+        return LostCounter(share, first, None, windows)
     if isinstance(bounds, RecordBounds):
         most: Fraction | None = bounds.total_weight * windows
         squared = Fraction(most or 0) ** 2
     else:
         most = bounds.total_weight
         squared = bounds.squared_length * (ROOM**2 if most is None else 1)
-    return LostCounter(share / 2, bins, SideCounter((WEIGHT,), share / 2, squared, limit=most), 1)
+    return LostCounter(share / 2, first, SideCounter((WEIGHT,), share / 2, squared, limit=most), 1)
 
 
-def histogram(lost: np.ndarray, bins: int, *, bits: int = 0) -> np.ndarray:
-    """Return how many units are in each bin, int64 of shape (bins,). It is not private: never publish it.
+def _first(bounds: Bounds) -> int:
+    """Return the exponent of the smallest loss of the first bin."""
+    least = Fraction(bounds.max_weight)
+    if isinstance(bounds, NormBound):
+        limits = (bounds.max_norm, bounds.resource_limit, bounds.max_weight if bounds.says_max_weight else None)
+        least = min(Fraction(limit) for limit in limits if limit is not None)
+    least = max(least / _OF_LIMIT, Fraction(1 if isinstance(bounds, RecordBounds) else 0))
+    return (math.frexp(least)[1] - 1) // 2
+
+
+def histogram(lost: np.ndarray, first: int, *, bits: int = 0) -> np.ndarray:
+    """Return how many units are in each bin, int64 of shape (BINS,). It is not private: never publish it.
 
     Args:
       lost: what each unit lost, int64 of shape (units,), in units of 2**-bits, 0 or more.
-      bins: how many there are.
+      first: as in `LostCounter`.
       bits: 0 or more.
     """
-    places = np.searchsorted(np.ldexp(least_losses(bins), bits), lost, side="right")
-    return np.bincount(places, minlength=bins + 1)[1:].astype(np.int64)
+    places = np.searchsorted(np.ldexp(least_losses(first), bits), lost, side="right")
+    return np.bincount(places, minlength=BINS + 1)[1:].astype(np.int64)
 
 
-def least_losses(bins: int) -> np.ndarray:
+def least_losses(first: int, bins: int = BINS) -> np.ndarray:
     """Return the smallest loss of each bin, float64 of shape (bins,)."""
-    return np.ldexp(1.0, np.arange(bins) + _SMALLEST)
+    return FACTOR ** np.arange(first, first + bins)

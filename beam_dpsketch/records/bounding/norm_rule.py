@@ -96,7 +96,7 @@ class NormRule:
             before = UnitWeights.of(records)
             dropped = np.minimum(before.of_units(units.units) - units.net, MOST_LOST)
             lost = lost + (dropped << np.int64(self._bits))
-        counts = histogram(lost, counter.bins, bits=self._bits)
+        counts = histogram(lost, counter.first, bits=self._bits)
         if counter.kept is None:
             return counts
         numbers = np.arange(len(units.kept))

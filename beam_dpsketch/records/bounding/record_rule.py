@@ -92,7 +92,7 @@ class RecordRule:
         kept, codes = self._select(without_lost(records))
         if counter is None:
             return kept, None
-        counts = histogram(lost_by_unit(records, kept, codes)[0], counter.bins)
+        counts = histogram(lost_by_unit(records, kept, codes)[0], counter.first)
         return kept, np.append(counts, total_weights(kept, self.bounds).sum()) if counter.of_run else counts
 
     def _net(self, records: pa.Table) -> pa.Table:

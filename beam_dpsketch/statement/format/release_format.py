@@ -144,6 +144,7 @@ _LOST_NOTE = Object(
         "share": fields.Exact,
         "noise": _NOISE,
         "sigma_squared": fields.Exact,
+        "first": I64,
         "counts": Repeated(I64),
         "kept": fields.Optional(_SIDE_NOTE),
     },

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import NeighboringRelation, NormBound, PrivacySpec, RecordBounds, ReleaseTerms, SideCounters
-from beam_dpsketch.privacy.aside.lost_histogram import LostIn, histogram, least_losses, lost_counter
+from beam_dpsketch import (
+    NeighboringRelation,
+    NormBound,
+    PrivacySpec,
+    RecordBounds,
+    ReleaseTerms,
+    SideCounters,
+    SketchSpec,
+)
+from beam_dpsketch.privacy.aside.lost_histogram import BINS, LostIn, histogram, least_losses, lost_counter
 from beam_dpsketch.privacy.contributions import PrivacyUnit
-from beam_dpsketch.privacy.mechanism import Spending, change_factor
+from beam_dpsketch.privacy.mechanism import Spending, change_factor, one_count
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
+from beam_dpsketch.records.bounding import record_rule
+from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.rules import rule_of
+from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.records.reading import Columns, RecordReader, read_table
+from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.statement.lost_notes import LostNote
 
 PEOPLE: dict[str, Any] = {"unit": PrivacyUnit.PRIVACY_ID}
 RHO = Fraction(1, 10)
@@ -27,35 +44,117 @@ def counter(
     return lost_counter(SideCounters(**shares), bounds, where, one_record=one_record, windows=windows)
 
 
-@given(st.lists(st.integers(0, 1 << 40)), st.integers(2, 40), st.sampled_from([0, 8, SCALE_BITS]))
-def test_a_loss_is_in_the_bin_of_the_largest_edge_below_it(lost: list[int], bins: int, bits: int) -> None:
-    wanted = [0] * bins
+@given(st.lists(st.integers(0, 1 << 40)), st.integers(-10, 14), st.sampled_from([0, 8, SCALE_BITS]))
+def test_a_loss_is_in_the_bin_of_the_largest_edge_below_it(lost: list[int], first: int, bits: int) -> None:
+    wanted = [0] * BINS
     for each in lost:
-        places = [place for place, edge in enumerate(least_losses(bins)) if Fraction(each, 1 << bits) >= Fraction(edge)]
+        places = [
+            place for place, edge in enumerate(least_losses(first)) if Fraction(each, 1 << bits) >= Fraction(edge)
+        ]
         if places:
             wanted[places[-1]] += 1
-    assert histogram(np.array(lost, dtype=np.int64), bins, bits=bits).tolist() == wanted
+    assert histogram(np.array(lost, dtype=np.int64), first, bits=bits).tolist() == wanted
 
 
-def test_bins_double_from_a_quarter_of_a_record() -> None:
-    assert least_losses(4).tolist() == [0.25, 0.5, 1, 2]
-    assert counter(NormBound(5)).bins == counter(RecordBounds(5)).bins == 27
-    assert counter(NormBound(5000, max_weight=1000)).bins == 37
-    assert counter(RecordBounds(1, max_weight=1 << 31)).bins == 58
+LIMITS: list[tuple[Any, float]] = [
+    (NormBound(8), 8),
+    (NormBound(Fraction(127, 2)), 63.5),
+    (NormBound(100, resource_limit=5), 5),
+    (NormBound(5000, max_weight=1000), 1000),
+    (NormBound(5000, max_weight=1), 1),
+    (NormBound(Fraction(1, 1 << 16)), 2.0**-16),
+    (NormBound(1 << 31), 2.0**31),
+    (RecordBounds(500), 8),
+    (RecordBounds(5, max_weight=7), 8),
+    (RecordBounds(1, max_weight=1 << 31), 2.0**31),
+]
 
 
-@pytest.mark.parametrize("relation", NeighboringRelation, ids=lambda relation: relation.name)
-def test_the_squared_change_is_attained_and_no_unit_causes_more(relation: NeighboringRelation) -> None:
-    """All pairs of losses of one unit, beside others: what a change costs is what the noise is made for."""
-    losses = [0, 1, 16384, 20000, 32768, 65536, 1 << 30, (1 << 62) - 1]
-    others, largest = [70000, 5, 0], 0
-    neighbours = [[each] for each in losses] + [[]]
-    for first, second in itertools.product(neighbours, neighbours):
+@pytest.mark.parametrize(("bounds", "limit"), LIMITS, ids=str)
+def test_eleven_bins_of_a_factor_4_start_at_an_eighth_of_the_smallest_limit(bounds: Any, limit: float) -> None:
+    """Or at the next power of 4 below; of records that are dropped, at 1."""
+    losses = least_losses(counter(bounds).first)
+    assert len(losses) == 11
+    assert losses[0] <= limit / 8 < 4 * losses[0]
+    assert np.array_equal(losses[1:], 4 * losses[:-1])
+    assert np.array_equal(np.frexp(losses)[0], np.full(11, 0.5)), "powers of 2, so that histograms add up"
+    assert LostNote(share=RHO, sigma_squared=RHO, first=counter(bounds).first, counts=(0,) * 11)
+
+
+class Visit(NamedTuple):
+    person: int
+    item: str
+
+
+OTHERS = [Visit(1, "a")] * 40 + [Visit(2, "a"), Visit(2, "b")] * 3
+VISITS: list[list[Visit]] = [[Visit(0, item) for item in items] for items in ("", "a", "aaab", "abcdef" * 2, "a" * 900)]
+"""What one person may have: nothing, what every bound keeps, and losses in several bins."""
+
+
+def histogram_by_hand(visits: list[Visit], bounds: Any) -> np.ndarray:
+    """Bound all records as releases do; return the exact histogram."""
+    sketch_input = SketchInput(SketchSpec(depth=1, width=4), bounds, lost=counter(bounds))
+    people, items = zip(*visits, strict=True)
+    columns = Columns(pa.array(people, pa.int64()), None, pa.array(items, pa.string()), None)
+    reader = RecordReader(Selectors(item="item", privacy_id="person"), per_key=False)
+    table = read_table(reader, columns, bounds, sketch_input)
+    lost = rule_of(sketch_input, RandomPriorities()).bound(table).lost
+    assert lost is not None
+    return lost
+
+
+def check_change(bounds: Any, relation: NeighboringRelation) -> None:
+    """Raise unless the largest change of all neighbouring tables is what the noise is made for, in L1 and L2."""
+    changes = []
+    for first, second in itertools.product(VISITS, VISITS):
         adds = not first or not second
         if adds == (relation is NeighboringRelation.ADD_OR_REMOVE_ONE):
-            both = (histogram(np.array(others + each), 27, bits=SCALE_BITS) for each in (first, second))
-            largest = max(largest, int(np.sum(np.subtract(*both) ** 2)))
-    assert largest == change_factor(relation)
+            both = (histogram_by_hand(OTHERS + each, bounds) for each in (first, second))
+            changes.append(np.subtract(*both))
+    assert max(int(np.sum(each**2)) for each in changes) == one_count(relation).squared, "another squared change"
+    assert max(int(np.abs(each).sum()) for each in changes) == one_count(relation).total, "another change"
+
+
+BOUNDS: list[Any] = [NormBound(2), NormBound(2, order=1), NormBound(2, resource_limit=2), RecordBounds(1)]
+every_relation = pytest.mark.parametrize("relation", NeighboringRelation, ids=lambda relation: relation.name)
+
+
+@every_relation
+@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
+def test_the_change_of_neighbouring_tables_is_attained_and_never_more(
+    bounds: Any, relation: NeighboringRelation
+) -> None:
+    check_change(bounds, relation)
+
+
+def in_every_bin_up_to_its_own(exact: Any, lost: np.ndarray, *bins: Any, **settings: Any) -> np.ndarray:
+    return np.asarray(exact(lost, *bins, **settings)[::-1].cumsum()[::-1])
+
+
+def in_its_bin_and_the_next(exact: Any, lost: np.ndarray, *bins: Any, **settings: Any) -> np.ndarray:
+    found = exact(lost, *bins, **settings)
+    return np.asarray(found + np.roll(found, 1))
+
+
+def by_the_largest_loss(exact: Any, lost: np.ndarray, first: int, **settings: Any) -> np.ndarray:
+    """Choose where bins start from exact losses."""
+    return np.asarray(exact(lost, first + (int(lost.max(initial=1)).bit_length() >= 9), **settings))
+
+
+FAULTS = [in_every_bin_up_to_its_own, in_its_bin_and_the_next, by_the_largest_loss]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_a_unit_that_moves_more_counts_is_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_rule, "histogram", functools.partial(fault, histogram))
+    for relation in NeighboringRelation:
+        with pytest.raises(AssertionError, match="another"):
+            check_change(RecordBounds(1), relation)
+
+
+@every_relation
+def test_noise_is_made_for_that_change_in_each_window(relation: NeighboringRelation) -> None:
+    largest = change_factor(relation)
     for bounds, windows in ((NormBound(3), 1), (NormBound(3), 4), (RecordBounds(2, max_keys=5), 7)):
         of_release = counter(bounds, windows=windows)
         assert of_release.parameter(Spending(RHO), relation) == Fraction(largest * windows) / (2 * RHO / 50)
@@ -71,7 +170,7 @@ def test_a_run_also_counts_what_it_keeps_within_what_its_bounds_let_a_unit_keep(
     assert found.kept.squared_limit == 16 * norm.squared_length
     assert found.share == found.kept.share == Fraction(1, 100)
     assert found.shares == counter(norm).shares == Fraction(1, 50)
-    assert (found.size, counter(norm).size) == (28, 27)
+    assert (found.size, counter(norm).size) == (12, 11)
 
 
 def test_nothing_is_told_where_nothing_can_be_lost_or_another_counter_tells_it() -> None:
