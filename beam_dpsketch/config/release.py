@@ -27,7 +27,11 @@ from beam_dpsketch.records.units import Record, Unit
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
-_LAYOUTS: Mapping[str, Callable[..., Any]] = {"factor": with_factor, "tree": TreeSpec.for_memory}
+_LAYOUTS: Mapping[str, Callable[..., Any]] = {
+    "factor": with_factor,
+    "histogram": TreeSpec.histogram,
+    "tree": TreeSpec.for_memory,
+}
 _WHICH = (
     "give public, the list of keys to release; or select, as select: {delta: 1.0e-8}, for those that enough people "
     "are in; or assume_public: true, if the keys in the data may be published"

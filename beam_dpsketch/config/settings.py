@@ -233,9 +233,9 @@ _ONE: Mapping[str, Entry] = {
         "`ranges`, or `values`, for how often single values occur",
         kinds=("quantiles",)),
     "layout": Entry(
-        one_of(("factor", "tree")),
-        "`factor`, ranks by a square-root factor, or `tree`, which a norm of order 2 needs; without it, a factor for "
-        "up to 2**32 values where one is possible",
+        one_of(("factor", "histogram", "tree")),
+        "`histogram`, the usual one of up to 256 values where Laplace noise suits; `factor`, ranks by a square-root "
+        "factor, the usual one of up to 2**32 values where one is possible; or `tree`, which a norm of order 2 needs",
         kinds=("quantiles",)),
     "tree": Entry(
         TREE, "the layout of the counters; without it the usual one", kinds=_OF_TREES,

@@ -44,7 +44,7 @@ def decided(spec: Any, terms: DeclaredTerms, width: Width | None = None) -> Decl
         return gaussian
     laplace = terms.with_noise(Noise.LAPLACE)
     of = width or functools.partial(item_width, spec)
-    narrow, wide = (_width(spec, of, each.resolved(1)) for each in (laplace, gaussian))
+    narrow, wide = (width_under(each.resolved(1), spec, of) for each in (laplace, gaussian))
     return laplace if narrow < wide else gaussian
 
 
@@ -67,12 +67,13 @@ def crossover(spec: Any, terms: DeclaredTerms, width: Width | None = None) -> fl
         ordered = dataclasses.replace(of_one, bounds=bounds, privacy=open_noise.with_noise(noise))
         if noise is Noise.LAPLACE and why_not_laplace(spec, ordered) is not None:
             return None
-        widths.append(_width(spec, width or functools.partial(item_width, spec), ordered))
+        widths.append(width_under(ordered, spec, width or functools.partial(item_width, spec)))
     ratio = widths[1] / widths[0]
     return ratio if 1 < ratio < math.inf else None
 
 
-def _width(spec: Any, width: Width, terms: ReleaseTerms) -> float:
+def width_under(terms: ReleaseTerms, spec: Any, width: Width) -> float:
+    """Return the expected width of answers under terms whose noise is known; infinity if they are refused."""
     try:
         return width(terms, table_parameters(spec, terms))
     except ArgumentError:  # noise that hides nothing, or for which counters have no room
@@ -82,6 +83,6 @@ def _width(spec: Any, width: Width, terms: ReleaseTerms) -> float:
 def item_width(spec: Any, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
     """Return half the width of a 95 % interval of one item that holds nothing but noise, of the one table there is."""
     noise, parameter = terms.noise, parameters[0]
-    if spec.is_listed:
+    if spec.is_histogram:
         return noise.margin(parameter, _CONFIDENCE, terms.scale_bits + terms.grid_bits(parameter))
     return noise_margin(spec.depth, _CONFIDENCE, noise) * math.sqrt(parameter)

@@ -41,7 +41,6 @@ from beam_dpsketch.estimators.presence import deviations_for
 from beam_dpsketch.estimators.row_mean import RowReader
 from beam_dpsketch.estimators.tree.least_squares import children_of, fitted_tree, heaviest
 from beam_dpsketch.estimators.tree.levels import TreeLevel, median_variance
-from beam_dpsketch.privacy.noise.laws import Noise
 
 Hashing: TypeAlias = Literal["exact", "signs", "columns"]
 """Each item has a counter of its own, or shares one with a random sign, or shares one without."""
@@ -224,8 +223,8 @@ def leaf_bounds(
     _validate.open_unit_interval(confidence=confidence)
     if leaves.is_exact:
         middle = leaves.estimates(positions)
-        bits = Noise.GAUSSIAN.grid_bits(sigma_squared)
-        below = above = Noise.GAUSSIAN.margin(sigma_squared, confidence, bits) + rounding
+        bits = max(leaves.weight_bits, leaves.noise.grid_bits(sigma_squared))
+        below = above = leaves.noise.margin(sigma_squared, confidence, bits) + rounding
     else:
         reader = RowReader(leaves.spec, leaves.counters, sigma_squared)
         middle, (below, above) = reader.estimates(positions), reader.margins(confidence)

@@ -14,6 +14,7 @@ from statistics import NormalDist
 import numpy as np
 
 from beam_dpsketch import _validate
+from beam_dpsketch.privacy.noise.laws import Noise
 
 _DEVIATIONS, _OF_ONE, _STEPS = 3.3, 1.6, 2
 
@@ -35,7 +36,9 @@ def exceeds_noise(counters: np.ndarray, variance: float, *, has_signs: bool, fou
     return max(energy, total) > _DEVIATIONS + (_OF_ONE / math.sqrt(size) if fourth else 0)
 
 
-def deviations_for(confidence: float) -> float:
-    """Return how many standard deviations a normal interval of this confidence, in (0, 1), reaches to each side."""
+def deviations_for(confidence: float, noise: Noise = Noise.GAUSSIAN) -> float:
+    """Return how many roots of its parameter an interval of sums of noises reaches to each side; see `noise.laws`."""
     _validate.open_unit_interval(confidence=confidence)
-    return NormalDist().inv_cdf((1 + confidence) / 2)
+    if noise is Noise.GAUSSIAN:
+        return NormalDist().inv_cdf((1 + confidence) / 2)
+    return noise.plus(noise).deviations((1 - confidence) / 2)

@@ -9,6 +9,10 @@ their expectations are as far apart as the pieces weigh that the range cuts. An 
 c above the other contains the truth with confidence p if Phi(c + distance / deviation) - Phi(-c) >= p, because only one
 end can be near it (Imbens and Manski 2004). `reach` is such a c, from 95 % on at most 0.03 above the least one.
 
+NOISE. Sums of Laplace noises reach as far as `noise.laws` says, and half a step of their grid farther. A single one is
+then within the margin m with the confidence that a continuous one has: it exceeds m with probability 2 p^k / (1 + p),
+where k is the next step above m, so m <= k - 1/2 there, and 2 p^k / (1 + p) <= p^(k - 1/2), because 2 sqrt(p) <= 1 + p.
+
 Quantiles are different: their shares are chosen, and not the places. So where the weight of a piece is counts as the
 variance of a place that is drawn at random.
 """
@@ -16,12 +20,12 @@ variance of a place that is drawn at random.
 from __future__ import annotations
 
 from collections.abc import Callable
-from statistics import NormalDist
 from typing import Protocol, TypeAlias
 
 import numpy as np
 
 from beam_dpsketch.estimators.presence import deviations_for
+from beam_dpsketch.privacy.noise.laws import Noise
 
 _TINY = 1e-300
 Bounds: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -48,6 +52,8 @@ class Ranks:
       size: of the domain.
       total: the total weight, if it is known.
       variances: of sums of weights.
+      noise: of the weights.
+      step: of the grid of the noise; 0 if it is fine.
     """
 
     def __init__(
@@ -59,9 +65,11 @@ class Ranks:
         size: int,
         total: float | None,
         variances: RankVariances,
+        noise: Noise = Noise.GAUSSIAN,
+        step: float = 0.0,
     ) -> None:
         self._starts, self._lengths, self._size, self.variances = starts, lengths, size, variances
-        self._weights = weights
+        self._weights, self.noise, self.step = weights, noise, step
         self._ends = np.append(starts[1:] - np.uint64(1), np.uint64(size - 1))
         self._fitted = np.append(0.0, np.cumsum(weights))
         # The last value of an isotonic fit is never below, and so on average above, the sum that was fitted.
@@ -93,7 +101,7 @@ class Ranks:
     def total_bounds(self, confidence: float) -> Bounds:
         total, last = np.array([self.total]), np.array([self._size - 1], dtype=np.uint64)
         variance = self.variances.rank_variance(last) if self._known_total is None else np.zeros(1)
-        margin = _margin(variance, confidence)
+        margin = self._margin(variance, confidence)
         return total, np.maximum(0.0, total - margin), total + margin
 
     def variance(self, positions: np.ndarray, total_share: np.ndarray | float = 0.0) -> np.ndarray:
@@ -110,7 +118,7 @@ class Ranks:
         share, piece, fitted = share_of(self.rank(positions), self.total), self.piece(positions), self._fitted
         here, is_cut = self.fitted_rank(positions), positions != self._ends[piece]
         below, above = (is_cut * np.maximum(each, 0.0) for each in (here - fitted[piece], fitted[piece + 1] - here))
-        margin = reach(confidence, below + above, self.variances.rank_variance(positions, share))
+        margin = self._reach(confidence, below + above, self.variances.rank_variance(positions, share))
         total = max(self.total, 1.0)
         return share, *np.clip((share - (below + margin) / total, share + (above + margin) / total), 0.0, 1.0)
 
@@ -121,7 +129,7 @@ class Ranks:
 
         # A lower value is the quantile if its rank is high enough, a higher one if the rank before it is too low.
         def margin(positions: np.ndarray) -> np.ndarray:
-            return _margin(self.variance(positions, shares), confidence)
+            return self._margin(self.variance(positions, shares), confidence)
 
         below, above = margin(_before(middle)), margin(middle)
         lower, upper = self.position(np.maximum(ranks - below, 0.0)), self.position(ranks + above)
@@ -137,7 +145,7 @@ class Ranks:
         least, cut = most.copy(), np.flatnonzero((whole_first > first) | (whole_last < last))
         least[cut], other = self._of_pieces(whole_first[cut], whole_last[cut])
         variance[cut] = np.maximum(variance[cut], other)
-        margin, inside = reach(confidence, most - least, variance), cut[first[cut] == last[cut]]
+        margin, inside = self._reach(confidence, most - least, variance), cut[first[cut] == last[cut]]
         margin[inside] = self.deviations_inside(confidence) * np.sqrt(variance[inside])
         middle = weight_between(self.rank, low, high)
         return self._within(middle, np.minimum(least - margin, middle), np.maximum(most + margin, middle))
@@ -148,7 +156,13 @@ class Ranks:
 
     def deviations_inside(self, confidence: float) -> float:
         """Return how many deviations of the weight of a piece the weight inside of it may be above that."""
-        return deviations_for(confidence)
+        return deviations_for(confidence, self.noise)
+
+    def _margin(self, variance: np.ndarray, confidence: float) -> np.ndarray:
+        return deviations_for(confidence, self.noise) * np.sqrt(np.maximum(variance, 0.0)) + self.step / 2
+
+    def _reach(self, confidence: float, distance: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        return reach(confidence, distance, variance, self.noise) + np.where(variance > 0, self.step / 2, 0.0)
 
     def _within(self, middle: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> Bounds:
         top = np.inf if self._known_total is None else self._known_total
@@ -184,25 +198,21 @@ def weight_between(rank: Callable[[np.ndarray], np.ndarray], low: np.ndarray, hi
     return np.where(high >= low, rank(high) - below, 0.0)
 
 
-def reach(confidence: float, distance: np.ndarray, variance: np.ndarray) -> np.ndarray:
+def reach(confidence: float, distance: np.ndarray, variance: np.ndarray, noise: Noise = Noise.GAUSSIAN) -> np.ndarray:
     """Return how far an interval reaches beyond two estimates, of what is between two numbers at this distance."""
-    two, one = deviations_for(confidence), one_sided(confidence)
+    two, one = deviations_for(confidence, noise), one_sided(confidence, noise)
     deviation = np.sqrt(np.maximum(variance, _TINY))
     fall = np.exp(-np.maximum(distance, 0.0) / deviation / (2 * (two - one)))
     return np.where(variance > 0, (one + (two - one) * fall) * deviation, 0.0)
 
 
-def one_sided(confidence: float) -> float:
-    """Return how many deviations a normal interval without an end on the other side reaches, at least 0."""
-    return max(NormalDist().inv_cdf(confidence), 0.0)
+def one_sided(confidence: float, noise: Noise = Noise.GAUSSIAN) -> float:
+    """Return how many deviations an interval without an end on the other side reaches, at least 0."""
+    return max(noise.plus(noise).deviations(1 - confidence), 0.0)
 
 
 def _before(positions: np.ndarray) -> np.ndarray:
     return positions - np.minimum(positions, np.uint64(1))
-
-
-def _margin(variance: np.ndarray, confidence: float) -> np.ndarray:
-    return deviations_for(confidence) * np.sqrt(np.maximum(variance, 0.0))
 
 
 def _whole(steps: np.ndarray) -> np.ndarray:

@@ -151,7 +151,7 @@ class GroupedCounts(Count):
                 "E307",
             )
 
-    def suited(self, bounds: ContributionLimit, *, over_time: bool) -> Count:
+    def suited(self, terms: DeclaredTerms, *, over_time: bool) -> Count:
         if over_time:
             raise search_over_time()
         return self

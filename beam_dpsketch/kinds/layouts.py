@@ -1,8 +1,12 @@
 """The usual layouts of what is released, and a plan of them.
 
-Of quantiles, the layout with the least predicted error is taken. In units of Delta / sqrt(2 rho), ranks of a factor
-have 3.0 at 1,024 values, those of a tree of exact levels 4.0. Single values have 1.9 and 2.0, and 1.4 in a tree that
-has half of rho for them. What collides in sketched levels is not predicted.
+Quantiles have the layout with the least predicted error. In units of Delta / sqrt(2 rho), ranks of a factor
+have 3.0 at 1,024 values, those of a tree of exact levels 4.0. Single values have 1.9 and 2.0, 1.4 in a tree that
+has half of rho for them, and 1 in a histogram. What collides in sketched levels is not predicted.
+
+A histogram alone can have Laplace noise, which is 2 to 4 times smaller where a unit has few records. So it is the usual
+layout of small domains under such bounds, if ranks as shares of the total have less noise. Public settings decide.
+`benchmarks.accuracy.small_domains` compares both.
 """
 
 from __future__ import annotations
@@ -17,8 +21,8 @@ import pyarrow as pa
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import Domain
-from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.suiting import decided
+from beam_dpsketch.engine.calibration import Calibration, why_not_laplace
+from beam_dpsketch.engine.suiting import decided, width_under
 from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.kinds.ranks.histogram import USUAL_SIZE, FactorSpec
@@ -27,6 +31,7 @@ from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan_calibrated
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.factor.toeplitz import MAX_SIZE
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.bounding.netting import net
@@ -42,6 +47,8 @@ RankedLayout: TypeAlias = "TreeSpec | FactorSpec"
 _MOST_BELOW_FACTOR = 1 << 32
 """In wider domains, values may all be in one block of the top, where a factor says nothing of them."""
 _MOST_EVEN, _MOST_WEIGHT = 1 << 12, 1000
+_LARGEST_HISTOGRAM = 256
+_NO_NOISE = 1e-9  # the share of all that is at or below the last value is known
 Purpose: TypeAlias = Literal["ranks", "ranges", "values"]
 """What quantiles are asked most; a range is the difference of two ranks, so the layout is that of ranks."""
 
@@ -86,16 +93,51 @@ def plan(
 
 
 def layout_of(
-    domain: Domain | RankedLayout, optimize_for: Purpose = "ranks", *, needs_tree: bool = False
+    domain: Domain | RankedLayout,
+    optimize_for: Purpose = "ranks",
+    *,
+    needs_tree: bool = False,
+    terms: DeclaredTerms | None = None,
 ) -> RankedLayout:
-    """Return the layout of quantiles over a domain with the least predicted error; a layout as it is."""
+    """Return the layout of quantiles over a domain with the least predicted error; a layout as it is.
+
+    Args:
+      domain: the values.
+      optimize_for: what is asked most.
+      needs_tree: whether there is no room for a factor.
+      terms: those of a release, whose noise may be open; `None` for Gaussian noise.
+    """
     _validate.one_of(get_args(Purpose), optimize_for=optimize_for)
     if isinstance(domain, (TreeSpec, FactorSpec)):
         return domain
     _validate.instance(Domain, domain=domain)
     layouts = _layouts(domain, optimize_for).values()
     found = [each for each in layouts if not (needs_tree and each.has_factor)]
-    return min(found, key=lambda layout: _predicted(layout, optimize_for))
+    usual = min(found, key=lambda layout: _predicted(layout, optimize_for))
+    histogram = _with_laplace(domain, optimize_for, terms)
+    return usual if histogram is None or _over_histogram(usual, histogram, terms) <= 1 else histogram
+
+
+def _with_laplace(domain: Domain, optimize_for: Purpose, terms: DeclaredTerms | None) -> TreeSpec | None:
+    """Return the histogram of a small domain, if Laplace noise suits it under these terms."""
+    if terms is None or domain.size > _LARGEST_HISTOGRAM or optimize_for == "values":
+        return None
+    histogram = TreeSpec.histogram(domain)
+    is_laplace = decided(histogram, terms).noise is Noise.LAPLACE and why_not_laplace(histogram, terms) is None
+    return histogram if is_laplace else None
+
+
+def _over_histogram(layout: RankedLayout, histogram: TreeSpec, terms: Any) -> float:
+    """Return the noise of ranks, as shares of the total, over that of a histogram; infinity if it may have none."""
+
+    def noise(of: RankedLayout) -> float:
+        known = decided(of, terms).resolved(1)
+        if known.noise is Noise.LAPLACE and why_not_laplace(of, known) is not None:
+            return math.inf
+        found = width_under(known, of, lambda _, parameters: noise_rank_deviation(of, parameters, known_total=True))
+        return max(found, _NO_NOISE)
+
+    return noise(layout) / noise(histogram)
 
 
 def with_factor(domain: Domain) -> RankedLayout:
@@ -114,16 +156,27 @@ def why_tree(bounds: ContributionLimit, *, over_time: bool) -> str:
     return ""
 
 
-def layout_in_words(layout: RankedLayout, optimize_for: Purpose, why: str = "") -> str:
-    """Return which layout was chosen, and why, and how much more noise the others have, for a plan."""
-    own, chosen, others = _predicted(layout, optimize_for), "", ""
+def layout_in_words(
+    layout: RankedLayout, optimize_for: Purpose, why: str = "", terms: DeclaredTerms | None = None
+) -> str:
+    """Return which layout was chosen, and why, and how much noise the others have, for a plan."""
+    histogram, chosen = _with_laplace(layout.domain, optimize_for, terms), "a histogram with Laplace noise"
+    noises: dict[str, float] = {}
     for name, other in _layouts(layout.domain, optimize_for).items():
-        if other == layout:
+        if layout == histogram:
+            noises[name] = _over_histogram(other, layout, terms)
+        elif other == layout:
             chosen = name
         else:
-            others += f"; {name} has {_predicted(other, optimize_for) / own:.2f} times its noise at equal bounds"
+            noises[name] = _predicted(other, optimize_for) / _predicted(layout, optimize_for)
+    if histogram is not None and layout != histogram:
+        noises["a histogram with Laplace noise"] = 1 / _over_histogram(layout, histogram, terms)
     of_what = "weights of single values" if optimize_for == "values" else optimize_for
-    return f"{chosen}, for {of_what}{f', {why}' if why else ''}{others}"
+    words = (
+        f"; {name} {f'has {noise:.2f} times its noise at equal bounds' if noise < math.inf else 'needs a delta'}"
+        for name, noise in noises.items()
+    )
+    return f"{chosen}, for {of_what}{f', {why}' if why else ''}{''.join(words)}"
 
 
 def even_records(layout: RankedLayout, max_norm: Fraction) -> int:
@@ -145,6 +198,8 @@ def _layouts(domain: Domain, optimize_for: Purpose) -> dict[str, RankedLayout]:
     if domain.size <= USUAL_SIZE:
         found["a square-root factor"] = FactorSpec(domain)
     found["a plain tree"] = TreeSpec.for_memory(domain)
+    if domain.size <= USUAL_SIZE and optimize_for == "values":
+        found["a histogram"] = TreeSpec.histogram(domain)
     if USUAL_SIZE < domain.size <= _MOST_BELOW_FACTOR and optimize_for != "values":
         found["a tree below a square-root factor"] = TreeSpec.for_ranks(domain)
     if optimize_for == "values":
@@ -176,4 +231,7 @@ def _usual(counted: Any, terms: DeclaredTerms, *, search: bool) -> Any:
         return counted
     if search:
         return TreeSpec.for_search(counted)
-    return layout_of(counted, needs_tree=bool(why_tree(terms.bounds, over_time=terms.unit.over_horizon)))
+    over_time = terms.unit.over_horizon
+    return layout_of(
+        counted, needs_tree=bool(why_tree(terms.bounds, over_time=over_time)), terms=None if over_time else terms
+    )

@@ -30,6 +30,7 @@ from beam_dpsketch.sketches.tree_spec import TreeSpec
 
 Searchable: TypeAlias = "Domain | TreeSpec"
 MAX_K = 1 << 31
+_SHORT_HISTOGRAM = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +42,7 @@ class AnySketch(Count):
     def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
         return decided(self.spec, terms)
 
-    def suited(self, bounds: ContributionLimit, *, over_time: bool) -> Count:
+    def suited(self, terms: DeclaredTerms, *, over_time: bool) -> Count:
         if over_time and self.spec.has_factor:
             raise ArgumentError(
                 "domain",
@@ -50,6 +51,17 @@ class AnySketch(Count):
                 "E432",
             )
         return self
+
+    @property
+    def _histogram_size(self) -> int | None:
+        """How many counters a histogram has that a norm of order 1 may suit; `None` if there is none."""
+        return None
+
+    def completed_bounds(self, bounds: ContributionLimit, privacy: PrivacySpec, keys: Keys | None) -> ContributionLimit:
+        of_keys, size = 1 if keys is None else len(keys.listed or ()), self._histogram_size
+        if size is None or not of_keys or privacy.pure is None or privacy.noise is Noise.GAUSSIAN:
+            return bounds
+        return bounds.suiting(size * of_keys)
 
     def calibrate(self, terms: DeclaredTerms) -> DeclaredCalibration:
         return calibrated(self.spec, terms)
@@ -84,11 +96,9 @@ class ItemFrequencies(AnySketch):
     def __post_init__(self) -> None:
         _validate.instance(SketchSpec, ListedItems, spec=self.spec)
 
-    def completed_bounds(self, bounds: ContributionLimit, privacy: PrivacySpec, keys: Keys | None) -> ContributionLimit:
-        of_keys = 1 if keys is None else len(keys.listed or ())
-        if not (self.spec.is_listed and of_keys) or privacy.pure is None or privacy.noise is Noise.GAUSSIAN:
-            return bounds
-        return bounds.suiting(self.spec.cells * of_keys)
+    @property
+    def _histogram_size(self) -> int | None:
+        return self.spec.cells if self.spec.is_listed else None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,8 +107,8 @@ class Quantiles(AnySketch):
 
     Args:
       domain: which values there can be; or a layout over them, a `FactorSpec` or a `TreeSpec`.
-      optimize_for: "ranks", which quantiles are read from, "ranges", or "values", for how often single values occur: a
-        domain gets the layout whose error is predicted to be the least for that, and the plan says so.
+      optimize_for: "ranks", which quantiles are read from, "ranges", or "values", for how often single values occur. A
+        domain has the layout with the least predicted error, and the plan names it and the others.
     """
 
     domain: Domain | RankedLayout
@@ -106,6 +116,8 @@ class Quantiles(AnySketch):
     spec: RankedLayout = dataclasses.field(init=False, repr=False, compare=False)
     why_tree: str = dataclasses.field(default="", init=False, repr=False, compare=False)
     """Why a domain must have a tree, in words, where bounds or rows over time need one."""
+    terms: DeclaredTerms | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
+    """The terms that the layout suits, whose noise may be open; `None` over time."""
 
     name: ClassVar[str] = "quantiles"
     is_ranked: ClassVar[bool] = True
@@ -113,18 +125,27 @@ class Quantiles(AnySketch):
     def __post_init__(self) -> None:
         object.__setattr__(self, "spec", layout_of(self.domain, self.optimize_for))
 
-    def suited(self, bounds: ContributionLimit, *, over_time: bool) -> Count:
+    @property
+    def _histogram_size(self) -> int | None:
+        """Up to 8 values: of more, the norm that is chosen is farther from the best one for ranks."""
+        size = self.domain.size if isinstance(self.domain, Domain) else self.spec.cells
+        alone = isinstance(self.domain, Domain) or self.spec.is_histogram
+        return size if alone and size <= _SHORT_HISTOGRAM else None
+
+    def suited(self, terms: DeclaredTerms, *, over_time: bool) -> Count:
         if not isinstance(self.domain, Domain):
-            return super().suited(bounds, over_time=over_time)
-        found, why = Quantiles(self.domain, self.optimize_for), why_tree(bounds, over_time=over_time)
-        object.__setattr__(found, "why_tree", why)
-        object.__setattr__(found, "spec", layout_of(self.domain, self.optimize_for, needs_tree=bool(why)))
+            return super().suited(terms, over_time=over_time)
+        found, why = Quantiles(self.domain, self.optimize_for), why_tree(terms.bounds, over_time=over_time)
+        known = None if over_time else terms
+        spec = layout_of(self.domain, self.optimize_for, needs_tree=bool(why), terms=known)
+        for name, value in (("why_tree", why), ("terms", known), ("spec", spec)):
+            object.__setattr__(found, name, value)
         return found
 
     def plan(self, calibrated: DeclaredCalibration, n: int | None, **others: Any) -> Plan:
         words, even, bounds = "", None, calibrated.terms.bounds
         if self.spec is not self.domain:
-            words = layout_in_words(self.spec, self.optimize_for, self.why_tree)
+            words = layout_in_words(self.spec, self.optimize_for, self.why_tree, self.terms)
         if isinstance(bounds, NormBound) and bounds.order == 2:
             even = even_records(self.spec, Fraction(bounds.max_norm))
         return dataclasses.replace(super().plan(calibrated, n, **others), layout=words, even_records=even)
@@ -155,7 +176,7 @@ class TopKSearch(AnySketch):
     def wanted(self) -> int:
         return self.k
 
-    def suited(self, bounds: ContributionLimit, *, over_time: bool) -> Count:
+    def suited(self, terms: DeclaredTerms, *, over_time: bool) -> Count:
         if over_time:
             raise search_over_time()
         return self

@@ -62,13 +62,13 @@ def noise_variances(spec: Any, sigma_squared: Sequence[Fraction]) -> list[float]
     return found
 
 
-def noise_rank_deviation(spec: Any, sigma_squared: Sequence[Fraction]) -> float:
+def noise_rank_deviation(spec: Any, sigma_squared: Sequence[Fraction], *, known_total: bool = False) -> float:
     """Return the root mean square rank error from noise alone; of a tree, as if each node had noise of its own."""
-    closed = spec.rank_deviation(sigma_squared, known_total=False)
+    closed = spec.rank_deviation(sigma_squared, known_total=known_total)
     return (
         closed
         if closed is not None
-        else exact_tree_deviation(spec, noise_variances(spec, sigma_squared), known_total=False)
+        else exact_tree_deviation(spec, noise_variances(spec, sigma_squared), known_total=known_total)
     )
 
 

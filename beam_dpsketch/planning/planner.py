@@ -9,7 +9,7 @@ from beam_dpsketch.engine.calibration import DeclaredCalibration
 from beam_dpsketch.engine.suiting import item_width
 from beam_dpsketch.planning import expected_error
 from beam_dpsketch.planning.advice import advise
-from beam_dpsketch.planning.expected_error import REFERENCES, exact_tree_deviation, simulated_deviation
+from beam_dpsketch.planning.expected_error import REFERENCES, noise_rank_deviation, simulated_deviation
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.count import Guess, check_size, refuse_guess
@@ -59,13 +59,7 @@ def _expected_answers(
 
 
 def _expected_ranks(spec: TreeSpec, terms: ReleaseTerms, n: int, sigma_squared: tuple[Fraction, ...]) -> dict[str, Any]:
-    if (closed := spec.rank_deviation(sigma_squared, known_total=False)) is not None:
-        known = spec.rank_deviation(sigma_squared, known_total=True)
-        return {"rank_deviation": {"any": closed}, "rank_deviation_known_total": known}
-    if not all(level.counts_all for level in spec.levels):
+    if isinstance(spec, TreeSpec) and not all(level.counts_all for level in spec.levels):
         return {"rank_deviation": {name: simulated_deviation(spec, terms, n, reference=name) for name in REFERENCES}}
-    noise = expected_error.noise_variances(spec, sigma_squared)
-    return {
-        "rank_deviation": {"any": exact_tree_deviation(spec, noise, known_total=False)},
-        "rank_deviation_known_total": exact_tree_deviation(spec, noise, known_total=True),
-    }
+    known = noise_rank_deviation(spec, sigma_squared, known_total=True)
+    return {"rank_deviation": {"any": noise_rank_deviation(spec, sigma_squared)}, "rank_deviation_known_total": known}

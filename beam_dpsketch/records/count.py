@@ -208,8 +208,8 @@ class Count(abc.ABC):
         """Refuse keys and bounds that do not suit."""
         check_keys(keys, unit, windows)
 
-    def suited(self, bounds: ContributionLimit, *, over_time: bool) -> Count:
-        """Return the kind with the layout that suits these bounds, and rows over time; refuse one that has none."""
+    def suited(self, terms: DeclaredTerms, *, over_time: bool) -> Count:
+        """Return the kind with the layout that suits these terms, and rows over time; refuse one that has none."""
         return self
 
     def completed(self, unit: Unit, privacy: PrivacySpec, keys: Keys | None) -> Unit:

@@ -48,8 +48,7 @@ class ReleaseSpec:
       csv: how the numbers and times in CSV files are spelled.
 
     >>> from beam_dpsketch import ItemFrequencies, Record, SketchSpec
-    >>> cities = ReleaseSpec(ItemFrequencies(SketchSpec()), PrivacySpec(rho=0.5), Record(), item="city")
-    >>> str(cities.plan(n=1000)).split(":")[0]
+    >>> ReleaseSpec(ItemFrequencies(SketchSpec()), PrivacySpec(rho=0.5), Record(), item="city").spec.kind
     'count_sketch'
     """
 
@@ -78,7 +77,8 @@ class ReleaseSpec:
             if self.horizon is not None:
                 checks.do(check_over_time, self.unit, self.horizon.windows)
         object.__setattr__(self, "unit", self.count.completed(self.unit, self.privacy, self.keys))
-        object.__setattr__(self, "count", self.count.suited(self.unit.bounds, over_time=self.horizon is not None))
+        terms = self._open_terms(in_windows=self.time_range is not None)
+        object.__setattr__(self, "count", self.count.suited(terms, over_time=self.horizon is not None))
 
     @property
     def horizon(self) -> Horizon | None:
@@ -151,28 +151,29 @@ class ReleaseSpec:
         """What the release promises, as far as it is known before the windows of a pipeline are."""
         if self.horizon is None:
             return self.terms_of_each(in_windows=self.time_range is not None)
-        limit = self.privacy_id  # has `max_windows` where each window is bounded alone
-        return self.row_terms(is_bounded=limit is None or limit.max_windows is None)
+        return self.row_terms(is_bounded=getattr(self.unit, "max_windows", None) is None)  # else each window is alone
 
     def terms_of_each(self, *, in_windows: bool, overlapping: int = 1, is_stream: bool = False) -> DeclaredTerms:
         """Return the terms of the release of each window; an element is in several if they overlap."""
-        cells = len(self.public_keys) if self.public_keys else None if self.is_keyed else 1
+        terms = self._open_terms(in_windows=in_windows, overlapping=overlapping, is_stream=is_stream)
+        if overlapping > 1 or in_windows != (self.time_range is not None):  # a run has the noise that a plan says
+            planned = terms.selection if is_stream and self.terms.votes_twice else self.terms.selection
+            return dataclasses.replace(terms, privacy=self.terms.privacy, selection=planned)
+        return self.count.decide(terms) if self.horizon is None else terms
+
+    def _open_terms(self, *, in_windows: bool, overlapping: int = 1, is_stream: bool = False) -> DeclaredTerms:
+        """Return the same before the kind decides about the noise."""
         selection = self._suited(self.count.select(self.keys, self.unit.bounds, self.privacy), not is_stream)
         privacy = self.privacy if selection is None else self.privacy.losing(selection.delta)
-        if self.count.by_item:
-            privacy = privacy.without_side_counters()  # all of rho pays for the counts of items
-        terms = ReleaseTerms(
+        privacy = privacy.without_side_counters() if self.count.by_item else privacy  # all of rho pays for counts
+        return ReleaseTerms(
             privacy,
             self.unit.bounds,
             selection=selection,
-            output_cells=cells,
+            output_cells=len(self.public_keys) if self.public_keys else None if self.is_keyed else 1,
             lost_in=self.tells_lost_in(one_window=not in_windows),
             **self.unit.promise(in_windows=in_windows, overlapping=overlapping, is_stream=is_stream),
         )
-        if overlapping > 1 or in_windows != (self.time_range is not None):  # a run has the noise that a plan says
-            planned = selection if is_stream and self.terms.votes_twice else self.terms.selection
-            return dataclasses.replace(terms, privacy=self.terms.privacy, selection=planned)
-        return self.count.decide(terms) if self.horizon is None else terms
 
     def _suited(self, rule: Any, is_bounded: bool) -> Any:
         """Return the rule, if there is one, with two rounds of votes where they may be."""

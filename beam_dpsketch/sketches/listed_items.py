@@ -49,6 +49,7 @@ class ListedItems(Spec):
 
     kind: ClassVar[str] = "listed_items"
     is_listed: ClassVar[bool] = True
+    is_histogram: ClassVar[bool] = True
     domain: ClassVar[None] = None  # type: ignore[misc]
     items: tuple[Any, ...]
 

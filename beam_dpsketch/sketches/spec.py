@@ -34,11 +34,13 @@ class Spec:
       kind: the name of the sketch that is described.
       domain: the values that it is over; `None` where it takes any items.
       is_listed: whether it counts listed items alone, so that nothing collides.
+      is_histogram: whether each item has one counter of its own, and there are no others.
       takes_laplace: whether its answers know Laplace noise.
     """
 
     domain: Any
     is_listed: ClassVar[bool] = False
+    is_histogram: ClassVar[bool] = False
     takes_laplace: ClassVar[bool] = True
 
     @property

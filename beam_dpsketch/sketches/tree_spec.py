@@ -44,7 +44,6 @@ class TreeSpec(Spec):
     """
 
     kind: ClassVar[str] = "quantiles"
-    takes_laplace: ClassVar[bool] = False
     domain: Domain
     levels: tuple[Level, ...]
     seed: int = 0
@@ -128,6 +127,15 @@ class TreeSpec(Spec):
         return cls(domain=domain, levels=levels, seed=seed)
 
     @classmethod
+    def histogram(cls, domain: Domain) -> TreeSpec:
+        """Return the layout of one level, a counter for each value; the only one that can have Laplace noise.
+
+        Single values have the least noise of all layouts. The noise of a rank grows with the root of the domain.
+        """
+        _validate.instance(Domain, domain=domain)
+        return cls(domain=domain, levels=(Level(domain.bits, "exact", 1, domain.size, Fraction(1)),))
+
+    @classmethod
     def for_search(cls, domain: Domain, memory: int = DEFAULT_MEMORY, *, seed: int = 0) -> TreeSpec:
         """Return the layout for lists of the most frequent values: few levels, half of rho for the finest."""
         return cls.for_memory(domain, memory, seed=seed, arity=16, leaf_share=Fraction(1, 2))
@@ -170,6 +178,15 @@ class TreeSpec(Spec):
         return cls(domain=domain, levels=tuple(Level(each, sketch, depth, width, share) for each in bits), seed=seed)
 
     @property
+    def takes_laplace(self) -> bool:  # type: ignore[override]
+        return self.is_histogram
+
+    @property
+    def is_histogram(self) -> bool:  # type: ignore[override]
+        """Whether it has one counter for each value, and no others."""
+        return len(self.levels) == 1 and self.levels[0].counts_all
+
+    @property
     def has_factor(self) -> bool:
         return self.levels[0].sketch == "factor"
 
@@ -182,6 +199,10 @@ class TreeSpec(Spec):
     def noisy(self) -> str:
         of_rows = "; of the factor, each row, in units of the length that one record adds to all rows"
         return f"each counter{of_rows if self.has_factor else ''}"
+
+    @property
+    def title(self) -> str:
+        return "quantiles, by a histogram" if self.is_histogram else super().title
 
     @property
     def cells(self) -> int:

@@ -32,9 +32,10 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
 
     Args:
       domain: the ordered universe, declared because taking it from the data would publish it; or a layout over it, a
-        `FactorSpec` or a `TreeSpec`, whose memory is that of one window. If none is given, domains of up to 2**17
-        values have a `FactorSpec`, and those of up to 2**32 `TreeSpec.for_ranks`. Wider ones have
-        `TreeSpec.for_memory`, and so have all of them under a norm, a `Horizon` or large weights.
+        `FactorSpec` or a `TreeSpec`, whose memory is that of one window. If none is given, domains of up to 256 values
+        have a `TreeSpec.histogram` where Laplace noise makes it closer. Others of up to 2**17 values have a
+        `FactorSpec`, and those of up to 2**32 `TreeSpec.for_ranks`. Wider ones have `TreeSpec.for_memory`, and so have
+        all others under a norm of order 2, a `Horizon` or large weights.
         Values outside are clamped; nulls, NaN and values of other types are dropped.
       privacy: what each release spends, over all counters; under a `Horizon`, what all rows spend together.
       unit: whom the release protects: `PrivacyId`, all records of one id, or `Record`, single records.

@@ -43,7 +43,8 @@ def numbered(values: Any) -> np.ndarray:
 
 @functools.cache
 def _departures() -> pa.Table:
-    columns = {**flights.COLUMNS, "distance": pa.int64(), "carrier": pa.string(), "month": pa.int64()}
+    numbers = dict.fromkeys(("distance", "month", "hour"), pa.int64())
+    columns = {**flights.COLUMNS, **numbers, "carrier": pa.string()}
     table = csv_batches.read_csv_table(flights.data_file("flights.csv.zip"), columns)
     return table.filter(table["tailnum"].is_valid())
 

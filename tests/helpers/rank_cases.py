@@ -25,6 +25,7 @@ from beam_dpsketch import (
 from beam_dpsketch.cli.asking.values import read_values
 from beam_dpsketch.cli.text import UsageError
 from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.statement.showing import in_words
 from tests.helpers import trees
 
@@ -51,7 +52,7 @@ def factor(domain: Domain, data: np.ndarray, total: float | None = None, runs: i
     return made if total is None else made.with_total(total, force=True)
 
 
-def tree(spec: TreeSpec, data: np.ndarray, total: float | None = None) -> Any:
+def tree(spec: TreeSpec, data: np.ndarray, total: float | None = None, **changes: Any) -> Any:
     """A release of positions by a tree, with noise that is always the same."""
     raw = DyadicCountSketch(spec).accumulate_keys(data.astype(np.uint64), np.ones(len(data), dtype=np.int64))
     tables, noisy = raw.tables_to_release(0), []
@@ -61,7 +62,7 @@ def tree(spec: TreeSpec, data: np.ndarray, total: float | None = None) -> Any:
         drowned = 1 << spec.factor.dropped_bits if is_factor else 1
         noise = np.random.default_rng(len(noisy)).normal(0, deviation, np.size(table))
         noisy.append(np.rint((np.ravel(table) + noise) / drowned).astype(np.int64))
-    made = trees.released(spec, np.concatenate(noisy))
+    made = trees.released(spec, np.concatenate(noisy), **changes)
     return made if total is None else made.with_total(total, force=True)
 
 
@@ -83,6 +84,13 @@ _TIMES = TimestampDomain(
 )
 _ALL = IntegerDomain(0, (1 << 64) - 1)
 _EXACT = IntegerDomain(0, 4095)
+_HISTOGRAM = TreeSpec.histogram(_INTEGERS[100])
+_LAPLACE = {
+    "noise": Noise.LAPLACE,
+    "sigma_squared_per_level": (Fraction(8),),
+    "pure": Fraction(1, 2),
+    "pure_rho": Fraction(1, 8),
+}
 
 RELEASES: dict[str, Callable[[], Any]] = {
     **{
@@ -106,6 +114,10 @@ RELEASES: dict[str, Callable[[], Any]] = {
     "times": lambda: factor(
         TimestampDomain(_DAY, _DAY + datetime.timedelta(days=3), datetime.timedelta(minutes=7)),
         _spread(IntegerDomain(0, 600), 3000),
+    ),
+    "a histogram with Laplace noise": lambda: tree(_HISTOGRAM, _spread(_INTEGERS[100], 3000), **_LAPLACE),
+    "a histogram with Laplace noise, of a known total": lambda: tree(
+        _HISTOGRAM, _spread(_INTEGERS[100], 3000), total=4500.0, **_LAPLACE
     ),
     "exact levels": lambda: tree(TreeSpec.for_memory(_EXACT), _spread(_EXACT, 9000)),
     "exact levels of a known total": lambda: tree(TreeSpec.for_memory(_EXACT), _spread(_EXACT, 9000), total=14_000.0),

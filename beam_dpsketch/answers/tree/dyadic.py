@@ -21,7 +21,6 @@ from beam_dpsketch.answers.tree.asked import positions_of
 from beam_dpsketch.answers.tree.heavy_hitters import detection_limit
 from beam_dpsketch.answers.tree.ranked import Fitted, Method, ReleasedRanks
 from beam_dpsketch.estimators.comparing import Hashing, NoisyTable, changed_leaves, leaf_bounds
-from beam_dpsketch.estimators.presence import deviations_for
 from beam_dpsketch.estimators.ranks import Ranks
 from beam_dpsketch.estimators.tree.choice import Fit, FitMethod, choose, least_squares_fit, residual_fit
 from beam_dpsketch.estimators.tree.least_squares import EXPANSION_DEVIATIONS, PaperTree
@@ -70,7 +69,7 @@ class ReleasedDyadicCountSketch(ReleasedRanks):
         # Siblings of a heavy leaf are reached with it, and must exceed the threshold themselves.
         found = (weights >= threshold) & (weights > EXPANSION_DEVIATIONS * deviations) & has_leaves
         order = np.flatnonzero(found)[np.argsort(-weights[found], kind="stable")]
-        weights, margin = weights[order], deviations_for(confidence) * deviations[order]
+        weights, margin = weights[order], self._reach(confidence) * deviations[order] + self._levels[-1].step / 2
         items = self.spec.domain.values(leaves.ids[order])
         lower, upper = np.maximum(weights - margin, 0.0), weights + margin
         limit = detection_limit(self.search_deviations, expansion=EXPANSION_DEVIATIONS)
@@ -114,7 +113,9 @@ class ReleasedDyadicCountSketch(ReleasedRanks):
 
     @functools.cached_property
     def _levels(self) -> list[TreeLevel]:
-        return tree_levels(self.spec, self.counters, tuple(map(float, self.privacy.sigma_squared_per_level)))
+        parameters, privacy = tuple(map(float, self.privacy.sigma_squared_per_level)), self.privacy
+        noise = {"noise": privacy.noise, "weight_bits": privacy.weight_bits}
+        return tree_levels(self.spec, self.counters, parameters, **noise)
 
     @functools.cached_property
     def _chosen(self) -> Fit:
@@ -138,13 +139,14 @@ class ReleasedDyadicCountSketch(ReleasedRanks):
 
     @property
     def _noise_reach(self) -> float:
-        return deviations_for(0.95) * min(self.level_deviations)
+        return self._reach(0.95) * min(self.level_deviations)
 
     @property
     def _table(self) -> NoisyTable:
         leaves = self._levels[-1]
-        return NoisyTable.of(leaves.counters, self._noise_variance(), _HASHING[leaves.sketch])
+        return NoisyTable.of(leaves.counters, self._noise_variance(), _HASHING[leaves.sketch], self._fourth_cumulant())
 
     @property
     def _size(self) -> str:
-        return f"{len(self.spec.levels)} levels over {self.spec.domain}, {self.spec.cells} counters{self._known}"
+        shape = "a histogram" if self.spec.is_histogram else f"{len(self.spec.levels)} levels"
+        return f"{shape} over {self.spec.domain}, {self.spec.cells} counters{self._known}"

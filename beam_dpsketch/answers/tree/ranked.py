@@ -71,7 +71,7 @@ class ReleasedRanks(ReleasedSketch):
         """
         _validate.positive_finite(total=total)
         own, variance = self._own_total()
-        reach = deviations_for(1 - 1e-6) * math.sqrt(variance)
+        reach = self._reach(1 - 1e-6) * math.sqrt(variance)
         if abs(total - own) > reach and not force:
             raise ArgumentError(
                 "total",
@@ -227,9 +227,14 @@ class ReleasedRanks(ReleasedSketch):
 
     def _rank_reading(self, confidence: float) -> dict[str, Any]:
         """Return the part of `reading` that all releases of ranks have."""
-        two, one = deviations_for(confidence), one_sided(confidence)
-        deviations = {"two_sided": two, "one_sided": one, "inside": self._ranks.deviations_inside(confidence)}
+        two, one, ranks = self._reach(confidence), one_sided(confidence, self._privacy.noise), self._ranks
+        inside = {"inside": ranks.deviations_inside(confidence), "step": ranks.step}
+        deviations = {"two_sided": two, "one_sided": one, **inside}
         return {"domain": self.spec.domain.reading(), "deviations": deviations, "known_total": self._known_total}
+
+    def _reach(self, confidence: float) -> float:
+        """Return how many roots of its parameter the noise of a sum reaches to each side."""
+        return deviations_for(confidence, self._privacy.noise)
 
     @property
     def _known(self) -> str:

@@ -153,7 +153,8 @@ class CumulativeTree(Ranks):
         *pieces, self._node_variances = (each[order] for each in joined)
         self._leaves, self._level_count = levels[-1], len(levels)
         variances = TreeVariances(levels, tree, size=size, known_total=total is not None)
-        super().__init__(*pieces, size=size, total=total, variances=variances)
+        noise, step = self._leaves.noise, self._leaves.step
+        super().__init__(*pieces, size=size, total=total, variances=variances, noise=noise, step=step)
 
     def range_bounds(self, low: np.ndarray, high: np.ndarray, confidence: float) -> Bounds:
         middle, lower, upper = super().range_bounds(low, high, confidence)

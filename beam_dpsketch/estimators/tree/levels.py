@@ -22,6 +22,7 @@ from beam_dpsketch.estimators.factor.partial_ranks import PartialRanks
 from beam_dpsketch.estimators.factor.variances import FactorVariances
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.sketches.spec import SketchSpec, half_or_more
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
@@ -35,7 +36,8 @@ class TreeLevel:
     """A level with its counters (depth, width), the sigma^2 of the noise in them, and the place of its nodes.
 
     `known` are nodes, ascending, and their weights, which were subtracted from the counters and are added to estimates.
-    `averages` says whether estimates are means over rows, and not medians.
+    `averages` says whether estimates are means over rows, and not medians. The grid of
+    weights, and of noise other than Gaussian, has steps of 2**-weight_bits.
     """
 
     sketch: str
@@ -47,10 +49,17 @@ class TreeLevel:
     nodes: int = 0
     known: tuple[np.ndarray, np.ndarray] = _NONE
     averages: bool = False
+    noise: Noise = Noise.GAUSSIAN
+    weight_bits: int = 0
 
     @property
     def is_exact(self) -> bool:
         return self.sketch == "exact"
+
+    @property
+    def step(self) -> float:
+        """The step of the grid of the noise; 0 of a Gaussian, whose grid is fine."""
+        return 0.0 if self.noise is Noise.GAUSSIAN else 2.0**-self.weight_bits
 
     @property
     def is_settled(self) -> bool:
@@ -203,8 +212,10 @@ def _median_square(values: np.ndarray, draws: int) -> float:
     return float(np.sum(ordered**2 * np.diff(half_or_more(draws, below))))
 
 
-def tree_levels(spec: TreeSpec, counters: np.ndarray, sigma_squared: tuple[float, ...]) -> list[TreeLevel]:
-    """Return the levels of a tree, from the coarsest, given all counters (spec.cells,)."""
+def tree_levels(
+    spec: TreeSpec, counters: np.ndarray, sigma_squared: tuple[float, ...], **noise: Any
+) -> list[TreeLevel]:
+    """Return the levels of a tree, from the coarsest, given all counters (spec.cells,); `noise` are fields of each."""
     tables = np.split(counters, np.cumsum([level.depth * level.width for level in spec.levels])[:-1])
     levels: list[TreeLevel] = []
     for number, (level, table, variance) in enumerate(zip(spec.levels, tables, sigma_squared, strict=True)):
@@ -212,5 +223,6 @@ def tree_levels(spec: TreeSpec, counters: np.ndarray, sigma_squared: tuple[float
             levels.append(FactorLevel.of(spec, table, variance))
             continue
         own, table = spec.level_spec(number), table.reshape(level.depth, level.width)
-        levels.append(TreeLevel(level.sketch, own, table, variance, level.bits, spec.shift(number), spec.nodes(number)))
+        place = level.bits, spec.shift(number), spec.nodes(number)
+        levels.append(TreeLevel(level.sketch, own, table, variance, *place, **noise))
     return levels

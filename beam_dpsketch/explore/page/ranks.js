@@ -25,7 +25,7 @@ class Ranks {
     this.lengths = lengths;
     this.weights = weights;
     this.variances = variances;
-    /** @type {{two_sided: number, one_sided: number, inside: number}} */
+    /** @type {{two_sided: number, one_sided: number, inside: number, step: number}} */
     this.deviations = reading.deviations;
     /** @type {number | null} */
     this.knownTotal = reading.known_total;
@@ -116,8 +116,9 @@ class Ranks {
   /** How far an interval reaches beyond two estimates, as in Python. @param {number} distance @param {number} variance */
   reach(distance, variance) {
     if (variance <= 0) return 0;
-    const [{ two_sided: two, one_sided: one }, deviation] = [this.deviations, Math.sqrt(variance)];
-    return (one + (two - one) * Math.exp(-Math.max(distance, 0) / deviation / (2 * (two - one)))) * deviation;
+    const [{ two_sided: two, one_sided: one, step }, deviation] = [this.deviations, Math.sqrt(variance)];
+    const fall = Math.exp(-Math.max(distance, 0) / deviation / (2 * (two - one)));
+    return (one + (two - one) * fall) * deviation + step / 2;
   }
 
   /** @param {number} middle @param {number[]} ends @returns {Estimate} */
@@ -212,7 +213,7 @@ class Ranks {
     const part = (Number(position - this.starts[piece]) + 1) / this.lengths[piece];
     const spread = Math.max(part * (1 - part), 0) * Math.max(this.weights[piece], 0) ** 2;
     const variance = this.variances.rankVariance(position, totalShare) + spread;
-    return this.deviations.two_sided * Math.sqrt(Math.max(variance, 0));
+    return this.deviations.two_sided * Math.sqrt(Math.max(variance, 0)) + this.deviations.step / 2;
   }
 }
 

@@ -27,7 +27,6 @@ from beam_dpsketch.planning.plan_text import (
     terms_fields,
     under_norm,
 )
-from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.count import Count, Guess, check_size, refuse_guess, refuse_item_limit
@@ -104,8 +103,10 @@ class Metrics(Count):
         for metric in self.metrics.values():
             metric.count.check(keys, unit, windows)
 
-    def suited(self, bounds: ContributionLimit, *, over_time: bool) -> Metrics:
-        found = {name: each.count.suited(bounds, over_time=over_time) for name, each in self.metrics.items()}
+    def suited(self, terms: DeclaredTerms, *, over_time: bool) -> Metrics:
+        if terms.privacy.noise is None:  # one noise is of all metrics, and layouts are chosen before it
+            terms = terms.with_noise(Noise.GAUSSIAN)
+        found = {name: each.count.suited(terms, over_time=over_time) for name, each in self.metrics.items()}
         return Metrics({name: dataclasses.replace(each, count=found[name]) for name, each in self.metrics.items()})
 
     def decide(self, terms: DeclaredTerms) -> DeclaredTerms:

@@ -185,11 +185,13 @@ def test_a_share_that_is_none_is_refused(share: Any) -> None:
 
 
 def test_laplace_noise_suits_all_metrics_or_none() -> None:
-    with pytest.raises(ArgumentError):
-        PrivateMetrics(EQUAL, PrivacySpec(epsilon=1), unit=Record())
+    wide = {**EQUAL, "numbers": Metric(Quantiles(IntegerDomain(0, 999)), "minutes")}
+    with pytest.raises(ArgumentError, match="E102"):
+        PrivateMetrics(wide, PrivacySpec(epsilon=1), unit=Record())
     sums = {"mean": EQUAL["mean"], "pages": Metric(ItemFrequencies(ListedItems(["a"])), "page")}
-    released = release_frame(TABLE, ReleaseSpec(Metrics(sums), PrivacySpec(epsilon=1), Record()))
-    assert released.privacy.noise.name == "LAPLACE"
+    for metrics in (sums, EQUAL):
+        released = release_frame(TABLE, ReleaseSpec(Metrics(metrics), PrivacySpec(epsilon=1), Record()))
+        assert released.privacy.noise.name == "LAPLACE"
 
 
 def test_what_is_explained_and_displayed_names_each_metric() -> None:

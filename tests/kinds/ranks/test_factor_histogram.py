@@ -155,9 +155,10 @@ def test_other_bounds_take_a_factor(name: str) -> None:
         assert declared.plan().spec == LAYOUTS[name]
 
 
-def test_values_are_asked_of_a_tree_that_has_half_of_rho_for_them() -> None:
-    domain = IntegerDomain(0, 999)
-    assert Quantiles(domain, "values").spec == TreeSpec.for_search(domain)
+def test_values_are_asked_of_a_histogram_or_of_a_tree_that_has_half_of_rho_for_them() -> None:
+    domain, wide = IntegerDomain(0, 999), IntegerDomain(0, 1 << 17)
+    assert Quantiles(domain, "values").spec == TreeSpec.histogram(domain)
+    assert Quantiles(wide, "values").spec == TreeSpec.for_search(wide)
     assert Quantiles(domain, "ranges").spec == FactorSpec(domain)
     with pytest.raises(ArgumentError, match="optimize_for"):
         Quantiles(domain, "medians")  # type: ignore[arg-type]

@@ -1,0 +1,201 @@
+"""Quantiles over small domains: where a histogram is the usual layout, its noise, and what is said of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from beam_dpsketch import (
+    REPLACE_ONE,
+    AutoNorm,
+    DyadicCountSketch,
+    FactorSpec,
+    Horizon,
+    IntegerDomain,
+    KeySelection,
+    Metric,
+    Metrics,
+    NormBound,
+    PrivacyId,
+    PrivacySpec,
+    PrivacyUnit,
+    PublicKeys,
+    Quantiles,
+    Record,
+    RecordBounds,
+    ReleasedSketch,
+    ReleaseSpec,
+    ReleaseTerms,
+    TimeRange,
+    TreeSpec,
+    plan,
+    release_frame,
+)
+from beam_dpsketch.config import read_release
+from beam_dpsketch.privacy.noise.laws import Noise
+from tests.helpers.binomials import binomial_tails
+
+EPSILON, RHO, PURE = PrivacySpec(epsilon=1, delta=1e-6), PrivacySpec(rho=0.1), PrivacySpec(epsilon=1)
+FALSE_ALARM = 1e-9
+
+
+def of(size: int, privacy: PrivacySpec = EPSILON, unit: Any = None, **others: Any) -> ReleaseSpec:
+    return ReleaseSpec(Quantiles(IntegerDomain(0, size - 1)), privacy, unit or Record(), item="value", **others)
+
+
+def person(bounds: Any, **others: Any) -> PrivacyId:
+    return PrivacyId("person", bounds, **others)
+
+
+IN_ONE_KEY = person(RecordBounds(1, max_keys=1))
+HISTOGRAMS: dict[str, Callable[[], ReleaseSpec]] = {
+    "records": lambda: of(256),
+    "records, epsilon alone": lambda: of(256, PURE),
+    "records, in windows": lambda: of(256, windows=TimeRange(0, 86_400)),
+    "records, of listed keys": lambda: of(256, keys=PublicKeys(["a", "b"], "key")),
+    "people, one record each": lambda: of(200, unit=person(RecordBounds(1))),
+    "people, a norm of order 1": lambda: of(200, unit=person(NormBound(5, order=1))),
+    "people, a norm of order 1, epsilon alone": lambda: of(200, PURE, person(NormBound(5, order=1))),
+    "people, a norm that the data choose": lambda: of(8, unit=person(AutoNorm())),
+    "people, of order 1, that the data choose": lambda: of(200, unit=person(AutoNorm(order=1))),
+    "people, in two keys": lambda: of(4, unit=person(AutoNorm()), keys=PublicKeys(["a", "b"], "key")),
+    "named": lambda: ReleaseSpec(Quantiles(TreeSpec.histogram(IntegerDomain(0, 999))), RHO, Record(), item="value"),
+    "in settings": lambda: read_release(
+        "{kind: quantiles, item: value, domain: {type: integer, low: 0, high: 9}, unit: record, privacy: {epsilon: 1}}"
+    ),
+    "named in settings": lambda: read_release(
+        "{kind: quantiles, item: value, domain: {type: integer, low: 0, high: 999}, layout: histogram, "
+        "unit: record, privacy: {epsilon: 1, delta: 1.0e-6}}"
+    ),
+}
+OTHERS: dict[str, tuple[Callable[[], ReleaseSpec], type]] = {
+    "257 values": (lambda: of(257), FactorSpec),
+    "a rho": (lambda: of(9, RHO), FactorSpec),
+    "Gaussian noise": (lambda: of(9, PrivacySpec(epsilon=1, delta=1e-6, noise="gaussian")), FactorSpec),
+    "more noise than a factor": (lambda: of(256, PrivacySpec(epsilon=0.1, delta=1e-5)), FactorSpec),
+    "people in many keys": (
+        lambda: of(64, unit=person(RecordBounds(1, max_keys=32)), keys=PublicKeys(range(64), "key")),
+        FactorSpec,
+    ),
+    "chosen keys": (
+        lambda: of(9, unit=person(RecordBounds(1, max_keys=1)), keys=KeySelection(1e-8, "key")),
+        FactorSpec,
+    ),
+    "a norm of order 2": (lambda: of(9, unit=person(NormBound(5))), TreeSpec),
+    "9 values of people": (lambda: of(9, unit=person(AutoNorm())), TreeSpec),
+    "8 values of people in three keys": (
+        lambda: of(8, unit=person(AutoNorm()), keys=PublicKeys(["a", "b", "c"], "key")),
+        TreeSpec,
+    ),
+    "over time": (lambda: of(9, windows=Horizon(0, 60, 4)), TreeSpec),
+}
+
+
+@pytest.mark.parametrize("name", HISTOGRAMS)
+def test_a_histogram_is_usual_where_laplace_noise_suits_it(name: str) -> None:
+    declared = HISTOGRAMS[name]()
+    assert declared.spec == TreeSpec.histogram(declared.spec.domain)
+    text, is_named = str(declared.plan(10_000)), "named" in name
+    assert text.startswith("quantiles, by a histogram: 1 table, ")
+    assert ("Layout: a histogram with Laplace noise, for ranks; a square-root factor " in text) is not is_named
+    if name != "named":
+        assert declared.terms.noise is Noise.LAPLACE
+        assert "Noise: a discrete Laplace" in text
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_elsewhere_the_layouts_are_those_of_wide_domains(name: str) -> None:
+    make, layout = OTHERS[name]
+    declared = make()
+    assert isinstance(declared.spec, layout)
+    assert declared.spec != TreeSpec.histogram(declared.spec.domain)
+    assert declared.terms.noise is Noise.GAUSSIAN
+
+
+def test_a_plan_says_what_the_others_would_give() -> None:
+    words = "a square-root factor has 1.10 times its noise at equal bounds; a plain tree has 1.22 times"
+    assert words in str(of(256).plan())
+    more = of(256, PrivacySpec(epsilon=0.1, delta=1e-5)).plan()
+    assert "Layout: a square-root factor, for ranks; a plain tree has 1.30 times" in str(more)
+    assert "; a histogram with Laplace noise has 1." in str(more)
+    assert "a square-root factor needs a delta; a plain tree needs a delta." in str(of(256, PURE).plan())
+    assert "histogram" not in str(of(256, RHO).plan())
+    of_domain = plan(IntegerDomain(0, 9), ReleaseTerms(EPSILON))
+    assert of_domain.spec == TreeSpec.histogram(IntegerDomain(0, 9))
+
+
+def test_metrics_have_one_noise_so_layouts_are_those_of_gaussian_noise() -> None:
+    quantiles = Quantiles(IntegerDomain(0, 9))
+    (part,) = ReleaseSpec(Metrics({"a": Metric(quantiles, "x")}), EPSILON, Record()).spec.parts
+    assert isinstance(part.spec, FactorSpec)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 256])
+def test_a_norm_that_the_data_choose_is_that_of_short_lists_up_to_8_values(size: int) -> None:
+    bounds = of(size, unit=person(AutoNorm())).unit.bounds
+    assert bounds == (AutoNorm().suiting(size) if size <= 8 else AutoNorm())
+    assert bounds.order == (1 if size <= 8 else 2)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, None])
+@pytest.mark.parametrize("bounds", [RecordBounds(1), RecordBounds(2), RecordBounds(1, max_weight=2, signed=True)])
+def test_the_scale_is_the_largest_change_of_any_unit_over_epsilon(bounds: RecordBounds, relation: Any) -> None:
+    """By brute force over all that a unit may have, before and after."""
+    domain, epsilon = IntegerDomain(0, 3), Fraction(1, 2)
+    weights = [each for each in range(bounds.min_weight, bounds.max_weight + 1) if each]
+    records = [(value, weight) for value in range(4) for weight in weights]
+    units = [()] + [
+        chosen
+        for count in range(1, bounds.max_per_key + 1)
+        for chosen in itertools.combinations_with_replacement(records, count)
+    ]
+    counters = []
+    for unit in units:
+        raw = DyadicCountSketch(TreeSpec.histogram(domain))
+        values, own = (np.array([each[place] for each in unit], dtype=np.int64) for place in (0, 1))
+        counters.append(raw.accumulate_keys(values.astype(np.uint64), own).to_vector())
+    others = counters if relation else [counters[0]]
+    largest = max(int(np.abs(one - other).sum()) for one in counters for other in others)
+    privacy = PrivacySpec(epsilon=epsilon, side_counters=None, **({"relation": relation} if relation else {}))
+    terms = ReleaseTerms(privacy, bounds, unit=PrivacyUnit.PRIVACY_ID)
+    (parameter,) = plan(domain, terms).sigma_squared
+    assert parameter == 2 * (largest / epsilon) ** 2
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 3.1])
+def test_intervals_hold_of_released_histograms(epsilon: float) -> None:
+    """At 90 %, of single values and of ranges that share none: noises are independent, so hits are binomial."""
+    size, runs, firsts = 256, 12, np.arange(0, 255, 3)
+    table, held = pa.table({"value": np.repeat(np.arange(size), 100)}), np.zeros(2)
+    for _ in range(runs):
+        released = release_frame(table, of(size, PrivacySpec(epsilon=epsilon, delta=1e-6)))
+        answers = (
+            (released.interval(np.arange(size), 0.9), 100),
+            (released.range_interval(firsts, firsts + 2, 0.9), 300),
+        )
+        held += [np.count_nonzero((found.lower <= truth) & (truth <= found.upper)) for found, truth in answers]
+    for found, asked in zip(held.astype(int).tolist(), (runs * size, runs * len(firsts)), strict=True):
+        assert found >= 0.9 * asked or binomial_tails(found, asked, 0.9) > FALSE_ALARM / 2
+
+
+def test_releases_are_stored_combined_and_compared() -> None:
+    table = pa.table({"value": np.repeat(np.arange(10), 300)})
+    one, other = (release_frame(table, of(10, PURE)) for _ in range(2))
+    stored = ReleasedSketch.from_bytes(one.to_bytes())
+    assert stored == one
+    assert "a histogram over" in repr(stored)
+    assert stored.privacy.noise is Noise.LAPLACE
+    assert stored.quantile(0.55) == 5
+    both = one.combine(other)
+    assert both.privacy.noise is Noise.SUM
+    assert both.rank_interval(4).lower < 3000 < both.rank_interval(4).upper
+    assert one.range_count(0, 9) == pytest.approx(3000, abs=100)
+    change = one.minus(other).interval([3], 1 - 1e-9)
+    assert change.lower[0] <= 0 <= change.upper[0]
+    assert {each.item for each in one.top_k(10)} == set(range(10))
