@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 DIGITS = 1e-12
 ASK = """(releases) => {
-  const readers = { flat: FlatReader, listed: ListedReader, groups: GroupsReader, prefix: PrefixReader };
+  const readers = { flat: FlatReader, listed: ListedReader, groups: GroupsReader };
   return releases.map(({ reading, asked }) => {
     const reader = new readers[reading.type](reading);
     return asked.map(([kind, given]) => {
