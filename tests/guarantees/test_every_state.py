@@ -124,7 +124,7 @@ def words_of(setting: Setting, said: PrivacyStatement) -> set[str]:
         found.add(f"after a privacy id's first {unit.max_windows} window(s)" + " of each period" * bool(unit.period))
     if any(spec.is_listed for spec in SPECS[setting.kind].fields.values()):
         found.add("whose item is not listed")
-    if layout.keys not in ("none", "open", "chosen"):
+    if layout.keys in ("one", "listed"):
         found.add("whose key is not listed")
     if unit.bounds.says_max_weight and said.lost is None:
         found.add(f"weights beyond {unit.bounds.max_weight} of a record")

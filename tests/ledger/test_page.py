@@ -19,7 +19,7 @@ from tests.helpers.pages import PAGES, fenced, printed_by
 from tests.ledger.page import BLOCK, write_year
 
 PAGE = PAGES["ledger"]
-_NOISY = re.compile(r"(?<=: )\d+ \[\d+, \d+\]|(?<=about )\d+")
+_NOISY = re.compile(r"(?<=: )\d+ \[\d+, \d+\]|(?<=about )\d+(, at most \d+)?|(?<=at most )\d+(?= privacy)")
 
 
 @pytest.mark.pipeline

@@ -145,7 +145,7 @@ def test_all_numbers_are_read_in_order(counts: list[int], sigma: float, first: i
     found = read(np.array(counts), least_losses(first, len(counts)), sigma, 0.95)
     assert found.at_least >= 0
     assert math.isnan(found.estimate) or found.at_least <= found.estimate <= found.at_most < math.inf
-    assert 0 <= found.units < found.most_units
+    assert 0 <= found.units <= found.most_units
 
 
 def test_a_mean_loss_of_a_bin_is_that_of_its_power() -> None:
