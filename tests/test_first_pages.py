@@ -6,7 +6,7 @@ import pytest
 
 from beam_dpsketch import PrivacySpec
 from beam_dpsketch._showing import round_up
-from tests.cli.consoles import run_block
+from tests.cli.consoles import CLIPPED, run_block
 from tests.helpers.pages import PAGES, README, ROOT, fenced, printed_by
 
 SHORT = re.findall(r"\(docs/(\w+)\.md\)", README.split("### First\n")[1].split("\n###")[0])
@@ -107,7 +107,7 @@ def test_the_command_of_the_readme_releases_and_answers(tmp_path, monkeypatch) -
     block = fenced("## The same in a shell")
     printed = run_block(block)
     run, asked = (text.split("\n$ ")[0] for text in (block, printed))
-    assert run == asked
+    assert CLIPPED.sub("some", run) == CLIPPED.sub("some", asked)
     for text in (block, printed):
         found = re.findall(r"^ +\d +(\w+) +(-?[\d.]+)", text, re.MULTILINE)
         assert {item: float(estimate) for item, estimate in found} == pytest.approx({"Oslo": 200, "Rome": 100}, abs=60)

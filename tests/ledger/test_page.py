@@ -13,13 +13,13 @@ from beam_dpsketch.config import read_privacy
 from beam_dpsketch.config.text import parse
 from beam_dpsketch.ledger.ledger import payer_of
 from beam_dpsketch.privacy.loss.composition import Loss
-from tests.cli.consoles import is_equal, run, run_block
+from tests.cli.consoles import CLIPPED, is_equal, run, run_block
 from tests.helpers.ledgers import PERSON, with_account
 from tests.helpers.pages import PAGES, fenced, printed_by
 from tests.ledger.page import BLOCK, write_year
 
 PAGE = PAGES["ledger"]
-_NOISY = re.compile(r"(?<=: )\d+ \[\d+, \d+\]|(?<=about )\d+(, at most \d+)?|(?<=at most )\d+(?= privacy)")
+_NOISY = re.compile(rf"{CLIPPED.pattern}|(?<=: )\d+ \[\d+, \d+\]|(?<=about )\d+")
 
 
 @pytest.mark.pipeline

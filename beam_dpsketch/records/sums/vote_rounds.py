@@ -74,7 +74,7 @@ def second_votes(rounds: TwoRounds, edges: pa.Table, left: pa.Table, *, once: bo
 
 
 def only(votes: pa.Table, name: str) -> pa.Table:
-    """Return the votes of one name of each key and window, beside zeros for the other."""
+    """Return the votes of one name of each key and window, and zeros for the other."""
     nothing = pa.array(np.zeros(len(votes), dtype=np.int64))
     columns = {each: votes[each] if each == name else nothing for each in (SECOND, NOISY)}
     return pa.table({**{place: votes[place] for place in _places(votes)}, **columns})
