@@ -254,10 +254,12 @@ def _calibrated(
 ) -> KeyChoice:
     """Return the choice where votes cost this rho, or this epsilon, and leave a part for the sketch."""
     sigma_squared = selection.votes_sigma_squared(rule.grid, rho, relation) * window_count
-    least = sigma_squared / FIRST_PART if rule.has_two_rounds else sigma_squared
-    if least < MIN_SIGMA_SQUARED:
+    smallest = largest = sigma_squared
+    if rule.has_two_rounds:
+        smallest, largest = sigma_squared / FIRST_PART, 37 * sigma_squared  # s1, and more than s1 + s2
+    if smallest < MIN_SIGMA_SQUARED:
         raise ArgumentError("", "rho, or keys.share, must be smaller: votes need noise of sigma 0.5 or more", "E312")
-    if sigma_squared > MAX_SIGMA_SQUARED:
+    if largest > MAX_SIGMA_SQUARED:
         raise ArgumentError("", "rho, or keys.share, must be larger: the sigma of votes would exceed 2**50", "E312")
     table, rounds, grid, shift = None, None, rule.grid, (rule.min_units - 1) * rule.grid
     if rule.has_two_rounds:

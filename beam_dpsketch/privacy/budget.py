@@ -34,18 +34,19 @@ class PrivacySpec:
 
     Guarantee: by Gaussian noise the release is rho-zCDP, and so (epsilon, delta)-DP with epsilon = `epsilon(delta)` for
     every delta. By Laplace noise it is epsilon-DP: pure, without a delta. With a `KeySelection` it is delta-approximate
-    rho-zCDP, and with `method="table"` not all noise is Gaussian; then too epsilon and delta, where they are given,
-    hold for all of it. A spec that was taken from a budget pays for one release of this process; uses of pickled copies
-    are not counted. Each run of a pipeline is another release. With a spec from a budget, `Pipeline.run` refuses the
-    second run of one pipeline object, unless its noise is idempotent. Runs of a template, a notebook or a service are
-    not seen, and nor are runs with a spec from no budget: pay for each.
+    rho-zCDP; then too epsilon and delta, where they are given, hold for all of it. A spec that was taken from a budget
+    pays for one release of this process; uses of pickled copies are not counted. Each run of a pipeline is another
+    release. With a spec from a budget, `Pipeline.run` refuses the second run of one pipeline object, unless its noise
+    is idempotent. Runs of a template, a notebook or a service are not seen, and nor are runs with a spec from no
+    budget: pay for each.
 
     Args are given by name: `PrivacySpec(2)` is refused, because it does not say whether 2 is epsilon or rho.
 
     Args:
       rho: finite and above 0; a float means its decimal spelling, so 0.1 is 1/10 exactly.
       epsilon: instead of rho. Gaussian noise takes the largest rho that is (epsilon, delta)-DP, rounded down; Laplace
-        noise is epsilon-DP. Without delta it is pure, and noise is Laplace: for frequencies without chosen keys.
+        noise is epsilon-DP. Without delta it is pure, and noise is Laplace, which needs keys that the data do not
+        choose: for frequencies, statistics, quantiles by a histogram, and others whose plan says so.
       delta: between 0 and 1. With rho it only chooses where statements show epsilon.
       relation: `ADD_OR_REMOVE_ONE`, or `REPLACE_ONE`, which doubles the noise of CountSketch.
       side_counters: which parts of rho pay for counting units, records and weight, and what a norm takes away; `None`

@@ -92,7 +92,7 @@ MAX_THRESHOLD = 1 << 62
 _MIN_DELTA = Fraction(1, 10**60)  # over 2**31 keys and 2**32 windows, `gaussian_bounds` has bits for that
 _CLASSES = {1, 2, 3, 4, 6, 8, *(round(2 ** (step / 2)) for step in range(7, 63))}  # steps of about the root of 2
 _FINE_CLASSES = {*range(1, 17), *(round(2 ** (step / 8)) for step in range(33, 249))}
-_FINER = 10  # a table of probabilities is as long as its grid, and built for each class: noise needs neither
+_FINER = 10  # of two rounds: the table of "geometric" is as long as its grid, and one round keeps the same
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

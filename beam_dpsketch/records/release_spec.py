@@ -151,7 +151,8 @@ class ReleaseSpec:
         """What the release promises, as far as it is known before the windows of a pipeline are."""
         if self.horizon is None:
             return self.terms_of_each(in_windows=self.time_range is not None)
-        return self.row_terms(is_bounded=getattr(self.unit, "max_windows", None) is None)  # else each window is alone
+        alone = getattr(self.unit, "max_windows", 0) and (self.unit.bounds.has_norm or not self.hides_keys_and_windows)
+        return self.row_terms(is_bounded=not alone)  # chosen keys over a horizon are on bounded input alone
 
     def terms_of_each(self, *, in_windows: bool, overlapping: int = 1, is_stream: bool = False) -> DeclaredTerms:
         """Return the terms of the release of each window; an element is in several if they overlap."""
@@ -191,23 +192,22 @@ class ReleaseSpec:
         """Return what all rows promise together; of norms, one covers all windows of bounded input, else each one."""
         assert self.horizon is not None
         terms = self.terms_of_each(in_windows=False, is_stream=not is_bounded)
-        limit, mechanism = self.privacy_id, self.horizon.rows
         bounds, cells, selection = given_over_time(self.unit.bounds), terms.output_cells, terms.selection
         if bounds.has_norm and is_bounded and cells is not None:
-            cells *= mechanism.windows
+            cells *= self.horizon.rows.windows
         if self.keys is not None and self.keys.chosen_by_data:
             windows = 1 if bounds.has_norm else terms.window_count
             selection = self._suited(self.keys.rule((bounds.max_keys or 1) * windows), is_bounded)
         return RowTerms(
             terms.privacy,
             bounds,
-            unit=PrivacyUnit.RECORD_OVER_HORIZON if limit is None else PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
+            unit=PrivacyUnit.RECORD_OVER_HORIZON if self.privacy_id is None else PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
             window_count=terms.window_count,
             first_windows=terms.first_windows,
             output_cells=cells,
             disclosed=self.discloses(windows_are_public=True),
             selection=selection,
-            mechanism=mechanism,
+            mechanism=self.horizon.rows,
         )
 
     @functools.cached_property

@@ -43,7 +43,8 @@ class Clipping:
       at_least: a lower bound of the share. At the usual confidence it holds with 97.5 % probability, if no unit keeps
         more than `assumed_cap`. NaN if nothing is measured.
       upper_estimate: the upper end of the estimated range, if the heaviest units go on as the others do.
-      weight: the records, or the weight, that were removed, by the same model; NaN without an estimate.
+      weight: the records, or the weight, that were removed, by the same model; NaN without an estimate, and where
+        nothing can be clipped.
       at_least_weight: a lower bound of that. It needs no assumption.
       upper_weight: the upper end of its estimated range.
       assumed_cap: the most that a unit may keep for the shares to hold; infinite if they always hold. `weight` and its

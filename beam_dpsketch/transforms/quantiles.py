@@ -35,7 +35,8 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
         `FactorSpec` or a `TreeSpec`, whose memory is that of one window. If none is given, domains of up to 256 values
         have a `TreeSpec.histogram` where Laplace noise makes it closer. Others of up to 2**17 values have a
         `FactorSpec`, and those of up to 2**32 `TreeSpec.for_ranks`. Wider ones have `TreeSpec.for_memory`, and so have
-        all others under a norm of order 2, a `Horizon` or large weights.
+        all others under a norm of order 2, a `Horizon` or large weights. With `optimize_for="values"`, domains of up to
+        2**17 values have a `TreeSpec.histogram`, and wider ones a tree.
         Values outside are clamped; nulls, NaN and values of other types are dropped.
       privacy: what each release spends, over all counters; under a `Horizon`, what all rows spend together.
       unit: whom the release protects: `PrivacyId`, all records of one id, or `Record`, single records.

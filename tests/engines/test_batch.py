@@ -204,15 +204,16 @@ def test_no_continual_row_is_late(keys: PublicKeys | AssumePublicKeys, engine: E
     assert sorted(seen) == [(key, [number]) for key in ("ann", "bob") for number in range(continual.WINDOWS)]
 
 
+@pytest.mark.parametrize("max_keys", [1, 2], ids=["one round", "two rounds"])
 def test_continual_rows_of_chosen_keys_are_those_of_the_runner_in_memory(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    max_keys: int, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same keys, and the same bytes of each row, by a secret."""
     monkeypatch.setenv("OF_TESTS", "a secret of the tests, of 32 bytes or more")
     transform = continual.per_key(
         KeySelection(0.2, "who"),
-        privacy=PrivacySpec(rho=0.9, delta=0.5),
-        unit=PrivacyId("item", NormBound(5, max_keys=1)),
+        privacy=PrivacySpec(rho=0.4, delta=0.5),
+        unit=PrivacyId("item", NormBound(5, max_keys=max_keys)),
     ).with_idempotent_noise(release_id="crowd", secret=EnvironmentSecret("OF_TESTS"))
     crowd = [
         continual.Visit(f"key {key}", f"voter {voter} of {key}", continual.START + 90.0 - key - voter)

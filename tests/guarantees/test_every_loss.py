@@ -219,6 +219,14 @@ def test_every_combination_of_up_to_four_parts_of_runs(setting: Setting) -> None
     assert attained["REPLACE_ONE, mixed"] > 0 < attained["ADD_OR_REMOVE_ONE, mixed"]
 
 
+@pytest.mark.usefixtures(no_noise.__name__)
+@pytest.mark.parametrize("layout", [Layout(), Layout(60), Layout(120, 60, declared=True)], ids=repr)
+def test_two_rounds_under_record_bounds_lose_no_more_than_they_say(layout: Layout) -> None:
+    """`REPLACE_ONE` has one round there."""
+    setting = Setting("count_sketch", PrivacyId("user", RecordBounds(2, **TWO)), layout._replace(keys="chosen twice"))
+    check(Run(setting, ADD_OR_REMOVE_ONE, SIDES["usual"]), ONE_PART)
+
+
 OVER_TIME = Setting(
     "count_min", PrivacyId("user", NormBound(NORM, max_weight=9)), Layout(keys="listed", horizon=Horizon(0, 60, 4))
 )

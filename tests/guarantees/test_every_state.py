@@ -70,9 +70,13 @@ def units_within_bounds(setting: Setting) -> Iterator[Unit]:
         yield [(KEYS[0], time, item, 1) for time in (5.0, 65.0, 125.0, 185.0)]
 
 
-@functools.lru_cache(maxsize=8)
 def losses_of(setting: Setting) -> list[Loss]:
-    """What all units of a setting lose."""
+    """What all units of a setting lose; equal bounds may differ in whether they say `max_weight`."""
+    return _losses_of(setting, setting.unit.bounds.says_max_weight)
+
+
+@functools.lru_cache(maxsize=8)
+def _losses_of(setting: Setting, says_max_weight: bool) -> list[Loss]:
     plan = setting.plan(PrivacySpec(rho=RHO, relation=ADD_OR_REMOVE_ONE))
     units = [*units_of(setting), *units_within_bounds(setting)]
     kept: dict[int, float] = defaultdict(float)

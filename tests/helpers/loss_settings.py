@@ -13,7 +13,6 @@ import apache_beam as beam
 from apache_beam.transforms import window
 
 from beam_dpsketch import (
-    ADD_OR_REMOVE_ONE,
     AssumePublicKeys,
     BytesDomain,
     FactorSpec,
@@ -23,6 +22,7 @@ from beam_dpsketch import (
     IntegerDomain,
     KeySelection,
     ListedItems,
+    NeighboringRelation,
     PrivacySpec,
     PublicKeys,
     Record,
@@ -155,10 +155,10 @@ class Setting(NamedTuple):
         return plan_of(elements_of(self.layout), self.declared(privacy))
 
     def is_possible(self) -> bool:
-        """Return whether the transforms accept it, with any shares of side counters."""
+        """Return whether the transforms accept it, under both relations, with any shares of side counters."""
         try:
-            for sides in SIDES.values():
-                privacy = PrivacySpec(rho=RHO, relation=ADD_OR_REMOVE_ONE, side_counters=sides)
+            for relation, sides in itertools.product(NeighboringRelation, SIDES.values()):
+                privacy = PrivacySpec(rho=RHO, relation=relation, side_counters=sides)
                 self.declared(privacy).count.calibrate(self.plan(privacy).terms)
         except (ValueError, WindowingError, TypeError):
             return False

@@ -1,7 +1,8 @@
 """The second round of votes for keys: noisy votes of the first, drawn once, go back to the ids that cast them.
 
-Guarantee: the noisy votes of a key and window are drawn in one step, and final before any step reads them. What steers
-the second round and what decides on a key is this one draw. An id votes again for keys alone that it voted for: who
+Guarantee: where `Reshuffle` is durable, or noise is idempotent, the noisy votes of a key and window are drawn in one
+step, and final before any step reads them. What steers the second round and what decides on a key is this one draw. An
+id votes again for keys alone that it voted for: who
 voted for what leaves bounding together with the votes themselves. The input is bounded: a stream keeps no votes.
 
 Votes of the first round travel to shards of keys once more. Back to the shards of ids travels which keys are left, and
@@ -105,23 +106,28 @@ class _TablesInBundle(beam.DoFn):
 
     def start_bundle(self) -> None:
         self._waiting: dict[Any, list[pa.Table]] = defaultdict(list)
+        self._earliest: dict[Any, Timestamp] = {}
         self._rows = 0
 
-    def process(self, element: pa.Table, window: Any = beam.DoFn.WindowParam) -> Iterable[WindowedValue]:
+    def process(
+        self, element: pa.Table, window: Any = beam.DoFn.WindowParam, time: Any = beam.DoFn.TimestampParam
+    ) -> Iterable[WindowedValue]:
         self._waiting[window].append(element)
+        self._earliest[window] = min(time, self._earliest.get(window, time))
         self._rows += len(element)
         return () if self._rows < _MOST_ROWS else list(self.finish_bundle())
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         for window, tables in self._waiting.items():
             for part, end in self._parts(pa.concat_tables(tables)):
-                time = window.max_timestamp() if end is None else Timestamp(micros=end * MILLISECOND)
+                # The end of a window of a period is before that of the period; time moves forward, so nothing is late.
+                time = self._earliest[window] if end is None else Timestamp(micros=end * MILLISECOND)
                 yield WindowedValue(part, time, (window,))
         self.start_bundle()
 
     @abstractmethod
     def _parts(self, table: pa.Table) -> Iterator[tuple[_PART, int | None]]:
-        """Yield parts, and at which millisecond each is; `None` is the last one of the window."""
+        """Yield parts, and at which millisecond each is; `None` is the earliest time of what waits."""
 
 
 class InParts(_TablesInBundle):
