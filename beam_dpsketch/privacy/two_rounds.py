@@ -78,7 +78,7 @@ _POINTS = np.linspace(-8, 8, 4097)
 
 
 def _threshold(classes: Sequence[tuple[int, int]], drawn: Fraction, delta: Fraction) -> int:
-    """Return the largest w(j) + t(drawn, delta / j); t is no larger for a smaller j, so few classes need theirs."""
+    """Return the largest w(j) + t(drawn, delta / j); t falls as j falls, so few classes need theirs."""
     largest = tail = 0
     for size, weight in reversed(classes):
         if not tail or weight + tail > largest:
