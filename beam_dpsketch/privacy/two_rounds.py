@@ -55,7 +55,6 @@ section 8, for approximate zCDP; Swanberg et al. 2023 (arXiv:2301.01998) for key
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -153,7 +152,6 @@ class TwoRounds:
         kept = [math.erfc(each / (sigma_second * math.sqrt(2))) / 2 for each in missing.tolist()]
         return float(density @ np.where(noisy >= self.at_once, 1.0, kept) / density.sum())
 
-    @functools.lru_cache(maxsize=64)  # noqa: B019  # a few rules live as long as their transforms
     def needed(self, probability: float) -> int:
         """Return about the fewest votes of both rounds together with which a key is released with this probability.
 

@@ -233,7 +233,7 @@ class ReleasedRanks(ReleasedSketch):
         return {"domain": self.spec.domain.reading(), "deviations": deviations, "known_total": self._known_total}
 
     def _reach(self, confidence: float) -> float:
-        """Return how many roots of its parameter the noise of a sum reaches to each side."""
+        """Return the half-width of an interval of a sum of noises, in roots of the noise parameter."""
         return deviations_for(confidence, self._privacy.noise)
 
     @property

@@ -65,8 +65,7 @@ def considered(rounds: TwoRounds, first: pa.Table) -> pa.Table:
 
 def second_votes(rounds: TwoRounds, edges: pa.Table, left: pa.Table, *, once: bool) -> pa.Table:
     """Return the votes of round two of each key and window, of all units of some edges; `left` is `considered`."""
-    same = ["key"] if once else _places(edges)
-    cast = edges.join(left.select(same), same, join_type="left semi", use_threads=False)
+    cast = those_in(edges, left, once=once)
     counts = np.bincount(cast[VOTER].to_numpy()) if len(cast) else np.zeros(0, dtype=np.int64)
     weights = rounds.second_weights(counts[cast[VOTER].to_numpy()])
     cast = cast.select(_places(cast)).append_column(SECOND, pa.array(weights))

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import apache_beam as beam
-import numpy as np
 import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
@@ -26,13 +25,12 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.engine.keys import KeyChoice
 from beam_dpsketch.records.bounding.bounded import Bounded
-from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.codec import from_bytes, from_payloads, parts_to_bytes, to_bytes
 from beam_dpsketch.records.groups import dictionary_codes, group_rows
 from beam_dpsketch.records.items import NOISY, SECOND, VOTERS, VOTES, SketchInput
 from beam_dpsketch.records.sums import vote_rounds
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
-from beam_dpsketch.transforms.steps.sums.sums_of_keys import by_shard
+from beam_dpsketch.transforms.steps.sums.sums_of_keys import by_shard, key_shards
 from beam_dpsketch.transforms.steps.whole_runs import NO_RUN
 from beam_dpsketch.transforms.windows import check_timestamps, fires_again_late, last_time
 
@@ -42,7 +40,7 @@ COST_OF_ROUNDS = (
     "keys. Unbounded input has one round."
 )
 """What `explain` says of them."""
-_EDGES, _LEFT, _KEY, _ASKER = "edges", "left", "key", "asker"
+_EDGES, _LEFT, _ASKER = "edges", "left", "asker"
 _MOST_ROWS = 1 << 20  # that wait in a bundle
 _PART: TypeAlias = tuple[bytes, bytes]
 
@@ -81,7 +79,7 @@ class SecondRound(beam.PTransform):
         drawn = (
             pcoll
             | "Votes" >> beam.Map(_votes).with_output_types(pa.Table)
-            | "ToKeys" >> beam.ParDo(InParts(_KEY, shards)).with_output_types(_PART)
+            | "ToKeys" >> beam.ParDo(InParts(shards)).with_output_types(_PART)
             | "GroupByKeys" >> beam.GroupByKey()
             | "DrawFirst" >> beam.ParDo(draw, **self._run).with_output_types(_PART)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(_PART)
@@ -89,7 +87,7 @@ class SecondRound(beam.PTransform):
         left = (
             drawn
             | "Left" >> beam.FlatMap(_left, choice, once).with_output_types(pa.Table)
-            | "ToIds" >> beam.ParDo(InParts(_ASKER)).with_output_types(_PART)
+            | "ToIds" >> beam.ParDo(InParts()).with_output_types(_PART)
         )
         second = (
             {_EDGES: edges, _LEFT: left}
@@ -131,26 +129,24 @@ class _TablesInBundle(beam.DoFn):
 
 
 class InParts(_TablesInBundle):
-    """Turn tables into (a value of a column, or the part that its hash is in; bytes of its rows).
+    """Turn tables into (shard, bytes of its rows).
 
     Args:
-      column: tells which part a row is in.
-      parts: how many parts there are for hashes; `None` has one for each value.
+      key_shards: into how many shards keys go; `None` has the shards of ids that ask.
     """
 
-    def __init__(self, column: str, parts: int | None = None) -> None:
-        self._column, self._count = column, parts
+    def __init__(self, key_shards: int | None = None) -> None:
+        self._key_shards = key_shards
 
     def _parts(self, table: pa.Table) -> Iterator[tuple[_PART, int | None]]:
-        codes, values = dictionary_codes(table[self._column])
-        names = values.to_pylist()
-        if self._count is not None:
-            codes = (shard_hash(values) % np.uint64(self._count)).astype(np.int64)[codes]
-            names = [part.to_bytes(2, "big") for part in range(self._count)]
-        order, slices = group_rows(codes, len(names))
-        filled = [(name, rows) for name, rows in zip(names, slices, strict=True) if rows.stop > rows.start]
-        for (name, _), payload in zip(filled, parts_to_bytes(table, order, [rows for _, rows in filled]), strict=True):
-            yield (name, payload), None
+        if self._key_shards is None:
+            codes, names = dictionary_codes(table[_ASKER])
+            order, slices = group_rows(codes, len(names))
+            parts = dict(zip(names.to_pylist(), slices, strict=True))
+        else:
+            order, parts = key_shards(table["key"].combine_chunks(), self._key_shards)
+        for part in zip(parts, parts_to_bytes(table, order, parts.values()), strict=True):
+            yield part, None
 
 
 class SumsOfVotes(_TablesInBundle):

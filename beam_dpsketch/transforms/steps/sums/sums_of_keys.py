@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import apache_beam as beam
 import numpy as np
+import pyarrow as pa
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.hashing.encodings import encode
@@ -168,10 +169,14 @@ class SumPairs(SumsInBundle[dict[Any, SketchAccumulator]]):
 
 def by_shard(sums: KeyedSums, shards: int) -> Iterator[tuple[bytes, bytes]]:
     """Yield (shard of keys, bytes) for each shard that has a key."""
-    order, parts = group_rows((shard_hash(sums.keys) % np.uint64(shards)).astype(np.int64), shards)
-    of_keys = {shard: part for shard, part in enumerate(parts) if part.stop > part.start}
-    encoded = sums.ordered(order).parts_to_bytes([*of_keys.values()])
-    yield from zip((shard.to_bytes(2, "big") for shard in of_keys), encoded, strict=True)
+    order, parts = key_shards(sums.keys, shards)
+    yield from zip(parts, sums.ordered(order).parts_to_bytes([*parts.values()]), strict=True)
+
+
+def key_shards(keys: pa.Array, shards: int) -> tuple[np.ndarray, dict[bytes, slice]]:
+    """Return an order of rows by the shard of their key, and the slice of that order for each shard that has rows."""
+    order, parts = group_rows((shard_hash(keys) % np.uint64(shards)).astype(np.int64), shards)
+    return order, {shard.to_bytes(2, "big"): part for shard, part in enumerate(parts) if part.stop > part.start}
 
 
 def sums_of_nothing(
