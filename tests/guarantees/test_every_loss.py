@@ -220,10 +220,15 @@ def test_every_combination_of_up_to_four_parts_of_runs(setting: Setting) -> None
 
 
 @pytest.mark.usefixtures(no_noise.__name__)
-@pytest.mark.parametrize("layout", [Layout(), Layout(60), Layout(120, 60, declared=True)], ids=repr)
-def test_two_rounds_under_record_bounds_lose_no_more_than_they_say(layout: Layout) -> None:
+@pytest.mark.parametrize(
+    ("layout", "max_windows"),
+    [(Layout(), None), (Layout(60), None), (Layout(60), 2), (Layout(120, 60, declared=True), 2)],
+    ids=repr,
+)
+def test_two_rounds_under_record_bounds_lose_no_more_than_they_say(layout: Layout, max_windows: int | None) -> None:
     """`REPLACE_ONE` has one round there."""
-    setting = Setting("count_sketch", PrivacyId("user", RecordBounds(2, **TWO)), layout._replace(keys="chosen twice"))
+    unit = PrivacyId("user", RecordBounds(2, **TWO), max_windows=max_windows)
+    setting = Setting("count_sketch", unit, layout._replace(keys="chosen twice"))
     check(Run(setting, ADD_OR_REMOVE_ONE, SIDES["usual"]), ONE_PART)
 
 
