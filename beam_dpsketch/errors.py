@@ -38,6 +38,7 @@ _WAYS: Mapping[str, tuple[str, ...]] = {
         "--epsilon 1 --delta 1e-6",
     ),
     "frequencies": ("PrivateFrequencies", "kind: frequencies", "--kind frequencies"),
+    "histogram": ("TreeSpec.histogram(domain)", "layout: histogram"),
     "keys_KeySelection": ("keys=KeySelection(...)", "keys.select", "--select-keys"),
     "keys_of_pairs": ("keys=KeySelection(1e-8)", "keys: {select: {delta: 1.0e-8}, field: page}"),
     "groups_of_delta": (

@@ -156,9 +156,10 @@ def table_parameters(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
 
 def why_not_laplace(spec: Any, terms: ReleaseTerms[ContributionLimit]) -> ArgumentError | None:
     """Return why a release cannot have Laplace noise; `None` if it can."""
-    needs = ""
+    needs = fix = ""
     if not spec.takes_laplace:
         needs = "ranks and searches read many counters at once"
+        fix = "; or take a histogram of a small domain, $histogram"
     elif isinstance(terms, RowTerms):
         needs = "rows over time depend on each other"
     elif terms.key_selection is not None:
@@ -167,7 +168,7 @@ def why_not_laplace(spec: Any, terms: ReleaseTerms[ContributionLimit]) -> Argume
         return ArgumentError(
             "delta",
             f"must be given next to epsilon, and noise must not be laplace, because {needs}. There is Gaussian noise "
-            "alone for that, which needs a delta: less than 1 / the number of people, as 1e-6",
+            f"alone for that, which needs a delta: less than 1 / the number of people, as 1e-6{fix}",
             "E102",
         )
     if terms.bounds.least.total_weight is None:

@@ -7,12 +7,15 @@ has half of rho for them, and 1 in a histogram. What collides in sketched levels
 A histogram alone can have Laplace noise, which is 2 to 4 times smaller where a unit has few records. So it is the usual
 layout of small domains under such bounds, if ranks as shares of the total have less noise. Public settings decide.
 `benchmarks.accuracy.small_domains` compares both.
+
+Searches and weights of single values have a histogram over up to 2^17 values, which takes at most 1.07 times the memory
+of a tree for searches, for each key and window: all of the noise is in one level, and nothing collides.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -26,7 +29,7 @@ from beam_dpsketch.engine.suiting import decided, width_under
 from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.kinds.ranks.histogram import USUAL_SIZE, FactorSpec
-from beam_dpsketch.planning.expected_error import noise_rank_deviation
+from beam_dpsketch.planning.expected_error import noise_detection, noise_rank_deviation
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan_calibrated
 from beam_dpsketch.privacy.contributions import ContributionLimit
@@ -39,6 +42,7 @@ from beam_dpsketch.records.bounding.unit_lengths import UnitLengths
 from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Guess
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.sketches.levels import BYTES_PER_COUNTER
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
@@ -118,6 +122,12 @@ def layout_of(
     return usual if histogram is None or _over_histogram(usual, histogram, terms) <= 1 else histogram
 
 
+def search_layout(domain: Domain) -> TreeSpec:
+    """Return the layout of a search over a domain: a histogram where it has room, else few levels."""
+    _validate.instance(Domain, domain=domain)
+    return TreeSpec.histogram(domain) if domain.size <= USUAL_SIZE else TreeSpec.for_search(domain)
+
+
 def _with_laplace(domain: Domain, optimize_for: Purpose, terms: DeclaredTerms | None) -> TreeSpec | None:
     """Return the histogram of a small domain, if Laplace noise suits it under these terms."""
     if terms is None or domain.size > _LARGEST_HISTOGRAM or optimize_for == "values":
@@ -127,15 +137,22 @@ def _with_laplace(domain: Domain, optimize_for: Purpose, terms: DeclaredTerms | 
     return histogram if is_laplace else None
 
 
-def _over_histogram(layout: RankedLayout, histogram: TreeSpec, terms: Any) -> float:
-    """Return the noise of ranks, as shares of the total, over that of a histogram; infinity if it may have none."""
+def _over_histogram(layout: RankedLayout, histogram: TreeSpec, terms: Any, *, search: bool = False) -> float:
+    """Return the noise of a layout over that of a histogram; infinity if it may have none.
+
+    It is that of ranks, as shares of the total; of searches, the weight from which on values are found.
+    """
 
     def noise(of: RankedLayout) -> float:
         known = decided(of, terms).resolved(1)
         if known.noise is Noise.LAPLACE and why_not_laplace(of, known) is not None:
             return math.inf
-        found = width_under(known, of, lambda _, parameters: noise_rank_deviation(of, parameters, known_total=True))
-        return max(found, _NO_NOISE)
+        return max(width_under(known, of, lambda at, parameters: error(of, at, parameters)), _NO_NOISE)
+
+    def error(of: RankedLayout, at: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
+        if search:
+            return noise_detection(of, at, parameters).likely
+        return noise_rank_deviation(of, parameters, known_total=True)
 
     return noise(layout) / noise(histogram)
 
@@ -172,11 +189,25 @@ def layout_in_words(
     if histogram is not None and layout != histogram:
         noises["a histogram with Laplace noise"] = 1 / _over_histogram(layout, histogram, terms)
     of_what = "weights of single values" if optimize_for == "values" else optimize_for
-    words = (
-        f"; {name} {f'has {noise:.2f} times its noise at equal bounds' if noise < math.inf else 'needs a delta'}"
-        for name, noise in noises.items()
-    )
-    return f"{chosen}, for {of_what}{f', {why}' if why else ''}{''.join(words)}"
+    words = "".join(f"; {name} {_beside(noise)}" for name, noise in noises.items())
+    return f"{chosen}, for {of_what}{f', {why}' if why else ''}{words}"
+
+
+def search_in_words(spec: TreeSpec, terms: DeclaredTerms) -> str:
+    """Return which layout a search of a domain has, and what the other would give, for a plan."""
+    if spec.domain.size > USUAL_SIZE:
+        return f"a tree for searches, because a histogram has room for at most {USUAL_SIZE:,} values"
+    tree = TreeSpec.for_search(spec.domain)
+    if len(tree.levels) == 1:
+        return "a histogram, one counter for each value"
+    noise = _over_histogram(tree, spec, terms, search=True)
+    found = f"{tree.cells * BYTES_PER_COUNTER:,} bytes, {_beside(noise, 'detection limit')}"
+    return f"a histogram, one counter for each value; a tree for searches, {found}"
+
+
+def _beside(noise: float, of_what: str = "noise") -> str:
+    """Return the noise of another layout over that of the chosen one, in words."""
+    return f"has {noise:.2f} times its {of_what} at equal bounds" if noise < math.inf else "needs a delta"
 
 
 def even_records(layout: RankedLayout, max_norm: Fraction) -> int:
@@ -198,12 +229,11 @@ def _layouts(domain: Domain, optimize_for: Purpose) -> dict[str, RankedLayout]:
     if domain.size <= USUAL_SIZE:
         found["a square-root factor"] = FactorSpec(domain)
     found["a plain tree"] = TreeSpec.for_memory(domain)
-    if domain.size <= USUAL_SIZE and optimize_for == "values":
-        found["a histogram"] = TreeSpec.histogram(domain)
     if USUAL_SIZE < domain.size <= _MOST_BELOW_FACTOR and optimize_for != "values":
         found["a tree below a square-root factor"] = TreeSpec.for_ranks(domain)
     if optimize_for == "values":
-        found["a tree for searches"] = TreeSpec.for_search(domain)
+        searched = search_layout(domain)
+        found["a histogram" if searched.is_histogram else "a tree for searches"] = searched
     return found
 
 
@@ -230,7 +260,7 @@ def _usual(counted: Any, terms: DeclaredTerms, *, search: bool) -> Any:
     if counted.domain is not counted:
         return counted
     if search:
-        return TreeSpec.for_search(counted)
+        return search_layout(counted)
     over_time = terms.unit.over_horizon
     return layout_of(
         counted, needs_tree=bool(why_tree(terms.bounds, over_time=over_time)), terms=None if over_time else terms

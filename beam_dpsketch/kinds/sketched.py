@@ -13,7 +13,16 @@ from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.norms import calibrate_choice
 from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError
-from beam_dpsketch.kinds.layouts import Purpose, RankedLayout, even_records, layout_in_words, layout_of, why_tree
+from beam_dpsketch.kinds.layouts import (
+    Purpose,
+    RankedLayout,
+    even_records,
+    layout_in_words,
+    layout_of,
+    search_in_words,
+    search_layout,
+    why_tree,
+)
 from beam_dpsketch.planning.advice import measured
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan_calibrated
@@ -156,13 +165,16 @@ class TopKSearch(AnySketch):
     """The most frequent values of an ordered domain, searched in a tree; `GroupedCounts` finds text and bytes.
 
     Args:
-      domain: which values there can be, or a layout over them; `TreeSpec.for_search` makes the usual one.
+      domain: which values there can be, or a layout over them. Up to 2^17 values have a histogram, and more a tree
+        that `TreeSpec.for_search` makes.
       k: how many values are wanted.
     """
 
     domain: Searchable
     k: int
     spec: TreeSpec = dataclasses.field(init=False, repr=False, compare=False)
+    terms: DeclaredTerms | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
+    """Those of a release, whose noise may be open."""
 
     name: ClassVar[str] = "top_k"
     is_search: ClassVar[bool] = True
@@ -176,10 +188,20 @@ class TopKSearch(AnySketch):
     def wanted(self) -> int:
         return self.k
 
+    @property
+    def _histogram_size(self) -> int | None:
+        return self.spec.cells if self.spec.is_histogram else None
+
+    def plan(self, calibrated: DeclaredCalibration, n: int | None, **others: Any) -> Plan:
+        words = "" if self.spec is self.domain else search_in_words(self.spec, self.terms or calibrated.terms)
+        return dataclasses.replace(super().plan(calibrated, n, **others), layout=words)
+
     def suited(self, terms: DeclaredTerms, *, over_time: bool) -> Count:
         if over_time:
             raise search_over_time()
-        return self
+        found = TopKSearch(self.domain, self.k)
+        object.__setattr__(found, "terms", terms)
+        return found
 
 
 def calibrated(spec: Any, terms: DeclaredTerms) -> DeclaredCalibration:
@@ -204,4 +226,4 @@ def _search_spec(domain: Searchable) -> TreeSpec:
     if isinstance(domain, BytesDomain):
         words = f"must be a Domain or a TreeSpec, got {type(domain).__name__}: GroupedCounts finds text and bytes"
         raise ArgumentTypeError("domain", words, "E315")
-    return domain if isinstance(domain, TreeSpec) else TreeSpec.for_search(domain)
+    return domain if isinstance(domain, TreeSpec) else search_layout(domain)

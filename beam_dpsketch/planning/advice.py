@@ -33,7 +33,7 @@ _NEIGHBOURS, _APART = 2, 0.1
 _MEASURES: dict[Purpose, str] = {"frequencies": "half width", "items": "detection limit", "ranks": "rank error"}
 _ERRORS: dict[Purpose, Callable[[Any, ReleaseTerms, Sequence[Fraction]], float]] = {
     "frequencies": item_width,
-    "items": lambda spec, terms, parameters: noise_detection(spec, parameters).likely,
+    "items": lambda spec, terms, parameters: noise_detection(spec, terms, parameters).likely,
     "ranks": lambda spec, terms, parameters: noise_rank_deviation(spec, parameters),
 }
 

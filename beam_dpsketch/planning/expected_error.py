@@ -26,14 +26,13 @@ import numpy as np
 
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.answers.released import Released
-from beam_dpsketch.answers.tree.heavy_hitters import FOUND, detection_limit
+from beam_dpsketch.answers.tree.heavy_hitters import FOUND, detection_limit, expansion
 from beam_dpsketch.engine.calibration import empty_lost
 from beam_dpsketch.engine.noising import release_part
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.factor import decoding
 from beam_dpsketch.estimators.factor.partial_ranks import PartialRanks
 from beam_dpsketch.estimators.factor.variances import FactorVariances
-from beam_dpsketch.estimators.tree import least_squares
 from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
@@ -226,16 +225,16 @@ class Errors(NamedTuple):
     half_width: float
 
 
-def noise_detection(spec: Any, sigma_squared: Sequence[Fraction]) -> Detection:
+def noise_detection(spec: Any, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> Detection:
     """Tell from which weight on a search finds values, if noise alone disturbs it."""
-    return _detection([math.sqrt(each) for each in noise_variances(spec, sigma_squared)])
+    return _detection(spec, terms, [math.sqrt(each) for each in noise_variances(spec, parameters)])
 
 
 def simulated_detection(spec: Any, terms: ReleaseTerms, weight: int) -> Detection:
     """Tell from which weight on a search finds values, in made-up data of a total weight."""
     keys, weights = reference_distribution("scattered zipf", spec.domain.size, weight)
     released: Any = made_up_release(spec, terms, keys, weights)
-    found = _detection(released.search_deviations)
+    found = _detection(spec, terms, released.search_deviations)
     return found._replace(reaching=int(np.sum(weights >= found.likely)))
 
 
@@ -250,6 +249,6 @@ def simulated_errors(spec: SketchSpec, terms: ReleaseTerms, weight: int) -> Erro
     return Errors(math.sqrt(float(squares)), float(np.mean(found.upper - found.lower)) / 2)
 
 
-def _detection(deviations: Sequence[float]) -> Detection:
-    limit = functools.partial(detection_limit, deviations, expansion=least_squares.EXPANSION_DEVIATIONS)
+def _detection(spec: Any, terms: ReleaseTerms, deviations: Sequence[float]) -> Detection:
+    limit = functools.partial(detection_limit, deviations, expansion=expansion(spec, terms.noise))
     return Detection(limit(probability=FOUND), limit(probability=0.5))

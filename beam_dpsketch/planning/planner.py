@@ -54,7 +54,7 @@ def _expected_answers(
         return {"half_width": half_width, "errors": expected_error.simulated_errors(spec, terms, n)}
     if purpose == "items":
         on_data = None if n is None else expected_error.simulated_detection(spec, terms, n)
-        return {"detection": expected_error.noise_detection(spec, sigma_squared), "detection_on_data": on_data}
+        return {"detection": expected_error.noise_detection(spec, terms, sigma_squared), "detection_on_data": on_data}
     return {} if n is None else _expected_ranks(spec, terms, n, sigma_squared)
 
 

@@ -1,9 +1,13 @@
-"""Quantiles over small domains, where the usual layout is a histogram: ``python -m benchmarks.accuracy.small_domains``.
+"""Quantiles and searches where the usual layout is a histogram: ``python -m benchmarks.accuracy.small_domains``.
 
 Records at epsilon 1, and people with `AutoNorm()` at epsilon 2; delta 1e-6. The other layout is that of larger domains,
 on the same data: a square-root factor for records, and for people a tree of exact levels, with the norm that larger
 domains have. For each data set it prints the mean error in records of the 20 largest values, of 200 random ranges, and
-of ranks at 99 centiles as shares of the total; then each over that of the other layout. Takes about 5 minutes.
+of ranks at 99 centiles as shares of the total; then each over that of the other layout.
+
+Searches compare a histogram with the tree of `TreeSpec.for_search`, over domains of 256 to 131,072 values: the mean
+error of the 20 largest values, where one that is not found counts with all its weight, and the overlap with them,
+2 |both| / (|found| + 20). Takes about 8 minutes.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ from beam_dpsketch import (
     Quantiles,
     Record,
     ReleaseSpec,
+    TopKSearch,
     TreeSpec,
     release_frame,
 )
@@ -32,11 +37,12 @@ from benchmarks.people.data import People
 from benchmarks.table import Bar, Table
 
 DELTA, PEOPLE, RANGES, LARGEST_VALUES = 1e-6, 20_000, 200, 20
-RELEASES = {"records": 40, "people": 10}
+RELEASES = {"records": 200, "people": 20}
 """Of records, errors of ranks are sums of noise that move together, so releases differ much."""
 SIZES = {"records": (4, 16, 64, 256), "people": (3, 5, 8)}
 BARS = {"values": (0.45, 0.7), "ranges": (0.8, 1.1), "ranks": (0.9, 1.1)}
 """Of the ratios of errors: their geometric mean, and each."""
+SEARCHES, MEAN_SEARCH, WORST_SEARCH = 10, 0.7, 1.05
 
 
 class Asked(NamedTuple):
@@ -144,6 +150,45 @@ def measure() -> None:
     table.row("geometric mean", "", "", "", "", *_ratios(means), bars=bars)
 
 
+def search() -> None:
+    """Print a line for each data set, and the geometric mean of the ratios."""
+    heads = ("", "domain", "error: histogram / tree", "F1: histogram / tree", "ratio")
+    table = Table(f"Searches: {SEARCHES} releases of each layout", heads, (62, -7, -24, -24, -8), bar=22)
+    all_of = []
+    for unit in RELEASES:
+        for people, size in _searched():
+            domain, rows = IntegerDomain(0, size - 1), pa.table({"person": people.units, "item": people.items})
+            counts = np.bincount(people.items, minlength=size)
+            layouts = domain, TreeSpec.for_search(domain)
+            usual, other = (
+                np.mean([_of_search(rows, layout, unit, counts) for _ in range(SEARCHES)], axis=0) for layout in layouts
+            )
+            all_of.append(usual[0] / other[0])
+            shown = f"{usual[0]:,.1f} / {other[0]:,.1f}", f"{usual[1]:.2f} / {other[1]:.2f}", f"{all_of[-1]:.2f}"
+            table.row(f"{unit}: {people.title}", f"{size}", *shown, bars=[Bar(all_of[-1], "<=", WORST_SEARCH)])
+    mean = float(np.exp(np.mean(np.log(all_of))))
+    table.row("geometric mean", "", "", "", f"{mean:.2f}", bars=[Bar(mean, "<=", MEAN_SEARCH)])
+
+
+def _searched() -> Iterator[tuple[People, int]]:
+    """Yield data sets with the sizes of their domains."""
+    yield _banded(data.flights_by("arr_delay"), 1, -60, 256)
+    yield _banded(data.flights_by("distance"), 1, 0, 5_000)
+    yield _banded(data.some_of(data.web_log(), PEOPLE), 1, 0, 50_000)
+    yield _banded(data.flights_by("distance"), 1, 0, 1 << 17)
+
+
+def _of_search(table: pa.Table, layout: Any, unit: str, counts: np.ndarray) -> tuple[float, float]:
+    """Return the error of the largest values, and the overlap with them."""
+    privacy = PrivacySpec(epsilon=1 if unit == "records" else 2, delta=DELTA)
+    of = Record() if unit == "records" else PrivacyId("person", AutoNorm())
+    released = release_frame(table, ReleaseSpec(TopKSearch(layout, LARGEST_VALUES), privacy, of, item="item"))
+    found = {each.item: each.estimate for each in released.top_k(LARGEST_VALUES)}
+    largest = np.argsort(-counts, kind="stable")[:LARGEST_VALUES].tolist()
+    error = float(np.mean([abs(found.get(each, 0.0) - counts[each]) for each in largest]))
+    return error, 2 * len(found.keys() & set(largest)) / (len(found) + len(largest))
+
+
 def _ratios(found: np.ndarray) -> list[str]:
     return [f"{each:.2f}" for each in found]
 
@@ -154,6 +199,7 @@ def main() -> None:
     arguments = command.parse_args()
     with command.writing(arguments, "Mean absolute errors in records, and their ratios. Noise: operating system."):
         measure()
+        search()
 
 
 if __name__ == "__main__":

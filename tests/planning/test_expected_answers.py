@@ -43,6 +43,7 @@ PRIVACY, BOUNDS = PrivacySpec(rho=0.5, side_counters=None), RecordBounds(20, max
 TERMS = ReleaseTerms(PRIVACY, BOUNDS, unit=PrivacyUnit.PRIVACY_ID)
 ITEMS = {
     "exact levels": (DyadicCountSketch, TreeSpec.for_memory(IntegerDomain(0, 1000), arity=16), 77),
+    "a histogram": (DyadicCountSketch, TreeSpec.histogram(IntegerDomain(0, 1000)), 77),
     "addresses": (
         DyadicCountSketch,
         TreeSpec.for_memory(IPv4Domain(), arity=16, leaf_share=Fraction(1, 2)),
@@ -73,7 +74,7 @@ def at_most(found: int, of: int, probability: float) -> bool:
 def check_limits(name: str, releases: int) -> None:
     """The search takes deviations from the counters, where the item is too: so 93 and 43 % are what is demanded."""
     kind, spec, item = ITEMS[name]
-    limits = expected_error.noise_detection(spec, calibrate(spec, TERMS))
+    limits = expected_error.noise_detection(spec, TERMS, calibrate(spec, TERMS))
     likely, even = (times_found(kind, spec, item, weight, releases) for weight in (limits.likely, limits.even))
     assert at_least(likely, releases, 0.93)
     assert at_least(even, releases, 0.43)
@@ -96,7 +97,7 @@ def test_the_search_finds_items_at_the_limits_as_often_as_said_of_many(name: str
 def test_the_limit_of_a_release_is_that_of_its_noise() -> None:
     """Deviations are means over thousands of counters, known to about a per cent."""
     for kind, spec, _ in ITEMS.values():
-        limits = expected_error.noise_detection(spec, calibrate(spec, TERMS))
+        limits = expected_error.noise_detection(spec, TERMS, calibrate(spec, TERMS))
         assert released(raw_of(kind, spec)).top_k(1).detection_limit == pytest.approx(limits.likely, rel=0.15)
         assert limits.even < limits.likely
 

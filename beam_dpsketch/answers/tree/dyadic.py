@@ -18,12 +18,12 @@ from beam_dpsketch import _validate
 from beam_dpsketch.answers.notes import Note, of_ranks
 from beam_dpsketch.answers.rows import Frequencies
 from beam_dpsketch.answers.tree.asked import positions_of
-from beam_dpsketch.answers.tree.heavy_hitters import detection_limit
+from beam_dpsketch.answers.tree.heavy_hitters import detection_limit, expansion
 from beam_dpsketch.answers.tree.ranked import Fitted, Method, ReleasedRanks
 from beam_dpsketch.estimators.comparing import Hashing, NoisyTable, changed_leaves, leaf_bounds
 from beam_dpsketch.estimators.ranks import Ranks
 from beam_dpsketch.estimators.tree.choice import Fit, FitMethod, choose, least_squares_fit, residual_fit
-from beam_dpsketch.estimators.tree.least_squares import EXPANSION_DEVIATIONS, PaperTree
+from beam_dpsketch.estimators.tree.least_squares import PaperTree
 from beam_dpsketch.estimators.tree.levels import TreeLevel, tree_levels
 from beam_dpsketch.sketches.trees import DyadicCountSketch
 
@@ -66,13 +66,14 @@ class ReleasedDyadicCountSketch(ReleasedRanks):
         tree = self._chosen.tree
         leaves, has_leaves = tree[-1], len(tree) == len(self._levels)
         weights, deviations = leaves.fitted, np.sqrt(leaves.upward_variance)
+        above = expansion(self.spec, self.privacy.noise)
         # Siblings of a heavy leaf are reached with it, and must exceed the threshold themselves.
-        found = (weights >= threshold) & (weights > EXPANSION_DEVIATIONS * deviations) & has_leaves
+        found = (weights >= threshold) & (weights > above * deviations) & has_leaves
         order = np.flatnonzero(found)[np.argsort(-weights[found], kind="stable")]
         weights, margin = weights[order], self._reach(confidence) * deviations[order] + self._levels[-1].step / 2
         items = self.spec.domain.values(leaves.ids[order])
         lower, upper = np.maximum(weights - margin, 0.0), weights + margin
-        limit = detection_limit(self.search_deviations, expansion=EXPANSION_DEVIATIONS)
+        limit = detection_limit(self.search_deviations, expansion=above)
         return Frequencies(items, weights, lower, upper, limit, basis=self._basis(confidence))
 
     def _search(self, confidence: float) -> Frequencies:

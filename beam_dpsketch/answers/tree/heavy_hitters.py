@@ -1,4 +1,4 @@
-"""From which weight on a search finds a value.
+"""Above which estimate a search takes a value for one that occurs, and from which weight on it finds a value.
 
 Guarantee: post-processing of the release. A search expands the nodes that exceed the noise threshold, so a value is
 found if every node on its path does.
@@ -9,8 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
+from typing import Any
+
+from beam_dpsketch.estimators.tree.least_squares import EXPANSION_DEVIATIONS
+from beam_dpsketch.privacy.noise.laws import Noise
 
 FOUND = 0.95
+_FALSE_VALUES = 0.05
+
+
+def expansion(spec: Any, noise: Noise) -> float:
+    """Return above how many deviations of its estimate a search takes a node for one that has weight.
+
+    A tree of several levels tests a value on each of them. Where all values are tested at once, a list has on average
+    at most 0.05 values that do not occur: the threshold is the noise's tail at 0.05 / size.
+    """
+    if len(spec.describe_levels()) > 1:
+        return EXPANSION_DEVIATIONS
+    return noise.deviations(_FALSE_VALUES / max(2, spec.domain.size))
 
 
 def detection_limit(deviations: Sequence[float], *, expansion: float, probability: float = FOUND) -> float:

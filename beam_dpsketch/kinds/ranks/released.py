@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-from statistics import NormalDist
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +17,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.answers.notes import Note, of_ranks
 from beam_dpsketch.answers.rows import Frequencies
 from beam_dpsketch.answers.tree.asked import positions_of
-from beam_dpsketch.answers.tree.heavy_hitters import detection_limit
+from beam_dpsketch.answers.tree.heavy_hitters import detection_limit, expansion
 from beam_dpsketch.answers.tree.ranked import Fitted, Method, ReleasedRanks
 from beam_dpsketch.estimators.comparing import NoisyTable
 from beam_dpsketch.estimators.factor import decoding
@@ -29,9 +28,6 @@ from beam_dpsketch.estimators.ranks import Ranks
 from beam_dpsketch.kinds.ranks.histogram import FactorHistogram, FactorSpec
 from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.format.fields import Object
-
-_FALSE_ITEMS = 0.05
-"""How many values without weight a list shows, on average, at most."""
 
 release_format.SPECS["factor"] = Object(FactorSpec, {"domain": release_format.DOMAIN})
 
@@ -124,7 +120,7 @@ class ReleasedFactor(ReleasedRanks):
 
     @property
     def _expansion(self) -> float:
-        return NormalDist().inv_cdf(1 - _FALSE_ITEMS / max(2, self._spec.cells))
+        return expansion(self._spec, self._privacy.noise)
 
     def _search(self, confidence: float) -> Frequencies:
         return self.heavy_hitters(0.0, confidence)

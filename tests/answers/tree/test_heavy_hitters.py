@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
@@ -79,6 +80,29 @@ def test_a_tree_that_exceeds_the_noise_nowhere_has_no_heavy_hitters() -> None:
     quiet = trees.without_noise(DyadicCountSketch(spec))
     assert len(quiet.top_k(5)) == 0
     assert quiet.top_k(5).detection_limit > 0
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@pytest.mark.parametrize("size", [2, 16, 4096])
+def test_a_histogram_lists_few_values_that_do_not_occur(noise: str, size: int) -> None:
+    """At most 0.05 a list on average: P(more than 45 in 300 lists) < 1e-9. An item at the limit is in most lists.
+
+    Of the 300 lists 285 have it on average or more, where its error is normal: P(fewer than 250) < 1e-9.
+    """
+    privacy = PrivacySpec(epsilon=1.0, delta=None if noise == "laplace" else 1e-6, noise=noise, side_counters=None)
+    terms = ReleaseTerms(privacy, trees.ONE)
+    empty, raw = (DyadicCountSketch(TreeSpec.histogram(IntegerDomain(0, size - 1))) for _ in range(2))
+    limit = release(empty, terms).top_k(1).detection_limit
+    assert limit is not None
+    raw.accumulate([1], [math.ceil(limit)])
+    lists = [release(raw, terms).top_k(size) for _ in range(300)]
+    found, false = (sum((row.item == 1) is occurs for rows in lists for row in rows) for occurs in (True, False))
+    assert false <= 45
+    assert found >= 250
+    if size == 4096:  # the test sees the threshold of a tree, two deviations
+        quiet = release(empty, terms)
+        deviation = quiet.level_deviations[0]
+        assert np.sum(quiet.estimate(np.arange(size)) > 2 * deviation) > 45
 
 
 def test_exact_trees_find_exactly_the_heaviest() -> None:
