@@ -240,7 +240,7 @@ _ONE: Mapping[str, Entry] = {
     "tree": Entry(
         TREE, "the layout of the counters; without it the usual one", kinds=_OF_TREES,
         over_time="the layout of the counters of one window; without it the usual one"),
-    "method": Entry(METHOD, "`groups`, or a block: count numbers one by one, as text is; without it, wide domains are searched in a tree",
+    "method": Entry(METHOD, "`groups`, or a block: count numbers one by one, as text is; else a histogram or a tree",
                     kinds=("top_k",)),
     "variance": Entry(
         FLAG, "`true` releases the variance of numbers too",
