@@ -1,4 +1,4 @@
-"""Quantiles over small domains: where a histogram is the usual layout, its noise, and what is said of it."""
+"""Quantiles and searches over small domains: where a histogram is the usual layout, its noise, what plans report."""
 
 from __future__ import annotations
 
@@ -33,11 +33,13 @@ from beam_dpsketch import (
     ReleaseSpec,
     ReleaseTerms,
     TimeRange,
+    TopKSearch,
     TreeSpec,
     plan,
     release_frame,
 )
 from beam_dpsketch.config import read_release
+from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.noise.laws import Noise
 from tests.helpers.binomials import binomial_tails
 
@@ -199,3 +201,63 @@ def test_releases_are_stored_combined_and_compared() -> None:
     change = one.minus(other).interval([3], 1 - 1e-9)
     assert change.lower[0] <= 0 <= change.upper[0]
     assert {each.item for each in one.top_k(10)} == set(range(10))
+
+
+# Searches
+
+
+def searched(size: int, privacy: PrivacySpec = EPSILON, unit: Any = None, **others: Any) -> ReleaseSpec:
+    return ReleaseSpec(TopKSearch(IntegerDomain(0, size - 1), 3), privacy, unit or Record(), item="value", **others)
+
+
+@pytest.mark.parametrize("size", [1, 2, 16, 17, 257, 65_536, 122_501, 1 << 17])
+def test_a_search_has_a_histogram_that_takes_little_more_memory_than_a_tree(size: int) -> None:
+    domain = IntegerDomain(0, size - 1)
+    for declared in (searched(size), searched(size, RHO), searched(size, unit=person(NormBound(5)))):
+        assert declared.spec == TreeSpec.histogram(domain)
+    assert plan(domain, ReleaseTerms(EPSILON), search=True).spec == TreeSpec.histogram(domain)
+    assert declared.spec.cells <= 1.07 * max(TreeSpec.for_search(domain).cells, 2)
+
+
+def test_wider_domains_have_a_tree_and_layouts_are_as_given() -> None:
+    wide, few = IntegerDomain(0, 1 << 17), TreeSpec.for_search(IntegerDomain(0, 999))
+    assert TopKSearch(wide, 3).spec == TreeSpec.for_search(wide)
+    assert "a tree for searches, because a histogram has room" in str(searched((1 << 17) + 1).plan())
+    given = ReleaseSpec(TopKSearch(few, 3), EPSILON, Record(), item="value")
+    assert given.spec == few
+    assert "Layout" not in str(given.plan())
+    with pytest.raises(ArgumentError, match=r"TreeSpec.histogram\(domain\).*E102"):
+        ReleaseSpec(TopKSearch(few, 3), PURE, Record(), item="value").plan()
+
+
+def test_a_plan_of_a_search_reports_what_a_tree_would_find() -> None:
+    assert "Layout: a histogram, one counter for each value; a tree for searches, 4,268 bytes, has 1.4" in str(
+        searched(1000, RHO).plan()
+    )
+    assert "bytes, needs a delta." in str(searched(1000, PURE).plan())
+    assert "Layout: a histogram, one counter for each value.\n" in str(searched(16).plan())
+
+
+def test_people_have_a_norm_of_order_1_over_few_values() -> None:
+    for size, order in ((16, 1), (17, 2)):
+        assert searched(size, unit=person(AutoNorm())).unit.bounds.order == order  # type: ignore[attr-defined]
+
+
+def test_the_most_frequent_values_are_found_by_epsilon_alone_and_deletions_count() -> None:
+    """Noise of scale 1, or 30 where weights are signed: an error of 1,000 has a probability below 1e-14."""
+    values = np.repeat([7, 300, 41, 5], [9_000, 6_000, 3_000, 500])
+    settings = "{kind: top_k, k: 3, item: value, domain: {type: integer, low: 0, high: 999}, unit: record, "
+    for declared in (searched(1000, PURE), read_release(settings + "privacy: {epsilon: 1}}")):
+        released = release_frame(pa.table({"value": values}), declared)
+        assert [each.item for each in released.top_k(3)] == [7, 300, 41]
+        assert released.privacy.noise is Noise.LAPLACE
+    table = pa.table({"value": [7, 300, 7], "n": pa.array([30, 20, -30])}).take(np.repeat(np.arange(3), 300))
+    signed = Record(max_weight=30, signed=True)
+    (found,) = release_frame(table, searched(1000, PURE, signed, weight="n")).top_k(3)
+    assert found.item == 300
+
+
+def test_a_search_beside_other_metrics_has_a_histogram() -> None:
+    metrics = Metrics({"a": Metric(TopKSearch(IntegerDomain(0, 99), 3), "x")})
+    (part,) = ReleaseSpec(metrics, EPSILON, Record()).spec.parts
+    assert part.spec == TreeSpec.histogram(IntegerDomain(0, 99))
