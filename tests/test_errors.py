@@ -30,7 +30,7 @@ WITHOUT_CODES = {
     "privacy/noise/gaussian_bounds.py": "of numbers that the package works out",
     "privacy/noise/laws.py": "of numbers that the package works out",
     "privacy/noise/random_words.py": "of numbers that the package works out",
-    "privacy/geometric_table.py": "of numbers that the package works out",
+    "privacy/noise/geometric_table.py": "of numbers that the package works out",
     "privacy/mechanism.py": "of numbers that the package works out",
     "privacy/contributions.py": "of units that transforms make",
     "privacy/terms.py": "of units that transforms make",

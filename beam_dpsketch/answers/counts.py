@@ -1,8 +1,8 @@
-"""Released counts: each estimate is one noisy counter, of a listed item or of one whose count exceeds a threshold.
+"""Released counts: each estimate is one noisy counter, of a listed item or of one that its votes or count bring in.
 
 Guarantee: each item's interval holds with the given confidence or more, over the noise, for an item chosen before
 asking. The proof is in `privacy.noise.laws`. There are no collisions. Of grouped counts near the threshold, fewer
-intervals hold: such a count is released only if its noise is not too far down.
+intervals hold: without enough votes such a count is released only if its noise is not too far down.
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ class ReleasedCounts(ReleasedSketch):
     """Released items with their noisy counts, largest first. `PrivateTopK` makes it of text and bytes.
 
     Of an item that is not in it, its count is unknown: `estimate` gives NaN, and `interval` goes from 0 to the count
-    that would have been released almost surely. Items of a true count near the threshold are released where noise
+    that would have been released almost surely, with or without votes. An item that its votes bring in has a count with
+    noise of its own, which can be near 0 or below. Others of a true count near the threshold are released where noise
     raises them. So those with a true count below the threshold plus sigma are high by about 0.9 sigma on average, and
     their 95 % intervals hold for about 90 % of them.
 
@@ -268,7 +269,7 @@ class ReleasedCounts(ReleasedSketch):
     def _table(self) -> NoisyTable:
         raise ArgumentError(
             "",
-            "grouped counts do not answer about all items together, because those below the threshold are "
+            "grouped counts do not answer about all items together, because those that are not released are "
             "unknown: make the release with $frequencies",
             "E713",
         )

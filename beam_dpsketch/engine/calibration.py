@@ -162,7 +162,7 @@ def why_not_laplace(spec: Any, terms: ReleaseTerms[ContributionLimit]) -> Argume
         fix = "; or take a histogram of a small domain, $histogram"
     elif isinstance(terms, RowTerms):
         needs = "rows over time depend on each other"
-    elif terms.key_selection is not None:
+    elif terms.selection is not None and not terms.counts_items:
         needs = "the data choose the keys"
     if needs:
         return ArgumentError(

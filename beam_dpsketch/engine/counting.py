@@ -1,16 +1,17 @@
 """Exact counts to released ones: the place where the noise of grouped counts is drawn.
 
-Guarantee: `privacy.selection` proves what a release costs. It needs one decision for each item, key and window,
-with noise of its own: whoever decides again from the same count makes another release. What is below the threshold is
-left out with its item.
+Guarantee: `privacy.grouped_counts` proves what a release costs. It needs one decision for each item, key and window,
+with noise of its own: whoever decides again from the same count and votes makes another release. What neither its count
+nor its votes bring in is left out with its item.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -19,7 +20,9 @@ import numpy as np
 from beam_dpsketch.answers.counts import ReleasedCounts
 from beam_dpsketch.domains.text import TRUNCATED
 from beam_dpsketch.engine.calibration import calibrate
+from beam_dpsketch.engine.keys import KeyChoice, choose_keys, find_chosen
 from beam_dpsketch.hashing.encodings import canonical, encode
+from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.drawing import add_noise, drowned_bits, least_quantile, round_off
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
@@ -31,7 +34,7 @@ from beam_dpsketch.statement.release_id import DRAW_BYTES
 from beam_dpsketch.statement.statement import PrivacyStatement
 
 # The version of what turns random bytes into noisy counts; another version of a keyed release is another release.
-COUNTING_VERSION = 5
+COUNTING_VERSION = 6
 _LIKELY = Fraction(1, 100)
 
 
@@ -44,6 +47,7 @@ class Counting(NamedTuple):
       declared: the same as they are declared.
       sigma_squared: the noise parameter of a count, in squared records, as `noise.laws` has it.
       note: what a release says of its items.
+      choice: how votes bring items in; `None` if units do not vote.
     """
 
     spec: GroupedItems
@@ -51,6 +55,7 @@ class Counting(NamedTuple):
     declared: DeclaredTerms
     sigma_squared: Fraction
     note: GroupNote
+    choice: KeyChoice | None = None
 
     @classmethod
     def of(cls, spec: GroupedItems, declared: DeclaredTerms, norm: Fraction | int = 1) -> Counting:
@@ -63,7 +68,9 @@ class Counting(NamedTuple):
         """
         terms = declared.resolved(norm)
         (sigma_squared,) = calibrate(spec, terms)
-        return cls(spec, terms, declared, sigma_squared, note_of(terms, sigma_squared))
+        note, choice = note_of(terms, sigma_squared), choose_keys(spec, terms)
+        note = note if choice is None else dataclasses.replace(note, votes=choice.note)
+        return cls(spec, terms, declared, sigma_squared, note, choice)
 
     def with_norm(self, max_norm: Fraction | None) -> Counting:
         """Return the same of a release: under this norm if the data choose it, else as it is."""
@@ -84,7 +91,7 @@ class Counting(NamedTuple):
         return self._replace(terms=terms.resolved(self.terms.bounds.size), declared=terms)
 
     def add_noise(self, counts: np.ndarray, random_bytes: RandomBytes = os.urandom) -> tuple[np.ndarray, np.ndarray]:
-        """Return the noisy counts on the grid of the note, int64 of shape (n,), and which are released, bool.
+        """Return the noisy counts on the grid of the note, int64 of shape (n,), and which reach the threshold, bool.
 
         Args:
           counts: the exact count of each item, in units of 2**-scale_bits, int64 of shape (n,); items that no unit
@@ -95,16 +102,29 @@ class Counting(NamedTuple):
         noisy = add_noise(counts, parameter, self.bits, noise=noise, random_bytes=random_bytes)
         return noisy, noisy >= self.note.threshold
 
-    def add_keyed_noise(self, counts: Sequence[int], randomness: Iterable[KeyedRandomness]) -> Iterator[int | None]:
-        """Yield each noisy count, `None` if it is not released, from randomness for its item, key and window alone.
+    def draw(
+        self, rows: np.ndarray, randomness: Sequence[KeyedRandomness] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the noisy counts of one or more items as `add_noise` does, and which are released, by count or votes.
 
-        It is bound to the count and to all settings, so that equal bytes never serve two counts.
+        Keyed randomness is bound to the count and to all settings, so that equal bytes never serve two counts.
+
+        Args:
+          rows: the exact count of each item, then, if units vote, what `find_chosen` takes; int64 of shape (n, m).
+          randomness: the secret of each item, key and window; `None` takes the entropy of the system.
         """
-        settings = canonical((self.terms.for_noise(), self.spec, self.sigma_squared, self.note))
-        for count, keyed in zip(counts, randomness, strict=True):
-            message = encode(("count", COUNTING_VERSION, settings, count))
-            noisy, released = self.add_noise(np.array([count], dtype=np.int64), keyed.random_bytes(message))
-            yield int(noisy[0]) if released[0] else None
+        if randomness is None:
+            noisy, released = self.add_noise(rows[:, 0])
+        else:
+            settings = canonical((self.terms.for_noise(), self.spec, self.sigma_squared, self.note))
+            messages = (encode(("count", COUNTING_VERSION, settings, count)) for count in rows[:, 0].tolist())
+            streams = (keyed.random_bytes(message) for keyed, message in zip(randomness, messages, strict=True))
+            drawn = [self.add_noise(row[:1], stream) for row, stream in zip(rows, streams, strict=True)]
+            noisy, released = (np.concatenate(each) for each in zip(*drawn, strict=True))
+        if self.choice is not None:
+            votes = rows[:, 1:]
+            released = (votes[:, 0] > 0) & (released | find_chosen(self.choice, votes, randomness))
+        return noisy, released
 
     def gather(
         self, rows: Iterable[tuple[bytes, int]], part: bytes, draw: bytes, randomness: Randomness
@@ -152,9 +172,11 @@ class Counting(NamedTuple):
 
 
 def note_of(terms: ReleaseTerms, parameter: Fraction) -> GroupNote:
-    """Return what a release says of its items, given the noise parameter of a count in squared records."""
-    rule = terms.group_rule
-    assert rule is not None
+    """Return what a release says of its items, without votes, given the noise parameter of a count in records."""
+    rule = terms.selection
+    assert isinstance(rule, GroupRule)
+    if (votes := terms.votes) is not None:
+        rule = dataclasses.replace(rule, delta=rule.delta - votes.delta)
     scale_bits = terms.scale_bits + terms.grid_bits(parameter)
     tail = functools.partial(least_quantile, terms.noise, parameter * 4**scale_bits)
     threshold = rule.threshold(terms.bounds, tail, scale_bits, terms.window_count)

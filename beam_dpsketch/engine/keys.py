@@ -21,11 +21,11 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy import selection
 from beam_dpsketch.privacy.contributions import NeighboringRelation
-from beam_dpsketch.privacy.geometric_table import KeepTable, geometric_table
 from beam_dpsketch.privacy.mechanism import change_factor
 from beam_dpsketch.privacy.noise.discrete_gaussian import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.drawing import MAX_SIGMA_SQUARED, add_noise, drawn_variance
 from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
+from beam_dpsketch.privacy.noise.geometric_table import KeepTable, geometric_table
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.noise.random_words import RandomBytes
@@ -166,8 +166,8 @@ def named_settings(choice: KeyChoice) -> list[str]:
 
 
 def choose_keys(spec: Any, terms: DeclaredTerms) -> KeyChoice | None:
-    """Return how keys are chosen for releases of a spec; `None` if they are not; refuse settings that cannot work."""
-    if (rule := terms.key_selection) is None:
+    """Return how units choose keys, or items, by votes; `None` if they do not; refuse settings that cannot work."""
+    if (rule := terms.votes) is None:
         return None
     share, remaining = _shares(rule, spec, terms)
     rho, relation = terms.privacy.rho * share, terms.privacy.relation
@@ -176,7 +176,7 @@ def choose_keys(spec: Any, terms: DeclaredTerms) -> KeyChoice | None:
 
 def choose_keys_alone(terms: DeclaredTerms) -> KeyChoice:
     """Return how keys are chosen where nothing else is released, with all that may be spent."""
-    rule, privacy, whole = terms.key_selection, terms.privacy, Fraction(1)
+    rule, privacy, whole = terms.votes, terms.privacy, Fraction(1)
     assert rule is not None
     epsilon = privacy.spending.epsilon
     return _calibrated(rule, privacy.rho, privacy.relation, terms.selections, whole, Fraction(0), epsilon)
@@ -188,7 +188,7 @@ def with_best_method(terms: DeclaredTerms) -> DeclaredTerms:
     That is on average over units that vote for one key and units that vote for as many as they may. Public settings
     alone decide.
     """
-    rule = terms.key_selection
+    rule = terms.votes
     assert rule is not None
     if rule.method is not None:
         return _with_method(terms, rule)
@@ -218,7 +218,7 @@ def _with_method(terms: DeclaredTerms, rule: SelectionRule) -> DeclaredTerms:
 
 def sketch_share(spec: Any, terms: DeclaredTerms) -> Fraction:
     """Return the part of rho that the counters of the sketch get."""
-    rule = terms.key_selection
+    rule = terms.votes
     return terms.share_left if rule is None else _shares(rule, spec, terms)[1]
 
 
@@ -239,7 +239,7 @@ def _sketch_cost(spec: Any, terms: DeclaredTerms) -> SketchCost:
     move = Fraction(0)
     for table in raw_type(spec).tables(spec):
         move += table.share / change_factor(relation, has_signs=table.has_signs or bounds.signed)
-    return SketchCost(move, bounds.has_norm or terms.unit.over_horizon)
+    return SketchCost(move, bounds.has_norm or terms.unit.over_horizon or terms.counts_items)
 
 
 @functools.lru_cache(maxsize=64)

@@ -30,6 +30,7 @@ from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.records.groups import Row
 from beam_dpsketch.records.release_spec import ResolvedRelease
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.records.sums.keyed_sums import KeyedSums
@@ -234,18 +235,13 @@ class Run:
         return place.name("row", row), timeline_of_run(run, *place.key)
 
     def count(
-        self, counting: Counting, pairs: Sequence[tuple[bytes, int]], window: Place = WHOLE
+        self, counting: Counting, pairs: Sequence[tuple[bytes, Row]], window: Place = WHOLE
     ) -> Iterator[tuple[bytes, int]]:
         """Yield the pairs of key and item in a window that are released, with their noisy counts."""
-        counts = [count for _, count in pairs]
-        if (secret := self._secret) is None:
-            noisy, released = counting.add_noise(np.array(counts, dtype=np.int64))
+        if pairs:
+            secrets = self._secrets([(window, ("item", pair)) for pair, _ in pairs])
+            noisy, released = counting.draw(np.array([row for _, row in pairs], dtype=np.int64), secrets)
             yield from ((pairs[place][0], int(noisy[place])) for place in np.flatnonzero(released).tolist())
-            return
-        randomness = (release_randomness(secret, window.name("item", pair), window.pane) for pair, _ in pairs)
-        for (pair, _), keyed in zip(pairs, counting.add_keyed_noise(counts, randomness), strict=True):
-            if keyed is not None:
-                yield pair, keyed
 
     def gather(
         self, counting: Counting, rows: list[tuple[bytes, int]], place: Place, run: bytes | None = None

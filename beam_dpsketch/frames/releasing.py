@@ -28,7 +28,7 @@ from beam_dpsketch.frames.windows import windows_of
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.loss.payment import Uses
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
-from beam_dpsketch.records.groups import split_pair
+from beam_dpsketch.records.groups import Row, add_wrapping, split_pair
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 
@@ -138,13 +138,16 @@ class TableRelease:
             noise = self._resolved.noise(Counting)
             counts, max_norm = self._sums.by_pair(contributed)
             self._pay()
+            for window, pair, votes in self._sums.vote_twice(contributed, noise.choice, run):
+                counts[window][pair] = add_wrapping(counts[window][pair], (0, *votes.tolist()))
             released = release_counts(counts, declared, noise.with_norm(max_norm), run)
         else:
             noise = self._resolved.noise(Calibration)
             exact, lost = self._sums.by_place(contributed)
             self._pay()
-            if contributed.voted and noise.choice is not None:
-                self._sums.vote_twice(contributed, exact, noise.choice, run)
+            for window, key, votes in self._sums.vote_twice(contributed, noise.choice, run):
+                voted = self._sums.sketch_input.empty()._replace(side=votes)
+                exact[window._replace(key=(decode(key),))].add_contributions(voted)
             if declared.horizon is None:
                 released = release_sums(exact, lost, declared, noise, run)
             else:
@@ -181,9 +184,9 @@ def release_sums(
 
 
 def release_counts(
-    counts: dict[Place, dict[bytes, int]], declared: ReleaseSpec, counting: Counting, run: Run
+    counts: dict[Place, dict[bytes, Row]], declared: ReleaseSpec, counting: Counting, run: Run
 ) -> dict[Place, Released]:
-    """Return the grouped counts of each window, or key and window: those above the threshold after the noise."""
+    """Return the grouped counts of each window, or key and window: those that a count or votes bring in."""
     per_key, name = declared.is_keyed, run.name()
     always = [*map(encode, declared.public_keys or ())] if per_key else [b""]
     released: dict[Place, Released] = {}

@@ -20,7 +20,6 @@ import pyarrow as pa
 from beam_dpsketch.engine.keys import KeyChoice
 from beam_dpsketch.engine.run import Place, Run
 from beam_dpsketch.frames.windows import Windows
-from beam_dpsketch.hashing.encodings import decode
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.bounding.bounded import Bounded, Rule
 from beam_dpsketch.records.bounding.norm_rule import NormRule
@@ -28,7 +27,7 @@ from beam_dpsketch.records.bounding.parts import Parts
 from beam_dpsketch.records.bounding.priorities import KeyedPriorities, RandomPriorities
 from beam_dpsketch.records.bounding.rules import rule_of_norm
 from beam_dpsketch.records.bounding.window_rule import rule_over_windows
-from beam_dpsketch.records.groups import wrap_around
+from beam_dpsketch.records.groups import Row, add_wrapping
 from beam_dpsketch.records.items import NOISY, SECOND
 from beam_dpsketch.records.reading import Columns, read_table, read_units
 from beam_dpsketch.records.release_spec import ResolvedRelease
@@ -105,11 +104,12 @@ class ExactSums:
             sums[window._replace(key=key)].add_contributions(items)
         return dict(sums), None if lost is None else ExactLost(lost, max_norm)
 
-    def by_pair(self, contributed: Contributed) -> tuple[dict[Place, dict[bytes, int]], Fraction | None]:
-        """Return the total weight of each pair of key and item in each window, and the norm that data chose."""
-        counts: dict[Place, dict[bytes, int]] = {window: defaultdict(int) for window in self._windows.every}
-        for window, (pair, count) in contributed.parts:
-            counts[window][pair] = wrap_around(counts[window][pair] + count)
+    def by_pair(self, contributed: Contributed) -> tuple[dict[Place, dict[bytes, Row]], Fraction | None]:
+        """Return the row of each pair of key and item in each window, and the norm that data chose."""
+        nothing = (0,) * (1 + len(self.sketch_input.vote_names))
+        counts: dict[Place, dict[bytes, Row]] = {window: defaultdict(lambda: nothing) for window in self._windows.every}
+        for window, (pair, row) in contributed.parts:
+            counts[window][pair] = add_wrapping(counts[window][pair], row)
         return counts, contributed.max_norm
 
     def contributed(self) -> Contributed:
@@ -124,11 +124,15 @@ class ExactSums:
         return Contributed(self._unpacked(bounded), bounded[0][1].max_norm, lost, voted)
 
     def vote_twice(
-        self, contributed: Contributed, sums: dict[Place, SketchAccumulator], choice: KeyChoice, run: Run
-    ) -> None:
-        """Draw the noisy votes of the first round, and add these and the second round to the sums of keys."""
-        rounds, once, by_end = choice.rounds, self._declared.horizon is not None, self._by_end()
-        assert rounds is not None
+        self, contributed: Contributed, choice: KeyChoice | None, run: Run
+    ) -> Iterator[tuple[Place, bytes, np.ndarray]]:
+        """Draw the noisy votes of the first round; yield what these and the second round add, by window and key.
+
+        Keys are encoded. Nothing comes where votes are not cast twice.
+        """
+        if choice is None or (rounds := choice.rounds) is None:
+            return
+        once, by_end = self._declared.horizon is not None, self._by_end()
         for window, parts in itertools.groupby(contributed.voted, key=operator.itemgetter(0)):
             bounded = [each for _, each in parts]
             first = vote_rounds.first_votes(
@@ -144,8 +148,7 @@ class ExactSums:
             for own_end, added in vote_rounds.as_sums(votes, self.sketch_input):
                 place = window if own_end is None else by_end[own_end]
                 for key, side in zip(added.keys.to_pylist(), added.side, strict=True):
-                    empty = self.sketch_input.empty()._replace(side=side)
-                    sums[place._replace(key=(decode(key),))].add_contributions(empty)
+                    yield place, key, side
 
     def _by_end(self) -> dict[int, Place]:
         return {self._windows.last_millisecond(window): window for window in self._windows.every}

@@ -125,7 +125,7 @@ def kept_weights(declared: ReleaseSpec, contributed: Iterable[Any]) -> dict[Any,
     sketch_input, tables = declared.sketch_input, []
     one = 1 << sketch_input.scale_bits
     if declared.count.by_item:
-        pairs = [(*split_pair(pair, per_key=declared.is_keyed), count / one) for _, (pair, count) in contributed]
+        pairs = [(*split_pair(pair, per_key=declared.is_keyed), row[0] / one) for _, (pair, row) in contributed]
         keys, items, weights = map(list, zip(*pairs, strict=True)) if pairs else ([], [], [])
         arrays = pa.array(keys, pa.large_binary()), pa.array(items, pa.large_binary())
         return _by_key(_add_up(_records(*arrays, np.array(weights), np.zeros(len(pairs), np.int64))), declared)

@@ -18,8 +18,8 @@ from beam_dpsketch.kinds.sketched import MAX_K, Searchable, TopKSearch, search_o
 from beam_dpsketch.planning.counts_plan import CountsPlan
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
+from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.norm.bounds import NormLimit
-from beam_dpsketch.privacy.selection import GroupRule
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.count import Count, Guess, refuse_guess
 from beam_dpsketch.records.public import Keys, TimeRange
@@ -34,12 +34,15 @@ USUAL_MAX_KEYS = 128
 @shown_plainly
 @dataclasses.dataclass(frozen=True)
 class Groups:
-    """Count each item for itself, and release those whose noisy count exceeds a threshold: a method of `PrivateTopK`.
+    """Count each item for itself, and release those that votes or noisy counts bring in: a method of `PrivateTopK`.
 
-    Guarantee: the release is delta-approximate rho-zCDP; `privacy.selection` has the proof. An item that one unit
+    Guarantee: the release is delta-approximate rho-zCDP; `privacy.grouped_counts` has the proof. An item that one unit
     alone brings in is released with a probability of at most delta, over all items, keys and windows of that unit.
 
-    Beam groups the records by item, so nothing collides, and all of rho pays for one count an item. A key of the
+    Beam groups the records by item, so nothing collides. Where a unit counts for several items and noise is Gaussian,
+    it votes for each of them, in two rounds for a quarter of rho, or in one for 15 %: on unbounded input, and under
+    `REPLACE_ONE` with `RecordBounds`. An item is released with its noisy count if its votes suffice, or if that count
+    reaches a threshold; both have half of delta. Elsewhere counts alone decide, with all of rho and delta. A key of the
     bounds is an item (with keys, a pair of key and item): `RecordBounds(2, max_keys=100)` counts 2 records of
     each of 100 items of a person. `NormBound(20, max_keys=100)` counts 100 items, scaled down to that norm; a norm
     without max_keys counts 128. What a person has of further items is dropped. Weights cannot be signed, and units,
@@ -178,7 +181,7 @@ def top_k(domain: Searchable | BytesDomain, k: int, method: Groups | None = None
 
 
 def _least_with_interval(terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
-    """Return from which count on an item is released, and the width of its 95 % interval on top."""
+    """Return from which count on an item is released without votes, and the width of its 95 % interval on top."""
     (parameter,) = parameters
     note = note_of(terms, parameter)
     return note.least_count + 2 * terms.noise.margin(parameter, 0.95, note.scale_bits)

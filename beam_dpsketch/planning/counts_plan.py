@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch.engine.counting import Counting
+from beam_dpsketch.engine.keys import sketch_share
 from beam_dpsketch.planning.advice import ErrorAt, errors_at, of_bound, round_bounds
 from beam_dpsketch.planning.plan_text import (
     bound_in_words,
@@ -54,6 +55,10 @@ class CountsPlan:
         return math.sqrt(self.counting.sigma_squared)
 
     @property
+    def _share(self) -> Fraction:
+        return sketch_share(self.counting.spec, self.counting.declared)
+
+    @property
     def half_width(self) -> float:
         counting = self.counting
         return counting.terms.noise.margin(counting.sigma_squared, 0.95, counting.note.scale_bits)
@@ -78,9 +83,11 @@ class CountsPlan:
         yield f"groups: a count for each item of {domain}; nothing collides, and its size grows with data."
         declared, noise = self.counting.declared, noise_in_words(terms, (self.counting.sigma_squared,))
         under = under_norm(declared)
-        yield f"Noise: {noise} on each count{under}; {paid_in_words(declared)} for it."
+        yield f"Noise: {noise} on each count{under}; {paid_in_words(declared, self._share)} for it."
         yield from privacy_lines(declared, declared.foolish())
-        yield f"Items{under}: {self.counting.note}."
+        yield f"Items{under}: {dataclasses.replace(self.counting.note, votes=None)}."
+        if (votes := self.counting.note.votes) is not None:
+            yield f"Votes, for {votes.share} of rho: at any count, {votes.words('an item', 'item')}."
         if terms.window_count > 1:
             yield f"Windows: {terms.privacy.currency} and delta cover {windows_in_words(terms)}."
         if self.by_bound:

@@ -56,9 +56,10 @@ def under_norm(terms: DeclaredTerms) -> str:
     return "" if terms.choosing is None else " under a norm of 1, and in proportion under the norm that is chosen"
 
 
-def paid_in_words(terms: DeclaredTerms) -> str:
-    """Return what pays for the counts."""
-    part = "all" if terms.share_left == 1 else str(terms.share_left)
+def paid_in_words(terms: DeclaredTerms, share: Fraction | None = None) -> str:
+    """Return what pays for the counts: this share of the loss, or all that is left."""
+    share = terms.share_left if share is None else share
+    part = "all" if share == 1 else str(share)
     return f"{part} of {terms.privacy.currency} pays"
 
 

@@ -1,7 +1,7 @@
-"""Selection: release keys, or items with their counts, only if enough units have them, so that they show nobody.
+"""Selection: release keys only if enough units have them, so that they show nobody.
 
-KEY SELECTION. Guarantee: a run that selects keys is delta-approximate rho-zCDP for the unit, where rho covers sketches
-and selection.
+Guarantee: a run that selects keys is delta-approximate rho-zCDP for the unit, where rho covers sketches and
+selection.
 
 The rule. A unit votes for at most k = max_keys of its keys, chosen from its own records alone. With j the least class
 at or above the number of its keys, each vote counts w_j = floor(grid / sqrt(j)). So the squares of a unit's votes sum
@@ -31,56 +31,21 @@ bounds the squares of the votes that change under a replacement.
 
 A unit that reaches several windows, each within the bounds, has delta / windows and noise of windows times the variance
 in each. Bun and Steinke 2016 (arXiv:1605.02065), section 8, defines approximate zCDP. Gopi et al. 2020
-(arXiv:2002.03578) weight votes by the root of their number. `two_rounds` and `geometric_table` have rules that release
-more keys.
-
-GROUPED COUNTS: noisy counts of items that are large enough. Guarantee: a run that publishes them is delta-approximate
-rho-zCDP for the unit.
-
-The rule. A unit counts for at most k = max_items items, chosen from its own records alone. Its records of other items
-are dropped from the counts. The count of an item is n > 0, and Z is its own noise: a discrete Gaussian of parameter
-sigma^2, or a discrete Laplace. If n + Z >= T, it is published as n + Z; else it leaves no trace. An item that nobody
-counts for is never considered.
-
-Under `RecordBounds` a unit adds at most C = max_per_key * max_weight to an item, so the squares of
-what it adds sum to at most k C^2. Under a `NormBound` with max_norm b they sum to b^2 at most. With L^2 that sum,
-`mechanism` gives sigma^2 = L^2 / (2 rho) where a unit is added or removed, and L^2 / rho where it is replaced.
-
-With Laplace noise, what a unit adds sums to at most k C, or to b under a norm of order 1, and `mechanism` gives the
-scale. Then the rest below costs a pure epsilon in the place of rho.
-
-T = max over j of (c_j + t_j), where c_j is the most that a unit of j items adds to one of them, and P(Z >= t_j) <=
-delta / j. Where c_j does not depend on j this is c + t_k: C + t_k, or b + t_k. Under a norm with max_per_item = 1, the
-unit's items have equal counts of min(1, b / sqrt(j)). T = 1 + t would not do for C > 1.
-
-Proof, a unit u is added. Let N be the j <= k items that u alone counts for. Each has n <= c_j <= T - t_j, so it is
-published with probability at most delta / j, and no item of N is published, with probability at least 1 - delta. Given
-that, the output is that of a mechanism which never looks at N: of each other item the noisy count, which is dropped if
-it is below T. Dropping is post-processing. The counts differ by what u adds, of length L at most, which costs L^2 /
-(2 sigma^2) = rho (Canonne, Kamath and Steinke 2020). Each item has noise of its own, so the condition changes nothing
-in other items. On the other input take the whole space as the event. One rho pays for choice and counts, because the
-statistic that decides is the count that is published.
-
-Replaced, u by u': the same two events are used, each on its own input, so delta does not double. Given both, each count
-changes by what u' adds minus what u adds. Neither is negative, so the squares of the changes sum to 2 L^2 at most.
-Signed weights are refused: they could make it 4 L^2, and a deletion could hide that an item is of one unit alone.
-
-A unit that reaches several windows, each within the bounds, has delta / windows, and noise of windows times the
-variance in each. Bun and Steinke 2016 (arXiv:1605.02065), section 8, defines approximate zCDP.
+(arXiv:2002.03578) weight votes by the root of their number. `two_rounds` and `noise.geometric_table` have
+rules that release more keys.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, Bounds, NeighboringRelation
+from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, NeighboringRelation
 from beam_dpsketch.privacy.mechanism import change_factor
 from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
 
@@ -89,7 +54,7 @@ ONE_ROUND = ("gaussian", "geometric")
 METHODS = (*ONE_ROUND, "two_rounds")
 _GRID, _LEAST_WEIGHT = 48, 3
 MAX_THRESHOLD = 1 << 62
-_MIN_DELTA = Fraction(1, 10**60)  # over 2**31 keys and 2**32 windows, `gaussian_bounds` has bits for that
+MIN_DELTA = Fraction(1, 10**60)  # over 2**31 keys and 2**32 windows, `gaussian_bounds` has bits for that
 _CLASSES = {1, 2, 3, 4, 6, 8, *(round(2 ** (step / 2)) for step in range(7, 63))}  # steps of about the root of 2
 _FINE_CLASSES = {*range(1, 17), *(round(2 ** (step / 8)) for step in range(33, 249))}
 _FINER = 10  # of two rounds: the table of "geometric" is as long as its grid, and one round keeps the same
@@ -119,7 +84,7 @@ class SelectionRule:
     def __post_init__(self) -> None:
         _validate.open_unit_interval(delta=self.delta)
         object.__setattr__(self, "delta", _validate.exact(delta=self.delta))
-        if self.delta < _MIN_DELTA:
+        if self.delta < MIN_DELTA:
             raise ArgumentError("delta", "must be at least 1e-60", "E309")
         if self.share is not None:
             _validate.open_unit_interval(share=self.share)
@@ -221,59 +186,3 @@ def _cases(rule: SelectionRule, cost: SketchCost, relation: NeighboringRelation)
                 moved = mine + theirs - 2 * common
                 squares = (mine - common) * weight**2 + (theirs - common) * other**2 + common * (weight - other) ** 2
                 yield (common + moved * cost.move) / rule.max_keys, squares
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class GroupRule:
-    """What decides which items are published.
-
-    Args:
-      delta: the probability that an item is published on account of one unit alone, over all its items and windows.
-      max_items: for how many items a unit counts; with keys, for how many pairs of key and item. On bounded input under
-        a norm, each window counts as another item.
-    """
-
-    has_two_rounds: ClassVar[bool] = False
-    delta: Fraction
-    max_items: int
-
-    def __post_init__(self) -> None:
-        _validate.open_unit_interval(delta=self.delta)
-        object.__setattr__(self, "delta", _validate.exact(delta=self.delta))
-        if self.delta < _MIN_DELTA:
-            raise ArgumentError("delta", "must be at least 1e-60; 1e-8 is usual", "E309")
-        _validate.whole_fields(self, "max_items", low=1, high=MAX_CONTRIBUTION)
-
-    def suited(self, *_: object, **__: object) -> GroupRule:
-        """Return the rule as it is: there is one for all inputs and relations."""
-        return self
-
-    def threshold(
-        self, bounds: Bounds, tail: Callable[[Fraction], int], scale_bits: int = 0, window_count: int = 1
-    ) -> int:
-        """Return T, in units of 2**-scale_bits.
-
-        Args:
-          bounds: of each unit.
-          tail: returns, for a probability, a t so large that P(Z >= t) is at most that, in the same units.
-          scale_bits: of the grid of the noise.
-          window_count: how many windows a unit can reach.
-        """
-        delta = self.delta / window_count
-        unit, sizes = 4**scale_bits, _sizes(self.max_items)
-        largest = {
-            math.isqrt(math.floor(bounds.squared_most_of_one_item(before + 1) * unit)): size
-            for before, size in itertools.pairwise([0, *sizes])
-        }  # of sizes with the same c_j, the last one has the largest t_j
-        result = max(count + tail(delta / size) for count, size in largest.items())
-        if result > MAX_THRESHOLD:
-            raise ArgumentError(
-                "", "rho is too small for these bounds to publish any item: raise it, or lower the bounds", "E109"
-            )
-        return result
-
-
-def _sizes(largest: int) -> list[int]:
-    """Return numbers of items up to the largest: all small ones, then steps of about the root of 2."""
-    steps = {*range(1, 17), *(round(2 ** (step / 2)) for step in range(9, 63))}
-    return sorted({size for size in steps if size < largest} | {largest})

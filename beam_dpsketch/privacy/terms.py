@@ -24,6 +24,7 @@ from beam_dpsketch.privacy.contributions import (
     check_bounds,
     check_unit,
 )
+from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.loss.composition import Loss, foolish
 from beam_dpsketch.privacy.loss.payment import Bill
 from beam_dpsketch.privacy.mechanism import MAX_WINDOWS
@@ -31,7 +32,7 @@ from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
-from beam_dpsketch.privacy.selection import GroupRule, SelectionRule
+from beam_dpsketch.privacy.selection import SelectionRule
 
 MAX_PERIOD = (1 << 63) - 1
 if TYPE_CHECKING:
@@ -208,20 +209,20 @@ class ReleaseTerms(Generic[Limit]):
         return self.choosing.with_norm(max_norm)
 
     @property
-    def key_selection(self) -> SelectionRule | None:
-        return self.selection if isinstance(self.selection, SelectionRule) else None
+    def votes(self) -> SelectionRule | None:
+        """The rule by which units vote for keys or items; `None` if they do not."""
+        rule = self.selection
+        if isinstance(rule, GroupRule):
+            return rule.votes if self.noise is Noise.GAUSSIAN else None
+        return rule
 
     @property
     def votes_twice(self) -> bool:
-        return self.selection is not None and self.selection.has_two_rounds
-
-    @property
-    def group_rule(self) -> GroupRule | None:
-        return self.selection if isinstance(self.selection, GroupRule) else None
+        return self.votes is not None and self.votes.has_two_rounds
 
     @property
     def counts_items(self) -> bool:
-        return self.group_rule is not None
+        return isinstance(self.selection, GroupRule)
 
     def without_side_counters(self) -> ReleaseTerms[Limit]:
         """Return the terms of a release that counts nothing aside."""

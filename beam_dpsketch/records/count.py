@@ -17,8 +17,9 @@ from beam_dpsketch.domains.spelling import Spelling
 from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
+from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.over_time.horizon import Horizon
-from beam_dpsketch.privacy.selection import GroupRule, SelectionRule
+from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.items import WeightedItems
 from beam_dpsketch.records.public import Keys, TimeColumn, TimeRange

@@ -8,6 +8,7 @@ Guarantee: different pairs have different bytes, and equal pairs have equal ones
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -53,7 +54,9 @@ def group_rows(codes: np.ndarray, count: int) -> tuple[np.ndarray, list[slice]]:
     return np.argsort(codes, kind="stable"), [slice(*part) for part in zip([0, *ends[:-1]], ends, strict=False)]
 
 
-_LENGTH = 4
+_LENGTH, _HALF = 4, 1 << 63
+Row: TypeAlias = tuple[int, ...]
+"""The weight of a pair, then, if units vote for pairs, the columns of `SketchInput.vote_names`."""
 
 
 def join_pairs(records: pa.Table) -> pa.Table:
@@ -80,14 +83,15 @@ def split_pair(pair: bytes, *, per_key: bool) -> tuple[bytes, bytes]:
     return pair[_LENGTH:end], pair[end:]
 
 
-def sum_by_pair(pairs: pa.ChunkedArray, weights: np.ndarray) -> Iterator[tuple[bytes, int]]:
-    """Yield each pair once, with the sum of its weights."""
+def sum_by_pair(pairs: pa.ChunkedArray, rows: np.ndarray) -> Iterator[tuple[bytes, Row]]:
+    """Yield each pair once, with the sum of its rows, int64 of shape (n, m)."""
     codes, distinct = dictionary_codes(pairs)
-    sums = np.zeros(len(distinct), dtype=np.int64)
-    np.add.at(sums, codes, weights)
-    yield from zip(distinct.to_pylist(), sums.tolist(), strict=True)
+    sums = np.zeros((rows.shape[1], len(distinct)), dtype=np.int64)
+    for each, column in zip(sums, rows.T, strict=True):
+        np.add.at(each, codes, column)
+    yield from zip(distinct.to_pylist(), zip(*sums.tolist(), strict=True), strict=True)
 
 
-def wrap_around(number: int) -> int:
-    """Return a sum as 64 bits hold it, as all counters do: an error would reveal a record."""
-    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+def add_wrapping(first: Row, second: Row) -> Row:
+    """Return the sums as 64 bits hold them, as all counters do: an error would reveal a record."""
+    return tuple([(one + other + _HALF) % (2 * _HALF) - _HALF for one, other in zip(first, second, strict=True)])

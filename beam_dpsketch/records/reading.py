@@ -265,7 +265,7 @@ def read_units(reader: RecordReader, columns: Columns, sketch_input: SketchInput
     """Return what records add, each a unit of its own, as `Bounded.contributions` does."""
     if reader.by_item:
         records = read_counts(reader, columns, sketch_input)
-        return sum_by_pair(records["key"], records["weight"].to_numpy())
+        return sum_by_pair(records["key"], records["weight"].to_numpy()[:, np.newaxis])
     if reader.per_key:
         return split_single(read_keyed_table(reader, columns, sketch_input), sketch_input)
     return iter([read_single(columns, sketch_input)])

@@ -102,7 +102,7 @@ class ReleaseSpec:
 
     def summed(self, terms: DeclaredTerms, rows: WindowRows | None = None) -> SketchInput:
         """Return what is summed under these terms: with what is counted aside, and the rows that windows go into."""
-        aside: dict[str, Any] = {"counters": terms.counters, "lost": terms.lost, "selection": terms.key_selection}
+        aside: dict[str, Any] = {"counters": terms.counters, "lost": terms.lost, "selection": terms.votes}
         return dataclasses.replace(self.sketch_input, **aside, over_time=rows)
 
     @functools.cached_property

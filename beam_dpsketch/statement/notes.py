@@ -54,15 +54,19 @@ class KeyNote:
             raise ValueError("sigma_squared must be at least 1/4 and at most 2**100, and share between 0 and 1")
 
     def __str__(self) -> str:
+        return self.words("a key", "key")
+
+    def words(self, one: str, other: str) -> str:
+        """Say how many units bring in what is chosen, which is called `one` thing, and `other` elsewhere."""
         alone, spread = self._units(self.grid), self.max_keys
         weight = max(1, math.isqrt(self.grid**2 // spread))
-        words = f"a key with {alone[0]:,} units that vote for no other key"
+        words = f"{one} with {alone[0]:,} units that vote for no other {other}"
         if spread > 1:
             many = self._units(weight)
-            words += f", or with {many[0]:,} that vote for {spread} keys each,"
+            words += f", or with {many[0]:,} that vote for {spread} {other}s each,"
             words += f" is released with probability 1/2 (99 % from {alone[1]:,} or {many[1]:,} on)"
             if self.method == "two_rounds":
-                words += ". Fewer suffice where the first of two rounds of votes decides on their other keys"
+                words += f". Fewer suffice where the first of two rounds of votes decides on their other {other}s"
             return words
         return f"{words} is released with probability 1/2 (99 % from {alone[1]:,} on)"
 
@@ -84,9 +88,11 @@ class GroupNote:
 
     Attributes:
       max_items: for how many items one unit counts.
-      threshold: from how much on a noisy count is released, in units of 2**-scale_bits.
-      most: the smallest exact count that is released with probability 0.99, in the same units.
+      threshold: from how much on a noisy count is released, in units of 2**-scale_bits; smaller ones are if votes
+        bring them in.
+      most: the smallest exact count that is released with probability 0.99 without votes, in the same units.
       scale_bits: of the grid of the noise.
+      votes: how votes bring items in; `None` if units do not vote.
     """
 
     of_items: ClassVar[bool] = True
@@ -94,14 +100,17 @@ class GroupNote:
     threshold: int
     most: int
     scale_bits: int = 0
-
-    share: ClassVar[Fraction] = Fraction(0)
-    """The part of rho that the choice takes from the counts: the counts decide themselves."""
+    votes: KeyNote | None = None
 
     def __post_init__(self) -> None:
         _validate.whole_fields(self, "max_items", low=1, high=MAX_CONTRIBUTION)
         _validate.whole_fields(self, "threshold", "most", low=1, high=2 * MAX_THRESHOLD)
         _validate.whole_fields(self, "scale_bits", low=0, high=SCALE_BITS)
+
+    @property
+    def share(self) -> Fraction:
+        """The part of rho that votes take from the counts."""
+        return Fraction(0) if self.votes is None else self.votes.share
 
     @property
     def least_count(self) -> float:
@@ -113,14 +122,25 @@ class GroupNote:
         return self.most / (1 << self.scale_bits)
 
     def __str__(self) -> str:
+        by_count = (
+            f"those whose count with noise is {self.least_count:,.5g} or more: an item with that count is "
+            f"released with probability 1/2 or more (99 % from {self.likely_count:,.5g} on). Counts just above that "
+            "limit are too high by up to a sigma on average, because items that the noise lowers are left out"
+        )
+        if self.votes is None:
+            return by_count
         return (
-            f"those whose count with noise is {self.least_count:,.5g} or more: an item with that count is released "
-            f"with probability 1/2 or more (99 % from {self.likely_count:,.5g} on). Counts just above that limit are "
-            "too high by up to a sigma on average, because items that the noise lowers are left out"
+            f"those with enough votes ({self.votes.words('an item', 'item')}), and {by_count} unless they have the "
+            "votes. The count of an item that its votes bring in can be near 0, or below"
         )
 
     def as_dict(self) -> dict[str, Any]:
-        return {"max_items": self.max_items, "threshold": self.least_count, "likely": self.likely_count}
+        return {
+            "max_items": self.max_items,
+            "threshold": self.least_count,
+            "likely": self.likely_count,
+            "votes": None if self.votes is None else self.votes.as_dict(),
+        }
 
 
 _MAX_DROPPED = 62

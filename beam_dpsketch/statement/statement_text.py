@@ -148,14 +148,16 @@ def _contents(statement: Stated) -> dict[str, str]:
 
 
 def _parts(statement: Stated) -> dict[str, str]:
-    keys: Any = None if statement.keys is None or statement.keys.of_items else statement.keys
+    note: Any = statement.keys
+    of_items = note is not None and note.of_items
+    keys = note.votes if of_items else note
     if not (statement.side or statement.lost or statement.norm_spend or keys) or len(statement.release_ids) > 1:
         return {}
-    what = "sketch" if statement.keys is None or not statement.keys.of_items else "counts"
-    parts = [f"{_part(statement.sketch_share)} for the {what}"]
+    parts = [f"{_part(statement.sketch_share)} for the {'counts' if of_items else 'sketch'}"]
     parts += [f"{_part(statement.norm_spend)} for the choice of max_norm"] if statement.norm_spend else []
     if keys is not None:
-        part = f"{_part(keys.share)} for the choice of keys" if keys.share else "nothing for the choice of keys"
+        what = "votes for items" if of_items else "the choice of keys"
+        part = f"{_part(keys.share)} for {what}" if keys.share else f"nothing for {what}"
         parts.append(f"{part} (sigma = {math.sqrt(keys.sigma_squared) / keys.grid:.4g} units)")
     parts += [
         f"{_part(note.share)} for {note.words} (sigma = {math.sqrt(note.sigma_squared):.4g})" for note in statement.side

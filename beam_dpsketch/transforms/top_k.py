@@ -39,9 +39,9 @@ class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
         the same way. `KeySelection` is refused.
       windows: a `TimeRange`, whose windows are released with data or without; or `None` for the windows that have data.
         Lists over a `Horizon` cannot be had: release frequencies or quantiles over time.
-      method: `Groups` counts each item for itself and releases those above a threshold, as `ReleasedCounts`, whose
-        docstring has its guarantee. `None` does so for text and bytes, and half of the delta of `privacy` pays for the
-        threshold; with rho give `Groups(delta)`. Of an ordered domain, `None` searches a tree of fixed size. Windows
+      method: `Groups` counts each item for itself and releases those with enough votes, or a count above a threshold,
+        as `ReleasedCounts`. `None` does so for text and bytes, and half of the delta of `privacy` pays for the
+        choice; with rho give `Groups(delta)`. Of an ordered domain, `None` searches a tree of fixed size. Windows
         without a released item have a release only in the global window and with `windows`.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
@@ -35,7 +36,7 @@ from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.sketches.grouped_items import GroupedItems
-from beam_dpsketch.statement.notes import GroupNote
+from beam_dpsketch.statement.notes import GroupNote, KeyNote
 from tests.helpers import by_hand
 
 TEXT = TextDomain(4)
@@ -142,6 +143,35 @@ def test_parts_of_records_are_kept_under_a_norm() -> None:
     assert "12 or more" in str(one.privacy)
 
 
+def test_an_item_that_votes_bring_in_can_have_a_count_below_zero() -> None:
+    """Its interval is around that count; of others no more is known than by the threshold of counts."""
+    votes = KeyNote(
+        method="gaussian",
+        max_keys=2,
+        min_units=1,
+        grid=48,
+        sigma_squared=Fraction(48**2 * 9),
+        threshold=960,
+        half=960,
+        most=1296,
+        share=Fraction(3, 20),
+    )
+    one = released({"to": 90, "tea": 0, "x": -4}, keys=dataclasses.replace(NOTE, votes=votes))
+    assert [each.item for each in one.top_k(9)] == ["to", "tea", "x"]
+    assert one.interval("x")[1:4] == (-4, -4 - REACH, -4 + REACH)
+    assert one.interval("y").upper == WORDS.interval("y").upper == 12 + REACH
+    assert one.top_k(9).detection_limit == WORDS.top_k(9).detection_limit
+    assert one.privacy.sketch_share == Fraction(17, 20)
+    words = str(one.privacy)
+    assert (
+        "those with enough votes (an item with 20 units that vote for no other item, or with 30 that vote for" in words
+    )
+    assert "The count of an item that its votes bring in can be near 0, or below" in words
+    assert "17/20 for the counts, 3/20 for votes for items (sigma = 3 units)" in words
+    assert ReleasedSketch.from_bytes(one.to_bytes()) == one
+    assert one.privacy.as_dict()["keys"]["votes"]["share_of_rho"] == 0.15
+
+
 def how(unit: Any = Record(), rho: float = 0.1, delta: float = 1e-8) -> Counting:  # noqa: B008
     counting: Counting = ReleaseSpec(
         GroupedCounts(TEXT, 1, Groups(delta)), PrivacySpec(rho=rho), unit
@@ -183,15 +213,26 @@ def test_gathered_rows_are_sorted_and_rounded_after_the_noise() -> None:
     assert one.privacy.bounds == NormBound(50, max_keys=9)
 
 
+def with_votes(counting: Counting, counts: Iterable[int]) -> np.ndarray:
+    """Rows of these counts, where ten units voted, if units vote, and half as many again in round two."""
+    grid = 0 if counting.choice is None else counting.choice.rule.grid
+    votes = (10 * grid, 10, 5 * grid, 10 * grid) if grid else ()
+    return np.array([(count, *votes) for count in counts], dtype=np.int64)
+
+
 def test_settings_and_counts_are_bound_to_keyed_noise() -> None:
     randomness = KeyedRandomness(bytes(range(32)), b"of tests")
-    counts, keyed = range(1000, 1030), [randomness] * 30
-    first = list(how().add_keyed_noise(counts, keyed))
-    assert first == list(how().add_keyed_noise(counts, keyed))
-    noise = {value - 1000 - n for n, value in enumerate(first) if value is not None}
+    keyed = [randomness] * 30
+
+    def drawn(counting: Counting) -> list[int]:
+        return counting.draw(with_votes(counting, range(1000, 1030)), keyed)[0].tolist()
+
+    first = drawn(how())
+    assert first == drawn(how())
+    noise = {value - 1000 - n for n, value in enumerate(first)}
     assert len(noise) > 3
     for other in (how(rho=0.11), how(Record(max_weight=2)), how(PrivacyId("u", RecordBounds(1, max_keys=2)))):
-        assert list(other.add_keyed_noise(counts, keyed)) != first
+        assert drawn(other) != first
 
 
 def test_a_keyed_count_never_changes() -> None:
@@ -205,11 +246,11 @@ def test_a_keyed_count_never_changes() -> None:
     for name, unit in units.items():
         counting = how(unit)
         scaled = [n << counting.terms.scale_bits for n in range(1000, 1004)]
-        counted[name] = list(counting.add_keyed_noise(scaled, [randomness] * 4))
+        counted[name] = counting.draw(with_votes(counting, scaled), [randomness] * 4)[0].tolist()
     assert counted == {
-        "record": [256684, 257095, 256539, 256582],
-        "bounds": [253919, 257126, 254948, 256005],
-        "norm": [64893428, 66557619, 66717129, 66482716],
+        "record": [257742, 258523, 257640, 255011],
+        "bounds": [128019, 129639, 128796, 127470],
+        "norm": [65206681, 65272849, 65697946, 66650554],
     }
 
 

@@ -232,6 +232,8 @@ def test_two_rounds_under_record_bounds_lose_no_more_than_they_say(layout: Layou
     check(Run(setting, ADD_OR_REMOVE_ONE, SIDES["usual"]), ONE_PART)
 
 
+ITEMS = Setting("groups", PrivacyId("user", NormBound(NORM, max_weight=9, max_keys=2)), Layout(keys="listed"))
+ITEMS_ONCE = Setting("groups", PrivacyId("user", RecordBounds(2, **TWO)), Layout(60))
 OVER_TIME = Setting(
     "count_min", PrivacyId("user", NormBound(NORM, max_weight=9)), Layout(keys="listed", horizon=Horizon(0, 60, 4))
 )
@@ -321,6 +323,15 @@ FAULTS = {
         two_rounds, "votes_sigma_squared", lambda exact, grid, rho, relation: exact(grid, rho, ADD_OR_REMOVE_ONE)
     ).found(A_RUN, TWICE),
     "the second of two rounds has the votes of the first": laws.put(two_rounds, "RATIO", 4, A_RUN, TWICE),
+    "votes for items are free": laws.put(
+        calibration, "sketch_share", lambda spec, terms: terms.share_left, A_RUN, ITEMS
+    ),
+    "votes for items are free, in one round": laws.put(
+        calibration, "sketch_share", lambda spec, terms: terms.share_left, A_RUN, ITEMS_ONCE
+    ),
+    "a replacement in votes for items at the factor of an addition": laws.around(
+        two_rounds, "votes_sigma_squared", lambda exact, grid, rho, relation: exact(grid, rho, ADD_OR_REMOVE_ONE)
+    ).found(A_RUN, ITEMS),
     "windows_are_forgotten": WINDOWS_FORGOTTEN.found(A_RUN, IN_TWO),
     "windows_are_forgotten, sliding": WINDOWS_FORGOTTEN.found(A_RUN, SLIDING),
     "rows_are_forgotten": laws.put(RowTerms, "reach", Fraction(1), A_RUN, ROWS),

@@ -38,8 +38,8 @@ from beam_dpsketch import (
 from beam_dpsketch.engine import counting
 from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.engine.norms import calibrate_choice
+from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.noise.gaussian_bounds import tail_bound
-from beam_dpsketch.privacy.selection import GroupRule
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateTopK
 from beam_dpsketch.transforms.steps import bounding_over_windows
 from beam_dpsketch.transforms.steps.bounding_over_windows import _group_by_period as exact_group_by_period
@@ -174,7 +174,10 @@ def all_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def worst_of_groups(name: str, relation: Any) -> tuple[Fraction, Fraction]:
-    """The largest loss of neighbours over rho, and the largest probability of an item of one unit over delta."""
+    """The largest loss of neighbours over what counts may lose, and the same of the probability of an item of one unit.
+
+    Votes have a part of rho, and half of delta.
+    """
     unit, windowing, keyed = GROUPED[name]
     keys = {"keys": PublicKeys(list(KEYS), "key") if windowing is None else AssumePublicKeys("key")} if keyed else {}
 
@@ -196,11 +199,12 @@ def worst_of_groups(name: str, relation: Any) -> tuple[Fraction, Fraction]:
             (counts[first].get(place, 0) - counts[second].get(place, 0)) ** 2
             for place in {**counts[first], **counts[second]}
         )
-        lost = max(lost, Fraction(change) / (2 * squared) / some.privacy.rho)
+        lost = max(lost, Fraction(change) / (2 * squared) / (some.privacy.sketch_share * some.privacy.rho))
     for each in counts[1:]:
         alone = [count for place, count in each.items() if place not in counts[0]]
         chances = (tail_bound(squared, max(1, some.privacy.keys.threshold - count)) for count in alone)
-        published = max(published, sum(chances, Fraction(0)) / DELTA)
+        published = max(published, sum(chances, Fraction(0)) / (DELTA / 2))
+    assert some.privacy.sketch_share == 1 - some.privacy.keys.votes.share < 1
     return lost, published
 
 

@@ -211,8 +211,8 @@ class _Sums(beam.PTransform):
 
 
 def counters(summed: Any) -> Any:
-    """All exact counters: of the sketch, then those aside; a count of grouped counts is itself."""
-    return summed if isinstance(summed, int) else summed.to_vector().tolist()
+    """All exact counters: of the sketch, then those aside; a row of grouped counts is itself."""
+    return summed if isinstance(summed, tuple) else summed.to_vector().tolist()
 
 
 def of_pipeline(names: list[str], elements: list[Any], counted: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:

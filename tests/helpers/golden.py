@@ -218,11 +218,22 @@ def _laplace() -> dict[str, ReleasedSketch]:
 
 
 def _groups() -> dict[str, ReleasedSketch]:
-    """Grouped counts of text, of numbers in parts of records, and of nothing."""
+    """Grouped counts of text, of numbers in parts of records that units also vote for, and of nothing."""
     words = GroupedItems.of(TextDomain(3), [b"ab\x03", b"abc\xff", b"\x01"], left_out=5)
     note = {"delta": Fraction(1, 10**8), "keys": GroupNote(max_items=7, threshold=12, most=15)}
     norm = {"bounds": NormBound(Fraction(5, 2), max_keys=7), "delta": Fraction(1, 10**6)}
-    scaled = GroupNote(max_items=7, threshold=12 << 16, most=15 << 16, scale_bits=16)
+    votes = KeyNote(
+        method="two_rounds",
+        max_keys=7,
+        min_units=1,
+        grid=2880,
+        sigma_squared=Fraction(10**6),
+        threshold=9000,
+        half=8000,
+        most=12_000,
+        share=Fraction(1, 4),
+    )
+    scaled = GroupNote(max_items=7, threshold=12 << 16, most=15 << 16, scale_bits=16, votes=votes)
     numbers = GroupedItems.of(IntegerDomain(-5, 10), [(15).to_bytes(8, "big"), bytes(8)])
     return {
         "groups_text": ReleasedCounts(words, np.array([300, 20, 20]), by_hand.statement(**note)),

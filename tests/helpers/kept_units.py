@@ -17,12 +17,19 @@ import pyarrow as pa
 from apache_beam.transforms import window
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, AutoNorm, PrivacySpec, PrivacyUnit, Record, SideCounters
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    AutoNorm,
+    NeighboringRelation,
+    PrivacySpec,
+    PrivacyUnit,
+    Record,
+    SideCounters,
+)
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.aside.lost_histogram import BINS, LostCounter, histogram
 from beam_dpsketch.privacy.aside.side_counters import LOST
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
-from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
@@ -59,10 +66,10 @@ class Kept(NamedTuple):
     value: Any
 
 
-def kept_of(setting: Setting) -> list[Kept]:
-    """Return all that counts of all units, aside and in sketches."""
+def kept_of(setting: Setting, relation: NeighboringRelation = ADD_OR_REMOVE_ONE) -> list[Kept]:
+    """Return all that counts of all units, aside and in sketches; how units vote may depend on the relation."""
     every = SideCounters() if setting.kind != "groups" else None
-    plan = setting.plan(PrivacySpec(rho=RHO, relation=ADD_OR_REMOVE_ONE, side_counters=every))
+    plan = setting.plan(PrivacySpec(rho=RHO, relation=relation, side_counters=every))
     found = list(counted_in_windows(setting, plan))
     found += _second_votes(setting, plan, found)
     if plan.rows is None:
@@ -85,15 +92,16 @@ def kept_of(setting: Setting) -> list[Kept]:
 
 def _second_votes(setting: Setting, plan: WindowPlan, found: list[Kept]) -> Iterator[Kept]:
     """Yield the votes of a second round for all keys of the first, where there are two: no others cost more."""
-    rule = _selection(setting, plan)
+    rule = plan.terms.votes
     if rule is None or not rule.has_two_rounds:
         return
-    cast = [(each.unit, each.part) for each in found if each.column == VOTES and each.value]
+    cast = [each for each in found if table_of(each.column) == VOTES and each.value]
     each_window = plan.rows is None and not setting.unit.bounds.has_norm
-    voters = Counter((unit, part[1] if each_window else 0) for unit, part in cast)
-    for unit, part in cast:
-        count = voters[unit, part[1] if each_window else 0]
-        yield Kept(unit, part, SECOND, math.floor(5 * rule.grid / math.sqrt(count)))
+    voters = Counter((each.unit, each.part[1] if each_window else 0) for each in cast)
+    for each in cast:
+        count = voters[each.unit, each.part[1] if each_window else 0]
+        column = (SECOND, each.column[1]) if isinstance(each.column, tuple) else SECOND
+        yield each._replace(column=column, value=math.floor(5 * rule.grid / math.sqrt(count)))
 
 
 def counted_in_windows(setting: Setting, plan: WindowPlan, units: Iterable[Unit] | None = None) -> Iterator[Kept]:
@@ -136,7 +144,7 @@ def _under_record_bounds(setting: Setting, plan: WindowPlan, records: list[Visit
         groups |= {_encode(*unit): (unit, 0) for unit, _ in groups.values()}
         aside = kept.set_column(0, "unit", pa.array([_encode(*unit) for unit, _ in units], pa.large_binary()))
         aside = aside.append_column("window", pa.array([end for _, end in units], pa.int64()))
-    sums = sums_of_kept(plan.terms.counters, _selection(setting, plan), aside, setting.unit.bounds, plan.rows)
+    sums = sums_of_kept(plan.terms.counters, plan.terms.votes, aside, setting.unit.bounds, plan.rows)
     yield from _in_parts(setting, kept, setting.unit.bounds, sums, groups)
     yield from _lost(plan, every if plan.terms.lost and plan.terms.lost.of_run else records, kept, groups)
 
@@ -158,7 +166,7 @@ def _under_norm(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Ite
         terms, bounds = terms.with_norm(NORM), bounds.bound(NORM)
     else:
         bounds = sketch_input.bounds  # as grouped counts limit them
-    rule = NormRule(bounds, sketch_input, terms.counters, _selection(setting, plan))
+    rule = NormRule(bounds, sketch_input, terms.counters, plan.terms.votes)
     kept, sums = rule.select_and_count(table)
     yield from _in_parts(setting, kept, bounds, sums, groups)
     if terms.lost is not None:
@@ -219,22 +227,20 @@ def _in_parts(setting: Setting, kept: pa.Table, bounds: Any, sums: pa.Table | No
             continue
         for number, cells in enumerate(norms.changed_cells(SPECS[setting.kind], row["item"])):
             yield from (Kept(unit, (row["key"], end), (number, cell), sign * weight) for cell, sign in cells.items())
-    for row in [] if sums is None or setting.kind == "groups" else sums.to_pylist():
+    for row in [] if sums is None else sums.to_pylist():
         unit, end = groups[row["unit"]]
-        part = (row["key"], row.get("window", end))
-        yield from (Kept(unit, part, name, row[name]) for name in row.keys() - _ASIDE)
-
-
-def _selection(setting: Setting, plan: WindowPlan) -> SelectionRule | None:
-    found = plan.terms.selection
-    return found if isinstance(found, SelectionRule) else None
+        end = row.get("window", end)
+        if setting.kind == "groups":
+            yield Kept(unit, (None, end), (VOTES, row["key"]), row[VOTES])
+        else:
+            yield from (Kept(unit, (row["key"], end), name, row[name]) for name in row.keys() - _ASIDE)
 
 
 def _of_single(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Iterator[Kept]:
     """Yield what records count that are units of their own."""
     counted = setting.declared(PrivacySpec(rho=RHO)).sketch_input
     aside: dict[str, Any] = {"counters": plan.terms.counters, "lost": plan.terms.lost}
-    sketch_input = dataclasses.replace(counted, **aside, selection=_selection(setting, plan))
+    sketch_input = dataclasses.replace(counted, **aside, selection=plan.terms.votes)
     names, first = list[Any](sketch_input.side_names), len(sketch_input.counters)
     names[first:first] = [(LOST, place) for place in range(sketch_input.own_bins)]
     for number, key, end, item, weight in records:

@@ -34,7 +34,6 @@ from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.records.items import SECOND, VOTES
 from beam_dpsketch.sketches import raw_type
-from beam_dpsketch.statement.notes import KeyNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES, PART_BYTES, RUN_BYTES
 from tests.helpers import norms
 from tests.helpers.combinations import Parts
@@ -54,7 +53,7 @@ class Run:
 
     def __init__(self, setting: Setting, relation: NeighboringRelation, sides: SideCounters | None) -> None:
         privacy = PrivacySpec(rho=RHO, relation=relation, side_counters=sides)
-        if setting.layout.keys == "chosen twice":
+        if setting.layout.keys == "chosen twice" or setting.kind == "groups":
             keys._calibrated.cache_clear()  # which a planted fault would not reach
         plan = setting.plan(privacy)
         noise: dict[Any, Fraction] = {}
@@ -71,14 +70,15 @@ class Run:
         if (lost := self.statement.lost) is not None:
             noise[LOST] = lost.sigma_squared
             noise |= {} if lost.kept is None else {KEPT: lost.kept.sigma_squared * unit}
-        if terms.selection is not None and setting.kind != "groups":
-            assert isinstance(self.statement.keys, KeyNote)
-            noise[VOTES] = self.statement.keys.sigma_squared
-            choice = keys.choose_keys(SPECS[setting.kind], terms)
-            if choice is not None and choice.rounds is not None:
+        if (choice := keys.choose_keys(SPECS[setting.kind], terms)) is not None:
+            note: Any = self.statement.keys
+            noise[VOTES] = (note.votes if note.of_items else note).sigma_squared
+            if choice.rounds is not None:
                 noise[VOTES], noise[SECOND] = choice.rounds.sigma_squared
         self.grams: dict[Any, Any] = defaultdict(float)
-        for part, (columns, added) in _added(setting).items():
+        for part, (columns, added) in _added(
+            setting, relation if setting.kind == "groups" else ADD_OR_REMOVE_ONE
+        ).items():
             scales = [float(2 * noise[column]) ** -0.5 if column in noise else 0.0 for column in columns]
             scaled = added * np.array(scales)
             self.grams[part if setting.layout.horizon is None else part[0]] += scaled @ scaled.T
@@ -139,9 +139,9 @@ def statement_of(setting: Setting, terms: ReleaseTerms) -> PrivacyStatement:
 
 
 @functools.lru_cache(maxsize=8)
-def _added(setting: Setting) -> dict[Any, tuple[list[Any], np.ndarray]]:
+def _added(setting: Setting, relation: NeighboringRelation) -> dict[Any, tuple[list[Any], np.ndarray]]:
     """Return for each part whose noise each column has, and what each unit adds to it, (units, columns)."""
-    kept = kept_of(setting)
+    kept = kept_of(setting, relation)
     units = {unit: place for place, unit in enumerate(dict.fromkeys(each.unit for each in kept))}
     columns: dict[Any, dict[Any, int]] = defaultdict(dict)
     for each in kept:

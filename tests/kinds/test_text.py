@@ -162,8 +162,8 @@ def test_half_of_the_promised_delta_pays_for_the_threshold_in_all_doors() -> Non
     declared = [PrivateTopK(TEXT, k=3, **ARGUMENTS)._declared, spec, read_release(SETTINGS), of_rows._declared]
     for each in declared:
         assert each.terms.delta == Fraction(1, 2_000_000)
-        assert each.terms.group_rule is not None
-        assert each.terms.group_rule.max_items == USUAL_MAX_KEYS
+        assert each.terms.counts_items
+        assert each.terms.selection.max_items == USUAL_MAX_KEYS
         assert f"in at most {USUAL_MAX_KEYS} item counts" in str(each.plan())
     released = release_frame(TABLE, SETTINGS)
     assert released.items == ("to", "tea")
@@ -187,8 +187,8 @@ def test_half_of_the_promised_delta_pays_for_the_threshold_in_all_doors() -> Non
 def test_a_norm_that_says_no_number_of_items_has_the_usual_one(bounds: Any, items: int) -> None:
     for domain, method in ((TEXT, Groups()), (BytesDomain(4), Groups()), (IPv4Domain(), Groups(1e-8))):
         declared = ReleaseSpec(GroupedCounts(domain, 3, method), PROMISE, PrivacyId("user", bounds))
-        assert declared.terms.group_rule is not None
-        assert declared.terms.group_rule.max_items == items
+        assert declared.terms.counts_items
+        assert declared.terms.selection.max_items == items
         assert declared.unit.bounds.max_keys == items
 
 

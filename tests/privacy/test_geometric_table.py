@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import REPLACE_ONE, KeySelection, PrivacyBudget, PrivacyId, PrivacySpec, RecordBounds
-from beam_dpsketch.privacy import geometric_table as room
-from beam_dpsketch.privacy.geometric_table import geometric_table
+from beam_dpsketch.privacy.noise import geometric_table as room
+from beam_dpsketch.privacy.noise.geometric_table import geometric_table
 from beam_dpsketch.privacy.selection import METHODS
 from beam_dpsketch.transforms import SelectKeys
 from tests.helpers import laws

@@ -6,19 +6,17 @@ of the rule. What it may cost is Gaussian noise as `dp_accounting` has it.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_mechanism
-from scipy import signal
 
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy import two_rounds
@@ -26,44 +24,17 @@ from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.two_rounds import TwoRounds
 from tests.helpers import laws
-from tests.helpers.tolerances import discrete_gaussian
+from tests.helpers.two_rounds_law import KEYS, NOT, Exact, Table, noise, sum_of
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
-KEYS = 3
 SUBSETS = [subset for size in range(1, KEYS + 1) for subset in itertools.combinations(range(KEYS), size)]
 LARGEST = Fraction(10 * 480**2)
 """The largest rho that votes can spend: sigma of round one is then 1/2."""
 EPSILONS = np.linspace(0, 3, 7)
-NOT, AT_ONCE, TOGETHER = range(3)
-Table = tuple[tuple[int, ...], ...]
 
 
 def rule_of(max_keys: int, delta: Fraction = Fraction(1, 20)) -> SelectionRule:
     return SelectionRule(delta=delta, max_keys=max_keys, method="two_rounds")
-
-
-class Drawn(NamedTuple):
-    """A law of whole numbers: its support and its probabilities."""
-
-    values: np.ndarray
-    chances: np.ndarray
-
-    def tail(self, starts: Any) -> np.ndarray:
-        """P(Z >= start) of each start."""
-        tails = np.append(np.cumsum(self.chances[::-1])[::-1], 0.0)
-        return tails[np.clip(np.asarray(starts) - self.values[0], 0, len(self.values))]
-
-
-def noise(sigma_squared: Fraction) -> Drawn:
-    found = discrete_gaussian(sigma_squared + 4)
-    return Drawn(found.support, found.probabilities)
-
-
-def sum_of(first: Drawn, second: Drawn) -> Drawn:
-    start = first.values[0] + second.values[0]
-    convolve = np.convolve if len(first.chances) < 1000 else signal.fftconvolve
-    chances = convolve(first.chances, second.chances)
-    return Drawn(np.arange(start, start + len(chances)), chances)
 
 
 def check_thresholds(rounds: TwoRounds, delta: float, windows: int = 1) -> None:
@@ -129,64 +100,6 @@ def test_one_bound_covers_the_tail_of_the_sum(rho: Fraction) -> None:
         near = np.abs(found.values) < 20
         excess = found.chances[near] / (normal / math.sqrt(2 * math.pi * float(first + second)))[near]
         assert np.abs(excess - 1).max() < 1e-9
-
-
-class Exact:
-    """The law of what comes out, for keys 0, 1 and 2.
-
-    Args:
-      rounds: the rule.
-      min_units: a key with fewer units is not considered: a fault if it is above 1.
-      drawn_twice: whether the decision has another draw of round one than the steering: a fault.
-    """
-
-    def __init__(self, rounds: TwoRounds, *, min_units: int = 1, drawn_twice: bool = False) -> None:
-        self.rounds, self.min_units, self.drawn_twice = rounds, min_units, drawn_twice
-        self.first, self.second = map(noise, rounds.sigma_squared)
-        raised = (min_units - 1) * rounds.grid
-        self.at_once, self.together = rounds.at_once + raised, rounds.together + 6 * raised
-        self.chances = functools.cache(self._chances)
-
-    def _chances(self, first: int, second: int) -> np.ndarray:
-        """P(cell of N1 and outcome) of a key with votes in each round: an array of (below H, between, T1 or more)."""
-        noisy = first + self.first.values
-        cells = [
-            noisy < self.rounds.least,
-            (self.rounds.least <= noisy) & (noisy < self.at_once),
-            noisy >= self.at_once,
-        ]
-        found = np.zeros((3, 3))
-        for cell, inside in enumerate(cells[:2]):
-            missing = self.together - noisy[inside] - (second if cell else 0)
-            together = float(self.first.chances[inside] @ self.second.tail(missing))
-            found[cell, TOGETHER] = together
-            found[cell, NOT] = self.first.chances[inside].sum() - together
-        found[2, AT_ONCE] = self.first.chances[cells[2]].sum()
-        return found
-
-    def law(self, units: Table) -> np.ndarray:
-        """P(outcome) of all keys, of shape (3, 3, 3)."""
-        votes, voters = np.zeros(KEYS, dtype=int), collections.Counter(itertools.chain(*units))
-        for keys in units:
-            votes[[*keys]] += next(weight for size, weight in self.rounds.classes if size >= len(keys))
-        there = [key for key in range(KEYS) if voters[key] >= self.min_units]
-        found = np.zeros((3,) * KEYS)
-        for cells in itertools.product(range(3), repeat=len(there)):
-            between = {key for key, cell in zip(there, cells, strict=True) if cell == 1}
-            second = dict.fromkeys(range(KEYS), 0)
-            for left in ([*between.intersection(keys)] for keys in units):
-                for key in left:
-                    second[key] += math.floor(5 * self.rounds.grid / math.sqrt(len(left)))
-            outcomes = [np.array([1.0, 0.0, 0.0])] * KEYS
-            for key, cell in zip(there, cells, strict=True):
-                chances = self.chances(int(votes[key]), second[key])
-                outcomes[key] = chances[cell]
-                if self.drawn_twice:
-                    outcomes[key] = chances[cell].sum() * self.chances(int(votes[key]), second[key] if cell else 0).sum(
-                        0
-                    )
-            found += functools.reduce(np.multiply.outer, outcomes)
-        return found
 
 
 def check(

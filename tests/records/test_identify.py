@@ -169,7 +169,7 @@ GOLDEN = {
     "chosen norm": "c1db4cc79c88dae6",
     "times": "7e909b59f5cf13ee",
     "chosen keys": "eaefa01e273c222b",
-    "groups": "c221a6199699e024",
+    "groups": "26a3b7b088681697",
     "windows (60, 0, 20)": "eb8db7333348162e",
     "rows BinaryTree(windows=4)": "a54800d6fc8686ae",
 }

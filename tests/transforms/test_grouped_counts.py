@@ -155,7 +155,7 @@ def test_each_id_counts_for_max_keys_items_and_so_often_for_each() -> None:
     found = counts(top)
     assert sum(found.values()) == 100 * 3 * 2
     assert len(found) == 5
-    assert top.release.privacy.sigma_squared == Fraction(3 * 4, 2)
+    assert top.release.privacy.sigma_squared == Fraction(3 * 4, 2) / Fraction(3, 4)  # votes have the rest of rho
     assert top.release.privacy.keys.max_items == 3
 
 
@@ -241,7 +241,7 @@ def test_rho_and_delta_cover_the_windows_of_a_unit() -> None:
     outputs = seen_by_sink(lambda p: at_times(p, rows, window.FixedWindows(60)) | globally(unit, item="word"))
     assert sum(sum(counts(top).values()) for top in outputs) == 400
     (privacy,) = {(each.release.privacy.sigma_squared, each.release.privacy.keys.threshold) for each in outputs}
-    assert privacy[0] == Fraction(2 * 2, 2)
+    assert privacy[0] == Fraction(2 * 2, 2) / Fraction(3, 4)  # votes have the rest of rho
     alone = Counting.of(
         outputs[0].release.spec, globally(PrivacyId("user", RecordBounds(1, max_keys=2)))._declared.terms
     )
@@ -254,10 +254,11 @@ def test_rho_and_delta_cover_the_windows_of_a_unit() -> None:
 
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize("by_id", [False, True], ids=["records", "ids"])
-def test_a_stream_releases_each_window_once(by_id: bool) -> None:
+@pytest.mark.parametrize("max_keys", [None, 1, 2], ids=["records", "ids", "ids that vote"])
+def test_a_stream_releases_each_window_once(max_keys: int | None) -> None:
+    """Votes have one round there."""
     timed = [({"user": n, "word": word}, time) for n, (word, time) in enumerate(TIMED)]
-    unit = PrivacyId("user", RecordBounds(1, max_keys=1)) if by_id else Record()
+    unit = PrivacyId("user", RecordBounds(1, max_keys=max_keys)) if max_keys else Record()
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         elements = pipeline | stepped(timed, 60, 240, bundle=7) | beam.WindowInto(window.FixedWindows(60))
@@ -265,6 +266,8 @@ def test_a_stream_releases_each_window_once(by_id: bool) -> None:
 
     outputs = seen_by_sink(build, "--streaming", runner=BUNDLE_BASED)
     assert sorted((start, counts(top)) for start, top in outputs) == [(0, {"to": 20}), (120, {"to": 30})]
+    votes = {each.release.privacy.keys.votes for _, each in outputs}
+    assert {each and each.method for each in votes} == {"gaussian" if max_keys == 2 else None}
 
 
 @pytest.mark.slow
@@ -352,7 +355,9 @@ def test_epsilon_and_delta_hold_for_all_of_it() -> None:
 
 def test_explain_says_noise_threshold_and_bounds() -> None:
     words = globally(PrivacyId("user", RecordBounds(2, max_keys=10))).explain(1000)
-    assert "sigma = 4.472 on each count" in words
+    assert "sigma = 5.164 on each count; 3/4 of rho pays for it" in words
+    assert "Votes, for 1/4 of rho: at any count, an item with 10 units that vote for no other item, or with 31" in words
+    assert "There are two rounds of votes. They need two more shuffles" in words
     assert "up to 2 records per privacy id in each of up to 10 item counts; the rest is dropped at random" in words
     assert "Items: those whose count with noise is" in words
     assert str(globally().check(["to"]).explain()).startswith("groups: ")
@@ -429,7 +434,8 @@ def test_pairs_of_key_and_item_come_apart_again(rows: list[tuple[str, str, int]]
     joined = join_pairs(pa.table({"unit": pa.array(range(len(rows)), pa.uint64()), **columns, "weight": weights}))
     assert joined["unit"].to_pylist() == list(range(len(rows)))
     sums = {
-        tuple(split_pair(pair, per_key=True)): count for pair, count in sum_by_pair(joined["key"], weights.to_numpy())
+        tuple(split_pair(pair, per_key=True)): count
+        for pair, (count,) in sum_by_pair(joined["key"], weights.to_numpy()[:, np.newaxis])
     }
     expected: Counter[tuple[bytes, bytes]] = Counter()
     for (_, _, weight), key, item in zip(rows, keys, short_keys(items), strict=True):
@@ -440,8 +446,8 @@ def test_pairs_of_key_and_item_come_apart_again(rows: list[tuple[str, str, int]]
 @given(numbers=st.lists(st.integers(-(1 << 63), (1 << 63) - 1)), split=st.integers(0, 5))
 def test_sums_wrap_around_like_counters(numbers: list[int], split: int) -> None:
     fn = WrappingSum()
-    parts = [
-        functools.reduce(fn.add_input, part, fn.create_accumulator()) for part in (numbers[:split], numbers[split:])
-    ]
+    rows = [(number, -1) for number in numbers]
+    parts = [functools.reduce(fn.add_input, part, fn.create_accumulator()) for part in (rows[:split], rows[split:])]
     with np.errstate(over="ignore"):
-        assert fn.extract_output(fn.merge_accumulators(parts)) == np.array(numbers, dtype=np.int64).sum()
+        total = np.array(numbers, dtype=np.int64).sum()
+    assert fn.extract_output(fn.merge_accumulators(parts)) == ((total, -len(numbers)) if numbers else ())

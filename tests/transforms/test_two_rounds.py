@@ -5,17 +5,15 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.transforms.window import FixedWindows
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
@@ -37,31 +35,27 @@ from beam_dpsketch.frames.releasing import release_table
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.two_rounds import TwoRounds
-from beam_dpsketch.records.codec import from_bytes, to_bytes
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies, SelectKeys
 from beam_dpsketch.transforms.steps.sums import second_round
 from tests.helpers import laws
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, seen_by_sink
+from tests.helpers.voters import (
+    REPEATED,
+    SECRET,
+    VARIABLE,
+    VISITS,
+    WINDOWS,
+    check_reference,
+    drawn_again,
+    person,
+    rounds_of,
+    stamped,
+)
 
 pytestmark = pytest.mark.pipeline
 
-SECRET, VARIABLE = "00112233445566778899aabbccddeeff" * 2, "TWO_ROUNDS_SECRET"
 SPEC = ListedItems([0, 1, 2])
 KEYS = KeySelection(0.2, "key")
-WINDOWS = TimeRange(0, 240)
-REPEATED = "--direct_runner_bundle_repeat=1"
-
-
-def visits(people: int = 80) -> pd.DataFrame:
-    """Each person is in up to 5 of 60 keys, the first ones more often, at some times of four minutes."""
-    generator = np.random.default_rng(5)
-    people_of = np.repeat(np.arange(people), generator.integers(2, 6, people))
-    keys = (60 * generator.random(len(people_of)) ** 2).astype(int)
-    times = generator.integers(0, 240, len(people_of))
-    return pd.DataFrame({"user": people_of, "key": [f"k{key}" for key in keys], "item": keys % 3, "time": times})
-
-
-VISITS = visits()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,10 +73,6 @@ class Case:
         return ReleaseSpec(
             ItemFrequencies(SPEC), privacy, self.unit, "item", keys=KEYS, windows=self.windows, time=time
         )
-
-
-def person(bounds: Any, **others: Any) -> PrivacyId:
-    return PrivacyId("user", bounds, **others)
 
 
 CASES = {
@@ -130,10 +120,6 @@ def of_pipeline(case: Case, *options: str, runner: str = FN_API) -> set[Any]:
     return {key for key, _ in found}
 
 
-def stamped(row: Any) -> TimestampedValue:
-    return TimestampedValue(row, row["time"])
-
-
 class WithStart(beam.DoFn):
     """(element, start of its window)."""
 
@@ -174,25 +160,6 @@ def check_second_votes(decided: dict[Any, set[Any]], case: Case) -> None:
     check_reference(decided, rounds_of(case.declared().resolved.calibrated.choice))
 
 
-def rounds_of(choice: Any) -> TwoRounds:
-    assert choice.rounds is not None
-    return choice.rounds
-
-
-def check_reference(decided: dict[Any, set[Any]], rounds: TwoRounds) -> None:
-    noisy = {place.key[0]: row[3] for place, rows in decided.items() for row in rows}
-    first, second = collections.Counter[str](), collections.Counter[str]()
-    for _, keys in VISITS.groupby("user")["key"].agg(set).items():
-        first.update(dict.fromkeys(keys, next(weight for size, weight in rounds.classes if size >= len(keys))))
-        left = [key for key in keys if rounds.least <= noisy[key] < rounds.at_once]
-        if left:
-            second.update(dict.fromkeys(left, math.floor(5 * rounds.grid / math.sqrt(len(left)))))
-    assert sum(second.values()) > 0
-    assert noisy.keys() == first.keys()
-    for place, rows in decided.items():
-        assert {(row[0], row[2]) for row in rows} == {(first[place.key[0]], second[place.key[0]])}, "another draw"
-
-
 @contextlib.contextmanager
 def decisions() -> Iterator[dict[Any, set[Any]]]:
     """What decides on each key and window, in all calls: rows of votes, voters, second and noisy votes."""
@@ -230,13 +197,6 @@ def check_one_draw() -> None:
 
 def test_a_bundle_that_runs_again_steers_and_decides_by_one_draw() -> None:
     check_one_draw()
-
-
-def drawn_again(exact: Callable[..., Any], drawn: Any, *others: Any) -> Any:
-    """Noisy votes of another draw in the place of those that steered."""
-    table = from_bytes(drawn[0])
-    noise = table["noisy"].to_numpy() + 150 * (1 - 2 * (np.arange(len(table)) % 2))
-    return exact((to_bytes(table.drop_columns(["noisy"]).append_column("noisy", pa.array(noise))), drawn[1]), *others)
 
 
 FAULTS = {

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.records.codec import from_payloads, to_bytes
-from beam_dpsketch.records.groups import dictionary_codes, group_rows, sum_by_pair
+from beam_dpsketch.records.groups import Row, dictionary_codes, group_rows, sum_by_pair
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.reading import RecordReader, split_by_key, total_weights
 from beam_dpsketch.records.sums.keyed_sums import KeyedSums
@@ -38,7 +38,7 @@ class Bounded(NamedTuple):
     shard: bytes = b""
 
     def contributions(self, reader: RecordReader, sketch_input: SketchInput) -> Iterator[Any]:
-        """Yield what adds up to the exact counters: (pair, count) by item, (key, items) per key, or the items alone."""
+        """Yield what adds up to the exact counters: (pair, row) by item, (key, items) per key, or the items alone."""
         if reader.by_item:
             yield from self.by_pair(sketch_input)
         elif reader.per_key:
@@ -70,9 +70,13 @@ class Bounded(NamedTuple):
         weights = total_weights(self.kept, sketch_input.bounds)
         return KeyedSums.of_entries(sketch_input, keys, side, places, items, weights, self.max_norm)
 
-    def by_pair(self, sketch_input: SketchInput) -> Iterator[tuple[bytes, int]]:
-        """Yield each pair of key and item with its total weight, in units of 2**-scale_bits."""
-        return sum_by_pair(self.kept["key"], total_weights(self.kept, sketch_input.bounds))
+    def by_pair(self, sketch_input: SketchInput) -> Iterator[tuple[bytes, Row]]:
+        """Yield each pair of key and item with its total weight, in units of 2**-scale_bits, and its votes."""
+        side = self._side_rows(sketch_input)
+        rows = np.zeros((len(self.kept) + len(side), 1 + side.shape[1]), dtype=np.int64)
+        rows[: len(self.kept), 0] = total_weights(self.kept, sketch_input.bounds)
+        rows[len(self.kept) :, 1:] = side
+        return sum_by_pair(self._all_of("key"), rows)
 
     def by_window(self) -> Iterator[tuple[int, Bounded]]:
         ends, codes = np.unique(self._all_of("window").to_numpy(), return_inverse=True)

@@ -28,4 +28,6 @@ def rule_of_norm(sketch_input: SketchInput, terms: ReleaseTerms[AutoNorm], max_n
     """Return the rule of the norm that an `AutoNorm` has chosen; its other limits are those of the input."""
     chosen, bounds = terms.with_norm(max_norm), sketch_input.bounds.bound(max_norm)
     assert isinstance(bounds, NormBound)
-    return NormRule(bounds, dataclasses.replace(sketch_input, lost=chosen.lost), chosen.counters)
+    return NormRule(
+        bounds, dataclasses.replace(sketch_input, lost=chosen.lost), chosen.counters, sketch_input.selection
+    )

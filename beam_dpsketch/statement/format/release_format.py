@@ -163,8 +163,9 @@ _KEY_NOTE = Object(
         "share": fields.OrZero(fields.Exact),
     },
 )
-_GROUP_NOTE = Object(GroupNote, {"max_items": U32, "threshold": U64, "most": U64, "scale_bits": U8})
 _NOTHING = Object(type(None), {})
+_VOTES = fields.OneOf((_NOTHING, _KEY_NOTE))
+_GROUP_NOTE = Object(GroupNote, {"max_items": U32, "threshold": U64, "most": U64, "scale_bits": U8, "votes": _VOTES})
 _MECHANISM = fields.OneOf(
     (
         Object(BinnedRoot, {"windows": U32, "ratio": U8, "weight_bits": U8, "gain_bits": U8}),

@@ -30,7 +30,7 @@ from beam_dpsketch.records.bounding.rules import rule_of
 from beam_dpsketch.records.bounding.scale import Scale
 from beam_dpsketch.records.bounding.shard_hash import shard_hash
 from beam_dpsketch.records.codec import concat_tables, parts_to_bytes, tables_from
-from beam_dpsketch.records.groups import group_rows
+from beam_dpsketch.records.groups import Row, group_rows
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.reading import Columns, RecordReader, read_table
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
@@ -71,8 +71,8 @@ def group_by_shard(
 
 
 def unpack(bounded: beam.PCollection, reader: RecordReader, sketch_input: SketchInput) -> beam.PCollection:
-    """Convert what is kept to `WeightedItems`, to (key, `WeightedItems`) per key, or to (pair, count) by item."""
-    made: Any = tuple[bytes, int] if reader.by_item else tuple[Any, WeightedItems] if reader.per_key else WeightedItems
+    """Convert what is kept to `WeightedItems`, to (key, `WeightedItems`) per key, or to (pair, row) by item."""
+    made: Any = tuple[bytes, Row] if reader.by_item else tuple[Any, WeightedItems] if reader.per_key else WeightedItems
     return bounded | "Unpack" >> beam.FlatMap(Bounded.contributions, reader, sketch_input).with_output_types(made)
 
 

@@ -41,7 +41,7 @@ class Contributions(NamedTuple):
     """What bounding made of elements.
 
     Attributes:
-      values: `WeightedItems` in their windows, or (pair, count) by item, or per key what is bounded, not added up.
+      values: `WeightedItems` in their windows, or (pair, row) by item, or per key what is bounded, not added up.
       max_norm: the norm in sixteenths of a record, if the data chose it; else `None`.
       lost: what the whole run lost, exactly, if one histogram tells it; else `None`.
       rounds: what two rounds of votes add to the sums of keys, as `SecondRound` returns it; else `None`.

@@ -22,7 +22,7 @@ from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions, bound_over_windows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.steps.stream_state import keeps_state
-from beam_dpsketch.transforms.steps.sums.second_round import SecondRound
+from beam_dpsketch.transforms.steps.sums.second_round import second_round
 from beam_dpsketch.transforms.steps.sums.summing import RawSketchFn, sum_in_state
 from beam_dpsketch.transforms.steps.sums.sums_of_keys import (
     AddUpKeys,
@@ -78,7 +78,8 @@ class ExactSums(beam.PTransform):
         found = Contributions(elements)
         if bounded:
             noise, selectors = self._idempotent_noise, IDENTITY_SELECTORS
-            found = bound_over_windows(elements, reader, sketch_input, self._plan, noise, self._run, self._vote_twice())
+            twice = second_round(sketch_input, self._choice, self._plan.scale, noise, self._run)
+            found = bound_over_windows(elements, reader, sketch_input, self._plan, noise, self._run, twice)
         elif per_key:
             key_records = beam.ParDo(KeyRecords(reader, sketch_input)).with_output_types(tuple[Any, Any])
             found = Contributions(elements | "Key" >> key_records)
@@ -97,11 +98,6 @@ class ExactSums(beam.PTransform):
             sums = values | "Combine" >> (combine if self._plan.is_global else combine.without_defaults())
         others = {} if found.lost is None else {"lost": found.lost, "max_norm": found.max_norm}
         return {"sums": sums, **{name: each for name, each in others.items() if each is not None}}
-
-    def _vote_twice(self) -> SecondRound | None:
-        if self._choice is None or self._choice.rounds is None:
-            return None
-        return SecondRound(self._sketch_input, self._choice, self._key_shards, self._idempotent_noise, self._run)
 
     def _of_keys(
         self, values: beam.PCollection, fn: RawSketchFn | None, fanout: int, always: beam.PCollection | None

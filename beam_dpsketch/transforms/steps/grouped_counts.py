@@ -2,43 +2,49 @@
 
 Noise is drawn once for each pair of key and item in a window, and the decision is made with it, in one step. The
 `GroupByKey` after it makes both final, as a `Reshuffle` does, before the rows of a key and window become one release.
+Where units vote for pairs in two rounds, `SecondRound` draws the noisy votes of the first, once, before that step.
 """
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.engine.counting import Counting
+from beam_dpsketch.engine.keys import KeyChoice
 from beam_dpsketch.engine.run import Place
 from beam_dpsketch.hashing.encodings import decode, is_unicode
 from beam_dpsketch.hashing.lookup import in_parts, pack, unpack
-from beam_dpsketch.records.groups import split_pair, sum_by_pair, wrap_around
+from beam_dpsketch.records.groups import Row, add_wrapping, split_pair, sum_by_pair
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import Columns, RecordReader, read_counts
 from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.records.sums.keyed_sums import KeyedSums
 from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.steps.bounding import ShardRecords, ShardWindowedRecords, choose_rule
 from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions, bound_over_windows
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.release_once import name_of, run_input
+from beam_dpsketch.transforms.steps.sums.second_round import second_round
 from beam_dpsketch.transforms.steps.whole_runs import NO_RUN, norm_of
 from beam_dpsketch.transforms.windows import check_timestamps, create_always, fires_again_late, in_time_range, is_global
 
 _BUFFERED = 1 << 16
 _NO_ITEM = (b"", 0)
 """A row that only says that there is a release."""
-_ROWS = tuple[bytes, tuple[bytes, int]]
+_COUNTED, _ROWS = tuple[bytes, Row], tuple[bytes, tuple[bytes, int]]
 
 
 class CountPairs(beam.PTransform):
-    """Turn elements into (pair, exact count) for each pair that counts, in each window.
+    """Turn elements into (pair, exact row) for each pair that counts, in each window.
 
     A privacy id is bounded as where its output keys are the pairs: no more than that is new here. Returns a dict:
     "counts", and "norm", in sixteenths of a record, if the data choose it; else that is `None`.
@@ -50,38 +56,51 @@ class CountPairs(beam.PTransform):
         plan: WindowPlan,
         idempotent_noise: IdempotentNoise | None,
         run: Mapping[str, Any] = NO_RUN,
+        choice: KeyChoice | None = None,
     ) -> None:
         super().__init__()
         self._declared, self._plan, self._idempotent_noise, self._run = declared, plan, idempotent_noise, run
+        self._choice = choice
 
     def expand(self, pcoll: beam.PCollection) -> dict[str, beam.PCollection]:
-        declared, elements = self._declared, in_time_range(pcoll, self._plan.starts)
-        reader = declared.reader
-        sketch_input = declared.sketch_input
+        declared, plan, noise, run = self._declared, self._plan, self._idempotent_noise, self._run
+        elements, reader = in_time_range(pcoll, plan.starts), declared.reader
+        sketch_input = declared.summed(plan.terms, plan.rows)
         if declared.privacy_id is not None:
-            bounded = bound_over_windows(elements, reader, sketch_input, self._plan, self._idempotent_noise, self._run)
+            twice = second_round(sketch_input, self._choice, plan.scale, noise, run)
+            bounded = bound_over_windows(elements, reader, sketch_input, plan, noise, run, twice)
         else:
             count = CountRecords if is_global(elements) else CountWindowedRecords
-            counted = beam.ParDo(count(reader, sketch_input)).with_output_types(tuple[bytes, int])
+            counted = beam.ParDo(count(reader, sketch_input)).with_output_types(_COUNTED)
             bounded = Contributions(elements | "Count" >> counted)
-        counts = bounded.values | "Sum" >> beam.CombinePerKey(WrappingSum()).with_output_types(tuple[bytes, int])
+        values = bounded.values
+        if bounded.rounds is not None:
+            votes = bounded.rounds | "VotesOfPairs" >> beam.FlatMap(_votes, sketch_input).with_output_types(_COUNTED)
+            values = (values, votes) | "WithVotes" >> beam.Flatten()
+        counts = values | "Sum" >> beam.CombinePerKey(WrappingSum()).with_output_types(_COUNTED)
         return {"counts": counts} if bounded.max_norm is None else {"counts": counts, "norm": bounded.max_norm}
 
 
 class WrappingSum(beam.CombineFn):
-    """Add up integers of 64 bits that wrap around, as all counters do: an error would reveal a record."""
+    """Add up rows of integers of 64 bits that wrap around, as all counters do."""
 
-    def create_accumulator(self) -> int:
-        return 0
+    def create_accumulator(self) -> Row:
+        return ()
 
-    def add_input(self, mutable_accumulator: int, element: int) -> int:
-        return wrap_around(mutable_accumulator + element)
+    def add_input(self, mutable_accumulator: Row, element: Row) -> Row:
+        return add_wrapping(mutable_accumulator, element) if mutable_accumulator else element
 
-    def merge_accumulators(self, accumulators: Iterable[int]) -> int:
-        return wrap_around(sum(accumulators))
+    def merge_accumulators(self, accumulators: Iterable[Row]) -> Row:
+        return functools.reduce(self.add_input, filter(None, accumulators), ())
 
-    def extract_output(self, accumulator: int) -> int:
+    def extract_output(self, accumulator: Row) -> Row:
         return accumulator
+
+
+def _votes(part: tuple[bytes, bytes], sketch_input: SketchInput) -> Iterator[tuple[bytes, Row]]:
+    """Yield each pair of a shard with what two rounds of votes add to its row."""
+    sums = KeyedSums.from_bytes(sketch_input, part[1])
+    yield from zip(sums.keys.to_pylist(), map(tuple, np.insert(sums.side, 0, 0, axis=1).tolist()), strict=True)
 
 
 class CountRecords(ShardRecords):
@@ -95,7 +114,7 @@ class CountRecords(ShardRecords):
         return read_counts(self._reader, columns, self._sketch_input)
 
     def _emit(self, records: pa.Table, window: Any) -> Iterator[WindowedValue]:
-        for counted in sum_by_pair(records["key"], records["weight"].to_numpy()):
+        for counted in sum_by_pair(records["key"], records["weight"].to_numpy()[:, np.newaxis]):
             yield WindowedValue(counted, window.max_timestamp(), (window,))
 
 
@@ -125,7 +144,7 @@ class ReleaseGroups(beam.PTransform):
         run = paid
         if pcoll.is_bounded:  # a stream would wait for a side input
             run = run_input(pcoll, self._declared, self._plan, self._counting, noise, self._paid)
-        exact = pcoll | "ExactCounts" >> CountPairs(self._declared, self._plan, noise, paid)
+        exact = pcoll | "ExactCounts" >> CountPairs(self._declared, self._plan, noise, paid, self._counting.choice)
         norm = {"norm": beam.pvalue.AsSingleton(exact["norm"])} if "norm" in exact else {}
         add_noise = beam.ParDo(NoiseOnce(self._counting, per_key=per_key, idempotent_noise=noise), **paid, **norm)
         gather = beam.ParDo(GatherRows(self._counting, per_key=per_key, idempotent_noise=noise), **run, **norm)
@@ -175,15 +194,15 @@ class _OfCounting(DrawsNoise):
 
 
 class NoiseOnce(_OfCounting):
-    """Turn (pair, exact count) into (encoded key, (item, noisy count)), or into nothing below the threshold."""
+    """Turn (pair, exact row) into (encoded key, (item, noisy count)), or into nothing if nothing brings it in."""
 
     def start_bundle(self) -> None:
-        self._waiting: dict[Any, list[tuple[bytes, int]]] = defaultdict(list)
+        self._waiting: dict[Any, list[tuple[bytes, Row]]] = defaultdict(list)
         self._size = 0
 
     def process(
         self,
-        element: tuple[bytes, int],
+        element: tuple[bytes, Row],
         pane: Any = beam.DoFn.PaneInfoParam,
         window: Any = beam.DoFn.WindowParam,
         norm: int | None = None,

@@ -123,8 +123,9 @@ class PrivateTransform(ReadsElements):
             then tell errors of values: of 64 releases of made-up log-normal data; normal, if the median is 0 or less.
           quantiles: whose errors are told, each between 0 and 1.
         """
+        terms = self._declared.terms
         planned = self._declared.plan(n, wanted_error=wanted_error, typical=typical, quantiles=quantiles)
-        said = [str(planned), *([COST_OF_ROUNDS] if self._declared.terms.votes_twice else [])]
+        said = [str(planned), *([COST_OF_ROUNDS[terms.counts_items]] if terms.votes_twice else [])]
         if self._scale is None:
             return "\n".join(said)
         declared, horizon = self._declared, self._declared.horizon

@@ -174,7 +174,7 @@ class BoundByNorm(beam.DoFn):
         assert max_norm is not None
         rule = rule_of_norm(self._sketch_input, self._terms, max_norm)
         for part in gather_records(rule, element[1]):
-            yield rule.bound(part)._replace(max_norm=max_norm)
+            yield rule.bound(part)._replace(max_norm=max_norm, shard=element[0])
 
 
 def norm_of(sixteenths: int | None) -> Fraction | None:

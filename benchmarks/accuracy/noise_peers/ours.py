@@ -29,7 +29,9 @@ from beam_dpsketch import (
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.keys import KeyChoice
 from beam_dpsketch.privacy.noise import laws
+from beam_dpsketch.privacy.noise.drawing import drawn_variance
 from beam_dpsketch.privacy.selection import METHODS
+from beam_dpsketch.privacy.two_rounds import RATIO
 from beam_dpsketch.transforms import SelectKeys
 from benchmarks.accuracy.noise_peers.promises import (
     GAUSSIAN,
@@ -168,7 +170,7 @@ def grouped(promise: Promise, person: Person, counts: dict[int, int]) -> tuple[N
     found: dict[Named, ReleaseSpec] = {}
     for spec in _grouped(promise, person):
         with contextlib.suppress(ArgumentError):
-            found[_named(spec, counts)] = spec
+            found[_named(spec, person, counts)] = spec
     most = best(found)
     return most, found[most]
 
@@ -179,7 +181,7 @@ def _grouped(promise: Promise, person: Person) -> Iterator[ReleaseSpec]:
         more = {"keys_delta": lost} if promise.releases > 1 else {}
         count = GroupedCounts(IntegerDomain(0, UNIVERSE - 1), 1, Groups(lost / promise.releases))
         for spec in spent(promise, side_counters=None, **more):
-            for bound in group_bounds(person):
+            for bound in group_bounds(person) if spec.promises_delta else ():
                 yield ReleaseSpec(count, spec, PrivacyId("person", bound), item="item")
 
 
@@ -189,7 +191,7 @@ def group_bounds(person: Person) -> tuple[Any, ...]:
     return RecordBounds(person.each, max_keys=person.items), norm
 
 
-def _named(declared: ReleaseSpec, counts: dict[int, int]) -> Named:
+def _named(declared: ReleaseSpec, person: Person, counts: dict[int, int]) -> Named:
     how: Any = declared.resolved.calibrated
     assert isinstance(how, Counting)
     law, grid = LAWS[how.terms.noise], 0.5**how.note.scale_bits
@@ -201,4 +203,16 @@ def _named(declared: ReleaseSpec, counts: dict[int, int]) -> Named:
     else:
         shown = {count: laplace_tail(scale, start, grid) for count, start in starts.items()}
         deviation = laplace_deviation(scale, grid)
+    if (choice := how.choice) is not None:
+        missed = {count: 1 - _by_votes(choice, count // person.each, person.items) for count in counts}
+        shown = {count: 1 - (1 - shown[count]) * missed[count] for count in counts}
     return Named(sum(number * shown[count] for count, number in counts.items()), deviation, law)
+
+
+@functools.cache
+def _by_votes(choice: KeyChoice, people: int, items: int) -> float:
+    """About the probability that votes bring in an item of so many people; in two rounds, if none decides elsewhere."""
+    first = people * next(weight for size, weight in choice.rule.classes if size >= items)
+    if choice.rounds is not None:
+        return choice.rounds.probability(first, people * math.isqrt((RATIO * choice.rounds.grid) ** 2 // items))
+    return gaussian_tail(math.sqrt(drawn_variance(choice.note.sigma_squared)), choice.note.threshold - first)

@@ -25,21 +25,23 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.engine.keys import KeyChoice
 from beam_dpsketch.records.bounding.bounded import Bounded
+from beam_dpsketch.records.bounding.scale import Scale
 from beam_dpsketch.records.codec import from_bytes, from_payloads, parts_to_bytes, to_bytes
 from beam_dpsketch.records.groups import dictionary_codes, group_rows
 from beam_dpsketch.records.items import NOISY, SECOND, VOTERS, VOTES, SketchInput
 from beam_dpsketch.records.sums import vote_rounds
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
-from beam_dpsketch.transforms.steps.sums.sums_of_keys import by_shard, key_shards
+from beam_dpsketch.transforms.steps.sums.sums_of_keys import by_shard, key_shards, key_shards_for
 from beam_dpsketch.transforms.steps.whole_runs import NO_RUN
 from beam_dpsketch.transforms.windows import check_timestamps, fires_again_late, last_time
 
-COST_OF_ROUNDS = (
-    "Keys are chosen in two rounds of votes. They need two more shuffles: of the votes of each shard of ids, and of a "
-    'row for each id and key that it votes for. The method "gaussian" of KeySelection needs none, and releases fewer '
-    "keys. Unbounded input has one round."
+_COST = (
+    "There are two rounds of votes. They need two more shuffles: of the votes of each shard of ids, and of a row for "
+    "each id and {} that it votes for. {}Unbounded input has one round."
 )
-"""What `explain` says of them."""
+_ONE_ROUND = 'The method "gaussian" of KeySelection needs none, and releases fewer keys. '
+COST_OF_ROUNDS = {False: _COST.format("key", _ONE_ROUND), True: _COST.format("item", "")}
+"""What `explain` says of them, by whether items are voted for."""
 _EDGES, _LEFT, _ASKER = "edges", "left", "asker"
 _MOST_ROWS = 1 << 20  # that wait in a bundle
 _PART: TypeAlias = tuple[bytes, bytes]
@@ -97,6 +99,20 @@ class SecondRound(beam.PTransform):
         first = drawn | "Noisy" >> beam.FlatMap(_noisy).with_output_types(pa.Table)
         sums = beam.ParDo(SumsOfVotes(sketch_input, shards)).with_output_types(_PART)
         return (first, second) | "Rounds" >> beam.Flatten() | "Sum" >> sums
+
+
+def second_round(
+    sketch_input: SketchInput,
+    choice: KeyChoice | None,
+    scale: Scale | None,
+    idempotent_noise: IdempotentNoise | None,
+    run: Mapping[str, Any],
+) -> SecondRound | None:
+    """Return the second round of a choice that has one."""
+    if choice is None or choice.rounds is None:
+        return None
+    shards = key_shards_for(scale, sketch_input.spec.cells)
+    return SecondRound(sketch_input, choice, shards, idempotent_noise, run)
 
 
 class _TablesInBundle(beam.DoFn):
