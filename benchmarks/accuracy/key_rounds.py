@@ -28,6 +28,7 @@ from beam_dpsketch.transforms import SelectKeys
 from benchmarks.accuracy import key_selection
 from benchmarks.accuracy.key_selection import Edges, bounded, expected_keys
 from benchmarks.command import Command
+from benchmarks.people import data
 from benchmarks.table import Bar, Table
 
 EPSILON, DELTA, KEYS_DELTA = 1.0, 1e-6, 5e-7
@@ -52,12 +53,10 @@ def web_log(seed: int = 1, units: int = 50_000, pages: int = 30_000) -> Edges:
     return Edges.of(visitors, visited)
 
 
-def purchases(seed: int = 2, units: int = 20_000) -> Edges:
+def purchases() -> Edges:
     """Buyers with 1 to 20,000 purchases of 5,000 items."""
-    generator = np.random.default_rng(seed)
-    counts = np.minimum(np.ceil(3 * generator.pareto(1.1, units)), 20_000).astype(int)
-    buyers = np.repeat(np.arange(units), counts)
-    return Edges.of(buyers, np.minimum(generator.zipf(1.3, len(buyers)), 5000))
+    made = data.purchases()
+    return Edges.of(made.units, made.items)
 
 
 DATA: dict[str, Callable[[], Edges]] = {
@@ -92,14 +91,14 @@ def keys_found(edges: Edges, max_keys: int, seeds: int, *, alone: bool) -> dict[
     return sums
 
 
-def print_section(data: dict[str, Edges], max_keys: int, seeds: int, *, alone: bool) -> None:
+def print_section(made: dict[str, Edges], max_keys: int, seeds: int, *, alone: bool) -> None:
     """A line for each data set, and the geometric mean."""
     title = f"{'Keys alone' if alone else 'Inside a release, share 1/4'}, k = {max_keys}: expected number of keys"
     others = (ONE_ROUND, TABLE) if alone else (ONE_ROUND,)
     heads = (*others, TWO_ROUNDS)
     table = Table(title, ("", *heads, *(f"over {other}" for other in others)), (24, -13), bar=12)
     ratios: dict[str, list[float]] = {other: [] for other in others}
-    for (name, edges), of_table in zip(data.items(), OF_TABLES[max_keys], strict=True):
+    for (name, edges), of_table in zip(made.items(), OF_TABLES[max_keys], strict=True):
         found = {**keys_found(edges, max_keys, seeds, alone=alone), TABLE: of_table}
         for other in others:
             ratios[other].append(found[TWO_ROUNDS] / found[other])
@@ -117,15 +116,15 @@ def main() -> None:
     command = Command(__file__, __doc__, "numpy", "beam-dpsketch")
     command.number("--seeds", 3, "random boundings")
     arguments = command.parse_args()
-    data = {name: make() for name, make in DATA.items()}
+    edges = {name: make() for name, make in DATA.items()}
     with command.writing(
         arguments,
         f"(epsilon, delta) = ({EPSILON:g}, {DELTA:g}); mean of {arguments.seeds} random boundings, seeds from 0",
-        *(f"{name}: {edges}" for name, edges in data.items()),
+        *(f"{name}: {each}" for name, each in edges.items()),
     ):
         for alone in (True, False):
             for max_keys in SIZES:
-                print_section(data, max_keys, arguments.seeds, alone=alone)
+                print_section(edges, max_keys, arguments.seeds, alone=alone)
 
 
 if __name__ == "__main__":

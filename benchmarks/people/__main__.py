@@ -14,6 +14,7 @@ Bounds, sketches and noise are those of the package. They are fed with tables, w
   choice-trees the same for trees, with several item shares: none suits all data, and 0.07 is the usual one
   orders       norms of order 1 and 2, with the noise that suits each: aircraft over a list of airports
   short        lists of up to 16 items: the order, norm and spend that are usual there, over those of longer lists
+  grouped      grouped counts by votes or counts, over those by counts alone: texts, a web log, visits, flights, ports
   lost         what bounds take away, and what `clipping()` and `records()` of 100 releases say: flights, a web log,
                latencies, ports
   listed       people for each page of a known list
@@ -23,18 +24,32 @@ Both rules cost the same noise. A norm gains most where the heaviest people spre
 aircraft do, which serve many destinations. It gains nothing for addresses that send thousands of packets to one port.
 The rule that chooses a norm has one number for all data, `item_share`: 0.07. In the made-up web log 0.13 would suit,
 because the heaviest people have four times as many records as their length. Noise hides these few people, so that norms
-are too small there; with a larger `spend` they are closer. Takes about fifty minutes.
+are too small there; with a larger `spend` they are closer. Takes about an hour.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
 from beam_dpsketch import IntegerDomain, IPv4Domain, ListedItems, TreeSpec
 from benchmarks.command import Command
-from benchmarks.people import best, bounded, choice, cost, data, frequencies, listed, lost, orders, short_lists, trees
+from benchmarks.people import (
+    best,
+    bounded,
+    choice,
+    cost,
+    data,
+    frequencies,
+    grouped,
+    listed,
+    lost,
+    orders,
+    short_lists,
+    trees,
+)
 from benchmarks.people.best import Effort
 from benchmarks.people.bounded import SKETCH
 from benchmarks.people.data import People
@@ -156,6 +171,15 @@ def measure_orders() -> None:
     orders.measure(data.flights_by("dest"), norms)
 
 
+def measure_grouped(trace: Path | None, text: Path | None) -> None:
+    """Print the tables of all data sets."""
+    words = data.manual_words if text is None else functools.partial(data.text_words, text)
+    sets = [data.some_of(data.web_log(), 50_000), data.purchases(), *map(data.visits, ("geometric", "lognormal"))]
+    sets += [words(chapters=False), words(chapters=True)]
+    sets += [data.flights_by("dest"), data.aircraft_months(), data.flight_numbers()]
+    grouped.measure(sets if trace is None else [*sets, data.trace_ports(trace)], releases=5)
+
+
 def _listed(people: People) -> ListedItems:
     return ListedItems(range(int(people.items.max()) + 1))
 
@@ -197,6 +221,7 @@ def main() -> None:
         "choice-trees": lambda: measure_choice_for_trees(known.trace),
         "orders": measure_orders,
         "short": lambda: short_lists.measure(releases=10),
+        "grouped": lambda: measure_grouped(known.trace, known.text),
         "lost": lambda: measure_lost(known.trace),
         "listed": lambda: listed.measure(data.web_log(), releases=20),
         "cost": lambda: measure_cost(known.trace),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import re
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,7 +45,7 @@ def numbered(values: Any) -> np.ndarray:
 @functools.cache
 def _departures() -> pa.Table:
     numbers = dict.fromkeys(("distance", "month", "hour"), pa.int64())
-    columns = {**flights.COLUMNS, **numbers, "carrier": pa.string()}
+    columns = {**flights.COLUMNS, **numbers, "carrier": pa.string(), "flight": pa.string()}
     table = csv_batches.read_csv_table(flights.data_file("flights.csv.zip"), columns)
     return table.filter(table["tailnum"].is_valid())
 
@@ -58,6 +59,13 @@ def flights_by(column: str, by: str | None = None) -> People:
     title = f"flights, aircraft protected, {column}" + (f" by {by}" if by else "")
     keys = numbered(table[by].to_numpy().astype(str)) if by else None
     return People(title, numbered(table["tailnum"].to_numpy().astype(str)), items, keys)
+
+
+def flight_numbers() -> People:
+    """Numbers of flights with their carriers, by aircraft."""
+    carriers, numbers = (_departures()[name].to_numpy().astype(str) for name in ("carrier", "flight"))
+    units = numbered(_departures()["tailnum"].to_numpy().astype(str))
+    return People("flights, aircraft protected, number", units, numbered(np.char.add(carriers, numbers)))
 
 
 def some_of(people: People, count: int, seed: int = SEED) -> People:
@@ -88,6 +96,15 @@ def web_log(seed: int = SEED) -> People:
     return People(f"web log (seed {seed}), user protected, page", users, pages.astype(np.int64))
 
 
+def purchases(seed: int = 2, people: int = 20_000) -> People:
+    """Return made-up purchases: 1 to 20,000 of a buyer, Pareto (exponent 1.1), of 5,000 items, Zipf (1.3)."""
+    generator = np.random.default_rng(seed)
+    counts = np.minimum(np.ceil(3 * generator.pareto(1.1, people)), 20_000).astype(int)
+    buyers = np.repeat(np.arange(people), counts)
+    items = numbered(np.minimum(generator.zipf(1.3, len(buyers)), 5000))
+    return People(f"purchases (seed {seed}), buyer protected, item", numbered(buyers), items)
+
+
 def trace_addresses(path: Path) -> People:
     """Source addresses that a sensor saw; a sensor's day is protected."""
     table = pq.read_table(path)
@@ -107,9 +124,19 @@ def trace_ports(path: Path, by: str | None = None) -> People:
     return People(title, numbered(table["source_ip"].to_numpy()), ports, keys)
 
 
+def manual_words(*, chapters: bool) -> People:
+    """Words of the manual of Python, as `text_words`."""
+    words = _words("\n".join(importlib.import_module("pydoc_data.topics").topics.values()), chapters=chapters)
+    return words._replace(title=words.title.replace("text", "manual", 1))
+
+
 def text_words(path: Path, *, chapters: bool) -> People:
     """Words of a text; a line that is not empty, or a chapter of 30 of them, is protected."""
-    lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
+    return _words(path.read_text(errors="replace"), chapters=chapters)
+
+
+def _words(text: str, *, chapters: bool) -> People:
+    lines = [line for line in text.splitlines() if line.strip()]
     words = [re.findall(r"[^\W\d_]+", line.lower()) for line in lines]
     sizes = np.array([len(each) for each in words])
     units = np.repeat(np.arange(len(lines)) // (_VERSES if chapters else 1), sizes)
