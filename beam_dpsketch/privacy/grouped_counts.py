@@ -37,8 +37,9 @@ variance in each. Bun and Steinke 2016 (arXiv:1605.02065), section 8, defines ap
 VOTES OR COUNTS. With Gaussian noise and k above 1, a unit also votes for all items that it counts for, and for no
 others, by the rule of `two_rounds` where that may be, else by the one round of `selection`. Votes have the part q of
 rho and half of delta; counts have (1 - q) rho, and T is that of the other half. An item with a vote is published, as
-n + Z, if its votes pass or n + Z >= T. So n + Z can be 0 or below, and an item that is not published has n + Z < T. One
-item each is all of k = 1: votes are then counts, and a part of rho would only cost.
+n + Z, if its votes pass or n + Z >= T. So n + Z can be 0 or below, and an item that is not published has n + Z < T.
+Where a unit counts once for each of its items, a count is a vote already, and a part of rho for votes only costs: up to
+15 items, and for one item under any bounds, counts alone decide. From 16 on two rounds publish more items.
 
 Proof, u is added. N are again the j items that u alone votes and counts for. Fix the noise of all other items. Items of
 N pass by their votes with probability at most delta / 2 together (`two_rounds`, step 2, for every N1 on other items),
@@ -70,6 +71,8 @@ from beam_dpsketch.privacy.selection import MAX_THRESHOLD, MIN_DELTA, ONE_ROUND,
 
 VOTES_SHARE = {"gaussian": Fraction(3, 20), "two_rounds": Fraction(1, 4)}
 """The part of rho for votes, q, by their method."""
+MOST_COUNTED_ONCE = 15
+"""Of units that count once for each item: up to how many items counts alone publish more."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -99,10 +102,10 @@ class GroupRule:
         open_rule = SelectionRule(delta=self.delta, max_keys=self.max_items)
         return dataclasses.replace(self, method=open_rule.suited(relation, **facts).method or ONE_ROUND[0])
 
-    @property
-    def votes(self) -> SelectionRule | None:
-        """The rule of the votes that go with Gaussian noise; `None` for one item each."""
-        if self.max_items == 1:
+    def votes(self, bounds: Bounds) -> SelectionRule | None:
+        """Return the rule of the votes that go with Gaussian noise; `None` where counts alone decide."""
+        counts_are_votes = not bounds.has_norm and bounds.squared_most_of_one_item(1) == 1
+        if self.max_items <= (MOST_COUNTED_ONCE if counts_are_votes else 1):
             return None
         share = VOTES_SHARE[self.method]
         return SelectionRule(delta=self.delta / 2, max_keys=self.max_items, share=share, method=self.method)

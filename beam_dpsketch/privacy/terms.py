@@ -213,7 +213,7 @@ class ReleaseTerms(Generic[Limit]):
         """The rule by which units vote for keys or items; `None` if they do not."""
         rule = self.selection
         if isinstance(rule, GroupRule):
-            return rule.votes if self.noise is Noise.GAUSSIAN else None
+            return rule.votes(self.bounds.least) if self.noise is Noise.GAUSSIAN else None
         return rule
 
     @property

@@ -257,6 +257,9 @@ def test_an_item_without_a_vote_never_comes_out() -> None:
         (NormBound(2), {}, "two_rounds", REPLACE_ONE),
         (AutoNorm(), {}, "two_rounds", ADD_OR_REMOVE_ONE),
         (RecordBounds(3, max_keys=1), {}, None, ADD_OR_REMOVE_ONE),
+        (RecordBounds(1, max_keys=15), {}, None, ADD_OR_REMOVE_ONE),
+        (RecordBounds(1, max_keys=16), {}, "two_rounds", ADD_OR_REMOVE_ONE),
+        (RecordBounds(1, max_keys=2, max_weight=2), {}, "two_rounds", ADD_OR_REMOVE_ONE),
         (None, {}, None, ADD_OR_REMOVE_ONE),
         (BOUNDS, {"epsilon": 1, "noise": "laplace"}, None, ADD_OR_REMOVE_ONE),
         (NormBound(2, order=1), {"epsilon": 1, "noise": "laplace"}, None, ADD_OR_REMOVE_ONE),
@@ -265,7 +268,7 @@ def test_an_item_without_a_vote_never_comes_out() -> None:
 def test_units_vote_where_that_gains(
     bounds: Any, spent: dict[str, Any], method: str | None, relation: NeighboringRelation
 ) -> None:
-    """One item each and Laplace noise have all of the loss, and of delta, in counts."""
+    """One item each, one record of few items, and Laplace noise have all of the loss, and of delta, in counts."""
     how = counting_of(bounds, relation, **spent)
     votes = how.note.votes
     assert (None if votes is None else votes.method) == method

@@ -237,13 +237,13 @@ def test_windows_show_only_with_a_released_item_or_a_declared_range() -> None:
 @pytest.mark.usefixtures("no_noise")
 def test_rho_and_delta_cover_the_windows_of_a_unit() -> None:
     rows = [({"user": n % 200, "word": "to"}, 1.0 + 60 * (n // 200)) for n in range(600)]
-    unit = PrivacyId("user", RecordBounds(1, max_keys=2), max_windows=2)
+    unit = PrivacyId("user", RecordBounds(2, max_keys=2), max_windows=2)
     outputs = seen_by_sink(lambda p: at_times(p, rows, window.FixedWindows(60)) | globally(unit, item="word"))
     assert sum(sum(counts(top).values()) for top in outputs) == 400
     (privacy,) = {(each.release.privacy.sigma_squared, each.release.privacy.keys.threshold) for each in outputs}
-    assert privacy[0] == Fraction(2 * 2, 2) / Fraction(3, 4)  # votes have the rest of rho
+    assert privacy[0] == Fraction(2 * 2 * 4, 2) / Fraction(3, 4)  # votes have the rest of rho
     alone = Counting.of(
-        outputs[0].release.spec, globally(PrivacyId("user", RecordBounds(1, max_keys=2)))._declared.terms
+        outputs[0].release.spec, globally(PrivacyId("user", RecordBounds(2, max_keys=2)))._declared.terms
     )
     assert privacy[1] > alone.note.threshold
     assert {each.release.privacy.unit for each in outputs} == {PrivacyUnit.PRIVACY_ID}
@@ -258,7 +258,7 @@ def test_rho_and_delta_cover_the_windows_of_a_unit() -> None:
 def test_a_stream_releases_each_window_once(max_keys: int | None) -> None:
     """Votes have one round there."""
     timed = [({"user": n, "word": word}, time) for n, (word, time) in enumerate(TIMED)]
-    unit = PrivacyId("user", RecordBounds(1, max_keys=max_keys)) if max_keys else Record()
+    unit = PrivacyId("user", RecordBounds(2, max_keys=max_keys)) if max_keys else Record()
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:
         elements = pipeline | stepped(timed, 60, 240, bundle=7) | beam.WindowInto(window.FixedWindows(60))

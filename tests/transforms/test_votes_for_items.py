@@ -87,10 +87,10 @@ CASES = {
     "norm, replaced, keys": Case(person(NormBound(2)), PublicKeys(["g0", "g1", "none"], "key"), relation=REPLACE_ONE),
     "chosen norm": Case(person(AutoNorm())),
     "chosen norm, keys, windows": Case(person(AutoNorm()), PublicKeys(["g0", "g1"], "key"), WINDOWS),
-    "records, keys, each window": Case(person(RecordBounds(1, max_keys=3)), OPEN, WINDOWS),
-    "records, two windows": Case(person(RecordBounds(1, max_keys=3), max_windows=2), None, WINDOWS),
+    "records, keys, each window": Case(person(RecordBounds(2, max_keys=3)), OPEN, WINDOWS),
+    "records, two windows": Case(person(RecordBounds(2, max_keys=3), max_windows=2), None, WINDOWS),
     "records, a window of a period": Case(
-        person(RecordBounds(1, max_keys=3), max_windows=1, period=120), OPEN, WINDOWS
+        person(RecordBounds(2, max_keys=3), max_windows=1, period=120), OPEN, WINDOWS
     ),
     "norm, all windows": Case(person(NormBound(2, max_keys=4)), OPEN, WINDOWS),
     "norm of a period": Case(person(NormBound(2, max_keys=4), period=120), None, WINDOWS),
