@@ -156,11 +156,10 @@ def print_ranges(timeline: SketchTimeline, days: Days, exact: Exact) -> None:
 
 def print_held(released: ReleasedDyadicCountSketch, protect: str) -> None:
     """How much is in all windows together, by noisy counters that are part of every row."""
-    print("\nHow much is in all windows together, by the side counters")
-    print(f"  flights                  {_held(released.records())}")
+    print("\nHow much is in all windows together")
+    print(f"  {'flights' if protect == 'flight' else 'flights as weighted':25}{_held(released.total_weight())}")
     if protect == "flight":
         return
-    print(f"  flights as weighted      {_held(released.total_weight())}")
     print(f"  aircraft in each window  {_held(released.privacy_units())}, the windows added up")
     if released.privacy.bounds.has_norm:
         print(f"  {released.clipping()}")

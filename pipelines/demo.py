@@ -95,8 +95,8 @@ def counts(trial: Trial, answers: Frequencies, bounds: str) -> Counts:
 def print_held(released: ReleasedSketch) -> None:
     """How much is in a release, by noisy counters that are part of it."""
     print("\nHow much is in this release, as it says itself")
-    for name, held in (("aircraft", released.privacy_units()), ("flights", released.records())):
-        print(f"  {name:10}{max(0, held.estimate):10,.0f}   {interval(held)}")
+    for name, held in (("aircraft", released.privacy_units()), ("flights kept", released.total_weight())):
+        print(f"  {name:14}{max(0, held.estimate):10,.0f}   {interval(held)}")
     print(released.clipping())
     print("All of these are private, and epsilon covers them.")
 

@@ -16,7 +16,7 @@ import numpy as np
 from beam_dpsketch._showing import round_up
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.estimators.presence import deviations_for
-from beam_dpsketch.privacy.aside.side_counters import RECORDS, UNITS
+from beam_dpsketch.privacy.aside.side_counters import RECORDS, UNITS, WEIGHT
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.showing import interval_words, short, shown
@@ -129,7 +129,8 @@ def of_spending(privacy: PrivacyStatement) -> tuple[Note, ...]:
     if LARGE_EPSILON < epsilon < math.inf:
         words = f"epsilon = {round_up(epsilon, 4):g} at delta = {delta:g} gives little protection"
         found.append(Note("large_epsilon", f"{words}: {privacy.loss.attack_words}; use 3 or less if you can"))
-    least = max((note.interval(0.95).lower for note in privacy.side if UNITS in note.names), default=0.0)
+    units = privacy.note(UNITS)
+    least = 0.0 if units is None else units.interval(0.95).lower
     if delta * least > 1 and len(privacy.release_ids) == 1:  # else a unit is in several of its parts
         words = f"delta = {delta:g} is above 1/{shown(least)}, and the release holds more units than that"
         found.append(Note("large_delta", f"{words}: showing one of them to all would keep that promise"))
@@ -138,8 +139,10 @@ def of_spending(privacy: PrivacyStatement) -> tuple[Note, ...]:
 
 def of_units(privacy: PrivacyStatement) -> tuple[Note, ...]:
     """Return a note if each unit has about one record, though bounds allow more: its id may name records."""
-    units, records, lost = privacy.note(UNITS), privacy.note(RECORDS), privacy.lost
-    if units is None or records is None or privacy.unit.is_one_record or (privacy.bounds.size or 0) <= 1:
+    units, records, lost, size = privacy.note(UNITS), privacy.note(RECORDS), privacy.lost, privacy.bounds.size or 0
+    if size >= 2 and not privacy.bounds.has_weights and privacy.bounds.as_dict().get("max_per_item") is None:
+        records = records or privacy.note(WEIGHT)  # an id with several records keeps 2 or more
+    if units is None or records is None or privacy.unit.is_one_record or size <= 1:
         return ()
     if lost is None or lost.of_run or len(privacy.release_ids) > 1:  # a unit may have more in other keys and windows
         return ()

@@ -18,11 +18,13 @@ from beam_dpsketch import _validate
 from beam_dpsketch.answers.notes import Basis, Note, lines, of_emptiness, of_spending, of_units
 from beam_dpsketch.answers.side_answers import SideAnswers
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, FormatError, IncompatibleSketchError, said_by
+from beam_dpsketch.privacy.aside.side_counters import WEIGHT, equal_counts
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.sketches import RawSketch, raw_type
 from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.showing import html_table
+from beam_dpsketch.statement.side_notes import SideNote
 from beam_dpsketch.statement.statement import PrivacyStatement
 
 Self = TypeVar("Self", bound="Released")
@@ -121,10 +123,19 @@ class Released(SideAnswers):
         privacy = self._privacy
         return privacy.noise.variance(privacy.sigma_squared_per_level[level], privacy.weight_bits)
 
-    @property
+    @functools.cached_property
     def privacy(self) -> PrivacyStatement:
         """What is protected and how well; `print` it."""
-        return self._privacy
+        stated = self._privacy
+        if self._spec.total_cells is None or stated.own_total is not None:
+            return stated
+        names = next(names for names in equal_counts(stated.bounds) if WEIGHT in names)
+        total = SideNote.of_sum(names, stated.noise, *self._own_total())
+        return dataclasses.replace(stated, own_total=total)
+
+    def _own_total(self) -> tuple[float, float]:
+        """Return the total weight as the counters sum to it, and its variance, where the spec has `total_cells`."""
+        raise NotImplementedError
 
     @functools.cached_property
     def notes(self) -> tuple[Note, ...]:
@@ -132,7 +143,7 @@ class Released(SideAnswers):
 
         Noisy numbers and public settings decide, so it costs no privacy. Answers have `notes` too.
         """
-        return (*self._answer_notes, *of_spending(self._privacy))
+        return (*self._answer_notes, *of_spending(self.privacy))
 
     def combine(self: Self, other: Released, *, units_disjoint: bool = False) -> Self:
         """Return the release of both inputs together: counters and sigma^2 add, and so does rho.
@@ -147,7 +158,7 @@ class Released(SideAnswers):
             replacement of a unit may be in either.
         """
         self._check_same_kind(other)
-        return self._plus(other, self._privacy.composed(other._privacy, units_disjoint=units_disjoint))
+        return self._plus(other, self.privacy.composed(other.privacy, units_disjoint=units_disjoint))
 
     def _plus(self: Self, other: Released, privacy: PrivacyStatement, *, sign: int = 1) -> Self:
         """Return the sum of two releases, or with sign -1 their difference, in the finer of their units."""
@@ -208,7 +219,7 @@ class Released(SideAnswers):
     def _repr_html_(self) -> str:
         holds = [] if self._holds is None else [("holds", self._holds)]
         told = [("clipping", self._clipping.sentence), *(("note", note.words) for note in self.notes)]
-        rows = [("size", self._size), *holds, *told, ("privacy", self._privacy)]
+        rows = [("size", self._size), *holds, *told, ("privacy", self.privacy)]
         return html_table(rows, caption=type(self).__name__)
 
     def _basis(self, confidence: float, asked: int = 0) -> Basis:
@@ -220,7 +231,7 @@ class Released(SideAnswers):
         """The notes that concern answers."""
         if self._may_be_empty:
             return (of_emptiness(self._holds),)
-        return (*of_units(self._privacy), *self._own_notes())
+        return (*of_units(self.privacy), *self._own_notes())
 
     def _own_notes(self) -> tuple[Note, ...]:
         """Return the notes of a release that holds something."""

@@ -81,8 +81,8 @@ class ReleasedSketch(Released, ItemAnswers):
         The statement of the difference is that of both releases together, as of a combination.
         """
         self._check_comparable(other)
-        privacy = self._privacy.composed(other._privacy, units_disjoint=False)
-        return Difference(self._plus(other, privacy, sign=-1), self, other)
+        both = self.combine(other).privacy
+        return Difference(self._plus(other, both, sign=-1), self, other)
 
     def movers(
         self, before: ReleasedSketch, k: int = 20, candidates: Many | None = None, confidence: float = 0.95

@@ -17,10 +17,8 @@ from abc import ABC, abstractmethod
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.estimators.presence import deviations_for
 from beam_dpsketch.privacy.aside.side_counters import RECORDS, UNITS, WEIGHT
 from beam_dpsketch.statement.clipping import Clipping
-from beam_dpsketch.statement.showing import shown
 from beam_dpsketch.statement.side_notes import Interval, SideNote
 from beam_dpsketch.statement.statement import PrivacyStatement
 
@@ -62,7 +60,8 @@ class SideAnswers(ABC):
         max_norm of each unit, or max_norm where its order is 1. The upper end is infinite for privacy ids, because
         there may be any number more: read "at least lower". Bounds may lie below 0.
 
-        Raises `ValueError` if the release does not count records.
+        Raises `ValueError` if the release does not count records, as most releases with weights or of privacy ids do
+        not: ask for them with `SideCounters(records=1/50)`.
         """
         return self._counted(RECORDS, confidence)
 
@@ -125,8 +124,10 @@ class SideAnswers(ABC):
         return note
 
     def _counted_aside(self, name: str) -> SideNote | None:
-        """Return a side counter of this release; those of several metrics are of the whole, and of none of them."""
-        return None if self.privacy.of_metric else self.privacy.note(name)
+        """Return a noisy count of this release; side counters of several metrics are of the whole, and of no metric."""
+        if self.privacy.of_metric:
+            return self.privacy.own_total if name == WEIGHT else None
+        return self.privacy.note(name)
 
     def _counted(self, name: str, confidence: float) -> Interval:
         """Return the interval of a count, without an upper end where the bounds may hide more of it."""
@@ -141,8 +142,8 @@ class SideAnswers(ABC):
 
     @property
     def _sizes(self) -> list[SideNote]:
-        """The side counters that say how much is in the release."""
-        return [*filter(None, map(self._counted_aside, (RECORDS, UNITS, WEIGHT)))]
+        """The noisy counts of how much is in the release, each once."""
+        return [*dict.fromkeys(filter(None, map(self._counted_aside, (RECORDS, UNITS, WEIGHT))))]
 
     @property
     def _may_be_empty(self) -> bool:
@@ -150,14 +151,10 @@ class SideAnswers(ABC):
         intervals = [note.interval(_SURE) for note in self._sizes]
         return all(lower <= 0 <= upper for _, lower, upper in intervals) and not self._exceeds_noise
 
-    def _own_total(self) -> tuple[float, float] | None:
-        """Return the total weight that the counters themselves tell, and its variance; `None` if they tell none."""
-        return None
-
     @property
     def _holds(self) -> str | None:
         """How much is in the release, in words: its units, and its most exact total; `None` if nothing tells it."""
-        sizes, privacy, total = self._sizes, self.privacy, self._own_total()
+        sizes, privacy = self._sizes, self.privacy
         if self._may_be_empty:
             return sizes[0].nothing if sizes else None
         seen = [note for note in sizes if not note.may_be_nothing]
@@ -165,9 +162,5 @@ class SideAnswers(ABC):
         margins = {
             privacy.words_of(note): note.interval(0.95).upper - note.estimate for note in seen if note not in units
         }
-        if total is not None and total[0] > (margin := deviations_for(0.95) * math.sqrt(total[1])):
-            what = f"in total {'weight' if privacy.bounds.has_weights else 'count'} after clipping"
-            words = f"about {shown(total[0])} {what if privacy.is_bounded else 'records'} (+-{shown(margin)})"
-            margins = {words: margin, **margins}
         found = [*map(privacy.words_of, units or (sizes if not seen and not margins else [])[:1])]
         return ", ".join([*found, *sorted(margins, key=margins.__getitem__)[:1]]) or None

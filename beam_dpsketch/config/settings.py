@@ -56,8 +56,8 @@ _OF_ONE = tuple(kind for kind in KINDS if kind not in _having("metrics"))
 # fmt: off
 SIDE_COUNTERS = Block("SideCounters", {
     "units": Entry(PART, "the part for the number of people, or of what is protected", usual="1/50"),
-    "records": Entry(PART, "the part for the number of records", usual="1/50"),
-    "weight": Entry(PART, "the part for the total weight", usual="1/50"),
+    "records": Entry(PART, "the part for the number of records, which are not counted without it"),
+    "weight": Entry(PART, "the part for the total weight, unless the counters sum to it as exactly", usual="1/50"),
     "lost": Entry(PART, "the part for what the bounds take away", usual="1/50"),
 })
 _LOSS: Mapping[str, Entry] = {

@@ -14,6 +14,7 @@ of a tree for searches, for each key and window: all of the noise is in one leve
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -91,6 +92,7 @@ def plan(
     """
     _validate.instance(ReleaseTerms, terms=terms)
     layout = _usual(spec, terms, search=search)
+    terms = dataclasses.replace(terms, total_cells=layout.total_cells)
     calibration = Calibration.of(layout, decided(layout, terms))
     guess = Guess.of(typical, quantiles)
     return plan_calibrated(calibration, n, keys=keys, search=search, wanted_error=wanted_error, guess=guess)

@@ -16,6 +16,7 @@ import numpy as np
 from beam_dpsketch._showing import round_up
 from beam_dpsketch.engine.calibration import calibrate, calibrate_side, empty_lost, empty_note
 from beam_dpsketch.estimators.over_time.decoders import decoder_of
+from beam_dpsketch.privacy.aside.side_counters import WEIGHT
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import MAX_DENSE, RowMechanism
@@ -72,10 +73,12 @@ def aside_lines(terms: DeclaredTerms) -> Iterator[str]:
     notes = map(empty_note, known.counters, calibrate_side(known), itertools.repeat(known))
     said = [f"{note.words} +- {-note.interval(0.95).lower:,.3g}" for note in notes]
     who = "records" if terms.unit.is_one_record else "people"
+    if terms.total_cells is not None and not any(WEIGHT in counter.names for counter in known.counters):
+        said.append("the total from the counters themselves, at no cost")
     if lost is not None:
         said.append(f"what the bounds took, where about {lost.told_units:,.0f} {who} or more lost some")
     if said:
-        yield f"Told aside: {', '.join(said)}."
+        yield f"Also told: {', '.join(said)}."
 
 
 def bound_in_words(terms: DeclaredTerms) -> str:

@@ -30,7 +30,7 @@ WINDOW_STARTS, WINDOW_ENDS = "start of the window (UTC)", "end of the window, fr
 
 def plot_timeline(
     answers: SketchTimeline | Intervals,
-    about: Many | Kind = "records",
+    about: Many | Kind = "total_weight",
     what: Any = None,
     *,
     windows: tuple[int, int] | None = None,

@@ -49,8 +49,8 @@ class PrivacySpec:
         choose: for frequencies, statistics, quantiles by a histogram, and others whose plan says so.
       delta: between 0 and 1. With rho it only chooses where statements show epsilon.
       relation: `ADD_OR_REMOVE_ONE`, or `REPLACE_ONE`, which doubles the noise of CountSketch.
-      side_counters: which parts of rho pay for counting units, records and weight, and what a norm takes away; `None`
-        leaves these counts out, and gives all of rho to the sketch.
+      side_counters: which parts of rho pay for counting units and weight, what the bounds clip, and records if they
+        are asked for; `None` leaves these counts out, and gives all of rho to the sketch.
       noise: "gaussian" or "laplace". `None` takes what gives the narrower intervals, with epsilon and delta: public
         settings alone decide, and plan and statement say which it is.
 

@@ -74,6 +74,7 @@ class ReleaseTerms(Generic[Limit]):
       norm_spend: the part of rho that chose the norm, if it was not given.
       selection: what decides which keys, or items, are released; `None` if that is not decided from the data.
       lost_in: which histogram tells the weight that bounding took.
+      total_cells: how many counters of the release sum to its total weight; `None` if none do.
       uncounted: what is dropped before anything is counted.
     """
 
@@ -90,6 +91,7 @@ class ReleaseTerms(Generic[Limit]):
     norm_spend: Fraction | None = None
     selection: SelectionRule | GroupRule | None = None
     lost_in: LostIn = LostIn.RELEASE
+    total_cells: int | None = dataclasses.field(default=None, compare=False)  # follows from the spec
     uncounted: Uncounted = Uncounted.NOTHING
 
     def __post_init__(self) -> None:
@@ -114,9 +116,8 @@ class ReleaseTerms(Generic[Limit]):
         """What is counted aside, one number each in each release."""
         bounds = self.bounds.least
         clips = self.lost_in is LostIn.NOWHERE or bounds.signed
-        return side_counters(
-            self.privacy.side_counters, bounds, max_cells=self.output_cells, clips=clips, noise=self.noise
-        )
+        cells = {"max_cells": self.output_cells, "total_cells": self.total_cells}
+        return side_counters(self.privacy.side_counters, bounds, **cells, clips=clips, noise=self.noise)
 
     @property
     def noise(self) -> Noise:

@@ -173,6 +173,7 @@ class ReleaseSpec:
             selection=selection,
             output_cells=len(self.public_keys) if self.public_keys else None if self.is_keyed else 1,
             lost_in=self.tells_lost_in(one_window=not in_windows),
+            total_cells=self.spec.total_cells,
             **self.unit.promise(in_windows=in_windows, overlapping=overlapping, is_stream=is_stream),
         )
 
@@ -202,8 +203,7 @@ class ReleaseSpec:
             terms.privacy,
             bounds,
             unit=PrivacyUnit.RECORD_OVER_HORIZON if self.privacy_id is None else PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
-            window_count=terms.window_count,
-            first_windows=terms.first_windows,
+            **{name: getattr(terms, name) for name in ("window_count", "first_windows", "total_cells")},
             output_cells=cells,
             disclosed=self.discloses(windows_are_public=True),
             selection=selection,

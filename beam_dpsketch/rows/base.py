@@ -25,6 +25,7 @@ from beam_dpsketch.config.scalars import read_text
 from beam_dpsketch.config.settings import ENCODING, EXPECT, IDEMPOTENT_NOISE, RELEASE, ROWS
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.errors import AllAtOnce, ConfigError, RefusalError
+from beam_dpsketch.privacy.aside.side_counters import WEIGHT, equal_counts
 from beam_dpsketch.privacy.loss.payment import Uses
 from beam_dpsketch.records.bounding.scale import Scale
 from beam_dpsketch.records.release_spec import ReleaseSpec
@@ -233,11 +234,11 @@ def _check_answerable(ask: Ask, declared: ReleaseSpec) -> None:
     if not ask.is_answered_by(released):
         by_groups = "is not answered where items are counted one by one; ask for items or top_k"
         raise refusal(path, by_groups if declared.count.by_item else ask.refusal(released), "E812")
-    side, by_itself = (
-        entry.side_counter,
-        getattr(SideAnswers, entry.method, None) is not getattr(released, entry.method),
-    )
-    if side is not None and not by_itself and getattr(declared.privacy.side_counters, side, None) is None:
+    terms, is_aside = declared.terms, getattr(SideAnswers, entry.method, None) is getattr(released, entry.method)
+    told = {name for counter in terms.counters for name in counter.names}
+    if terms.total_cells is not None:  # the counters tell the weight, and what is equal to it
+        told |= {name for names in equal_counts(terms.bounds.least) if WEIGHT in names for name in names}
+    if is_aside and (side := entry.side_counter) is not None and side not in told:
         raise refusal(path, f"needs the side counter {side}: see privacy.side_counters", "E812")
     if entry.setting is not None and not getattr(declared.count, entry.setting):
         raise refusal(path, f"needs the setting {entry.setting}: true", "E812")

@@ -74,6 +74,10 @@ class ListedItems(Spec):
         return len(self.items)
 
     @property
+    def total_cells(self) -> int:
+        return self.cells
+
+    @property
     def key_range(self) -> int:
         return self.cells
 

@@ -66,6 +66,11 @@ class Spec:
         return 1 << 64
 
     @property
+    def total_cells(self) -> int | None:
+        """How many counters, with noise for the whole loss, sum to the total as exactly as these; `None` if none do."""
+        return None
+
+    @property
     def has_factor(self) -> bool:
         """Whether rows of a square-root factor are released, which there cannot be over time."""
         return False
@@ -187,6 +192,10 @@ class SketchSpec(Spec):
     @property
     def cells(self) -> int:
         return self.depth * self.width
+
+    @property
+    def total_cells(self) -> int | None:
+        return self.width if self.kind == "count_min" else None
 
     def describe(self) -> str:
         return f"{self.depth} x {self.width} counters"

@@ -209,6 +209,13 @@ class TreeSpec(Spec):
         return sum(level.depth * level.width for level in self.levels)
 
     @property
+    def total_cells(self) -> int | None:
+        exact = [level for level in self.levels if level.counts_all]
+        cells = (self.factor.total_cells if level.sketch == "factor" else level.width for level in exact)
+        precision = sum(level.share / width for level, width in zip(exact, cells, strict=True))
+        return math.ceil(1 / precision) if exact else None
+
+    @property
     def key_range(self) -> int:
         return self.domain.size
 

@@ -38,6 +38,7 @@ def clipping_of(statement: Stated, confidence: float) -> Clipping:
         state = ClippingState.CANNOT_HAPPEN
         return dataclasses.replace(nothing, state=state, estimate=0.0, at_least=0.0, upper_estimate=0.0)
     kept, joint = statement.note(WEIGHT) if lost is None or lost.kept is None else lost.kept, (1 + confidence) / 2
+    is_capped = statement.bounds.total_weight is None and kept is not statement.own_total
     if lost is not None:
         removed = _read(lost, (1 + joint) / 2)
     elif clipped is not None:
@@ -55,7 +56,7 @@ def clipping_of(statement: Stated, confidence: float) -> Clipping:
         weight=removed.estimate,
         at_least_weight=removed.at_least,
         upper_weight=removed.at_most,
-        assumed_cap=math.sqrt(kept.squared_limit) if statement.is_at_least(WEIGHT) else math.inf,
+        assumed_cap=math.sqrt(kept.squared_limit) if is_capped and not statement.unit.is_one_record else math.inf,
         clipped_units=removed.units,
         most_clipped_units=removed.most_units,
         least_loss=0.0 if lost is None else float(lost.losses[0]),

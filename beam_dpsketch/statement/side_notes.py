@@ -47,7 +47,7 @@ class SideNote:
 
     Attributes:
       names: what it counts, of `NAMES`; several names are equal by definition.
-      share: its part of the rho of the release; of a combination, the smaller one.
+      share: its part of the rho of the release, 1 if the counters pay for it; of a combination, the smaller one.
       squared_limit: K^2, the squared length of what one unit may add over all keys and windows.
       noise: which noise it has.
       sigma_squared: the noise parameter, exact.
@@ -66,8 +66,8 @@ class SideNote:
     def __post_init__(self) -> None:
         if not self.names or len(set(self.names)) < len(self.names) or not set(self.names) <= set(NAMES):
             raise ValueError(f"names must be different ones of {', '.join(NAMES)}")
-        if not 0 < self.share < 1:
-            raise ValueError("share must be between 0 and 1")
+        if not 0 < self.share <= 1:
+            raise ValueError("share must be above 0 and at most 1")
         if not 0 < self.squared_limit <= MAX_SIGMA_SQUARED:
             raise ValueError("squared_limit must be above 0 and at most 2**200")
         if not MIN_SIGMA_SQUARED <= self.sigma_squared <= MAX_SIGMA_SQUARED:
@@ -77,6 +77,20 @@ class SideNote:
             raise ValueError("share, squared_limit and sigma_squared must be fractions with denominators up to 2**7000")
         _validate.whole(low=-MAX_VALUE, high=MAX_VALUE - 1, value=self.value)
         _validate.whole(low=0, high=SCALE_BITS, scale_bits=self.scale_bits)
+
+    @classmethod
+    def of_sum(cls, names: tuple[str, ...], noise: Noise, estimate: float, sigma_squared: float) -> SideNote:
+        """Make the note of a number that counters of a release sum to; no limit of a side counter applies to it."""
+        bits = min(max(62 - math.frexp(estimate)[1], 0), SCALE_BITS)
+        return cls(
+            names=names,
+            share=Fraction(1),
+            squared_limit=Fraction(MAX_SIGMA_SQUARED),
+            noise=noise.plus(noise),
+            sigma_squared=min(max(Fraction(sigma_squared), MIN_SIGMA_SQUARED), Fraction(MAX_SIGMA_SQUARED)),
+            value=min(max(round(math.ldexp(estimate, bits)), -MAX_VALUE), MAX_VALUE - 1),
+            scale_bits=bits,
+        )
 
     @property
     def estimate(self) -> float:

@@ -21,7 +21,7 @@ from beam_dpsketch.statement.clipping import ClippingState
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote, RowNote
 from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES
-from beam_dpsketch.statement.side_notes import SideNote
+from beam_dpsketch.statement.side_notes import NAMES, SideNote
 
 _MIN_RHO, _MAX_RHO, _MAX_SIGMA_SQUARED = Fraction(1, 1 << 200), 1 << 64, 1 << 200
 _MAX_DENOMINATOR, _MAX_RELEASES = 1 << 7000, (1 << 16) - 1  # what the format has room for
@@ -46,6 +46,7 @@ class Stated:
     shown_delta: float = USUAL_DELTA
     release_ids: tuple[bytes, ...]
     side: tuple[SideNote, ...] = ()
+    own_total: SideNote | None = dataclasses.field(default=None, compare=False)  # follows from the counters
     lost: LostNote | None = None
     weakest: ClippingState = ClippingState.CANNOT_HAPPEN
     of_metric: bool = False
@@ -143,16 +144,25 @@ class Stated:
         return 1 - sum((note.share for note in self.side), others)
 
     def note(self, name: str) -> SideNote | None:
-        """Return the side counter of this; `None` if there is none."""
-        return next((note for note in self.side if name in note.names), None)
+        """Choose the most exact noisy number of this, by the noise alone; `None` if there is none."""
+        own = () if self.own_total is None or self.of_metric else (self.own_total,)
+        found = (note for note in (*self.side, *own) if name in note.names)
+        return min(found, key=lambda note: note.interval(0.95).upper - note.estimate, default=None)
+
+    @property
+    def contents(self) -> list[SideNote]:
+        """The most exact number of each count, once."""
+        return [*{id(note): note for note in map(self.note, NAMES) if note is not None}.values()]
 
     def is_at_least(self, name: str) -> bool:
         """Return whether there may be any number more of these than are counted: of an id, only some are.
 
-        Records that bounds drop are not counted, and under a norm of order 2 no more than its room of an id's weight.
+        Records that bounds drop are not counted. A side counter of weight under a norm of order 2 counts no more than
+        its room of an id's weight.
         """
-        is_capped = name in (RECORDS, CLIPPED) or (name == WEIGHT and self.bounds.total_weight is None)
-        return not self.unit.is_one_record and is_capped
+        is_own = self.own_total is not None and self.note(WEIGHT) is self.own_total
+        is_capped = name == WEIGHT and self.bounds.total_weight is None and not is_own
+        return not self.unit.is_one_record and (name in (RECORDS, CLIPPED) or is_capped)
 
     def words_of(self, note: SideNote) -> str:
         """Return the number of a side counter, in words; of a row over time there is none, but a weighted sum."""
@@ -160,6 +170,9 @@ class Stated:
             return f"a weighted sum of the {note.words} of windows"
         if UNITS in note.names and not self.unit.is_one_record:
             return dataclasses.replace(note, names=(UNITS,)).as_words()
+        if note is self.own_total and self.is_bounded:
+            total = f"total {'weight' if self.bounds.has_weights else 'count'} after clipping"
+            return dataclasses.replace(note, names=(WEIGHT,)).as_words().replace("kept weight", total)
         return note.as_words(at_least=any(map(self.is_at_least, note.names)))
 
     @property

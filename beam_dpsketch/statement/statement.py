@@ -52,6 +52,7 @@ class PrivacyStatement(Stated):
       release_ids: 48 bytes for each release inside, different for every release: 16 each of its run, of the
         part of the run that it is, and of the draw of its noise.
       side: about how many units, records and how much weight are in it; each is noisy, and rho covers it.
+      own_total: how much weight is in it, as its counters sum to it; `None` where they do not.
       lost: the noisy clipping histogram, which rho covers too; `None` if there is none.
       weakest: of a combination, the weakest clipping state of its parts.
       of_metric: whether `side` and `lost` are those of several metrics together, and this is one of them.
@@ -161,6 +162,7 @@ class PrivacyStatement(Stated):
             randomness=other.randomness if self.randomness is Randomness.SYSTEM else self.randomness,
             release_ids=self.release_ids + other.release_ids,
             side=add_up(self.side, other.side),
+            own_total=None,
             lost=add_up_lost(self.lost, other.lost, runs(self.release_ids), runs(other.release_ids)),
             weakest=self.clipping().state.weaker(other.clipping().state),
             norm_spend=min(filter(None, (self.norm_spend, other.norm_spend)), default=None),

@@ -137,10 +137,10 @@ def _choice(statement: Stated) -> str:
 
 
 def _contents(statement: Stated) -> dict[str, str]:
-    if not statement.side or statement.is_row:
+    if statement.is_row or not (notes := statement.contents):
         return {}
-    counts = ", ".join(map(statement.words_of, statement.side))
-    again = any(UNITS in note.names for note in statement.side) and not statement.unit.is_one_record
+    counts = ", ".join(map(statement.words_of, notes))
+    again = statement.note(UNITS) is not None and not statement.unit.is_one_record
     each = " A unit counts once for each window." if again and statement.over_time is not None else ""
     least = ', each "at least" with 97.5 %,' if "at least " in counts else ","
     sure = f"Each +- covers the noise with 95 %{least} and not what was clipped."

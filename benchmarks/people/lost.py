@@ -20,6 +20,7 @@ from beam_dpsketch import (
     SketchSpec,
 )
 from beam_dpsketch.engine.noising import release_part
+from beam_dpsketch.privacy.aside.side_counters import USUAL_SHARE
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.rules import rule_of
@@ -74,8 +75,9 @@ class Told(NamedTuple):
         return found
 
 
-def tell(people: People, counted: Counted, bounds: Bounds, sides: SideCounters = SideCounters()) -> Told:  # noqa: B008
+def tell(people: People, counted: Counted, bounds: Bounds, lost: Fraction = USUAL_SHARE) -> Told:
     """Release the side counters of people under these bounds, again and again."""
+    sides = SideCounters(records=USUAL_SHARE, lost=lost)
     privacy = PrivacySpec(epsilon=EPSILON, delta=DELTA, relation=ADD_OR_REMOVE_ONE, side_counters=sides)
     terms = ReleaseTerms(privacy, bounds, unit=PrivacyUnit.PRIVACY_ID)
     sketch_input = SketchInput(SKETCH, bounds, terms.counters, lost=terms.lost)
@@ -142,7 +144,7 @@ def measure_few(kinds: Sequence[People], heavy: Sequence[People], over: Sequence
         for few in over:
             norm = NormBound(Fraction(math.floor(lengths[-few - 1] * 16), 16))
             for share in (Fraction(1, 50), Fraction(1, 25)):
-                told = tell(people, counted, norm, SideCounters(lost=share))
+                told = tell(people, counted, norm, share)
                 estimate, low, high = told.shares.T
                 known = ~np.isnan(estimate)
                 holds, least = (

@@ -53,7 +53,7 @@ def test_files_are_released_once_and_never_overwritten(ending: str) -> None:
     assert "protected: all records of one privacy id (in person)" in printed
     assert "spends again" in printed
     (released,) = read_releases("out.dpsketch", ReleasedSketch)
-    assert abs(released.records().estimate - 400) < SURE
+    assert abs(released.total_weight().estimate - 400) < SURE
     before = Path("out.dpsketch").read_bytes()
     code, printed = run("run", f"visits*.{ending}", *OPTIONS)
     assert code == 2
@@ -483,7 +483,7 @@ def test_rows_over_time_of_a_file_answer_about_its_days() -> None:
     quantiles = [each for each in OPTIONS if each not in ("--max-per-key", "2")]
     code, _ = run("run", "visits.csv", "--config", "rows.json", *quantiles, *unit, "--output", "days.dpsketch")
     assert code == 0
-    code, printed = run("query", "days-*", "--horizon", "2024-01-01", "1d", "3", "--records", "--format", "json")
+    code, printed = run("query", "days-*", "--horizon", "2024-01-01", "1d", "3", "--total-weight", "--format", "json")
     (found,) = (json.loads(line) for line in printed.splitlines() if line.startswith("{"))
     assert (found["windows"], abs(found["estimate"] - 180) < 90) == ("0 to 2", True)
 

@@ -20,7 +20,7 @@ BLOCKS: list[tuple[Callable[[Any], Any], Any]] = [
     (config.read_privacy, {"share": "1/4", "of": PRIVACY, "side_counters": "none"}),
     (config.read_privacy, {"rho": "1/10", "ledger": "spent.db", "account": "visits"}),
     (config.read_side_counters, {"units": 0.1, "records": "none", "weight": "1/7", "lost": 0.2}),
-    (config.read_side_counters, {}),
+    (config.read_side_counters, {"records": "1/30"}),
     (config.read_unit, "record"),
     (config.read_unit, {"record": {"max_weight": 5, "signed": True}}),
     (config.read_unit, {**UNIT, "max_windows": 7, "period": "7d", "opaque_bytes": True}),

@@ -115,7 +115,7 @@ def measured_by(setting: Setting, said: PrivacyStatement) -> set[str]:
     told = {name for note in said.side for name in note.names} | ({LOST} if said.lost else set())
     if setting.layout.horizon is not None or setting.unit.bounds.signed:
         return set()
-    has_kept = WEIGHT in told or (said.lost is not None and said.lost.kept is not None)
+    has_kept = said.note(WEIGHT) is not None or (said.lost is not None and said.lost.kept is not None)
     return told & {LOST, CLIPPED} if has_kept else set()
 
 
@@ -207,7 +207,7 @@ ROWS = Layout(horizon=Horizon(0, 60, 4))
 OF_RECORD, OF_ID = Setting("listed", Record(max_weight=1), WHOLE), Setting("listed", ID(NormBound(3, order=1)), WHOLE)
 LATER = Setting("listed", ID(RecordBounds(2), **IN_TWO), STREAM)
 LATER_OF_NORM = LATER._replace(unit=ID(NormBound(3, order=1), **IN_TWO))
-OVER_TIME = OF_ID._replace(layout=ROWS)
+OVER_TIME = OF_ID._replace(kind="count_sketch", layout=ROWS)  # weight is counted aside
 HIDES, LOSES, UNNAMED = "hides a loss", "loses weight where clipping cannot happen", "names too much, or too little"
 NOTHING_UNSEEN = laws.put(windows, "_uncounted", lambda *terms: Uncounted.NOTHING)
 NOTHING_BLIND = laws.put(measured, "_BLIND", Uncounted.NOTHING)

@@ -6,7 +6,6 @@ from fractions import Fraction
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, NormBound, PrivacySpec, PrivacyUnit, ReleaseTerms, SketchSpec
 from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.records.items import SketchInput
 from tests.helpers import norms, side_sums
@@ -25,7 +24,7 @@ def joint_loss(max_norm: int, rho: Fraction) -> Fraction:
     records = [(Place(0, b"", 0, item), 1 << 20) for item in items for _ in range(_COPIES)]
     (added,) = side_sums.side_sums(sketch_input, counters, records).values()
     change = norms.change(_WIDE, norms.bounded(sketch_input, records).items())
-    terms = ReleaseTerms(PrivacySpec(rho=rho, side_counters=SideCounters()), bounds, unit=PrivacyUnit.PRIVACY_ID)
+    terms = ReleaseTerms(PrivacySpec(rho=rho, side_counters=side_sums.EVERY), bounds, unit=PrivacyUnit.PRIVACY_ID)
     ((table,), (noise,)) = change, calibrate(_WIDE, terms)
     spent = [Fraction(sum(each**2 for each in table.values()), UNIT**2) / (2 * noise)]
     for counter in counters:

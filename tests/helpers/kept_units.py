@@ -57,6 +57,10 @@ class Visit(NamedTuple):
     weight: int
 
 
+_EVERY = SideCounters(units=0.55, records=0.01, weight=0.3)
+"""No shares of `SIDES` are larger, so no side counter of theirs is left out because the release tells its number."""
+
+
 class Kept(NamedTuple):
     """A record, or a number counted aside, that counts for a unit in a part."""
 
@@ -68,7 +72,7 @@ class Kept(NamedTuple):
 
 def kept_of(setting: Setting, relation: NeighboringRelation = ADD_OR_REMOVE_ONE) -> list[Kept]:
     """Return all that counts of all units, aside and in sketches; how units vote may depend on the relation."""
-    every = SideCounters() if setting.kind != "groups" else None
+    every = None if setting.kind == "groups" else _EVERY
     plan = setting.plan(PrivacySpec(rho=RHO, relation=relation, side_counters=every))
     found = list(counted_in_windows(setting, plan))
     found += _second_votes(setting, plan, found)

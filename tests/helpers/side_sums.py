@@ -31,9 +31,12 @@ Added: TypeAlias = dict[str, Cells]
 """The same for each counter."""
 
 
+EVERY = SideCounters(records=Fraction(1, 50))
+
+
 def counters_of(bounds: Bounds, max_cells: int | None) -> tuple[SideCounter, ...]:
     """Return all side counters."""
-    return side_counters(SideCounters(), bounds, max_cells=max_cells, clips=True)
+    return side_counters(EVERY, bounds, max_cells=max_cells, clips=True)
 
 
 def without_zeros(case: Case) -> Case:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -45,6 +46,7 @@ def _rows(
 ) -> Iterator[Any]:
     mechanism = mechanism_of(kind, horizon.windows)
     terms = RowTerms(PrivacySpec(rho=rho), unit=PrivacyUnit.RECORD_OVER_HORIZON, mechanism=mechanism)
+    terms = dataclasses.replace(terms, total_cells=leaves[0].spec.total_cells)
     encoder, calibration = RowEncoder(mechanism), Calibration.of(leaves[0].spec, terms)
     for window, (leaf, count) in enumerate(zip(leaves, records, strict=True)):
         vector = np.append(leaf.to_vector(), np.full(len(terms.counters), count))

@@ -84,19 +84,20 @@ def test_a_plan_says_the_layout_the_noise_and_the_error():
 
 
 def test_a_plan_is_of_the_part_of_rho_that_side_counters_leave():
-    """A counter of single records costs a fiftieth: each variance grows by 50 / 49, each deviation by its root."""
-    domain, grown = IntegerDomain(0, 65_535), math.sqrt(50 / 49)
-    usual = ReleaseTerms(PrivacySpec(rho=1, relation=REPLACE_ONE))
-    both = [plan(domain, terms, n=100_000) for terms in (usual, TERMS)]
-    assert [49 * variance for variance in both[0].sigma_squared] == [
-        50 * variance for variance in both[1].sigma_squared
+    """Units and losses cost a fiftieth each: each variance grows by 25 / 24, each deviation by its root."""
+    domain, grown = IntegerDomain(0, 65_535), math.sqrt(25 / 24)
+    spec, bounds = PrivacySpec(rho=1, relation=REPLACE_ONE), RecordBounds(2)
+    usual = ReleaseTerms(spec, bounds, unit=PrivacyUnit.PRIVACY_ID)
+    both = [plan(domain, terms, n=100_000) for terms in (usual, usual.without_side_counters())]
+    assert [24 * variance for variance in both[0].sigma_squared] == [
+        25 * variance for variance in both[1].sigma_squared
     ]
     assert both[0].rank_deviation == pytest.approx(
         {data: grown * deviation for data, deviation in both[1].rank_deviation.items()}, rel=1e-12
     )
     assert both[0].rank_deviation_known_total == pytest.approx(grown * both[1].rank_deviation_known_total, rel=1e-12)
     tree = plan(TreeSpec.for_memory(domain), usual, n=100_000)
-    assert f"level 7: exact 65536, sigma = {math.sqrt(2 * 8 / (2 * 0.98)):.4g}" in str(tree)
+    assert f"level 7: exact 65536, sigma = {math.sqrt(4 * 2 * 8 / (2 * 0.96)):.4g}" in str(tree)
 
 
 def test_a_plan_of_a_wide_domain_names_its_reference_distributions(monkeypatch):

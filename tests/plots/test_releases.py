@@ -110,7 +110,7 @@ def test_a_tree_draws_its_histogram(edges: Any) -> None:
 def test_a_timeline_draws_lines() -> None:
     last, oslo, rome = TIMELINE.between(2, 2), "Oslo", "Rome"
     for axes in (plot_timeline(TIMELINE), TIMELINE.plot()):
-        assert ends(axes) == [last.records().estimate]
+        assert ends(axes) == [last.total_weight().estimate]
     for axes in (plot_timeline(TIMELINE, "items", [oslo, rome]), TIMELINE.plot("items", [oslo, rome])):
         assert ends(axes) == last.estimate([oslo, rome]).tolist()
         assert axes.get_legend_handles_labels()[1] == ["95 % intervals", oslo, "95 % intervals", rome]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import REPLACE_ONE, NeighboringRelation, NormBound, Record, RecordBounds, SketchSpec
-from beam_dpsketch.privacy.aside.side_counters import SideCounters, side_counters
+from beam_dpsketch.privacy.aside.side_counters import side_counters
 from beam_dpsketch.records.bounding.norm_rule import NormRule
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
@@ -21,7 +21,7 @@ from beam_dpsketch.records.bounding.side_sums import add_up_units, sums_of_kept
 from beam_dpsketch.records.items import SketchInput
 from tests.helpers import norms, side_sums
 from tests.helpers.norms import UNIT, Place, Records
-from tests.helpers.side_sums import NAMES, Added
+from tests.helpers.side_sums import EVERY, NAMES, Added
 
 every_layout = pytest.mark.parametrize("layout", norms.LAYOUTS)
 WIDE = SketchSpec(kind="count_sketch", depth=1, width=1 << 12, seed=3)  # its 16 items share no cell
@@ -134,7 +134,7 @@ def kept_sums(bounds: RecordBounds, records: Records) -> dict[Any, Added]:
     table = norms.to_table(SketchInput(WIDE, bounds), records).drop_columns(["window"])
     kept = RecordRule(bounds, RandomPriorities(5)).select(table)
     found: dict[Any, Added] = {}
-    for counter in side_counters(SideCounters(), bounds, clips=True):
+    for counter in side_counters(EVERY, bounds, clips=True):
         for name in counter.names:
             for row in sums_of_kept([counter._replace(names=(name,))], None, kept, bounds).to_pylist():
                 found.setdefault(row["unit"], {}).setdefault(name, {})[row["key"], 0] = row[name] * UNIT
@@ -161,7 +161,7 @@ def test_kept_records_are_within_the_bounds_and_equal_counters_are_equal(bounds:
     weights = st.integers(bounds.min_weight, bounds.max_weight).filter(bool)
     places = st.builds(Place, st.integers(0, 2), st.sampled_from([b"a", b"b", b"c"]), st.just(0), st.integers(0, 3))
     found = kept_sums(bounds, data.draw(st.lists(st.tuples(places, weights), min_size=1, max_size=60)))
-    limits, counters = squared_limits(bounds), side_counters(SideCounters(), bounds, clips=True)
+    limits, counters = squared_limits(bounds), side_counters(EVERY, bounds, clips=True)
     for counter in counters:
         for added, name in itertools.product(found.values(), counter.names):
             assert added[name] == added[counter.name]
@@ -181,7 +181,7 @@ def test_the_limits_of_kept_records_are_attained(signed: bool, most: int, keys: 
         (found,) = kept_sums(bounds, records).values()
         return found
 
-    for counter in side_counters(SideCounters(), bounds, clips=True):
+    for counter in side_counters(EVERY, bounds, clips=True):
         first, second = unit(b"a")[counter.name], unit(b"b")[counter.name]
         assert side_sums.square(first.values()) == counter.squared_limit
         if counter.signed:  # the same keys, because the choice of keys depends on ids and keys alone
@@ -200,7 +200,7 @@ def test_copies_of_a_record_are_counted() -> None:
             "copies": [3, 1, 5],
         }
     )
-    rows = sums_of_kept(side_counters(SideCounters(), bounds, clips=True), None, kept, bounds).to_pylist()
+    rows = sums_of_kept(side_counters(EVERY, bounds, clips=True), None, kept, bounds).to_pylist()
     assert rows == [
         {"unit": 1, "units": 1, "records": 4, "weight": 5},
         {"unit": 2, "units": 1, "records": 5, "weight": 10},
@@ -217,7 +217,7 @@ def test_copies_of_a_record_are_counted() -> None:
     ],
 )
 def test_single_records_are_units(unit: Record, weights: list[int], sums: list[int]) -> None:
-    sketch_input = SketchInput(WIDE, unit.bounds, side_counters(SideCounters(), unit.bounds, clips=True))
+    sketch_input = SketchInput(WIDE, unit.bounds, side_counters(EVERY, unit.bounds, clips=True))
     items, read = list(range(len(weights))), weights if unit.bounds.has_weights else None
     found = sketch_input.contributions(items, read).side
     assert found is not None

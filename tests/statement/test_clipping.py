@@ -15,7 +15,7 @@ import pytest
 from beam_dpsketch import (
     Clipping,
     ClippingState,
-    CountMin,
+    CountSketch,
     ItemFrequencies,
     NormBound,
     PrivacyId,
@@ -32,7 +32,7 @@ from beam_dpsketch.statement.clipping import in_one_line, weakest
 from beam_dpsketch.statement.lost_notes import LostNote
 from tests.helpers import by_hand
 
-SPEC = SketchSpec(kind="count_min", depth=1, width=2)
+SPEC = SketchSpec(depth=1, width=2)
 RUNS = [bytes([number]) * 16 for number in range(3)]
 
 
@@ -54,7 +54,8 @@ def weight(value: int) -> Any:
 def released(lost: LostNote | None, kept: int = 1000, *, run: bytes = RUNS[0], part: int = 0, **changes: Any) -> Any:
     settings: dict[str, Any] = {"unit": PrivacyUnit.PRIVACY_ID, "bounds": RecordBounds(3), **changes}
     name = run + bytes([part]) * 16 + bytes([len(run), part]) * 8
-    return by_hand.released(CountMin, SPEC, [[1, 2]], lost=lost, side=(weight(kept),), release_ids=(name,), **settings)
+    aside = {"lost": lost, "side": (weight(kept),), "release_ids": (name,)}
+    return by_hand.released(CountSketch, SPEC, [[1, 2]], **aside, **settings)
 
 
 def test_a_share_is_of_what_is_kept_and_removed() -> None:

@@ -34,6 +34,7 @@ from beam_dpsketch.statement.side_notes import NAMES, add_up
 from tests.helpers import by_hand
 from tests.helpers.by_hand import note, row, statement
 from tests.helpers.raw import raw_of
+from tests.helpers.side_sums import EVERY
 from tests.helpers.strategies import KINDS
 
 SPEC = SketchSpec(depth=2, width=4)
@@ -225,8 +226,8 @@ def test_any_parts_can_be_combined_in_any_order(data: Any) -> None:
         ({"names": ()}, "names must be different ones of units, records"),
         ({"names": ("units", "units")}, "names must be different"),
         ({"names": ("people",)}, "names must be different"),
-        ({"share": Fraction(0)}, "share must be between 0 and 1"),
-        ({"share": Fraction(1)}, "share must be between 0 and 1"),
+        ({"share": Fraction(0)}, "share must be above 0 and at most 1"),
+        ({"share": Fraction(2)}, "share must be above 0 and at most 1"),
         ({"squared_limit": Fraction(0)}, "squared_limit must be above 0"),
         ({"squared_limit": Fraction((1 << 200) + 1)}, "squared_limit must be above 0"),
         ({"sigma_squared": Fraction(1, 257)}, "sigma_squared must be at least 1/256"),
@@ -285,7 +286,7 @@ def test_a_release_before_its_norm_is_chosen_is_refused() -> None:
 @pytest.mark.parametrize(("bounds", "scale"), [(RecordBounds(2, max_weight=3), 1), (NORM, 1 << 16)])
 def test_values_are_the_exact_ones_plus_noise_of_the_stated_variance(bounds: Any, scale: int) -> None:
     """False alarm at most 1e-9: one test of each of up to five counters at 2e-10, by a law of chi-square."""
-    terms, count = ReleaseTerms(PrivacySpec(rho=Fraction(1, 10)), bounds, **PEOPLE), 300
+    terms, count = ReleaseTerms(PrivacySpec(rho=Fraction(1, 10), side_counters=EVERY), bounds, **PEOPLE), 300
     exact = np.arange(terms.aside, dtype=np.int64) * 1000 * scale
     raw = CountMin(SketchSpec(kind="count_min", depth=1, width=1)).in_units_of(terms.scale_bits)
     sides = [release_part(raw, exact, terms).privacy.side for _ in range(count)]

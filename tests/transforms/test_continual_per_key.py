@@ -127,7 +127,7 @@ def test_timelines_of_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for key, line in lines.items():
         within = sum(visit.who == key and visit.time < START + 5 * SIZE for visit in VISITS)
         assert line.available == WINDOWS
-        assert abs(line.prefix(4).records().estimate - within) < 0.01
+        assert abs(line.prefix(4).total_weight().estimate - within) < 0.01
 
 
 CHOICE, LOSSY = KeySelection(0.2, "who"), PrivacySpec(rho=0.9, delta=0.5)

@@ -167,11 +167,9 @@ def decode_flat(
     rows = DecodedRows(freed, has_signs=has_signs, signed=signed)
     before = float(np.mean(centred(counters, has_signs=has_signs) ** 2))
     lines = _summary(freed, rows, sigma_squared, before)
-    lines += [
-        f"Its estimates sum to about {shown(float(rows.estimates.sum()))}, of {shown(note.estimate)} in the release."
-        for note in privacy.side
-        if WEIGHT in note.names
-    ]
+    if (total := privacy.note(WEIGHT)) is not None:
+        known = shown(total.estimate)
+        lines.append(f"Its estimates sum to about {shown(float(rows.estimates.sum()))}, of {known} in the release.")
     return Decoded(dictionary, rows, summary="\n".join(lines), basis=basis)
 
 

@@ -56,7 +56,7 @@ class ReleasedFrequencies(ReleasedSketch):
         see `estimators/decoding/rounds.py`.
         """
         return decode_flat(
-            dictionary, self._spec, self.counters, self._privacy, keys_of=self._keys, basis=self._basis(0.95)
+            dictionary, self._spec, self.counters, self.privacy, keys_of=self._keys, basis=self._basis(0.95)
         )
 
     def reading(self, confidence: float) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from beam_dpsketch.errors import FormatError, said_by
 from beam_dpsketch.privacy.noise.drawing import drowned_bits
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
-from beam_dpsketch.statement.clipping import Clipping, ClippingState
+from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.notes import AnswerNote, RowNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES, RELEASE_ID_BYTES, part_of_run, timeline
@@ -125,11 +125,11 @@ def make_answer(
     counters: np.ndarray,
     side: np.ndarray,
     variances: tuple[float, float],
-    weakest: ClippingState = ClippingState.CANNOT_HAPPEN,
+    **stated: Any,
 ) -> Released:
     """Return an answer about some windows as an ordinary released sketch, which knows its noise.
 
-    `variances` are those of counters and of side counters, and `weakest` the clipping state of what is compared.
+    `variances` are those of counters and of side counters, and `stated` further fields of the statement.
     """
     first, last = rows[0], rows[-1]
     sigma_squared = tuple(_above(variances[0] * float(each)) for each in first.privacy.sigma_squared_per_level)
@@ -139,7 +139,7 @@ def make_answer(
         first.privacy,
         sigma_squared_per_level=sigma_squared,
         side=notes,
-        weakest=weakest,
+        **stated,
         release_ids=(_name_answer(rows, name),),
         over_time=AnswerNote(first.mechanism, last.window + 1),
     )

@@ -27,7 +27,7 @@ from beam_dpsketch.estimators.over_time.decoders import decoder_of
 from beam_dpsketch.estimators.over_time.root_decoder import RowDecoder
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.over_time.horizon import Horizon
-from beam_dpsketch.statement.clipping import Clipping, ClippingState
+from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.release_id import part_name, part_of_run, run_and_part, timeline
 from beam_dpsketch.statement.side_notes import Interval
 
@@ -128,7 +128,7 @@ class SketchTimeline:
 
     def plot(
         self,
-        kind: str = "records",
+        kind: str = "total_weight",
         what: Any = None,
         *,
         windows: tuple[int, int] | None = None,
@@ -162,7 +162,9 @@ class SketchTimeline:
         sides = self._coefficients(*first), self._coefficients(*second)
         after, before = (self._answer(each) for each in sides)
         state = after.clipping().state.weaker(before.clipping().state)
-        return Difference(self._answer(sides[0] - sides[1], sides[0] + sides[1], state), after, before)
+        both = sides[0] + sides[1]
+        total = self._answer(both).privacy.own_total
+        return Difference(self._answer(sides[0] - sides[1], both, weakest=state, own_total=total), after, before)
 
     def distance(self, later: Windows, earlier: Windows, confidence: float = 0.95) -> Interval:
         """Estimate the Euclidean distance: the root of the sum over items of the squared change of weight.
@@ -178,7 +180,7 @@ class SketchTimeline:
         """List the k largest changes of ``minus(later, earlier)``; `Difference.top_k` explains the other arguments."""
         return self.minus(later, earlier)._movers(k, candidates, confidence)
 
-    def _answer(self, coefficients: np.ndarray, aside: np.ndarray | None = None, *weakest: ClippingState) -> Any:
+    def _answer(self, coefficients: np.ndarray, aside: np.ndarray | None = None, **stated: Any) -> Any:
         """Return the release of the sum of windows with these coefficients, float64 of shape (available,)."""
         decoder, cells, aside = self._decoder, self._first.spec.cells, coefficients if aside is None else aside
         estimate, used = decoder.estimate(coefficients), decoder.rows_used(coefficients)
@@ -187,7 +189,7 @@ class SketchTimeline:
         name = encode((len(used), used[-1], *((last, int(coefficients[last])) for last in changes)))
         rows = [self._rows[number] for number in used]
         variances = decoder.variance(coefficients), decoder.variance(aside)
-        return make_answer(rows, name, estimate[:cells], side[cells:], variances, *weakest)
+        return make_answer(rows, name, estimate[:cells], side[cells:], variances, **stated)
 
     def _coefficients(self, first: int, last: int) -> np.ndarray:
         """Return 1 for each window of a range, else 0; refuse what is not in the horizon or not released yet."""

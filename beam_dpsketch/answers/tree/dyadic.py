@@ -103,7 +103,10 @@ class ReleasedDyadicCountSketch(ReleasedRanks):
         return self._chosen.ranks
 
     def _own_total(self) -> tuple[float, float]:
-        return self._levels[0].total()
+        """Each exact level tells the total, with noise of its own; without one, so does the coarsest sketch, about."""
+        told = [level.total() for level in self._levels if level.is_exact] or [self._levels[0].total()]
+        precision = sum(1 / variance for _, variance in told)
+        return sum(total / variance for total, variance in told) / precision, 1 / precision
 
     def _fitted_by(self, method: Method) -> Fitted:
         _validate.one_of(get_args(Method), method=method)
@@ -114,7 +117,7 @@ class ReleasedDyadicCountSketch(ReleasedRanks):
 
     @functools.cached_property
     def _levels(self) -> list[TreeLevel]:
-        parameters, privacy = tuple(map(float, self.privacy.sigma_squared_per_level)), self.privacy
+        parameters, privacy = tuple(map(float, self._privacy.sigma_squared_per_level)), self._privacy
         noise = {"noise": privacy.noise, "weight_bits": privacy.weight_bits}
         return tree_levels(self.spec, self.counters, parameters, **noise)
 

@@ -24,8 +24,8 @@ class ReleasedMetrics(Released, Mapping[str, Released]):
     """Several releases as one, by name: ``released["delay"].mean()``. `PrivateMetrics` makes it.
 
     Each has the noise of its part of rho. They are one release: rho is lost once for all of them, and the statement of
-    each is that of the whole, with its clipping. Side counters, as `records`, are about what counts in any metric. So
-    the whole answers them, and no metric does. Do not `combine` two metrics: they share a release id, so it is refused.
+    each is that of the whole, with its clipping. Side counters are about what counts in any metric: the whole answers
+    them, and no metric does. Do not `combine` two metrics: they share a release id, so it is refused.
     """
 
     name = made_as = "metrics"

@@ -61,6 +61,10 @@ class FactorSpec(Spec):
         return self.domain.size
 
     @property
+    def total_cells(self) -> int:
+        return self.factor.total_cells
+
+    @property
     def key_range(self) -> int:
         return self.domain.size
 

@@ -25,7 +25,7 @@ from beam_dpsketch.kinds.statistics.sums import NumberSums, floats_around
 from beam_dpsketch.statement.clipping import WithClipping
 from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.format.fields import Choice, Object
-from beam_dpsketch.statement.showing import shown, within
+from beam_dpsketch.statement.showing import within
 from beam_dpsketch.statement.side_notes import Interval
 
 _USELESS_SHARE, _SURE, _WRAPPED = 0.5, 1 - 1e-4, 1 - 1e-12
@@ -81,10 +81,16 @@ class ReleasedStatistics(Released):
 
         If the other counters wrapped around, it is the count of the guard, with about 2^10 times the noise.
         """
+        number, variance = self._own_total()
+        return self._around(number, self._deviations(confidence) * math.sqrt(variance))
+
+    def _own_total(self) -> tuple[float, float]:
         if self._is_full:
             number, noise = self._guarded
-            return self._around(number, self._deviations(confidence) * noise)
-        return self._form([1.0] * self._spec.parts, 0.0, confidence)
+        else:
+            number, parts = sum(self._sums), self._spec.parts
+            noise = math.sqrt(self._parameter * parts) + parts * self._rounding / self._spec.whole
+        return number, noise**2
 
     def total(self, confidence: float = 0.95) -> Interval:
         """Return the sum of the numbers; if counters wrapped around, within all that the count allows."""
@@ -176,13 +182,6 @@ class ReleasedStatistics(Released):
     @property
     def _size(self) -> str:
         return f"{self._spec.cells} sums over {self._spec.domain.describe()}"
-
-    @property
-    def _holds(self) -> str:
-        """The count in words: it has more of rho than the side counters."""
-        bounds, (estimate, lower, _) = self._privacy.bounds, self.count()
-        what = "in kept weight" if bounds.has_norm else "in weight" if bounds.has_weights else "numbers"
-        return f"about {shown(max(estimate, 0.0))} {what} (+-{shown(estimate - lower)})"
 
     @property
     def _exceeds_noise(self) -> bool:

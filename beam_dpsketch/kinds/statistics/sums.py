@@ -83,6 +83,10 @@ class StatisticsSpec(Spec):
         return self.parts + (self.guard > 0)
 
     @property
+    def total_cells(self) -> int:
+        return self.parts
+
+    @property
     def key_range(self) -> int:
         return self.steps + 1
 

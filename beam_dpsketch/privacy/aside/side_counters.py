@@ -58,6 +58,11 @@ max_weight of each record. So K^2 is max_keys times the square of 1 (units), of 
 Counters that are equal by definition are one counter with one share. Without weights each record weighs 1; with one
 record per cell each unit has one. `Record()` of weight 1 has one counter, for units, records and weight.
 
+A release whose own counters sum to the weight pays for no counter of it that is less exact. A sum of M counters that
+each have noise for the whole loss has the parameter M b^2 / (2 rho), and a side counter K^2 / (2 share rho). So the sum
+is at least as exact where M b^2 share <= K^2, but for what is left for the counters; under Laplace noise the share is
+squared. Both sides are public before the noise.
+
 `clipped` and `scaled` are there only where no histogram tells what was lost (`privacy.aside.lost_histogram`): over
 time, for keys of a stream, and with signed weights. They share the part of rho that is given for `lost`. `clipped` is a
 lower bound: a unit that lost more than b counts with b, so a few heavy units hide their loss. Nor does it see what
@@ -107,15 +112,16 @@ class SideCounters:
     Args:
       units: the part of rho for the number of units, between 0 and 1; a float means its decimal spelling. `None` leaves
         the counter out.
-      records: the same for the number of records.
-      weight: the same for the total weight.
+      records: the same for the number of records; left out unless it is given.
+      weight: the same for the total weight. A release whose own counters sum to it as exactly does not spend it, as
+        quantiles and statistics.
       lost: the same for a histogram of the weight that bounding took from each unit (`lost_histogram`). Over time, for
         keys of a stream and with signed weights: for the weight that a `NormBound` takes away and the number of units
         that it scales, half each; there, other bounds do not spend it.
     """
 
     units: Fraction | float | None = USUAL_SHARE
-    records: Fraction | float | None = USUAL_SHARE
+    records: Fraction | float | None = None
     weight: Fraction | float | None = USUAL_SHARE
     lost: Fraction | float | None = USUAL_SHARE
 
@@ -211,6 +217,7 @@ def side_counters(
     max_cells: int | None = None,
     clips: bool = False,
     noise: Noise = Noise.GAUSSIAN,
+    total_cells: int | None = None,
 ) -> tuple[SideCounter, ...]:
     """Return the counters of a release under these bounds; equal ones once, with the largest of their shares.
 
@@ -220,6 +227,7 @@ def side_counters(
       max_cells: under a norm, how many cells it covers: 1 without keys and windows. `None` if that is not known.
       clips: whether two counters say what a norm takes away, in the place of a histogram of what is lost.
       noise: of the release.
+      total_cells: how many counters of the release sum to the weight; `None` if none do.
     """
     check_bounds(bounds)
     if max_cells is not None:
@@ -230,7 +238,23 @@ def side_counters(
         found = _under_record_bounds(shares, bounds, noise)
     else:
         found = _under_norm(shares, bounds, max_cells, noise, clips=clips)
-    return tuple(counter for counter in found if counter.share)
+
+    def is_needless(counter: SideCounter) -> bool:
+        share = counter.share ** (2 if noise is Noise.LAPLACE else 1)
+        of_sum = None if total_cells is None else total_cells * bounds.squared_length * share
+        return WEIGHT in counter.names and of_sum is not None and of_sum <= counter.squared_limit
+
+    return tuple(counter for counter in found if counter.share and not is_needless(counter))
+
+
+def equal_counts(bounds: Bounds) -> list[tuple[str, ...]]:
+    """List units, records and weight, with those together that are equal by definition under these bounds."""
+    if not isinstance(bounds, RecordBounds):
+        return [(UNITS,), (RECORDS,), (WEIGHT,)]
+    found: list[tuple[str, ...]] = [(UNITS,)]
+    for name, same in ((RECORDS, bounds.max_per_key == 1), (WEIGHT, not bounds.has_weights)):
+        found = [*found[:-1], (*found[-1], name)] if same else [*found, (name,)]
+    return found
 
 
 def _under_norm(
@@ -253,14 +277,11 @@ def _under_norm(
 def _under_record_bounds(shares: SideCounters, bounds: RecordBounds, noise: Noise) -> list[SideCounter]:
     most = bounds.max_per_key
     sizes = {UNITS: 1, RECORDS: most, WEIGHT: bounds.max_weight_per_key}
-    groups = [[UNITS]]
-    for name, same in ((RECORDS, most == 1), (WEIGHT, not bounds.has_weights)):
-        groups = [*groups[:-1], [*groups[-1], name]] if same else [*groups, [name]]
     found = []
-    for group in groups:
+    for group in equal_counts(bounds):
         share, size = max(shares.share(name, noise) for name in group), sizes[group[0]]
         squared, total = Fraction(size**2 * bounds.kept_keys), Fraction(size * bounds.kept_keys)
-        found.append(SideCounter(tuple(group), share, squared, bounds.signed and WEIGHT in group, total))
+        found.append(SideCounter(group, share, squared, bounds.signed and WEIGHT in group, total))
     return found
 
 
@@ -269,7 +290,7 @@ def share_left(counters: tuple[SideCounter, ...], *others: Fraction) -> Fraction
 
     >>> from beam_dpsketch import NormBound
     >>> share_left(side_counters(SideCounters(), NormBound(20)), Fraction(1, 50))
-    Fraction(23, 25)
+    Fraction(47, 50)
     """
     left = 1 - sum((counter.share for counter in counters), sum(others, Fraction(0)))
     if left <= 0:

@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 
 import numpy as np
 
@@ -70,6 +71,11 @@ class ToeplitzRoot:
     def squared_length(self) -> int:
         """D^2, what the longest column of W has."""
         return _parts(self.size)[2]
+
+    @property
+    def total_cells(self) -> int:
+        """How many counters of a histogram have as much noise in their sum as the total has here, or a few more."""
+        return math.ceil((1 + math.log(self.size) / math.pi) ** 2)
 
     @property
     def dropped_bits(self) -> int:

@@ -261,7 +261,7 @@ def test_rows_that_differ_in_more_than_their_numbers_are_refused() -> None:
     run = secrets.token_bytes(16)
     plain = released_rows([leaf(0), leaf(1)], HORIZON, run=run)
     others: dict[str, list[Any]] = {
-        "kind, spec": released_rows([raw_of(CountMin, SPEC)] * 2, HORIZON, run=run),
+        "kind, spec, promise": released_rows([raw_of(CountMin, SPEC)] * 2, HORIZON, run=run),
         "spec": released_rows([leaf(0, SketchSpec(depth=3, width=8, seed=1))] * 2, HORIZON, run=run),
         "mechanism, promise": released_rows([leaf(0)] * 2, HORIZON, "tree", run=run),
     }

@@ -57,9 +57,8 @@ def errors(release: ReleaseSpec) -> dict[str, float]:
 @pytest.mark.parametrize("kind", NO_TREES)
 def test_one_metric_has_the_noise_that_it_has_alone(kind: str, epsilon: float, relation: Any) -> None:
     for bound in (1, 5, 50):
-        alone, one = (
-            declared(each, epsilon, bound, relation=relation) for each in (NO_TREES[kind], equal(NO_TREES[kind]))
-        )
+        counts, spent = (NO_TREES[kind], equal(NO_TREES[kind])), {"relation": relation, "side_counters": None}
+        alone, one = (declared(each, epsilon, bound, **spent) for each in counts)
         assert one.terms == alone.terms
         assert one.resolved.calibrated.per_table == alone.resolved.calibrated.per_table
 

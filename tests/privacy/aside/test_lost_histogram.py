@@ -184,6 +184,6 @@ def test_nothing_is_told_where_nothing_can_be_lost_or_another_counter_tells_it()
 
 @pytest.mark.parametrize("where", [LostIn.RELEASE, LostIn.RUN], ids=lambda where: where.name)
 @pytest.mark.parametrize("bounds", [NormBound(20), RecordBounds(3, max_weight=2)], ids=["norm", "records"])
-def test_four_counts_cost_four_fiftieths(bounds: Any, where: LostIn) -> None:
+def test_three_counts_cost_three_fiftieths(bounds: Any, where: LostIn) -> None:
     terms = ReleaseTerms(PrivacySpec(rho=RHO), bounds, **PEOPLE, lost_in=where)
-    assert terms.share_left == Fraction(23, 25)
+    assert terms.share_left == Fraction(47, 50)

@@ -38,7 +38,7 @@ from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.statement.statement import PrivacyStatement
 from tests.helpers.joint_loss import joint_loss
 from tests.helpers.norms import UNIT
-from tests.helpers.side_sums import NAMES
+from tests.helpers.side_sums import EVERY, NAMES
 
 FIFTIETH = Fraction(1, 50)
 NORM = NormBound(Fraction(5, 2), max_weight=9)
@@ -46,7 +46,7 @@ every_relation = pytest.mark.parametrize("relation", NeighboringRelation, ids=la
 
 
 def by_name(bounds: Bounds, shares: SideCounters | None = None, **settings: Any) -> dict[str, SideCounter]:
-    found = side_counters(SideCounters() if shares is None else shares, bounds, clips=True, **settings)
+    found = side_counters(EVERY if shares is None else shares, bounds, clips=True, **settings)
     return {name: counter for counter in found for name in counter.names}
 
 
@@ -108,7 +108,7 @@ def test_limits_under_record_bounds(signed: bool) -> None:
     ],
 )
 def test_counters_that_are_equal_by_definition_are_one(bounds: Bounds, groups: list[tuple[str, ...]]) -> None:
-    assert [counter.names for counter in side_counters(SideCounters(), bounds, clips=True)] == groups
+    assert [counter.names for counter in side_counters(EVERY, bounds, clips=True)] == groups
     largest = SideCounters(units=0.01, records=0.05, weight=0.02)
     for counter in side_counters(largest, bounds):
         if counter.name not in ("clipped", "scaled"):
@@ -119,10 +119,11 @@ def test_counters_that_are_equal_by_definition_are_one(bounds: Bounds, groups: l
 def test_counters_can_be_left_out() -> None:
     assert side_counters(None, NORM) == ()
     assert share_left(()) == 1
-    none = SideCounters(units=None, records=None, weight=None, lost=None)
+    none = SideCounters(units=None, weight=None, lost=None)
     assert side_counters(none, NORM) == side_counters(none, RecordBounds(1)) == ()
-    assert set(by_name(NORM, SideCounters(lost=None, weight=None))) == {"units", "records"}
-    assert set(by_name(NORM, SideCounters(units=None, records=None, weight=None))) == {"clipped", "scaled"}
+    assert set(by_name(NORM, SideCounters(lost=None))) == {"units", "weight"}
+    assert set(by_name(NORM, SideCounters(lost=None, weight=None, records=0.1))) == {"units", "records"}
+    assert set(by_name(NORM, SideCounters(units=None, weight=None))) == {"clipped", "scaled"}
     # What is equal by definition comes for nothing.
     assert set(by_name(RecordBounds(1), SideCounters(units=None))) == {"units", "records", "weight"}
 
@@ -262,9 +263,9 @@ def test_terms_leave_the_rest_to_the_sketch() -> None:
         (ReleaseTerms(none), Fraction(1)),
         (ReleaseTerms(every), Fraction(49, 50)),  # units, records and weight are one
         (ReleaseTerms(every).without_side_counters(), Fraction(1)),
-        (ReleaseTerms(every, RecordBounds(2, max_weight=3), **of_people), Fraction(23, 25)),
-        (ReleaseTerms(every, NORM, **of_people), Fraction(23, 25)),
-        (ReleaseTerms(every, NORM, norm_spend=Fraction(1, 20), **of_people), Fraction(23, 25) - Fraction(1, 20)),
+        (ReleaseTerms(every, RecordBounds(2, max_weight=3), **of_people), Fraction(47, 50)),
+        (ReleaseTerms(every, NORM, **of_people), Fraction(47, 50)),
+        (ReleaseTerms(every, NORM, norm_spend=Fraction(1, 20), **of_people), Fraction(47, 50) - Fraction(1, 20)),
         (ReleaseTerms(none, NORM, norm_spend=Fraction(1, 20), **of_people), Fraction(19, 20)),
         (
             RowTerms(every, unit=PrivacyUnit.RECORD_OVER_HORIZON, window_count=3, mechanism=BinaryTree(8)),
@@ -282,7 +283,7 @@ def test_terms_with_an_automatic_norm_keep_its_part() -> None:
     after = before.with_norm(Fraction(5, 2))
     assert after.bounds == NormBound(Fraction(5, 2), max_weight=7)
     assert (before.norm_spend, after.norm_spend) == (None, Fraction(1, 10))
-    assert before.share_left == after.share_left == Fraction(23, 25) - Fraction(1, 10)
+    assert before.share_left == after.share_left == Fraction(47, 50) - Fraction(1, 10)
     half = PrivacySpec(rho=1, side_counters=SideCounters(units=0.5))
     with pytest.raises(ValueError, match="must sum to less than 1"):
         ReleaseTerms(half, AutoNorm(Fraction(1, 2)), unit=PrivacyUnit.PRIVACY_ID)
@@ -335,14 +336,14 @@ def test_a_limit_of_squares_would_not_limit_the_sum() -> None:
 def test_laplace_noise_has_usual_shares_of_its_own_and_parts_sum_to_epsilon(relation: NeighboringRelation) -> None:
     epsilon, bounds = Fraction(2), NormBound(6, order=1)
     spending = Spending(epsilon**2 / 2, epsilon)
-    counters = side_counters(SideCounters(), bounds, max_cells=3, noise=Noise.LAPLACE)
+    counters = side_counters(EVERY, bounds, max_cells=3, noise=Noise.LAPLACE)
     assert [each.share for each in counters] == [Fraction(1, 100), Fraction(1, 200), Fraction(1, 100)]
     assert [each.limit for each in counters] == [3, 6, 6]
     spent = [each.sensitivity(relation).total / scale_of(each.parameter(spending, relation)) for each in counters]
     assert sum(spent) == epsilon * Fraction(1, 40)
-    given = SideCounters(units=0.03, records=None, lost=0.1)
+    given = SideCounters(units=0.03, lost=0.1)
     assert [given.share(name, Noise.LAPLACE) * 100 for name in ("units", "records", "weight", "lost")] == [3, 0, 1, 10]
-    assert [each.limit for each in side_counters(SideCounters(), NormBound(6), noise=Noise.GAUSSIAN)] == [None] * 3
+    assert [each.limit for each in side_counters(EVERY, NormBound(6), noise=Noise.GAUSSIAN)] == [None] * 3
 
 
 @given(st.lists(st.integers(0, 200), min_size=1, max_size=9), st.fractions(1, 900, max_denominator=16))

@@ -1,0 +1,193 @@
+"""Totals that the counters of a release sum to: where they replace a side counter, and how exact they are."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from beam_dpsketch import (
+    AutoNorm,
+    Horizon,
+    IntegerDomain,
+    ItemFrequencies,
+    ListedItems,
+    NeighboringRelation,
+    NormBound,
+    PrivacyId,
+    PrivacySpec,
+    Quantiles,
+    Record,
+    RecordBounds,
+    ReleaseSpec,
+    SideCounters,
+    SketchSpec,
+    Statistics,
+    TreeSpec,
+    release_frame,
+)
+from beam_dpsketch.estimators.factor import decoding
+from beam_dpsketch.kinds.layouts import layout_of
+from beam_dpsketch.privacy.aside.side_counters import side_counters
+from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
+from beam_dpsketch.privacy.mechanism import Spending, sensitivity
+from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.statement.clipping import ClippingState
+
+DOMAIN = IntegerDomain(0, 99)
+SPENDINGS = {Noise.GAUSSIAN: Spending(Fraction(1, 10)), Noise.LAPLACE: Spending(Fraction(2), Fraction(2))}
+BOUNDS = [NormBound(7), NormBound(7, order=1), RecordBounds(3, max_keys=2, max_weight=5), Record(max_weight=9).bounds]
+FALSE_ALARM = 1e-9
+
+
+@pytest.mark.parametrize("relation", NeighboringRelation, ids=lambda relation: relation.name)
+@pytest.mark.parametrize(("noise", "spending"), SPENDINGS.items(), ids=lambda each: getattr(each, "name", ""))
+def test_weight_is_counted_aside_only_where_the_sum_of_counters_has_more_noise(
+    noise: Noise, spending: Spending, relation: NeighboringRelation
+) -> None:
+    """The parameters of both are worked out, with all of the loss for the counters."""
+    found = set()
+    for bounds, share in itertools.product(BOUNDS, (Fraction(1, 50), Fraction(1, 5))):
+        if noise is Noise.LAPLACE and bounds.total_weight is None:
+            continue
+        one = spending.parameter(sensitivity(bounds=bounds, relation=relation, cells_per_item=1, has_signs=False))
+        for cells in (1, 4, 5, 24, 25, 50, 51, 79, 80, 800, 801, 2499, 2501, 9_999, 10_001):
+            asked: Any = {"noise": noise, "total_cells": cells}
+            kept = [
+                each for each in side_counters(SideCounters(weight=share), bounds, **asked) if "weight" in each.names
+            ]
+            (aside,) = (
+                each
+                for each in side_counters(SideCounters(weight=share), bounds, noise=noise)
+                if "weight" in each.names
+            )
+            is_closer = cells * one > aside.parameter(spending, relation)
+            assert kept == [aside] * is_closer
+            found.add(is_closer)
+    assert found == {False, True}
+
+
+@pytest.mark.parametrize("size", [*range(1, 40), 255, 256, 1440, 4096, 1 << 17])
+def test_the_total_of_a_factor_has_no_more_noise_than_it_is_said_to(size: int) -> None:
+    factor = ToeplitzRoot(size)
+    exact = float(decoding.total_covariances(factor)[-1]) * factor.squared_length
+    assert exact <= factor.total_cells <= 2 * exact + 1
+
+
+UNITS: list[Any] = [
+    Record(),
+    Record(max_weight=3),
+    PrivacyId("u", RecordBounds(1)),
+    PrivacyId("u", RecordBounds(4, max_weight=3)),
+    PrivacyId("u", NormBound(6)),
+    PrivacyId("u", NormBound(6, order=1)),
+    PrivacyId("u", AutoNorm()),
+]
+
+
+@pytest.mark.parametrize("spent", [{"rho": 0.1}, {"epsilon": 1, "delta": 1e-6}], ids=["rho", "epsilon"])
+@pytest.mark.parametrize("unit", UNITS, ids=str)
+def test_quantiles_and_statistics_never_pay_for_weight(unit: Any, spent: dict[str, Any]) -> None:
+    """A counter of units is weight too, where these are equal; it stays if it is closer than the sum."""
+    for count in (Quantiles(DOMAIN), Quantiles(IntegerDomain(0, 1 << 20)), Statistics(DOMAIN, variance=True)):
+        over_time = isinstance(unit, Record) or isinstance(unit.bounds, NormBound)
+        for windows in (None, Horizon(0, 3600, 8))[: 1 + over_time]:
+            declared = ReleaseSpec(count, PrivacySpec(**spent), unit, "i", windows=windows)
+            paid = [each.names for each in declared.terms.counters if "weight" in each.names]
+            assert paid in ([], [("units", "records", "weight")])
+            assert not any("records" in each for each in paid) or not declared.unit.bounds.has_weights
+            assert declared.terms.total_cells is not None
+    sketch = ReleaseSpec(ItemFrequencies(SketchSpec()), PrivacySpec(**spent), unit, "i")
+    assert "weight" in {name for each in sketch.terms.counters for name in each.names}
+
+
+@pytest.mark.parametrize("bits", [1, 3, 6, 10, 16, 20, 32])
+def test_usual_layouts_tell_their_total_as_exactly_as_a_fiftieth_of_rho(bits: int) -> None:
+    for domain in (IntegerDomain(0, (1 << bits) - 1), IntegerDomain(0, (1 << bits) + 5)):
+        layouts = [layout_of(domain), layout_of(domain, needs_tree=True), TreeSpec.for_memory(domain, 1 << 20)]
+        assert max(each.total_cells or 99 for each in layouts) <= 50
+
+
+def test_explain_names_what_is_not_paid_for() -> None:
+    unit = PrivacyId("u", NormBound(6))
+    plans = [
+        str(ReleaseSpec(ItemFrequencies(spec), PrivacySpec(rho=0.1), unit, "i").plan()) for spec in (SPEC, SketchSpec())
+    ]
+    assert "the total from the counters themselves, at no cost" in plans[0]
+    assert "kept weight" not in plans[0]
+    assert "kept weight +-" in plans[1]
+    assert "the total from the counters" not in plans[1]
+    assert not any("records +-" in plan for plan in plans)
+
+
+SPEC = ListedItems(range(8))
+RECORDS = 400
+TABLE = pa.table(
+    {"u": [str(number) for number in range(RECORDS)], "i": np.arange(RECORDS) % 8, "w": np.arange(RECORDS) % 4}
+)
+KINDS: dict[str, Any] = {
+    "list": ItemFrequencies(SPEC),
+    "count_min": ItemFrequencies(SketchSpec(kind="count_min", depth=3, width=4)),
+    "tree": Quantiles(TreeSpec.for_memory(DOMAIN)),
+    "histogram": Quantiles(TreeSpec.histogram(IntegerDomain(0, 15))),
+    "factor": Quantiles(DOMAIN),
+    "statistics": Statistics(DOMAIN, variance=True),
+}
+
+
+def held_with(kind: str, spent: dict[str, Any], unit: Any, scale: float = 1.0) -> float:
+    """How probable it is that so few intervals of the total hold, if 95 % of them should."""
+    declared, times = ReleaseSpec(KINDS[kind], PrivacySpec(**spent), unit, "i", weight="w"), 150
+    truth, held = sum(TABLE["w"].to_pylist()), 0
+    for _ in range(times):
+        note = release_frame(TABLE, declared).privacy.note("weight")
+        estimate, lower, upper = note.interval(0.95)
+        held += estimate - scale * (estimate - lower) <= truth <= estimate + scale * (upper - estimate)
+    return float(stats.binomtest(held, times, 0.95, "less").pvalue)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_intervals_of_totals_hold(kind: str) -> None:
+    """False alarm below 1e-9 in all. Intervals of half the width are found out."""
+    people = PrivacyId("u", NormBound(3, max_weight=3, order=1))
+    for spent in ({"rho": 0.5}, {"epsilon": 1, "delta": 1e-6, "noise": "laplace"}):
+        if "epsilon" in spent and not KINDS[kind].spec.takes_laplace:
+            continue
+        for unit in (Record(max_weight=3), people):
+            assert held_with(kind, spent, unit) >= FALSE_ALARM / 24
+    assert held_with(kind, {"rho": 0.5}, people, 0.3) < FALSE_ALARM
+
+
+HEAVY = pa.table({"u": [str(number % 500) for number in range(20_000)], "i": np.arange(20_000) % 8})  # 40 of each
+
+
+def test_a_difference_has_the_clipping_of_both_sides() -> None:
+    """Its own counters are near 0, and are not what is kept."""
+    declared = ReleaseSpec(ItemFrequencies(SPEC), PrivacySpec(rho=5), PrivacyId("u", NormBound(4)), "i")
+    first, second = (release_frame(HEAVY, again(declared)) for _ in range(2))
+    both, difference = first.combine(second), first.minus(second)
+    assert both.clipping().state is ClippingState.ESTIMATED
+    assert difference.clipping() == both.clipping()
+    assert difference.interval([1, 2]).clipping == both.clipping()
+    assert difference.privacy.note("weight") == both.privacy.note("weight")
+
+
+def again(declared: ReleaseSpec) -> ReleaseSpec:
+    """Return an equal declaration: one that is used twice is a warning."""
+    return ReleaseSpec(declared.count, PrivacySpec(rho=5), declared.unit, "i")
+
+
+@pytest.mark.parametrize(("bounds", "is_asked"), [(NormBound(4), True), (NormBound(4, max_per_item=1), False)])
+def test_ids_of_one_record_are_noted_without_a_counter_of_records(bounds: Any, is_asked: bool) -> None:
+    """Where more of one item are left out, nothing tells how many records an id has."""
+    table = pa.table({"u": [str(number) for number in range(20_000)], "i": np.arange(20_000) % 8})
+    declared = ReleaseSpec(ItemFrequencies(SPEC), PrivacySpec(rho=50), PrivacyId("u", bounds), "i")
+    released = release_frame(table, declared)
+    assert released.privacy.note("records") is None
+    assert ("one_record_each" in [note.code for note in released.notes]) == is_asked
