@@ -104,7 +104,10 @@ class GroupRule:
 
     def votes(self, bounds: Bounds) -> SelectionRule | None:
         """Return the rule of the votes that go with Gaussian noise; `None` where counts alone decide."""
-        counts_are_votes = not bounds.has_norm and bounds.squared_most_of_one_item(1) == 1
+        if bounds.has_norm:  # which of them the data choose must not decide
+            counts_are_votes = bounds.as_dict()["max_per_item"] == 1
+        else:
+            counts_are_votes = bounds.squared_most_of_one_item(1) == 1
         if self.max_items <= (MOST_COUNTED_ONCE if counts_are_votes else 1):
             return None
         share = VOTES_SHARE[self.method]
