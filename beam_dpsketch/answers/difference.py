@@ -34,6 +34,10 @@ class Difference(ItemAnswers):
     def __init__(self, signed: Any, after: Any, before: Any) -> None:
         self._signed, self._after, self._before = signed, after, before
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keep the statement as it is: bytes are without the total of both sides, which clipping is a share of."""
+        return _restored, (self._signed, self._signed.privacy, self._after, self._before)
+
     @property
     def privacy(self) -> PrivacyStatement:
         """What both releases together protect and how well; `print` it."""
@@ -82,6 +86,10 @@ class Difference(ItemAnswers):
 
     def __repr__(self) -> str:
         return f"<Difference of two {type(self._signed).__name__} of {self._signed._size}>\n{self.clipping()}"
+
+
+def _restored(signed: Any, privacy: PrivacyStatement, after: Any, before: Any) -> Difference:
+    return Difference(type(signed)(signed.spec, signed._counters, privacy, signed._scale_bits), after, before)
 
 
 def length(table: NoisyTable, confidence: float) -> Interval:

@@ -130,8 +130,12 @@ class Released(SideAnswers):
         if self._spec.total_cells is None or stated.own_total is not None:
             return stated
         names = next(names for names in equal_counts(stated.bounds) if WEIGHT in names)
-        total = SideNote.of_sum(names, stated.noise, *self._own_total())
-        return dataclasses.replace(stated, own_total=total)
+        estimate, variance = self._own_total()
+        if stated.noise is not Noise.GAUSSIAN:  # its parameter is above its variance
+            variance *= float(stated.sigma_squared_per_level[-1]) / self._drawn_variance(-1)
+        on_grid = self._spec.is_histogram and stated.noise is not Noise.GAUSSIAN
+        bits = self._scale_bits if on_grid else None
+        return dataclasses.replace(stated, own_total=SideNote.of_sum(names, stated.noise, estimate, variance, bits))
 
     def _own_total(self) -> tuple[float, float]:
         """Return the total weight as the counters sum to it, and its variance, where the spec has `total_cells`."""

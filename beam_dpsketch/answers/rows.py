@@ -161,8 +161,8 @@ class Frequencies(Rows[Frequency]):
 
     Attributes:
       item, estimate, lower, upper: the columns.
-      detection_limit: a search finds an item of this weight, among what bounding kept, with a probability of 95 %;
-        it may miss lighter items. `None` where the items were given.
+      detection_limit: an item of this weight, among what bounding kept, exceeds the noise with a probability of 95 %;
+        lighter ones may be missed. `None` where the items were given.
       truncated: the items that are counted by their beginning, which tables have as a column; `None` where no item can
         be, as of numbers.
       basis: what the answers were made of: the confidence, and what is to be known of the release.

@@ -101,7 +101,9 @@ def top_of(released: Released, wanted: Wanted) -> dict[str, Any] | None:
     if answered is None:
         return None
     limit = getattr(answered.answer, "detection_limit", None)
-    finds = [] if limit is None else [f"It finds items of {shown(limit)} or more with 95 %, and may miss others."]
+    finds = (
+        [] if limit is None else [f"Items of {shown(limit)} or more that the bounds kept exceed the noise with 95 %."]
+    )
     chosen, count = [_CHOSEN] if len(answered.rows) > 1 else [], len(answered.rows)
     return {
         "caption": f"The most frequent, with {answered.intervals}",

@@ -1,4 +1,4 @@
-"""Grouped counts: a count for each item, released above a threshold; what a caller says of them, and their plan."""
+"""Grouped counts: a count for each item, released by votes or above a threshold; what callers say, and the plan."""
 
 from __future__ import annotations
 

@@ -33,6 +33,7 @@ from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.count import Count, Guess
 from beam_dpsketch.records.public import Keys
+from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
@@ -47,6 +48,9 @@ class AnySketch(Count):
     """A release of a sketch, for any question."""
 
     spec: Any
+
+    def __post_init__(self) -> None:
+        raw_type(self.spec)  # which refuses what is none
 
     def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
         return decided(self.spec, terms)
@@ -162,7 +166,7 @@ class Quantiles(AnySketch):
 
 @dataclasses.dataclass(frozen=True)
 class TopKSearch(AnySketch):
-    """The most frequent values of an ordered domain, searched in a tree; `GroupedCounts` finds text and bytes.
+    """The most frequent values of an ordered domain, by a histogram or a tree; `GroupedCounts` finds text and bytes.
 
     Args:
       domain: which values there can be, or a layout over them. Up to 2^17 values have a histogram, and more a tree

@@ -91,7 +91,9 @@ class CountsPlan:
         if terms.window_count > 1:
             yield f"Windows: {terms.privacy.currency} and delta cover {windows_in_words(terms)}."
         if self.by_bound:
-            yield f"Released with probability 99 %, by {bound_in_words(terms)}: from {listed(self.by_bound)}."
+            released = "Released" if votes is None else "By counts alone, released"
+            bounds = f"by {bound_in_words(terms)}: from {listed(self.by_bound)}"
+            yield f"{released} with probability 99 %, {bounds}."
         if self.crossover is not None:
             yield order_line(terms, self.crossover)
         yield f"Estimates{under}: 95 % intervals of about +- {self.half_width:,.3g} from the noise alone."

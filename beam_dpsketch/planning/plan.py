@@ -181,9 +181,10 @@ def _expected(plan: Plan) -> Iterator[str]:
         )
     if plan.detection_on_data is not None:
         found = plan.detection_on_data
+        collided = "" if plan.spec.is_histogram else f"With collisions, {found.likely:,.0f} and {found.even:,.0f}. "
         yield (
-            f"With collisions, on {plan.n:,} records with frequencies like 1/rank: {found.likely:,.0f} and "
-            f"{found.even:,.0f}; {found.reaching:,} of the values are that frequent. Other data differ."
+            f"{collided}Of {plan.n:,} records with frequencies like 1/rank, {found.reaching:,} of the values have "
+            "that many. Other data differ."
         )
     is_listed = plan.spec.is_listed
     if plan.half_width is not None:

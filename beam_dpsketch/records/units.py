@@ -156,7 +156,7 @@ def check_max_keys(unit: Unit, *, is_keyed: bool) -> None:
         raise ArgumentError(
             "max_keys",
             "must be given with keys, as in $records_of_2_keys: in how many keys one privacy id counts. What it has "
-            "in others is dropped, and noise grows with the square root of max_keys",
+            "in others is dropped, and noise grows with max_keys",
             "E305",
         )
     if not is_keyed and unit.bounds.max_keys is not None:

@@ -131,7 +131,8 @@ class Clipping:
         """How many units were clipped, in words; none without a histogram."""
         if math.isnan(self.clipped_units):
             return ""
-        is_shown = 2 * self.clipped_units > self.most_clipped_units  # its lower end is above 0
+        is_above_0 = 2 * self.clipped_units > self.most_clipped_units
+        is_shown = is_above_0 and self.state is not ClippingState.NOT_DETECTED
         about = f"about {float(f'{self.clipped_units:.2g}'):,.0f}, " * is_shown
         what = "a weight of {} or more, any weight" if "weight" in self.total else "{} or more records, any number"
         most = f"{about}at most {round_up(self.most_clipped_units, 2):,.0f} {self.units}"

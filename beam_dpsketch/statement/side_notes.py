@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 from beam_dpsketch import _validate
-from beam_dpsketch._showing import shown_plainly
+from beam_dpsketch._showing import round_up, shown_plainly
 from beam_dpsketch.privacy.aside.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT
 from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.laws import Noise
@@ -79,9 +79,20 @@ class SideNote:
         _validate.whole(low=0, high=SCALE_BITS, scale_bits=self.scale_bits)
 
     @classmethod
-    def of_sum(cls, names: tuple[str, ...], noise: Noise, estimate: float, sigma_squared: float) -> SideNote:
-        """Make the note of a number that counters of a release sum to; no limit of a side counter applies to it."""
-        bits = min(max(62 - math.frexp(estimate)[1], 0), SCALE_BITS)
+    def of_sum(
+        cls, names: tuple[str, ...], noise: Noise, estimate: float, sigma_squared: float, grid_bits: int | None = None
+    ) -> SideNote:
+        """Make the note of a number that counters of a release sum to; no limit of a side counter applies to it.
+
+        Args:
+          names: what it counts.
+          noise: of each counter.
+          estimate: the number.
+          sigma_squared: the noise parameter of the sum, in squared records.
+          grid_bits: the number and its noise are whole multiples of 2**-grid_bits, so margins are too; `None` for a
+            fine grid. Of one Laplace on whole records, half of the mass can be in one step.
+        """
+        bits = min(max(62 - math.frexp(estimate)[1], 0), SCALE_BITS if grid_bits is None else grid_bits)
         return cls(
             names=names,
             share=Fraction(1),
@@ -138,19 +149,16 @@ class SideNote:
         if at_least and lower > 0:
             return f"at least {self._phrases[1].format(shown(lower))}"
         if not self.may_be_nothing:
-            return self._with(estimate)
+            return f"about {self._phrases[1].format(shown(estimate))} (+-{shown(upper - estimate)})"
         if {CLIPPED, SCALED} & {*self.names}:
             return self.nothing
         return f"{self.words} cannot be told from 0 (+-{shown(upper - estimate)})"
 
     @property
     def nothing(self) -> str:
-        """The number 0 in words, with the noise."""
-        return self._with(0)
-
-    def _with(self, estimate: float) -> str:
-        middle, _, upper = self.interval(0.95)
-        return f"about {self._phrases[1].format(shown(estimate))} (+-{shown(upper - middle)})"
+        """The upper end of a number that may be 0, in words."""
+        most = shown(round_up(max(self.interval(0.95).upper, 0.0), 4))
+        return f"at most {self._phrases[1].format(most)}"
 
     def as_dict(self) -> dict[str, Any]:
         return {

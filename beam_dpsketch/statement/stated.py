@@ -160,7 +160,7 @@ class Stated:
         Records that bounds drop are not counted. A side counter of weight under a norm of order 2 counts no more than
         its room of an id's weight.
         """
-        is_own = self.own_total is not None and self.note(WEIGHT) is self.own_total
+        is_own = self.own_total is not None and (self.of_metric or self.note(WEIGHT) is self.own_total)
         is_capped = name == WEIGHT and self.bounds.total_weight is None and not is_own
         return not self.unit.is_one_record and (name in (RECORDS, CLIPPED) or is_capped)
 

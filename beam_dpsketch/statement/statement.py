@@ -188,6 +188,7 @@ class PrivacyStatement(Stated):
             "clipping": self.clipping().as_dict(),
             "randomness": self.randomness.value,
             "weighted_sums_of_windows" if self.is_row else "side": [note.as_dict() for note in self.side],
+            "own_total": None if self.own_total is None else self.own_total.as_dict(),
             "lost": None if self.lost is None else self.lost.as_dict(),
             "norm_spend": float(self.norm_spend or 0),
             "keys_delta": float_above(self.delta),

@@ -25,7 +25,7 @@ class TopK(Frequencies):
     `WriteReleases` and `QueryReleases` take it for its release. A release that is read back gives the same rows.
 
     Attributes:
-      release: the released tree that was searched, or `ReleasedCounts`.
+      release: the released histogram or tree, or `ReleasedCounts`.
     """
 
     release: ReleasedSketch = dataclasses.field(kw_only=True)

@@ -26,7 +26,7 @@ class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
     Which windows have a release, what keys may be, and what becomes of late data: see `PrivateFrequencies`.
 
     Args:
-      domain: the universe: an ordered `Domain`, or a `TreeSpec` over it, whose tree is searched; or `TextDomain` or
+      domain: the universe: an ordered `Domain`, or a `TreeSpec` over it; or `TextDomain` or
         `BytesDomain`, whose items are counted one by one.
       privacy: what each release spends.
       k: how many values are wanted.
@@ -41,7 +41,7 @@ class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
         Lists over a `Horizon` cannot be had: release frequencies or quantiles over time.
       method: `Groups` counts each item for itself and releases those with enough votes, or a count above a threshold,
         as `ReleasedCounts`. `None` does so for text and bytes, and half of the delta of `privacy` pays for the
-        choice; with rho give `Groups(delta)`. Of an ordered domain, `None` searches a tree of fixed size. Windows
+        choice; with rho give `Groups(delta)`. Of an ordered domain, `None` is a histogram or a tree. Windows
         without a released item have a release only in the global window and with `windows`.
     """
 

@@ -243,9 +243,7 @@ def test_the_golden_release_has_its_known_answers() -> None:
 
 def test_its_size_is_shown_and_no_item() -> None:
     released = of([SECRET, "b"], [1, 2])
-    assert (
-        repr(released).splitlines()[0] == "<ReleasedListedItems of 2 listed items, rho=0.5, about 0 records (+-8.354)>"
-    )
+    assert repr(released).splitlines()[0] == "<ReleasedListedItems of 2 listed items, rho=0.5, at most 11.36 records>"
     table = released._repr_html_()
     assert "2 listed items" in table
     assert SECRET not in table

@@ -209,6 +209,7 @@ def test_only_noising_draws_noise():
 
 
 def test_only_a_run_chooses_and_names_what_is_drawn():
-    """Pipelines and tables ask it. The raw CombineFn draws without a run."""
-    assert importing("find_chosen", "choose_norm", "draw_of", "release_randomness", "timeline_of_run") == {"engine/run"}
+    """Pipelines and tables ask it. Counts draw their votes. The raw CombineFn draws without a run."""
+    assert importing("choose_norm", "draw_of", "release_randomness", "timeline_of_run") == {"engine/run"}
+    assert importing("find_chosen") == {"engine/counting", "engine/run"}
     assert importing("release_parts") == {"engine/run", "transforms/combine_fns"}

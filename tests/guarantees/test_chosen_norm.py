@@ -48,8 +48,8 @@ RHO = Fraction(1, 2)
 NORM = Fraction(86_753, 16)
 PRIVACY = PrivacySpec(rho=RHO, relation=REPLACE_ONE)
 AUTO = AutoNorm(max_weight=9)
-LEFT = 1 - Fraction(1, 20) - 4 * Fraction(1, 50)
-"""The part of rho for the counters of the sketch."""
+LEFT = {"count sketch": Fraction(89, 100), "listed items": Fraction(91, 100)}
+"""The parts of rho for the counters: without 1/20, and 1/50 for units, what was lost, and of a sketch for weight."""
 SPEC = SketchSpec(depth=3, width=16)
 SPECS: dict[str, Any] = {"count sketch": SPEC, "listed items": ListedItems(range(5))}
 VARIABLE = "DPSKETCH_TEST_SECRET"
@@ -107,8 +107,8 @@ def test_every_key_and_window_has_the_norm_and_its_noise(spec: str, places: str,
     for *_, released in seen:
         assert released.privacy.bounds == NormBound(NORM, max_weight=9)
         assert released.privacy.norm_spend == Fraction(1, 20)
-        assert released.privacy.sketch_share == LEFT
-        assert released.privacy.sigma_squared == squared * NORM**2 / (2 * RHO * LEFT)
+        assert released.privacy.sketch_share == LEFT[spec]
+        assert released.privacy.sigma_squared == squared * NORM**2 / (2 * RHO * LEFT[spec])
         limits = {note.names[0]: note.squared_limit for note in released.privacy.side}
         assert limits == {"units": count, "records": (4 * NORM) ** 2, "weight": (4 * NORM) ** 2}
         lost = released.privacy.lost
@@ -226,7 +226,8 @@ def alarms(relation: Any) -> set[str]:
     rows = [{"user": each.person, "key": each.place, "item": each.item} for each in VISITS]
     released = dict(run(rows, transform))
     (bounds,) = {each.privacy.bounds for each in released.values()}
-    sigma_squared = (4 if relation is REPLACE_ONE else 1) * 4 * Fraction(bounds.max_norm) ** 2 / (2 * RHO * LEFT)
+    change = 4 if relation is REPLACE_ONE else 1
+    sigma_squared = change * 4 * Fraction(bounds.max_norm) ** 2 / (2 * RHO * LEFT["count sketch"])
     exact, residuals, parts = expected(WIDE, bounds, VISITS), [], UNIT
     noisy = {key: each.counters.ravel() for key, each in released.items()}
     while all(np.array_equal(each * parts / 2, np.rint(each * parts / 2)) for each in noisy.values()):

@@ -22,11 +22,12 @@ def expansion(spec: Any, noise: Noise) -> float:
     """Return above how many deviations of its estimate a search takes a node for one that has weight.
 
     A tree of several levels tests a value on each of them. Where all values are tested at once, a list has on average
-    at most 0.05 values that do not occur: the threshold is the noise's tail at 0.05 / size.
+    at most 0.05 values that do not occur: the threshold is the noise's tail at 0.05 / size, or at half of that where
+    noise has a grid, since P(Z >= k) of a discrete Laplace is up to twice that of the law without a grid.
     """
     if len(spec.describe_levels()) > 1:
         return EXPANSION_DEVIATIONS
-    return noise.deviations(_FALSE_VALUES / max(2, spec.domain.size))
+    return noise.deviations(_FALSE_VALUES / max(2, spec.domain.size) / (1 if noise is Noise.GAUSSIAN else 2))
 
 
 def detection_limit(deviations: Sequence[float], *, expansion: float, probability: float = FOUND) -> float:

@@ -203,7 +203,7 @@ def answer(ask: Ask, released: Released, title: str, item_type: ItemType | None,
         raise AnswerError.of(error) from None
     limit = getattr(answered.answer, "detection_limit", None)
     if limit is not None and not quiet:
-        note(f"{title}: finds items of {limit:.6g} or more with 95 %, and may miss others")
+        note(f"{title}: items of {limit:.6g} or more that the bounds kept exceed the noise with 95 %")
     return answered
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import itertools
+import math
+import pickle
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +21,8 @@ from beam_dpsketch import (
     IntegerDomain,
     ItemFrequencies,
     ListedItems,
+    Metric,
+    Metrics,
     NeighboringRelation,
     NormBound,
     PrivacyId,
@@ -191,3 +197,58 @@ def test_ids_of_one_record_are_noted_without_a_counter_of_records(bounds: Any, i
     released = release_frame(table, declared)
     assert released.privacy.note("records") is None
     assert ("one_record_each" in [note.code for note in released.notes]) == is_asked
+
+
+FEW = {
+    "list": lambda size: ItemFrequencies(ListedItems(range(size))),
+    "histogram": lambda size: Quantiles(TreeSpec.histogram(IntegerDomain(0, size - 1))),
+}
+
+
+@pytest.mark.parametrize("kind", FEW)
+@pytest.mark.parametrize("epsilon", [0.5, 1, 2, 2.5, 3, 3.2, 4, 6])
+def test_intervals_of_totals_hold_by_the_exact_law_of_few_laplace_noises(kind: str, epsilon: float) -> None:
+    """On whole records, where one step holds up to half of the mass; also of two releases together."""
+    for size in (1, 2, 3, 5, 20):
+        declared = ReleaseSpec(FEW[kind](size), PrivacySpec(epsilon=epsilon, side_counters=None), Record(), "i")
+        one, other = (
+            release_frame(pa.table({"i": [0]}), dataclasses.replace(declared, privacy=PrivacySpec(**spent)))
+            for spent in 2 * [{"epsilon": epsilon, "side_counters": None}]
+        )
+        assert one.privacy.noise is Noise.LAPLACE
+        law = law_of_noise(float(one.privacy.sigma_squared))
+        for released, cells in ((one, size), (one.combine(other), 2 * size)):
+            total = functools.reduce(np.convolve, cells * [law])
+            steps = np.arange(len(total)) - len(total) // 2
+            for confidence in (0.5, 0.8, 0.9, 0.95, 0.99):
+                estimate, lower, upper = released.total_weight(confidence)
+                assert estimate == round(estimate)
+                reach = min(estimate - lower, upper - estimate) if lower > 0 else upper - estimate
+                assert total[np.abs(steps) <= reach].sum() >= confidence
+
+
+def law_of_noise(parameter: float, most: int = 60) -> np.ndarray:
+    """The probabilities of -most to most of the discrete Laplace of a scale, with 2 scale^2 as the parameter."""
+    p = math.exp(-1 / math.sqrt(parameter / 2))
+    found = (1 - p) / (1 + p) * p ** np.abs(np.arange(-most, most + 1))
+    return np.asarray(found / found.sum())
+
+
+def test_a_difference_that_is_copied_has_the_same_clipping() -> None:
+    declared = ReleaseSpec(
+        ItemFrequencies(ListedItems(range(3))), PrivacySpec(rho=5), PrivacyId("u", NormBound(8)), "i"
+    )
+    first, second = (release_frame(HEAVY, again(declared)) for _ in range(2))
+    difference = first.minus(second)
+    copied = pickle.loads(pickle.dumps(difference))
+    assert copied.clipping() == difference.clipping() == first.combine(second).clipping()
+    assert str(copied) == str(difference)
+    assert np.array_equal(copied.estimate([0, 1]), difference.estimate([0, 1]))
+
+
+def test_the_total_of_one_metric_has_an_upper_end_and_statements_list_it() -> None:
+    metrics = Metrics({"a": Metric(ItemFrequencies(ListedItems(range(8))), "i")})
+    released = release_frame(HEAVY, ReleaseSpec(metrics, PrivacySpec(rho=5), PrivacyId("u", NormBound(8))))
+    assert released["a"].total_weight().upper < math.inf
+    alone = release_frame(HEAVY, ReleaseSpec(ItemFrequencies(ListedItems(range(8))), PrivacySpec(rho=5), Record(), "i"))
+    assert alone.privacy.as_dict()["own_total"]["estimate"] == alone.total_weight().estimate

@@ -443,7 +443,7 @@ def test_the_explanation_counts_the_windows() -> None:
     bounds = RecordBounds(1)
     text = globally(bounds, max_windows=9).explain()
     assert "Windows: rho covers the 9 windows in which a unit may count." in text
-    (once,) = calibrate(ONE_COUNTER, ReleaseTerms(PRIVACY, bounds, unit=PrivacyUnit.PRIVACY_ID))
+    (once,) = calibrate(ONE_COUNTER, ReleaseTerms(PRIVACY, bounds, unit=PrivacyUnit.PRIVACY_ID, total_cells=1))
     assert f"sigma = {3 * math.sqrt(once):.4g} on" in text
     assert "Windows" not in globally(max_windows=1).explain()
     trees = {
