@@ -145,8 +145,8 @@ class PrivacySpec:
         if delta and not self.promises_delta:
             raise ArgumentError(
                 "delta",
-                "must be given next to epsilon where $KeySelection or $Groups choose what is released, because that "
-                "always costs a delta, as in $epsilon_and_delta",
+                "must be given next to epsilon where $KeySelection, $Groups or text decide what is released, because "
+                "that always costs a delta, as in $epsilon_and_delta",
                 "E102",
             )
         if self.noise is Noise.LAPLACE and delta <= Fraction(repr(self.shown_delta)):

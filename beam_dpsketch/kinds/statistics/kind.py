@@ -182,9 +182,10 @@ class StatisticsPlan(OverTime):
         yield f"Counts{under}: 95 % intervals of about +- {in_digits(self.count)} from the noise alone."
         if self.mean is not None:
             middle, end = map(in_digits, self.mean)
+            each = " of one key" if copies else ""
             yield (
-                f"Means of {self.n:,} records: 95 % intervals of about +- {middle}, and +- {end} near a "
-                "clip bound. Clip bounds that are closer together have less noise, and clip more."
+                f"Means of {self.n:,} records{each}: 95 % intervals of about +- {middle}, and +- {end} near a clip "
+                "bound. Clip bounds that are closer together have less noise, and clip more."
             )
             if isinstance(spec.domain, FloatDomain):
                 most = in_digits(spec.domain.resolution / 2)
