@@ -110,7 +110,7 @@ def test_explain_says_what_will_be_found_and_never_refuses() -> None:
     for transform in (globally(IPv4Domain()), keyed):
         assert "Found: with 95 % probability, values with" in transform.explain()
         assert "n adds what about n records would give" in transform.explain()
-        assert re.search(r"on 10,000 records .* of the values are that frequent", transform.explain(10_000))
+        assert re.search(r"Of 10,000 records .* of the values have that many", transform.explain(10_000))
         assert "much noise" in transform.explain(1)
 
 
