@@ -26,6 +26,7 @@ from beam_dpsketch import (
     PrivacyId,
     PrivacySpec,
     PublicKeys,
+    SideCounters,
     SketchSpec,
     TimeRange,
 )
@@ -252,9 +253,9 @@ def test_noise_of_all_of_rho_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def side_alarms() -> set[str]:
     """The side counters whose noise is not as their notes say, of 400 keys without data."""
     keys = PublicKeys([f"key {number}" for number in range(400)], "key")
-    transform = PrivateFrequencies(
-        ListedItems(["a"]), PrivacySpec(rho=Fraction(1, 1000)), unit=PrivacyId("user", NormBound(5)), keys=keys
-    )
+    privacy = PrivacySpec(rho=Fraction(1, 1000), side_counters=SideCounters(records=Fraction(1, 50)))
+    sketch = SketchSpec(depth=1, width=2)  # whose counters do not sum to the weight
+    transform = PrivateFrequencies(sketch, privacy, unit=PrivacyId("user", NormBound(5)), keys=keys)
     notes = [note for _, released in run([], transform) for note in released.privacy.side]
     found = set()
     for name in {note.names for note in notes}:
