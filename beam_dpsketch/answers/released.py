@@ -18,7 +18,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.answers.notes import Basis, Note, lines, of_emptiness, of_spending, of_units
 from beam_dpsketch.answers.side_answers import SideAnswers
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, FormatError, IncompatibleSketchError, said_by
-from beam_dpsketch.privacy.aside.side_counters import WEIGHT, equal_counts
+from beam_dpsketch.privacy.aside.side_counters import WEIGHT, same_as
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.sketches import RawSketch, raw_type
@@ -129,12 +129,11 @@ class Released(SideAnswers):
         stated = self._privacy
         if self._spec.total_cells is None or stated.own_total is not None:
             return stated
-        names = next(names for names in equal_counts(stated.bounds) if WEIGHT in names)
+        names, bits = same_as(WEIGHT, stated.bounds), None
         estimate, variance = self._own_total()
         if stated.noise is not Noise.GAUSSIAN:  # its parameter is above its variance
             variance *= float(stated.sigma_squared_per_level[-1]) / self._drawn_variance(-1)
-        on_grid = self._spec.is_histogram and stated.noise is not Noise.GAUSSIAN
-        bits = self._scale_bits if on_grid else None
+            bits = self._scale_bits if self._spec.is_histogram else None
         return dataclasses.replace(stated, own_total=SideNote.of_sum(names, stated.noise, estimate, variance, bits))
 
     def _own_total(self) -> tuple[float, float]:

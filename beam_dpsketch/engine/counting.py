@@ -172,7 +172,7 @@ class Counting(NamedTuple):
 
 
 def note_of(terms: ReleaseTerms, parameter: Fraction) -> GroupNote:
-    """Return what a release says of its items, without votes, given the noise parameter of a count in records."""
+    """Return the note of the threshold on counts, without votes; the parameter of their noise is in squared records."""
     rule = terms.selection
     assert isinstance(rule, GroupRule)
     if (votes := terms.votes) is not None:

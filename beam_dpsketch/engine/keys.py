@@ -31,7 +31,7 @@ from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.noise.random_words import RandomBytes
 from beam_dpsketch.privacy.selection import ONE_ROUND, USUAL_SHARE, SelectionRule, SketchCost
 from beam_dpsketch.privacy.terms import DeclaredTerms
-from beam_dpsketch.privacy.two_rounds import FIRST_PART, TwoRounds
+from beam_dpsketch.privacy.two_rounds import FIRST_PART, MOST_NOISE, TwoRounds
 from beam_dpsketch.records.items import NOISY, VOTERS, VOTES
 from beam_dpsketch.records.sums.vote_rounds import WINDOW
 from beam_dpsketch.sketches import raw_type
@@ -166,7 +166,7 @@ def named_settings(choice: KeyChoice) -> list[str]:
 
 
 def choose_keys(spec: Any, terms: DeclaredTerms) -> KeyChoice | None:
-    """Return how units choose keys, or items, by votes; `None` if they do not; refuse settings that cannot work."""
+    """Calibrate the votes for keys or items; return `None` without votes, and refuse settings that cannot work."""
     if (rule := terms.votes) is None:
         return None
     share, remaining = _shares(rule, spec, terms)
@@ -256,7 +256,7 @@ def _calibrated(
     sigma_squared = selection.votes_sigma_squared(rule.grid, rho, relation) * window_count
     smallest = largest = sigma_squared
     if rule.has_two_rounds:
-        smallest, largest = sigma_squared / FIRST_PART, 37 * sigma_squared  # s1, and more than s1 + s2
+        smallest, largest = sigma_squared / FIRST_PART, MOST_NOISE * sigma_squared
     if smallest < MIN_SIGMA_SQUARED:
         raise ArgumentError("", "rho, or keys.share, must be smaller: votes need noise of sigma 0.5 or more", "E312")
     if largest > MAX_SIGMA_SQUARED:

@@ -43,9 +43,10 @@ class Groups:
     it votes for each of them, in two rounds for a quarter of rho, or in one for 15 %: on unbounded input, and under
     `REPLACE_ONE` with `RecordBounds`. An item is released with its noisy count if its votes suffice, or if that count
     reaches a threshold; both have half of delta. Elsewhere, and where a unit counts once for each of at most 15 items,
-    counts alone decide, with all of rho and delta. A key of the
-    bounds is an item (with keys, a pair of key and item): `RecordBounds(2, max_keys=100)` counts 2 records of
-    each of 100 items of a person. `NormBound(20, max_keys=100)` counts 100 items, scaled down to that norm; a norm
+    counts alone decide, with all of rho and delta.
+
+    A key of the bounds is an item (with keys, a pair of key and item): `RecordBounds(2, max_keys=100)` counts 2 records
+    of each of 100 items of a person. `NormBound(20, max_keys=100)` counts 100 items, scaled down to that norm; a norm
     without max_keys counts 128. What a person has of further items is dropped. Weights cannot be signed, and units,
     records and weight are not counted aside.
 

@@ -15,6 +15,7 @@ of a tree for searches, for each key and window: all of the noise is in one leve
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -149,7 +150,7 @@ def _over_histogram(layout: RankedLayout, histogram: TreeSpec, terms: Any, *, se
         known = decided(of, terms).resolved(1)
         if known.noise is Noise.LAPLACE and why_not_laplace(of, known) is not None:
             return math.inf
-        return max(width_under(known, of, lambda at, parameters: error(of, at, parameters)), _NO_NOISE)
+        return max(width_under(known, of, functools.partial(error, of)), _NO_NOISE)
 
     def error(of: RankedLayout, at: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
         if search:

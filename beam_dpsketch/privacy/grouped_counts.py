@@ -62,11 +62,12 @@ import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, Bounds, NeighboringRelation
+from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.selection import MAX_THRESHOLD, MIN_DELTA, ONE_ROUND, SelectionRule
 
 VOTES_SHARE = {"gaussian": Fraction(3, 20), "two_rounds": Fraction(1, 4)}
@@ -86,6 +87,7 @@ class GroupRule:
       method: "gaussian", one round of votes, or "two_rounds", where units vote.
     """
 
+    counts_items: ClassVar[bool] = True
     delta: Fraction
     max_items: int
     method: str = ONE_ROUND[0]
@@ -102,8 +104,10 @@ class GroupRule:
         open_rule = SelectionRule(delta=self.delta, max_keys=self.max_items)
         return dataclasses.replace(self, method=open_rule.suited(relation, **facts).method or ONE_ROUND[0])
 
-    def votes(self, bounds: Bounds) -> SelectionRule | None:
-        """Return the rule of the votes that go with Gaussian noise; `None` where counts alone decide."""
+    def votes(self, bounds: Bounds, noise: Noise) -> SelectionRule | None:
+        """Return the rule of the votes next to counts with this noise; `None` where counts alone decide."""
+        if noise is not Noise.GAUSSIAN:
+            return None
         if bounds.has_norm:  # which of them the data choose must not decide
             counts_are_votes = bounds.as_dict()["max_per_item"] == 1
         else:

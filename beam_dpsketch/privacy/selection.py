@@ -31,8 +31,8 @@ bounds the squares of the votes that change under a replacement.
 
 A unit that reaches several windows, each within the bounds, has delta / windows and noise of windows times the variance
 in each. Bun and Steinke 2016 (arXiv:1605.02065), section 8, defines approximate zCDP. Gopi et al. 2020
-(arXiv:2002.03578) weight votes by the root of their number. `two_rounds` and `noise.geometric_table` have
-rules that release more keys.
+(arXiv:2002.03578) weight votes by the root of their number. `two_rounds` and
+`noise.geometric_table` have rules that release more keys.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ import dataclasses
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError
@@ -75,6 +75,7 @@ class SelectionRule:
         suits: see `suited`.
     """
 
+    counts_items: ClassVar[bool] = False
     delta: Fraction
     max_keys: int
     share: Fraction | None = None
@@ -97,6 +98,10 @@ class SelectionRule:
     def has_two_rounds(self) -> bool:
         """Whether votes are cast twice, as `two_rounds` has them."""
         return self.method == "two_rounds"
+
+    def votes(self, *_: Any) -> SelectionRule:
+        """Return the rule of votes, which is this with any noise."""
+        return self
 
     def suited(self, relation: NeighboringRelation, *, rho_adds: bool, is_bounded: bool) -> SelectionRule:
         """Return the rule with two rounds, if the method is open and they may be; refuse them where they may not.

@@ -212,10 +212,7 @@ class ReleaseTerms(Generic[Limit]):
     @property
     def votes(self) -> SelectionRule | None:
         """The rule by which units vote for keys or items; `None` if they do not."""
-        rule = self.selection
-        if isinstance(rule, GroupRule):
-            return rule.votes(self.bounds.least) if self.noise is Noise.GAUSSIAN else None
-        return rule
+        return None if self.selection is None else self.selection.votes(self.bounds.least, self.noise)
 
     @property
     def votes_twice(self) -> bool:
@@ -223,7 +220,7 @@ class ReleaseTerms(Generic[Limit]):
 
     @property
     def counts_items(self) -> bool:
-        return isinstance(self.selection, GroupRule)
+        return self.selection is not None and self.selection.counts_items
 
     def without_side_counters(self) -> ReleaseTerms[Limit]:
         """Return the terms of a release that counts nothing aside."""

@@ -71,6 +71,8 @@ FIRST_PART = Fraction(1, 5)
 """The part of rho and of delta for round one: f."""
 RATIO = 5
 """G2 / G1."""
+MOST_NOISE = math.ceil(1 / FIRST_PART + RATIO**2 / (1 - FIRST_PART))
+"""s1 + s2 at most, over the parameter of one round with the same rho."""
 _TAIL = 1 - Fraction(1, 1 << 40)
 _HOPE = 2 * RATIO  # H is half of the threshold that round two would have alone, in votes of round one
 _POINTS = np.linspace(-8, 8, 4097)

@@ -25,7 +25,7 @@ from beam_dpsketch.config.scalars import read_text
 from beam_dpsketch.config.settings import ENCODING, EXPECT, IDEMPOTENT_NOISE, RELEASE, ROWS
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.errors import AllAtOnce, ConfigError, RefusalError
-from beam_dpsketch.privacy.aside.side_counters import WEIGHT, equal_counts
+from beam_dpsketch.privacy.aside.side_counters import WEIGHT, same_as
 from beam_dpsketch.privacy.loss.payment import Uses
 from beam_dpsketch.records.bounding.scale import Scale
 from beam_dpsketch.records.release_spec import ReleaseSpec
@@ -237,7 +237,7 @@ def _check_answerable(ask: Ask, declared: ReleaseSpec) -> None:
     terms, is_aside = declared.terms, getattr(SideAnswers, entry.method, None) is getattr(released, entry.method)
     told = {name for counter in terms.counters for name in counter.names}
     if terms.total_cells is not None:  # the counters tell the weight, and what is equal to it
-        told |= {name for names in equal_counts(terms.bounds.least) if WEIGHT in names for name in names}
+        told.update(same_as(WEIGHT, terms.bounds.least))
     if is_aside and (side := entry.side_counter) is not None and side not in told:
         raise refusal(path, f"needs the side counter {side}: see privacy.side_counters", "E812")
     if entry.setting is not None and not getattr(declared.count, entry.setting):

@@ -35,8 +35,8 @@ class PrivateTopK(
 
     Text and bytes are counted one by one, and half of the delta of `privacy` pays for the choice of what is released.
     Numbers are released as a histogram or, over more than 2^17 values, as a tree that is searched. One row for each
-    value that is found comes out. No row comes out where nothing
-    stands out: choose `ask: releases` for a row that says so.
+    value that is found comes out. No row comes out where nothing stands out: choose `ask: releases` for a row that
+    says so.
     """
 
 

@@ -26,8 +26,8 @@ class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
     Which windows have a release, what keys may be, and what becomes of late data: see `PrivateFrequencies`.
 
     Args:
-      domain: the universe: an ordered `Domain`, or a `TreeSpec` over it; or `TextDomain` or
-        `BytesDomain`, whose items are counted one by one.
+      domain: the universe: an ordered `Domain`, or a `TreeSpec` over it; or `TextDomain` or `BytesDomain`, whose
+        items are counted one by one.
       privacy: what each release spends.
       k: how many values are wanted.
       unit: whom the release protects: `PrivacyId`, all records of one id, or `Record`, single records.
@@ -40,9 +40,9 @@ class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
       windows: a `TimeRange`, whose windows are released with data or without; or `None` for the windows that have data.
         Lists over a `Horizon` cannot be had: release frequencies or quantiles over time.
       method: `Groups` counts each item for itself and releases those with enough votes, or a count above a threshold,
-        as `ReleasedCounts`. `None` does so for text and bytes, and half of the delta of `privacy` pays for the
-        choice; with rho give `Groups(delta)`. Of an ordered domain, `None` is a histogram or a tree. Windows
-        without a released item have a release only in the global window and with `windows`.
+        as `ReleasedCounts`. `None` does so for text and bytes, and half of the delta of `privacy` pays for the choice;
+        with rho give `Groups(delta)`. Of an ordered domain, `None` is a histogram or a tree. Windows without a released
+        item have a release only in the global window and with `windows`.
     """
 
     @overload

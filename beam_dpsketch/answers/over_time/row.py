@@ -129,7 +129,7 @@ def make_answer(
 ) -> Released:
     """Return an answer about some windows as an ordinary released sketch, which knows its noise.
 
-    `variances` are those of counters and of side counters, and `stated` further fields of the statement.
+    `variances` are those of counters and of side counters, and `stated` has other fields of the statement.
     """
     first, last = rows[0], rows[-1]
     sigma_squared = tuple(_above(variances[0] * float(each)) for each in first.privacy.sigma_squared_per_level)

@@ -66,7 +66,7 @@ class ReleasedDyadicCountSketch(ReleasedRanks):
         tree = self._chosen.tree
         leaves, has_leaves = tree[-1], len(tree) == len(self._levels)
         weights, deviations = leaves.fitted, np.sqrt(leaves.upward_variance)
-        above = expansion(self.spec, self.privacy.noise)
+        above = expansion(self.spec, self._privacy.noise)
         # Siblings of a heavy leaf are reached with it, and must exceed the threshold themselves.
         found = (weights >= threshold) & (weights > above * deviations) & has_leaves
         order = np.flatnonzero(found)[np.argsort(-weights[found], kind="stable")]

@@ -22,8 +22,8 @@ def expansion(spec: Any, noise: Noise) -> float:
     """Return above how many deviations of its estimate a search takes a node for one that has weight.
 
     A tree of several levels tests a value on each of them. Where all values are tested at once, a list has on average
-    at most 0.05 values that do not occur: the threshold is the noise's tail at 0.05 / size, or at half of that where
-    noise has a grid, since P(Z >= k) of a discrete Laplace is up to twice that of the law without a grid.
+    at most 0.05 values that do not occur. The threshold is the quantile of the noise at 0.05 / size; of a Laplace at
+    half of that, because P(Z >= k) on a grid is at most twice the tail of the continuous law.
     """
     if len(spec.describe_levels()) > 1:
         return EXPANSION_DEVIATIONS

@@ -113,8 +113,7 @@ class SideCounters:
       units: the part of rho for the number of units, between 0 and 1; a float means its decimal spelling. `None` leaves
         the counter out.
       records: the same for the number of records; left out unless it is given.
-      weight: the same for the total weight. A release whose own counters sum to it as exactly does not spend it, as
-        quantiles and statistics.
+      weight: the same for the total weight, unless the counters of the release sum to it as exactly.
       lost: the same for a histogram of the weight that bounding took from each unit (`lost_histogram`). Over time, for
         keys of a stream and with signed weights: for the weight that a `NormBound` takes away and the number of units
         that it scales, half each; there, other bounds do not spend it.
@@ -238,23 +237,27 @@ def side_counters(
         found = _under_record_bounds(shares, bounds, noise)
     else:
         found = _under_norm(shares, bounds, max_cells, noise, clips=clips)
+    cells, power = math.inf if total_cells is None else total_cells, 2 if noise is Noise.LAPLACE else 1
 
     def is_needless(counter: SideCounter) -> bool:
-        share = counter.share ** (2 if noise is Noise.LAPLACE else 1)
-        of_sum = None if total_cells is None else total_cells * bounds.squared_length * share
-        return WEIGHT in counter.names and of_sum is not None and of_sum <= counter.squared_limit
+        of_sum = cells * bounds.squared_length * counter.share**power
+        return WEIGHT in counter.names and of_sum <= counter.squared_limit
 
     return tuple(counter for counter in found if counter.share and not is_needless(counter))
 
 
 def equal_counts(bounds: Bounds) -> list[tuple[str, ...]]:
     """List units, records and weight, with those together that are equal by definition under these bounds."""
-    if not isinstance(bounds, RecordBounds):
-        return [(UNITS,), (RECORDS,), (WEIGHT,)]
+    equal = (bounds.max_per_key == 1, not bounds.has_weights) if isinstance(bounds, RecordBounds) else (False, False)
     found: list[tuple[str, ...]] = [(UNITS,)]
-    for name, same in ((RECORDS, bounds.max_per_key == 1), (WEIGHT, not bounds.has_weights)):
+    for name, same in zip((RECORDS, WEIGHT), equal, strict=True):
         found = [*found[:-1], (*found[-1], name)] if same else [*found, (name,)]
     return found
+
+
+def same_as(name: str, bounds: Bounds) -> tuple[str, ...]:
+    """Return the names of what equals this count by definition, with its own."""
+    return next(names for names in equal_counts(bounds) if name in names)
 
 
 def _under_norm(
@@ -275,8 +278,7 @@ def _under_norm(
 
 
 def _under_record_bounds(shares: SideCounters, bounds: RecordBounds, noise: Noise) -> list[SideCounter]:
-    most = bounds.max_per_key
-    sizes = {UNITS: 1, RECORDS: most, WEIGHT: bounds.max_weight_per_key}
+    sizes = {UNITS: 1, RECORDS: bounds.max_per_key, WEIGHT: bounds.max_weight_per_key}
     found = []
     for group in equal_counts(bounds):
         share, size = max(shares.share(name, noise) for name in group), sizes[group[0]]

@@ -2,8 +2,8 @@
 
 Guarantee: where `Reshuffle` is durable, or noise is idempotent, the noisy votes of a key and window are drawn in one
 step, and final before any step reads them. What steers the second round and what decides on a key is this one draw. An
-id votes again for keys alone that it voted for: who
-voted for what leaves bounding together with the votes themselves. The input is bounded: a stream keeps no votes.
+id votes again for keys alone that it voted for: who voted for what leaves bounding together with the votes themselves.
+The input is bounded: a stream keeps no votes.
 
 Votes of the first round travel to shards of keys once more. Back to the shards of ids travels which keys are left, and
 a row for each id and key that it voted for waits there.
