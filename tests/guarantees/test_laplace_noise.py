@@ -95,7 +95,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "text": (
         lambda: PrivateTopK(TextDomain(4), PURE, k=2, unit=Record()).explain(),
-        "delta must be given next to epsilon where KeySelection or Groups choose",
+        "delta must be given next to epsilon where KeySelection, Groups or text decide",
     ),
     "rows over time": (
         lambda: PrivateFrequencies(SKETCH, PURE, unit=Record(), windows=Horizon(0, 60, 4)).explain(),
@@ -103,7 +103,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "chosen keys": (
         lambda: PrivateFrequencies(SKETCH, PURE, unit=IN_KEYS, keys=KeySelection(1e-8, "key"), item="item").explain(),
-        r"delta must be given next to epsilon where KeySelection or Groups",
+        "delta must be given next to epsilon where KeySelection, Groups or text decide",
     ),
     "chosen keys, with a delta": (
         lambda: PrivateFrequencies(
@@ -117,7 +117,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "groups": (
         lambda: PrivateTopK(TextDomain(4), PURE, k=2, unit=IN_KEYS, item="item", method=Groups(1e-8)).explain(),
-        r"delta must be given next to epsilon where KeySelection or Groups",
+        "delta must be given next to epsilon where KeySelection, Groups or text decide",
     ),
     "a norm of order 2": (
         lambda: PrivateFrequencies(SKETCH, PURE, unit=PrivacyId("person", NormBound(5)), item="item").explain(),
