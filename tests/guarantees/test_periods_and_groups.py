@@ -176,7 +176,7 @@ def all_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 def worst_of_groups(name: str, relation: Any) -> tuple[Fraction, Fraction]:
     """The largest loss of neighbours over what counts may lose, and the same of the probability of an item of one unit.
 
-    Votes have a part of rho, and half of delta.
+    Votes, where there are some, have a part of rho, and half of delta.
     """
     unit, windowing, keyed = GROUPED[name]
     keys = {"keys": PublicKeys(list(KEYS), "key") if windowing is None else AssumePublicKeys("key")} if keyed else {}
@@ -193,6 +193,9 @@ def worst_of_groups(name: str, relation: Any) -> tuple[Fraction, Fraction]:
     counts, bits = [exact_counts(each) for each in found], some.privacy.keys.scale_bits
     squared = some.privacy.sigma_squared * 4**bits
     assert some.privacy.delta == DELTA
+    votes = some.privacy.keys.votes
+    assert (votes is None) == (unit.bounds.as_dict().get("max_per_item") == 1)  # a count is a vote then
+    assert some.privacy.sketch_share == 1 - (0 if votes is None else votes.share)
     lost = published = Fraction(0)
     for first, second in pairs(relation, len(counts)):
         change = sum(
@@ -203,8 +206,7 @@ def worst_of_groups(name: str, relation: Any) -> tuple[Fraction, Fraction]:
     for each in counts[1:]:
         alone = [count for place, count in each.items() if place not in counts[0]]
         chances = (tail_bound(squared, max(1, some.privacy.keys.threshold - count)) for count in alone)
-        published = max(published, sum(chances, Fraction(0)) / (DELTA / 2))
-    assert some.privacy.sketch_share == 1 - some.privacy.keys.votes.share < 1
+        published = max(published, sum(chances, Fraction(0)) / (DELTA if votes is None else DELTA / 2))
     return lost, published
 
 

@@ -29,10 +29,11 @@ from beam_dpsketch import (
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.aside.lost_histogram import BINS, LostCounter, histogram
 from beam_dpsketch.privacy.aside.side_counters import LOST
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
 from beam_dpsketch.records import reading
 from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.priorities import KeyedPriorities
 from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.bounding.side_sums import sums_of_kept
 from beam_dpsketch.records.groups import join_pairs
@@ -44,6 +45,7 @@ from tests.helpers.loss_settings import NORM, RHO, SPECS, Layout, Setting, Unit,
 
 OF_RUN = "what all parts of a run tell"
 CHOICE, KEPT = "choice of the norm", "kept in the run"
+_SAME_EACH_RUN = KeyedRandomness(bytes(range(32)), b"which records are kept")
 _ASIDE = {"unit", "key", "window", VOTERS, SECOND, NOISY}
 
 
@@ -140,7 +142,9 @@ def _under_record_bounds(setting: Setting, plan: WindowPlan, records: list[Visit
     every, records = records, _in_first_windows(records, plan)
     alone = {_encode(each.number, each.end): each for each in records}
     table = _table_of(setting, records, [_encode(each.number, each.end) for each in records])
-    kept = RecordRule(setting.unit.bounds, RandomPriorities(5)).select(table.drop_columns(["window"]))
+    kept = RecordRule(setting.unit.bounds, KeyedPriorities(lambda: _SAME_EACH_RUN)).select(
+        table.drop_columns(["window"])
+    )
     groups = {encoded: (_protected(each, plan), each.end) for encoded, each in alone.items()}
     aside = kept
     if plan.rows is not None:  # keys are chosen once for all windows
