@@ -185,6 +185,7 @@ def test_what_floors_take_of_squares_is_added_above() -> None:
 anything = st.integers(-(1 << 63), (1 << 63) - 1).map(float) | st.integers(-(1 << 20), 1 << 20).map(lambda n: n / 65536)
 
 
+@example(numbers=(0.0, 0.0, 1.0), parameter=1.0, k=0.5)  # the whole interval is below 0, and long
 @given(numbers=st.tuples(*[anything] * 3), parameter=st.floats(2.0**-8, 2.0**100), k=st.floats(1e-6, 40))
 def test_no_sums_give_what_is_not_finite_or_out_of_order(numbers: Any, parameter: float, k: float) -> None:
     for found, high in (

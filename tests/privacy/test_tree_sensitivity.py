@@ -217,7 +217,7 @@ def test_the_parts_of_rho_sum_to_rho_exactly(
         privacy, unit = PrivacySpec(rho=rho, relation=relation, side_counters=None), PrivacyUnit.PRIVACY_ID
         sigmas = calibrate(spec, ReleaseTerms(privacy, bounds, unit=unit, window_count=windows))
     except ValueError as error:
-        if "sigma would exceed 2**50" not in str(error):
+        if "sigma would exceed 2**" not in str(error):
             raise
         reject()
     spent = Fraction(0)

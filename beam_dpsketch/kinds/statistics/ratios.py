@@ -83,8 +83,7 @@ def _within(found: Ends, high: float) -> Ends | None:
     An interval that noise put outside, where it cannot hold, ends at the nearest value and keeps half of its width.
     """
     estimate, lower, upper = found
-    if lower <= 0 and upper >= high:
-        return None
     half = (upper - lower) / 2
     lower, upper = (high - half if lower > high else lower), (half if upper < 0 else upper)
-    return min(max(estimate, 0.0), high), max(lower, 0.0), min(upper, high)
+    lower, upper = max(lower, 0.0), min(upper, high)
+    return None if (lower, upper) == (0.0, high) else (min(max(estimate, 0.0), high), lower, upper)
