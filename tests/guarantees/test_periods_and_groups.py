@@ -193,9 +193,10 @@ def worst_of_groups(name: str, relation: Any) -> tuple[Fraction, Fraction]:
     counts, bits = [exact_counts(each) for each in found], some.privacy.keys.scale_bits
     squared = some.privacy.sigma_squared * 4**bits
     assert some.privacy.delta == DELTA
-    votes = some.privacy.keys.votes
-    assert (votes is None) == (unit.bounds.as_dict().get("max_per_item") == 1)  # a count is a vote then
-    assert some.privacy.sketch_share == 1 - (0 if votes is None else votes.share)
+    votes, counts_once = some.privacy.keys.votes, unit.bounds.as_dict().get("max_per_item") == 1
+    assert (votes is None) == counts_once, "units that count once for an item have no votes"
+    assert some.privacy.sketch_share == (1 if votes is None else 1 - votes.share)
+    assert (some.privacy.sketch_share == 1) == counts_once
     lost = published = Fraction(0)
     for first, second in pairs(relation, len(counts)):
         change = sum(
