@@ -16,6 +16,7 @@ from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Frequency, Intervals
 from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.answers.tree.ranked import ReleasedRanks
+from beam_dpsketch.by_hand import release
 from beam_dpsketch.domains import (
     BytesDomain,
     Domain,
@@ -27,7 +28,6 @@ from beam_dpsketch.domains import (
     TimestampDomain,
 )
 from beam_dpsketch.domains.spelling import Spelling
-from beam_dpsketch.engine.noising import release
 from beam_dpsketch.errors import (
     ArgumentError,
     ArgumentTypeError,

@@ -178,6 +178,11 @@ class BudgetExceededError(RefusalError, ValueError):
 class LedgerError(RefusalError, ValueError):
     """A ledger cannot be read or written, or is not what was written; nothing was spent where nothing else is said."""
 
+    @property
+    def is_unreachable(self) -> bool:
+        """Whether the ledger is not there, or cannot be opened, read or written now."""
+        return self.code == "E140"
+
 
 class ConfigError(RefusalError, ValueError):
     """A setting cannot be used; the message begins with its path, such as `unit.norm.max_norm`."""
@@ -216,6 +221,13 @@ class OneCodeError(RefusalError, ValueError):
         for mine, each in zip(found, error.refusals, strict=True):
             mine.code = each.code
         return together(found)
+
+
+class UsageError(OneCodeError):
+    """Arguments or files are not what a command takes."""
+
+    usual_code = "E901"
+    door = SHELL
 
 
 class IncompatibleSketchError(OneCodeError):

@@ -23,8 +23,9 @@ from beam_dpsketch.answers.released import Released
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, FormatError, said_by
 from beam_dpsketch.hashing.encodings import Item, decode, encode
 from beam_dpsketch.statement.accounting import Unreleased
-from beam_dpsketch.statement.format.fields import U32, U64, Choice, Field, Reader, Text, read_fields, write_fields
-from beam_dpsketch.statement.format.release_format import pack_statement, unpack_statement
+from beam_dpsketch.statement.format.fields import U64, Reader, read_fields, write_fields
+from beam_dpsketch.statement.format.records import RECORD_KIND, RECORDS, spent_record
+from beam_dpsketch.statement.format.release_format import unpack_statement
 
 LocalPath: TypeAlias = "str | os.PathLike[str]"
 Stored: TypeAlias = "Released | TimelineRow | tuple[Item, Released | TimelineRow]"
@@ -33,15 +34,6 @@ Kind = TypeVar("Kind", bound="Released | TimelineRow")
 SUFFIX = ".dpsketch"
 HEADER = b"DPSKFILE\x01\x00"
 _RELEASE = b"DPSK"
-RECORDS: dict[str, dict[str, Field]] = {
-    "release": {},
-    "pair": {"key": Text((1 << 32) - 1, U32)},
-    "row": {},
-    "row_pair": {"key": Text((1 << 32) - 1, U32)},
-    "spent": {},
-}
-"""What comes before the release, the row or the statement in each kind of record."""
-RECORD_KIND = Choice(tuple(RECORDS))
 DIGEST_BYTES = 16
 _CHUNK = 1 << 20
 _digest = functools.partial(hashlib.blake2b, digest_size=DIGEST_BYTES)
@@ -204,7 +196,7 @@ def _compact(time: datetime.datetime) -> str:
 def to_record(element: Stored | Unreleased) -> bytes:
     """Return a release, a row, a pair of a key and one of them, or what was spent without them, as bytes."""
     if isinstance(element, Unreleased):
-        return RECORD_KIND.write("spent") + pack_statement(element.privacy)
+        return spent_record(element)
     key, released = element if isinstance(element, tuple) else (None, element)
     kinds = ("row", "row_pair") if released.is_row else ("release", "pair")
     kind = kinds[isinstance(element, tuple)]

@@ -30,7 +30,7 @@ class SideAnswers(ABC):
 
     >>> import numpy as np
     >>> from beam_dpsketch import CountSketch, PrivacySpec, ReleaseTerms, SketchSpec
-    >>> from beam_dpsketch.engine.noising import release_part  # what transforms call
+    >>> from beam_dpsketch.by_hand import release_part  # what transforms call
     >>> raw = CountSketch(SketchSpec(width=64)).accumulate(["a"] * 900 + ["b"] * 100)
     >>> released = release_part(raw, np.array([1000]), ReleaseTerms(PrivacySpec(rho=2.0)))
     >>> 900 < released.records().lower < released.records().upper < 1100

@@ -9,8 +9,8 @@ import threading
 from types import FrameType
 
 from beam_dpsketch.cli.asking.values import read_whole
-from beam_dpsketch.cli.text import DONE, UsageError, note, write
-from beam_dpsketch.errors import ConfigError
+from beam_dpsketch.cli.text import DONE, note, write
+from beam_dpsketch.errors import ConfigError, UsageError
 
 _MAX_PORT = 65_535
 _LOCAL = ("localhost", "127.0.0.1", "::1")

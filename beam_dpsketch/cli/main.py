@@ -21,9 +21,9 @@ from beam_dpsketch.cli import expansion_service, inspecting, releasing
 from beam_dpsketch.cli.asking import exploring, plotting, query
 from beam_dpsketch.cli.settings import checking, planning, rehearsing
 from beam_dpsketch.cli.spending import ledger, spent
-from beam_dpsketch.cli.text import DONE, NO_ANSWER, STDOUT, WRONG_USAGE, AnswerError, UsageError, note, write
+from beam_dpsketch.cli.text import DONE, NO_ANSWER, STDOUT, WRONG_USAGE, AnswerError, note, write
 from beam_dpsketch.config.paths import hint_of, nearest
-from beam_dpsketch.errors import FormatError
+from beam_dpsketch.errors import FormatError, UsageError
 
 _COMMANDS: dict[str, tuple[Any, str]] = {
     "inspect": (inspecting, "show what is in files of releases, and how well it is protected"),

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Literal, TypeAlias
 
 from beam_dpsketch.answers.notes import Note
-from beam_dpsketch.cli.text import UsageError, cell, defused, is_terminal, note, write
+from beam_dpsketch.cli.text import cell, defused, is_terminal, note, write
+from beam_dpsketch.errors import UsageError
 from beam_dpsketch.statement.clipping import COLUMNS, Clipping
 from beam_dpsketch.statement.showing import finite, in_words, plain, printable
 

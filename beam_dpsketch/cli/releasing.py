@@ -18,14 +18,14 @@ from typing import Any
 from beam_dpsketch.answers.over_time.timeline import SketchTimeline
 from beam_dpsketch.answers.release_file import SUFFIX, RecordWriter, to_record
 from beam_dpsketch.cli.contents import contents, window_files
-from beam_dpsketch.cli.files import Position, open_files
 from beam_dpsketch.cli.output import check_output, complete_file, refuse_input, unfinished_files
 from beam_dpsketch.cli.settings.checking import in_words
 from beam_dpsketch.cli.settings.options import add_settings_options, read_config
-from beam_dpsketch.cli.text import DONE, AnswerError, UsageError, is_terminal, note, said_warnings
+from beam_dpsketch.cli.text import DONE, AnswerError, is_terminal, note, said_warnings
 from beam_dpsketch.config import ConfigError
-from beam_dpsketch.errors import AllAtOnce
+from beam_dpsketch.errors import AllAtOnce, UsageError
 from beam_dpsketch.frames.releasing import release_frame
+from beam_dpsketch.frames.steps.files import Position, open_files
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.clipping import in_one_line
 
@@ -88,7 +88,7 @@ def _released(arguments: argparse.Namespace, declared: ReleaseSpec) -> Any:
             for path in [*paths[:1], *filter(os.path.lexists, paths)]:
                 check_output(path, replace=arguments.replace, which=_HAS_COST)
             _note_unfinished(paths)
-            found = open_files(arguments.files, declared, Progress(asked=arguments.progress))
+            found = open_files(arguments.files, declared, Progress(asked=arguments.progress), note)
             refuse_input(arguments.output, found.paths)
             for words in declared.terms.foolish():
                 note(f"warning: {words}")

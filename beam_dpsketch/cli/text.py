@@ -23,13 +23,6 @@ STDOUT = "stdout"
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the last are wide forms of the first four
 
 
-class UsageError(OneCodeError):
-    """Arguments or files are not what a command takes."""
-
-    usual_code = "E901"
-    door = SHELL
-
-
 class AnswerError(OneCodeError):
     """A release does not answer the question."""
 

@@ -34,6 +34,7 @@ class Calibration(Generic[Limit]):
       side: the noise parameter of each side counter.
       lost: the histogram of lost weight, before there are counts; `None` if it is not told.
       choice: how keys are chosen; `None` if the data do not choose them.
+      scaled_units: how many units should be longer than the norm; `None` if the data do not choose it.
     """
 
     spec: Any
@@ -42,6 +43,7 @@ class Calibration(Generic[Limit]):
     side: tuple[Fraction, ...]
     lost: LostNote | None
     choice: KeyChoice | None
+    scaled_units: Fraction | None = None
 
     @classmethod
     def of(cls, spec: Any, terms: ReleaseTerms[Limit]) -> Calibration[Limit]:

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beam_dpsketch.answers.counts import ReleasedCounts
 from beam_dpsketch.domains.text import TRUNCATED
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys, find_chosen
@@ -28,7 +27,8 @@ from beam_dpsketch.privacy.noise.drawing import add_noise, drowned_bits, least_q
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.noise.random_words import RandomBytes
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
-from beam_dpsketch.sketches.grouped_items import GroupedItems
+from beam_dpsketch.sketches.grouped_items import GroupedHistogram, GroupedItems
+from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.statement.notes import GroupNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES
 from beam_dpsketch.statement.statement import PrivacyStatement
@@ -48,6 +48,7 @@ class Counting(NamedTuple):
       sigma_squared: the noise parameter of a count, in squared records, as `noise.laws` has it.
       note: what a release says of its items.
       choice: how votes bring items in; `None` if units do not vote.
+      scaled_units: how many units should be longer than the norm; `None` if the data do not choose it.
     """
 
     spec: GroupedItems
@@ -56,6 +57,7 @@ class Counting(NamedTuple):
     sigma_squared: Fraction
     note: GroupNote
     choice: KeyChoice | None = None
+    scaled_units: Fraction | None = None
 
     @classmethod
     def of(cls, spec: GroupedItems, declared: DeclaredTerms, norm: Fraction | int = 1) -> Counting:
@@ -128,7 +130,7 @@ class Counting(NamedTuple):
 
     def gather(
         self, rows: Iterable[tuple[bytes, int]], part: bytes, draw: bytes, randomness: Randomness
-    ) -> ReleasedCounts:
+    ) -> NoisyReleases:
         """Return one release of released counts: post-processing.
 
         Args:
@@ -153,7 +155,15 @@ class Counting(NamedTuple):
         )
         spec = GroupedItems.of(self.spec.domain, [key for _, key in kept])
         counts = np.array([count for count, _ in kept], dtype=np.int64)
-        return ReleasedCounts(spec, counts, statement, self.note.scale_bits - drowned)
+        return NoisyReleases(
+            GroupedHistogram.name,
+            spec,
+            statement,
+            self.note.scale_bits - drowned,
+            release_ids=[part + draw],
+            side=np.zeros((1, 0), dtype=np.int64),
+            counters=counts[np.newaxis],
+        )
 
     def _nameable(self, ordered: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Return the rows whose items have a name of their own.

@@ -15,19 +15,12 @@ import io
 import itertools
 import os
 from collections.abc import Sequence
-from typing import Any, TypeAlias, cast, overload
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from beam_dpsketch import _validate
-from beam_dpsketch.answers.batch import Releases
-from beam_dpsketch.answers.counts import ReleasedListedItems
-from beam_dpsketch.answers.flat.sketches import ReleasedCountMin, ReleasedCountSketch
-from beam_dpsketch.answers.released import Released
-from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
 from beam_dpsketch.engine.calibration import Calibration, empty_note
-from beam_dpsketch.engine.parts import Part, PartColumns, checked
-from beam_dpsketch.engine.suiting import decided
+from beam_dpsketch.engine.parts import Part, PartColumns
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
@@ -36,11 +29,9 @@ from beam_dpsketch.privacy.noise.drawing import add_noise, add_whole_noise, drow
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.noise.random_words import RandomBytes
 from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
-from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch
-from beam_dpsketch.sketches.listed_items import ListedHistogram
-from beam_dpsketch.sketches.trees import DyadicCountSketch
 from beam_dpsketch.statement.format.release_format import pack
 from beam_dpsketch.statement.lost_notes import LostNote
+from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.statement.notes import RowNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES, RELEASE_ID_BYTES, RUN_BYTES, part_of_run
 from beam_dpsketch.statement.side_notes import SideNote
@@ -52,64 +43,6 @@ Secret: TypeAlias = KeyedRandomness | None
 NOISE_VERSION = 9
 
 
-@overload
-def release(raw: CountMin, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedCountMin: ...
-@overload
-def release(raw: CountSketch, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedCountSketch: ...
-@overload
-def release(raw: ListedHistogram, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedListedItems: ...
-@overload
-def release(raw: DyadicCountSketch, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedDyadicCountSketch: ...
-@overload
-def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = ...) -> Released: ...
-@_validate.explained
-def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> Released:
-    """Add noise to a raw sketch and return what may be published.
-
-    Args:
-      raw: the sketch of all the data.
-      terms: what the release spends, whom it protects, and how much of each unit it holds.
-      randomness: the secret that noise and release id are made from; `None` takes the entropy of the system.
-
-    >>> from beam_dpsketch import CountSketch, PrivacySpec, SketchSpec
-    >>> raw = CountSketch(SketchSpec(width=64)).accumulate(["a"] * 900 + ["b"] * 100)
-    >>> released = release(raw, ReleaseTerms(PrivacySpec(rho=1.0)))
-    >>> [frequency.item for frequency in released.top_k(1, ["a", "b", "c"])]
-    ['a']
-    """
-    _validate.instance(ReleaseTerms, terms=terms)
-    _validate.instance(RawSketch, raw=raw)
-    if terms.selection is not None:
-        raise ArgumentError(
-            "selection", "must be None: only transforms choose keys, as with $keys_KeySelection", "E318"
-        )
-    terms = cast(ReleaseTerms, decided(raw.spec, terms.without_side_counters()))
-    run = None
-    if (bill := terms.bill({"kind": type(raw).__name__})) is not None:
-        Calibration.of(checked(raw, raw, terms).spec, terms)  # refuses what cannot be released
-        run, terms = os.urandom(RUN_BYTES), terms.without_budget()
-        bill.pay(run)
-    return release_part(raw, np.zeros(0, dtype=np.int64), terms, randomness, run=run)
-
-
-def release_part(
-    raw: RawSketch,
-    side: np.ndarray,
-    terms: ReleaseTerms,
-    randomness: Secret = None,
-    *,
-    run: bytes | None = None,
-    part: bytes = b"",
-    lost: LostNote | None = None,
-) -> Released:
-    """Do what `release` does, for one `Part` of a run, whose `part_name` is `part`; `lost` as in `release_parts`."""
-    secrets = None if randomness is None else [randomness]
-    calibration = Calibration.of(checked(raw, raw, terms).spec, terms)
-    (released,) = release_parts([Part(raw, side, part, run)], calibration, secrets, lost=lost)
-    assert isinstance(released, Released)
-    return released
-
-
 def release_parts(
     parts: Sequence[Part] | PartColumns,
     calibration: Calibration,
@@ -117,7 +50,7 @@ def release_parts(
     *,
     row: int | None = None,
     lost: LostNote | None = None,
-) -> Releases:
+) -> NoisyReleases:
     """Release one or more parts, each with noise of its own; what is equal for all is worked out once.
 
     Args:
@@ -165,7 +98,7 @@ def release_parts(
             for part in [exact.alone(place)]
         ]
     release_ids, side, counters = zip(*drawn, strict=True)
-    return Releases(
+    return NoisyReleases(
         exact.kind.name,
         exact.spec,
         statement,

@@ -20,48 +20,33 @@ from __future__ import annotations
 import math
 import os
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.engine.calibration import calibrate, calibrate_side, empty_lost
-from beam_dpsketch.engine.keys import sketch_share
 from beam_dpsketch.engine.noising import NOISE_VERSION
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.estimators.row_mean import noise_margin
-from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.hashing.encodings import canonical, encode
-from beam_dpsketch.privacy.contributions import NeighboringRelation
-from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.noise.drawing import MAX_SIGMA_SQUARED, add_whole_noise
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
-from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
-from beam_dpsketch.privacy.norm.choice import GRID, bin_count, choose, units_to_scale
+from beam_dpsketch.privacy.norm.choice import GRID, bin_count, choose
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.sketches import raw_type
 
 NORM_PART = encode(("norm",))
 """What names the choice among all that one secret makes."""
-_ONE_DEVIATION = math.erf(math.sqrt(0.5))
-_STEPS = 1 << 10  # of a reading, so that float64 on another machine does not choose another norm
-
-
-class NormChoice(NamedTuple):
-    """What a choice needs to know, before the data.
-
-    Attributes:
-      parameter: of the noise of each count of the histogram.
-      scaled_units: how many units should be longer than the norm.
-    """
-
-    parameter: Fraction
-    scaled_units: Fraction
 
 
 def choose_norm(
-    histogram: np.ndarray, spec: Any, terms: ReleaseTerms[AutoNorm], randomness: KeyedRandomness | None = None
+    histogram: np.ndarray,
+    spec: Any,
+    terms: ReleaseTerms[AutoNorm],
+    randomness: KeyedRandomness | None = None,
+    *,
+    scaled_units: Fraction,
 ) -> Fraction:
     """Add noise to a histogram of lengths and return the norm that it leads to, which may be published.
 
@@ -74,22 +59,23 @@ def choose_norm(
       spec: the sketch whose counters are scaled.
       terms: those of the release, with an `AutoNorm`; its `spend` pays for the choice.
       randomness: the secret that the noise is made from; `None` takes the entropy of the system.
+      scaled_units: how many units should be longer than the norm: a public number, on which no guarantee rests.
 
     Returns:
       The norm in records of one item: a multiple of 1/16, 1 or more.
     """
-    choice = calibrate_choice(spec, terms)
+    parameter = check_choice(terms)
     if histogram.dtype != np.int64 or histogram.shape != (bin_count(terms.bounds.max_weight),):
         raise ValueError("histogram must be int64, with one count for each bin that max_weight needs")
     random_bytes = os.urandom if randomness is None else randomness.random_bytes(_all_of(histogram, spec, terms))
     noise = terms.noise
-    noisy = add_whole_noise(histogram, choice.parameter, noise=noise, random_bytes=random_bytes)
-    chosen = choose(noisy, noise=noise, parameter=choice.parameter, scaled_units=choice.scaled_units)
+    noisy = add_whole_noise(histogram, parameter, noise=noise, random_bytes=random_bytes)
+    chosen = choose(noisy, noise=noise, parameter=parameter, scaled_units=scaled_units)
     return min(chosen, _largest_norm(spec, terms))
 
 
-def calibrate_choice(spec: Any, terms: ReleaseTerms[AutoNorm]) -> NormChoice:
-    """Return what the choice of a norm needs to know; refuse terms under which it cannot work."""
+def check_choice(terms: ReleaseTerms[AutoNorm]) -> Fraction:
+    """Return the parameter of the noise of each count; refuse terms under which a norm cannot be chosen."""
     auto, privacy = terms.bounds, terms.privacy
     _validate.instance(AutoNorm, bounds=auto)
     if terms.window_count != 1:
@@ -105,43 +91,7 @@ def calibrate_choice(spec: Any, terms: ReleaseTerms[AutoNorm]) -> NormChoice:
             "the keys with $PublicKeys, declare $windows_TimeRange, or give $norm_of_b",
             "E221",
         )
-    units = scaled_units(
-        spec, auto, privacy.spending, privacy.relation, share=sketch_share(spec, terms), output_cells=terms.output_cells
-    )
-    return NormChoice(auto.parameter(privacy.spending, privacy.relation), units)
-
-
-def scaled_units(
-    spec: Any,
-    auto: AutoNorm,
-    spending: Spending,
-    relation: NeighboringRelation,
-    *,
-    share: Fraction = Fraction(1),
-    output_cells: int = 1,
-) -> Fraction:
-    """Return how many units should be longer than the norm, as `units_to_scale` says of the finest table of a sketch.
-
-    Args:
-      spec: the sketch.
-      auto: what is asked for.
-      spending: what the release spends.
-      relation: the relation between neighbouring inputs.
-      share: the part of it that all counters get.
-      output_cells: how many sketches one norm covers.
-    """
-    spec, part = spec.leading
-    last = raw_type(spec).tables(spec)[-1]
-    return units_to_scale(
-        auto,
-        cells_per_item=last.cells_per_item,
-        has_signs=last.has_signs,
-        relation=relation,
-        spending=spending,
-        share=share * part * last.share,
-        reading=_reading(spec, spending.noise),
-        output_cells=output_cells,
-    )
+    return auto.parameter(privacy.spending, privacy.relation)
 
 
 def _largest_norm(spec: Any, terms: ReleaseTerms[AutoNorm]) -> Fraction:
@@ -152,23 +102,6 @@ def _largest_norm(spec: Any, terms: ReleaseTerms[AutoNorm]) -> Fraction:
     aside = calibrate_side(of_one) + (() if lost is None or lost.kept is None else (lost.kept.sigma_squared,))
     largest = max((*amounts, *aside)) * of_one.squared_unit
     return Fraction(math.isqrt(math.floor(MAX_SIGMA_SQUARED / largest * GRID**2)), GRID)
-
-
-def _reading(spec: Any, noise: Noise) -> Fraction:
-    """Return the standard deviation of an answer over that of a counter of the last table.
-
-    An answer is the estimate of an item, where a Count-Min is read by its mean over rows; of a factor, a rank; of a
-    tree, a rank, which is about one node of each level.
-    """
-    tables = raw_type(spec).tables(spec)
-    depth = tables[-1].cells_per_item
-    if (of_ranks := spec.rank_deviation([Fraction(1)], known_total=False)) is not None:
-        reading = of_ranks
-    elif len(tables) > 1:
-        reading = math.sqrt(len(tables) * median_variance(depth))
-    else:
-        reading = 1.0 if depth == 1 else noise_margin(depth, _ONE_DEVIATION, noise)
-    return Fraction(round(reading * _STEPS), _STEPS)
 
 
 def _all_of(histogram: np.ndarray, spec: Any, terms: ReleaseTerms[AutoNorm]) -> bytes:

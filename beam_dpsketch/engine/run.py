@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.answers.batch import Releases
-from beam_dpsketch.answers.counts import ReleasedCounts
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.counting import Counting, draw_of
 from beam_dpsketch.engine.keys import KeyChoice, find_chosen, with_noisy_votes
@@ -35,6 +33,7 @@ from beam_dpsketch.records.release_spec import ResolvedRelease
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.records.sums.keyed_sums import KeyedSums
 from beam_dpsketch.statement.accounting import Unreleased
+from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.statement.release_id import (
     DRAW_BYTES,
     GLOBAL_END,
@@ -128,9 +127,12 @@ class Run:
             return self._secret.random_bytes(b"run")(RUN_BYTES)
         return drawn or self._name or os.urandom(RUN_BYTES)
 
-    def choose_norm(self, histogram: np.ndarray, spec: Any, terms: ReleaseTerms[AutoNorm]) -> Fraction:
+    def choose_norm(
+        self, histogram: np.ndarray, spec: Any, terms: ReleaseTerms[AutoNorm], *, scaled_units: Fraction
+    ) -> Fraction:
         """Return the norm that an exact histogram of lengths leads to, which may be published."""
-        return choose_norm(histogram, spec, terms, None if self._secret is None else self._secret.derive(NORM_PART))
+        secret = None if self._secret is None else self._secret.derive(NORM_PART)
+        return choose_norm(histogram, spec, terms, secret, scaled_units=scaled_units)
 
     def choose(self, choice: KeyChoice, votes: np.ndarray, places: Sequence[Place]) -> np.ndarray:
         """Return which keys are released, given the votes of each, as `find_chosen` does."""
@@ -155,7 +157,7 @@ class Run:
         window: Place,
         run: bytes | None = None,
         lost: Sequence[int] | None = None,
-    ) -> Iterator[tuple[list[Any], Releases]]:
+    ) -> Iterator[tuple[list[Any], NoisyReleases]]:
         """Yield keys of a window that are released, as the data choose them or all, with their releases, by blocks."""
         keys, choice = [*map(decode, sums.keys.to_pylist())], calibration.choice
         kept = np.fromiter(map(is_unicode, keys), dtype=bool, count=len(keys))
@@ -195,7 +197,7 @@ class Run:
 
     def release(
         self, sums: Iterable[Sum], calibration: DeclaredCalibration, lost: Sequence[int] | None = None
-    ) -> Iterator[tuple[list[Sum], Releases]]:
+    ) -> Iterator[tuple[list[Sum], NoisyReleases]]:
         """Yield sums that have the same terms, with their releases, each with noise of its own.
 
         `lost` is what `draw_lost` returned for the run; `None` if each release has its own histogram, or none.
@@ -212,7 +214,7 @@ class Run:
 
     def _draw(
         self, sums: list[Sum], calibration: DeclaredCalibration, lost: Sequence[int] | None
-    ) -> tuple[list[Sum], Releases]:
+    ) -> tuple[list[Sum], NoisyReleases]:
         first = sums[0].accumulator
         known = calibration.with_norm(first.max_norm)
         sketches = SketchAccumulator.to_sketches([each.accumulator for each in sums])
@@ -245,7 +247,7 @@ class Run:
 
     def gather(
         self, counting: Counting, rows: list[tuple[bytes, int]], place: Place, run: bytes | None = None
-    ) -> ReleasedCounts:
+    ) -> NoisyReleases:
         """Return one release of the counts that `count` released for a key, of a run that may have its name already."""
         part, draw = place.name(*place.of_key), os.urandom(DRAW_BYTES)
         if self._secret is not None:
@@ -262,6 +264,11 @@ class Run:
         if (secret := self._secret) is None:
             return None
         return [release_randomness(secret, place.name(*which), place.pane) for place, which in parts]
+
+
+def release_alone(accumulator: SketchAccumulator, calibration: Calibration) -> NoisyReleases:
+    """Return the release of an exact sum that is a run of its own; each call draws new noise."""
+    return release_parts([Part(accumulator.to_sketch(), accumulator.total_side)], calibration)
 
 
 def bill_of(

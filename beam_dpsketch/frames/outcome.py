@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from beam_dpsketch.domains.timestamps import from_micros
 from beam_dpsketch.engine.run import Place
-from beam_dpsketch.frames.plan import plan_of_table
-from beam_dpsketch.frames.windows import Windows, windows_of
+from beam_dpsketch.frames.steps.plan import plan_of_table
+from beam_dpsketch.frames.steps.windows import Windows, windows_of
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.accounting import Unreleased

@@ -16,9 +16,9 @@ from beam_dpsketch import _validate
 from beam_dpsketch.answers.rows import as_many
 from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.errors import ArgumentError, ElementsWarning, PrivacyWarning
-from beam_dpsketch.frames.plan import open_checked, read_declared
 from beam_dpsketch.frames.rehearsed import Rehearsal, Rehearsed, RehearsedKeys
-from beam_dpsketch.frames.releasing import TableRelease
+from beam_dpsketch.frames.releasing import TableRelease, read_declared
+from beam_dpsketch.frames.steps.plan import open_checked
 from beam_dpsketch.frames.weights import NOTHING, Sample, Weights, kept_weights, of_metric
 from beam_dpsketch.records.count import Count
 from beam_dpsketch.statement.clipping import Clipping, weakest

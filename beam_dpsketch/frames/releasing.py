@@ -10,27 +10,28 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from beam_dpsketch import _validate
+from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.answers.notes import ONE_RECORD_EACH, Note
-from beam_dpsketch.answers.released import Released
-from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
+from beam_dpsketch.config.release import read_release
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.engine.run import Place, Run, Sum, bill_of
+from beam_dpsketch.engine.run import Place, Run, bill_of
 from beam_dpsketch.errors import ElementsWarning, PrivacyWarning
 from beam_dpsketch.frames.outcome import in_order
-from beam_dpsketch.frames.over_time import release_rows
-from beam_dpsketch.frames.plan import open_checked, read_declared, resolve, tally_of
-from beam_dpsketch.frames.sums import Contributed, ExactLost, ExactSums
-from beam_dpsketch.frames.tables import TableParts
-from beam_dpsketch.frames.windows import windows_of
-from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
+from beam_dpsketch.frames.steps.drawing import release_counts, release_sums
+from beam_dpsketch.frames.steps.over_time import release_rows
+from beam_dpsketch.frames.steps.plan import open_checked, resolve, tally_of
+from beam_dpsketch.frames.steps.sums import Contributed, ExactSums
+from beam_dpsketch.frames.steps.tables import TableParts
+from beam_dpsketch.frames.steps.windows import windows_of
+from beam_dpsketch.hashing.encodings import decode
 from beam_dpsketch.privacy.loss.payment import Uses
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
-from beam_dpsketch.records.groups import Row, add_wrapping, split_pair
+from beam_dpsketch.records.groups import add_wrapping
 from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 
 
 @_validate.explained
@@ -78,6 +79,11 @@ def release_frame(table: Any, settings: Any) -> Any:
     for words in warned:
         warnings.warn(words, ElementsWarning, stacklevel=3)
     return released
+
+
+def read_declared(settings: Any) -> ReleaseSpec:
+    """Return what settings declare: a `ReleaseSpec` itself, or what `config.read_release` reads."""
+    return settings if isinstance(settings, ReleaseSpec) else read_release(settings)
 
 
 def release_table(table: Any, declared: ReleaseSpec, secret: KeyedRandomness | None = None) -> tuple[Any, list[str]]:
@@ -140,7 +146,7 @@ class TableRelease:
             self._pay()
             for window, pair, votes in self._sums.vote_twice(contributed, noise.choice, run):
                 counts[window][pair] = add_wrapping(counts[window][pair], (0, *votes.tolist()))
-            released = release_counts(counts, declared, noise.with_norm(max_norm), run)
+            released = release_counts(counts, declared, noise.with_norm(max_norm), run, answers_of)
         else:
             noise = self._resolved.noise(Calibration)
             exact, lost = self._sums.by_place(contributed)
@@ -149,9 +155,10 @@ class TableRelease:
                 voted = self._sums.sketch_input.empty()._replace(side=votes)
                 exact[window._replace(key=(decode(key),))].add_contributions(voted)
             if declared.horizon is None:
-                released = release_sums(exact, lost, declared, noise, run)
+                released = release_sums(exact, lost, declared, noise, run, answers_of)
             else:
-                released = release_rows(exact, self._sums.sketch_input, declared.horizon, noise, run)
+                rows = self._sums.sketch_input, declared.horizon
+                released = release_rows(exact, *rows, noise, run, answers_of)
         found = in_order(released, declared, self._windows)
         if declared.is_keyed and not released and self._resolved.terms.selection is not None:
             found.unreleased = run.spent_alone(noise)
@@ -163,41 +170,3 @@ class TableRelease:
         declared, told = self._declared, self._tally.told(is_signed=self._declared.unit.bounds.signed)
         notes = [each for each in self._notes if each is ONE_RECORD_EACH]
         return [*told, *(f"privacy_id={declared.selectors.privacy_id!r}: {each.words}" for each in notes)]
-
-
-def release_sums(
-    sums: dict[Place, SketchAccumulator],
-    lost: ExactLost | None,
-    declared: ReleaseSpec,
-    calibration: DeclaredCalibration,
-    run: Run,
-) -> dict[Place, Released]:
-    """Return the release of each exact sum, with noise; `lost` is what the run lost."""
-    name = run.name() if run.is_named or declared.is_keyed or declared.time is not None else None
-    waiting = [Sum(place, each, name, place) for place, each in sums.items()]
-    released: dict[Place, Released] = {}
-    noisy_lost = None if lost is None else run.draw_lost(lost.exact, calibration, lost.max_norm)
-    choice = calibration.choice if declared.is_keyed else None
-    for together, releases in run.release(run.chosen(choice, waiting), calibration, noisy_lost):
-        released |= zip([each.output for each in together], cast(Any, releases), strict=True)
-    return released
-
-
-def release_counts(
-    counts: dict[Place, dict[bytes, Row]], declared: ReleaseSpec, counting: Counting, run: Run
-) -> dict[Place, Released]:
-    """Return the grouped counts of each window, or key and window: those that a count or votes bring in."""
-    per_key, name = declared.is_keyed, run.name()
-    always = [*map(encode, declared.public_keys or ())] if per_key else [b""]
-    released: dict[Place, Released] = {}
-    for window, pairs in counts.items():
-        rows: dict[bytes, list[tuple[bytes, int]]] = {key: [] for key in always}
-        for pair, noisy in run.count(counting, [*pairs.items()], window):
-            encoded, item = split_pair(pair, per_key=per_key)
-            rows.setdefault(encoded, []).append((item, noisy))
-        for encoded, each in rows.items():
-            key = (decode(encoded),) if per_key else ()
-            if all(map(is_unicode, key)):
-                place = window._replace(key=key)
-                released[place] = run.gather(counting, each, place, name)
-    return released

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from beam_dpsketch.answers.rows import as_list
 from beam_dpsketch.domains.base import short_keys
-from beam_dpsketch.frames.plan import tally_of
-from beam_dpsketch.frames.tables import TableParts
+from beam_dpsketch.frames.steps.plan import tally_of
+from beam_dpsketch.frames.steps.tables import TableParts
 from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.records.groups import dictionary_codes, group_rows, split_pair
 from beam_dpsketch.records.reading import parse_or_ones

@@ -11,11 +11,11 @@ from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.engine.counting import Counting, note_of
-from beam_dpsketch.engine.norms import calibrate_choice
-from beam_dpsketch.engine.suiting import crossover, decided
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.kinds.sketched import MAX_K, Searchable, TopKSearch, search_over_time
 from beam_dpsketch.planning.counts_plan import CountsPlan
+from beam_dpsketch.planning.norm_choice import norm_units
+from beam_dpsketch.planning.suiting import crossover, decided
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.grouped_counts import GroupRule
@@ -116,9 +116,7 @@ class GroupedCounts(Count):
         return decided(self.spec, terms, _least_with_interval)
 
     def calibrate(self, terms: DeclaredTerms) -> Counting:
-        if terms.choosing is not None:
-            calibrate_choice(self.spec, terms.choosing)
-        return Counting.of(self.spec, terms)
+        return Counting.of(self.spec, terms)._replace(scaled_units=norm_units(self.spec, terms))
 
     def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
         return "least count, with its interval", _least_with_interval(terms, parameters)

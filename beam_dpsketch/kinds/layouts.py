@@ -27,13 +27,13 @@ import pyarrow as pa
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.engine.calibration import Calibration, why_not_laplace
-from beam_dpsketch.engine.suiting import decided, width_under
 from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.kinds.ranks.histogram import USUAL_SIZE, FactorSpec
-from beam_dpsketch.planning.expected_error import noise_detection, noise_rank_deviation
+from beam_dpsketch.planning.expected_error import factor_value_deviation, noise_detection, noise_rank_deviation
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan_calibrated
+from beam_dpsketch.planning.suiting import decided, width_under
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.factor.toeplitz import MAX_SIZE
 from beam_dpsketch.privacy.noise.laws import Noise
@@ -247,7 +247,7 @@ def _predicted(layout: RankedLayout, optimize_for: Purpose) -> float:
     if optimize_for != "values":
         return noise_rank_deviation(layout, noises)
     if isinstance(layout, FactorSpec):
-        return layout.value_deviation(noises)
+        return factor_value_deviation(layout, noises)
     spread, above = 0.0, 0.0
     for level, noise in zip(layout.levels, noises, strict=True):
         own, children = float(noise) * median_variance(level.depth), 1 << level.bits

@@ -10,8 +10,6 @@ from typing import Any, ClassVar, TypeAlias
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
-from beam_dpsketch.engine.norms import calibrate_choice
-from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError
 from beam_dpsketch.kinds.layouts import (
     Purpose,
@@ -24,8 +22,10 @@ from beam_dpsketch.kinds.layouts import (
     why_tree,
 )
 from beam_dpsketch.planning.advice import measured
+from beam_dpsketch.planning.norm_choice import norm_units
 from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.planner import plan_calibrated
+from beam_dpsketch.planning.suiting import decided
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.noise.laws import Noise
@@ -210,10 +210,7 @@ class TopKSearch(AnySketch):
 
 def calibrated(spec: Any, terms: DeclaredTerms) -> DeclaredCalibration:
     """Return the noise of a release; refuse terms under which it, or the choice of a norm, cannot work."""
-    calibration = Calibration.of(spec, terms)
-    if terms.choosing is not None:
-        calibrate_choice(spec, terms.choosing)
-    return calibration
+    return dataclasses.replace(Calibration.of(spec, terms), scaled_units=norm_units(spec, terms))
 
 
 def search_over_time() -> ArgumentError:

@@ -55,7 +55,11 @@ class AccountBill:
 
     def check(self) -> None:
         """Raise if it could not be paid now; nothing is spent."""
-        check_together([self])
+        self.check_with([])
+
+    def check_with(self, others: Iterable[AccountBill]) -> None:
+        """Do the same for several bills, paid one after the other."""
+        check_together([self, *others])
 
     def pay(self, run: bytes) -> None:
         """Pay durably, or raise; a second payment for a run of the same name costs nothing more."""

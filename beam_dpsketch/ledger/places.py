@@ -15,8 +15,6 @@ _SCHEME = "postgresql"
 _DATABASE = re.compile(r"/[^/]+")
 _SCHEMA_NAME = re.compile(r"[a-z_][\w$-]{0,62}", re.ASCII | re.IGNORECASE)
 _WITHOUT_SLASHES = re.compile(r"postgres[\w+]*:", re.IGNORECASE)
-UNREACHABLE = "E140"
-"""The code of a ledger that is not there, or cannot be opened, read or written now."""
 
 
 def address_of(given: str | os.PathLike[str]) -> str:

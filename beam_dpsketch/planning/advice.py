@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, TypeVar
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.engine.suiting import crossover, item_width
 from beam_dpsketch.planning.expected_error import noise_detection, noise_rank_deviation
+from beam_dpsketch.planning.suiting import crossover, item_width
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.sketches.spec import Purpose, Spec

@@ -25,14 +25,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beam_dpsketch._showing import shown_plainly
+from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.tree.heavy_hitters import FOUND, detection_limit, expansion
-from beam_dpsketch.engine.calibration import empty_lost
-from beam_dpsketch.engine.noising import release_part
+from beam_dpsketch.engine.calibration import Calibration, empty_lost
+from beam_dpsketch.engine.noising import release_parts
+from beam_dpsketch.engine.parts import Part
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.factor import decoding
 from beam_dpsketch.estimators.factor.partial_ranks import PartialRanks
-from beam_dpsketch.estimators.factor.variances import FactorVariances
+from beam_dpsketch.estimators.factor.variances import FactorVariances, rank_deviation
 from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
@@ -61,9 +63,23 @@ def noise_variances(spec: Any, sigma_squared: Sequence[Fraction]) -> list[float]
     return found
 
 
+def factor_rank_deviation(spec: Any, sigma_squared: Sequence[Fraction], *, known_total: bool = False) -> float | None:
+    """Return the root mean square error of ranks by a square-root factor alone; `None` of another layout."""
+    if spec.kind != "factor":
+        return None
+    unit = float(sigma_squared[0]) * spec.factor.squared_length
+    return rank_deviation(spec.factor, unit, known_total=known_total)
+
+
+def factor_value_deviation(spec: Any, sigma_squared: Sequence[Fraction]) -> float:
+    """Return the root mean square error of single values by a square-root factor."""
+    unit = float(sigma_squared[0]) * spec.factor.squared_length
+    return math.sqrt(float(np.mean(decoding.value_variances(spec.factor))) * unit)
+
+
 def noise_rank_deviation(spec: Any, sigma_squared: Sequence[Fraction], *, known_total: bool = False) -> float:
     """Return the root mean square rank error from noise alone; of a tree, as if each node had noise of its own."""
-    closed = spec.rank_deviation(sigma_squared, known_total=known_total)
+    closed = factor_rank_deviation(spec, sigma_squared, known_total=known_total)
     return (
         closed
         if closed is not None
@@ -114,8 +130,11 @@ def made_up_release(spec: Any, terms: ReleaseTerms, keys: np.ndarray, weights: n
     """Return a release of made-up data, which costs nothing; bounds keep all of it."""
     raw = raw_type(spec)(spec).in_units_of(terms.scale_bits)
     raw = raw.accumulate_keys(keys, weights << np.int64(terms.scale_bits))
-    aside = np.zeros(terms.aside, dtype=np.int64)
-    return release_part(raw, aside, terms.without_budget(), lost=empty_lost(terms))
+    part = Part(raw, np.zeros(terms.aside, dtype=np.int64))
+    calibration = Calibration.of(spec, terms.without_budget())
+    (released,) = answers_of(release_parts([part], calibration, lost=empty_lost(terms)))
+    assert isinstance(released, Released)
+    return released
 
 
 def reference_distribution(name: str, size: int, weight: int) -> tuple[np.ndarray, np.ndarray]:

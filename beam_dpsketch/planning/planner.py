@@ -6,11 +6,11 @@ from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch.engine.calibration import DeclaredCalibration
-from beam_dpsketch.engine.suiting import item_width
 from beam_dpsketch.planning import expected_error
 from beam_dpsketch.planning.advice import advise
 from beam_dpsketch.planning.expected_error import REFERENCES, noise_rank_deviation, simulated_deviation
 from beam_dpsketch.planning.plan import Plan
+from beam_dpsketch.planning.suiting import item_width
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.count import Guess, check_size, refuse_guess
 from beam_dpsketch.sketches.tree_spec import TreeSpec

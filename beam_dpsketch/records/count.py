@@ -135,6 +135,10 @@ class Calibrated(Protocol):
     def terms(self) -> DeclaredTerms:
         """What each release promises, or all rows over time."""
 
+    @property
+    def scaled_units(self) -> Fraction | None:
+        """How many units should be longer than the norm; `None` if the data do not choose it."""
+
     def with_terms(self, terms: DeclaredTerms) -> Calibrated:
         """Return the same under terms that the noise does not differ under."""
 

@@ -41,8 +41,8 @@ from beam_dpsketch.rows.schema import (
 )
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.transforms import EnvironmentSecret, FileSecret
+from beam_dpsketch.transforms.private_release import DOORS, PrivateRelease
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
-from beam_dpsketch.transforms.steps.private_release import DOORS, PrivateRelease
 
 _OF_TABLES = ("time", "unreadable", "csv")
 _NO_SECRET = "say where workers find the secret, as environment: DPSKETCH_SECRET, or file: /run/secrets/dpsketch"

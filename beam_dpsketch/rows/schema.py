@@ -22,7 +22,7 @@ from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.records.public import Keys
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.statement.clipping import COLUMNS
-from beam_dpsketch.transforms.windows import is_global
+from beam_dpsketch.transforms.steps.windows import is_global
 
 Columns = Mapping[str, Any]
 

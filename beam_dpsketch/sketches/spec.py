@@ -93,10 +93,6 @@ class Spec:
         """Return the shape of each level, where levels differ."""
         return ()
 
-    def rank_deviation(self, sigma_squared: Sequence[Fraction], *, known_total: bool) -> float | None:
-        """Return the root mean square error of ranks from noise of these parameters; `None` if there is no formula."""
-        return None
-
     def purpose(self, *, search: bool) -> Purpose:
         """Tell the use of a release: frequencies of items, the most frequent items, or ranks of values."""
         return "frequencies"

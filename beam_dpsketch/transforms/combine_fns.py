@@ -12,10 +12,10 @@ import dataclasses
 from typing import cast
 
 from beam_dpsketch import _validate
+from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.noising import release_parts
-from beam_dpsketch.engine.parts import Part
+from beam_dpsketch.engine.run import release_alone
 from beam_dpsketch.kinds.ranks.histogram import FactorSpec
 from beam_dpsketch.kinds.sketched import AnySketch
 from beam_dpsketch.privacy.budget import PrivacySpec
@@ -59,5 +59,5 @@ class PrivateSketchFn(RawSketchFn):
 
     def extract_output(self, accumulator: SketchAccumulator) -> Released:
         """Return a release of what was added, with noise of its own at each call."""
-        (released,) = release_parts([Part(accumulator.to_sketch(), accumulator.total_side)], self._calibration)
+        (released,) = answers_of(release_alone(accumulator, self._calibration))
         return cast(Released, released)

@@ -18,10 +18,10 @@ from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.release_file import Kind, Stored
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import Item
+from beam_dpsketch.transforms.earlier_files import ReleaseSink, check_equal, check_none, open_file
 from beam_dpsketch.transforms.outputs import key_and_release
-from beam_dpsketch.transforms.steps.earlier_files import ReleaseSink, check_equal, check_none, open_file
 from beam_dpsketch.transforms.steps.release_once import spent_before
-from beam_dpsketch.transforms.windows import check_windowing, is_global
+from beam_dpsketch.transforms.steps.windows import check_windowing, is_global
 
 _PATTERN = re.compile(r"[\[\]*?\0]")
 

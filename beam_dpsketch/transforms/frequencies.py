@@ -19,7 +19,7 @@ from beam_dpsketch.records.selectors import Selector
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.transforms.steps.private_release import Output, PrivateRelease, declare
+from beam_dpsketch.transforms.private_release import Output, PrivateRelease, declare
 
 Spec: TypeAlias = "SketchSpec | ListedItems"
 

@@ -6,17 +6,14 @@ Guarantee: the list is delta-approximate rho-zCDP for the unit and the neighbour
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import apache_beam as beam
-import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import round_up
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys_alone, with_best_method
-from beam_dpsketch.engine.run import Place
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.sketched import AnySketch
 from beam_dpsketch.planning.plan_text import privacy_line
@@ -25,14 +22,12 @@ from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.count import Guess, refuse_guess
 from beam_dpsketch.records.public import KeySelection, TimeRange
 from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.records.units import Unit
 from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.transforms.private_release import PrivateTransform
+from beam_dpsketch.transforms.steps.choose_once import ChooseOnce
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
-from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
-from beam_dpsketch.transforms.steps.private_release import PrivateTransform
 from beam_dpsketch.transforms.steps.release_once import name_of
-from beam_dpsketch.transforms.windows import check_timestamps, fires_again_late
 
 _NO_SKETCH = SketchSpec(depth=1, width=1)
 _OF_SKETCH = ("sketch", "counters", "depth", "width")
@@ -92,6 +87,7 @@ class _ChosenAlone(NamedTuple):
 
     terms: DeclaredTerms
     choice: KeyChoice
+    scaled_units: None = None
 
     def with_terms(self, terms: DeclaredTerms) -> _ChosenAlone:
         """Return the same under terms that differ in their budget alone."""
@@ -130,31 +126,3 @@ class _KeysAlone(AnySketch):
 def _constant(value: Any) -> int:
     """Return the same item for each value of a pair."""
     return 0
-
-
-class ChooseOnce(DrawsNoise):
-    """Turn (key, accumulator) into the key, if it is chosen; let each window fire once.
-
-    Args:
-      choice: how keys are chosen.
-      idempotent_noise: makes the decision a function of a secret; `None` takes the entropy of the system.
-    """
-
-    def __init__(self, choice: KeyChoice, idempotent_noise: IdempotentNoise | None = None) -> None:
-        super().__init__(idempotent_noise)
-        self._choice = choice
-
-    def process(
-        self,
-        element: tuple[Any, SketchAccumulator],
-        pane: Any = beam.DoFn.PaneInfoParam,
-        window: Any = beam.DoFn.WindowParam,
-        run: bytes | None = None,
-    ) -> Iterator[Any]:
-        if fires_again_late(pane):
-            return
-        check_timestamps(window)
-        key, accumulator = element
-        place = Place((key,), window.start.micros, window.end.micros, pane.index)
-        if self.run().choose(self._choice, accumulator.votes[np.newaxis], [place])[0]:
-            yield key

@@ -19,7 +19,7 @@ from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.records.public import Keys, TimeRange
 from beam_dpsketch.records.selectors import Selector
 from beam_dpsketch.records.units import Unit
-from beam_dpsketch.transforms.steps.private_release import Output, PrivateRelease, declare
+from beam_dpsketch.transforms.private_release import Output, PrivateRelease, declare
 
 Numbers: TypeAlias = "IntegerDomain | FloatDomain"
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch import FloatDomain, PrivacySpec, PrivacyUnit, RecordBounds, ReleaseTerms
+from beam_dpsketch.answers import batch
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.noising import release_parts
 from beam_dpsketch.engine.parts import Part
@@ -77,7 +78,7 @@ def ours(name: str, numbers: np.ndarray, variance: bool, releases: int) -> dict[
     privacy = PrivacySpec(**PROMISES[name], side_counters=None)
     terms = ReleaseTerms(privacy, RecordBounds(1), unit=PrivacyUnit.PRIVACY_ID)
     part = Part(NumberSums(spec).accumulate(numbers), np.zeros(0, dtype=np.int64))
-    made = [*release_parts([part] * releases, Calibration.of(spec, terms))]
+    made = [*batch.answers_of(release_parts([part] * releases, Calibration.of(spec, terms)))]
     count, first = (np.array([getattr(each, name)().estimate for each in made]) for name in ("count", "total"))
     squares = np.array([float(each.counters[0]) for each in made]) / spec.whole
     mean = np.clip(first / np.maximum(count, 1), 0, 1)

@@ -19,7 +19,7 @@ from beam_dpsketch import (
     SideCounters,
     SketchSpec,
 )
-from beam_dpsketch.engine.noising import release_part
+from beam_dpsketch.by_hand import release_part
 from beam_dpsketch.privacy.aside.side_counters import USUAL_SHARE
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.records.bounding.priorities import RandomPriorities

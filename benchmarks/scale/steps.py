@@ -9,16 +9,16 @@ from typing import Any
 import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindow
 
-from beam_dpsketch.answers.batch import Releases
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.run import WHOLE, Run, Sum
 from beam_dpsketch.records.bounding.scale import KEY_SHARDS
 from beam_dpsketch.records.selectors import IDENTITY_SELECTORS
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.records.sums.keyed_sums import KeyedSums
+from beam_dpsketch.statement.noisy import NoisyReleases
+from beam_dpsketch.transforms.answering import _pack, _unpack
 from beam_dpsketch.transforms.steps.bounding import ShardRecords, choose_rule, gather_records
 from beam_dpsketch.transforms.steps.exact_sums import KeyRecords
-from beam_dpsketch.transforms.steps.release_once import _pack, _unpack
 from beam_dpsketch.transforms.steps.sums.summing import AccumulatorCoder, RawSketchFn
 from beam_dpsketch.transforms.steps.sums.sums_of_keys import SumPairs, _add_up
 from benchmarks.scale.kinds import Kind
@@ -113,5 +113,5 @@ class Steps:
         return _sent(Run().release_keys(sums, self._calibration, WHOLE, _RUN))
 
 
-def _sent(drawn: Iterable[tuple[list[Any] | None, Releases]]) -> int:
+def _sent(drawn: Iterable[tuple[list[Any] | None, NoisyReleases]]) -> int:
     return sum(len(list(_unpack(*_pack(*each)))) for each in drawn)

@@ -44,12 +44,12 @@ def up_to(step: str, elements: beam.PCollection, transform: Any) -> beam.PCollec
     """What the steps of the transform make of elements, up to one of `STEPS`."""
     import apache_beam as beam
 
-    from beam_dpsketch.answers.batch import Releases
+    from beam_dpsketch.statement.noisy import NoisyReleases
     from beam_dpsketch.transforms.steps.bounding_over_windows import bound_over_windows
     from beam_dpsketch.transforms.steps.exact_sums import ExactSums
     from beam_dpsketch.transforms.steps.release_once import ReleaseKeys, draw_run
     from beam_dpsketch.transforms.steps.whole_runs import DrawLost
-    from beam_dpsketch.transforms.windows import plan_of
+    from beam_dpsketch.transforms.steps.windows import plan_of
 
     declared = transform._declared
     plan = plan_of(elements, declared)
@@ -64,7 +64,7 @@ def up_to(step: str, elements: beam.PCollection, transform: Any) -> beam.PCollec
     lost = beam.pvalue.AsSingleton(exact["lost"] | DrawLost(calibration, None, None))
     run = beam.pvalue.AsSingleton(draw_run(elements.pipeline))
     once = beam.ParDo(ReleaseKeys(calibration), run=run, lost=lost)
-    return exact["sums"] | once.with_output_types(tuple[Any, Releases])
+    return exact["sums"] | once.with_output_types(tuple[Any, NoisyReleases])
 
 
 class Rows(Sequence[Any]):

@@ -36,7 +36,7 @@ from beam_dpsketch import (
     release_frame,
 )
 from beam_dpsketch.records.count import Count
-from beam_dpsketch.transforms.steps.private_release import PrivateRelease
+from beam_dpsketch.transforms.private_release import PrivateRelease
 from benchmarks import sources
 from benchmarks.command import Command
 from benchmarks.measuring import in_turns, ratios, seconds

@@ -29,6 +29,7 @@ from beam_dpsketch import (
     SketchSpec,
     TextDomain,
 )
+from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.domains.base import short_keys
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
@@ -208,7 +209,7 @@ def test_noise_is_that_of_rho_and_the_same_for_the_choice_and_the_count() -> Non
 def test_gathered_rows_are_sorted_and_rounded_after_the_noise() -> None:
     counting = how(PrivacyId("user", NormBound(50, max_keys=9)), rho=0.001)
     rows = [(b"a\x02", 90_000 << 16), (b"b\x02", (95_000 << 16) + 3), (b"\xff\x02", 1 << 60)]
-    one = counting.gather(rows, bytes(32), bytes(16), Randomness.SYSTEM)
+    (one,) = answers_of(counting.gather(rows, bytes(32), bytes(16), Randomness.SYSTEM))
     assert (one.items, one.counters.tolist()) == (("b", "a"), [95_000, 90_000])
     assert one.privacy.bounds == NormBound(50, max_keys=9)
 

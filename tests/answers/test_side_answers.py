@@ -37,7 +37,7 @@ from beam_dpsketch import (
     release_frame,
 )
 from beam_dpsketch.answers.notes import codes
-from beam_dpsketch.engine.noising import release_part
+from beam_dpsketch.by_hand import release_part
 from beam_dpsketch.privacy.aside import lost_reading as reading
 from beam_dpsketch.privacy.aside.lost_reading import LostWeight
 from beam_dpsketch.privacy.noise.laws import Noise

@@ -32,7 +32,7 @@ from beam_dpsketch import (
     release_frame,
 )
 from beam_dpsketch.answers.release_file import RecordWriter, to_record
-from beam_dpsketch.engine.noising import release_part
+from beam_dpsketch.by_hand import release_part
 from beam_dpsketch.privacy.aside.lost_histogram import BINS, LostIn
 from beam_dpsketch.privacy.aside.side_counters import UNITS
 from beam_dpsketch.statement.release_id import part_name

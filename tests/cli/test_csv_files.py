@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pytest
 
-from beam_dpsketch.cli import csv_files, files
-from beam_dpsketch.cli.csv_files import CsvFile
-from beam_dpsketch.cli.text import UsageError
+from beam_dpsketch.errors import UsageError
+from beam_dpsketch.frames.steps import csv_files, files
+from beam_dpsketch.frames.steps.csv_files import CsvFile
 
 BREAKS = ["\n", "\r\n", "\r"]
 PARTS = [
@@ -43,7 +43,6 @@ Reader = Callable[[bytes, int], ROWS]
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(csv_files, "note", lambda _: None)
     return tmp_path
 
 
@@ -71,15 +70,15 @@ def written(source: random.Random) -> tuple[bytes, ROWS]:
     return source.choice([b"", b"", b"\xef\xbb\xbf"]) + data, records
 
 
-def read(data: bytes, size: int) -> ROWS:
-    """Return the rows that are read of a file, in blocks of this size."""
+def read(data: bytes, size: int, say: Callable[[str], Any] = len) -> ROWS:
+    """Return the rows that are read of a file, in blocks of this size; `say` takes the notes."""
     Path("x.csv").write_bytes(data)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_files, "_ROWS", 1 + size % 7)
         patch.setattr(csv_files, "_BATCH", 1 + size % 3)
         opened = CsvFile._open
         patch.setattr(CsvFile, "_open", lambda file: in_blocks(opened(file), size))
-        file = CsvFile("x.csv", drops=True)
+        file = CsvFile("x.csv", say, drops=True)
         found = (texts_of(batch) for batch, _ in file.batches(file.header()))
         return [row for columns in found for row in zip(*columns, strict=True)]
 
@@ -196,12 +195,9 @@ def test_one_person_is_one_wherever_a_line_lies() -> None:
         (b"Ann,1\n", []),
     ],
 )
-def test_what_is_left_out_is_said_without_a_number(
-    lines: bytes, said: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_left_out_is_said_without_a_number(lines: bytes, said: list[str]) -> None:
     notes: list[str] = []
-    monkeypatch.setattr(csv_files, "note", notes.append)
-    read(b"p,n\n" + lines, 16)
+    read(b"p,n\n" + lines, 16, notes.append)
     assert [note.split(": ", 1)[1] for note in notes] == said
 
 

@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_dpsketch import ReleasedSketch, read_releases, release_frame
-from beam_dpsketch.cli import csv_files
 from beam_dpsketch.cli import releasing as command
-from beam_dpsketch.cli.csv_files import declared_schema
-from beam_dpsketch.cli.files import Position, open_files
 from beam_dpsketch.config import ConfigError, read_release
 from beam_dpsketch.domains.spelling import FLOAT, INTEGER, TIME, Spelling
+from beam_dpsketch.frames.steps import csv_files
+from beam_dpsketch.frames.steps.csv_files import declared_schema
+from beam_dpsketch.frames.steps.files import Position, open_files
 from tests.cli.consoles import run
 
 OPTIONS = shlex.split("--kind quantiles --item delay --domain '{type: integer, low: -5, high: 9}' --rho 5")
@@ -252,7 +252,9 @@ def test_input_that_counts_nowhere_is_refused_before_anything_is_spent() -> None
 def column(path: str, declared: Any, name: str) -> list[Any]:
     """A column of a file as a release gets it."""
     return [
-        value for part in open_files([path], declared, lambda _: None).table.parts for value in part[name].to_pylist()
+        value
+        for part in open_files([path], declared, lambda _: None, lambda _: None).table.parts
+        for value in part[name].to_pylist()
     ]
 
 
@@ -265,10 +267,10 @@ def test_types_of_csv_are_declared_and_not_guessed() -> None:
     Path("x.csv").write_text("x,w,p,k\n" + "".join(f"{n % 7},{n % 3},{n % 50},{n % 2}\n" for n in range(600)))
     person = {"privacy_id": "p", "records": {"max_per_key": 99, "max_weight": 3, "max_keys": 2}}
     given = config(kind="frequencies", unit=person, weight="w", keys={"public": [0, 1], "field": "k"})
-    released = release_frame(open_files(["x.csv"], given, lambda _: None).table, given)
+    released = release_frame(open_files(["x.csv"], given, lambda _: None, lambda _: None).table, given)
     assert set(released) == {0, 1}
     given = config(kind="frequencies", unit={**person, "records": {"max_per_key": 99, "max_weight": 7}}, weight="p")
-    release_frame(open_files(["x.csv"], given, lambda _: None).table, given)
+    release_frame(open_files(["x.csv"], given, lambda _: None, lambda _: None).table, given)
 
 
 @pytest.mark.parametrize("listed", [[1, "2"], [{"hex": "31"}], [[1, 2]]])
@@ -348,7 +350,7 @@ def test_how_much_is_read_depends_on_the_files_alone() -> None:
         found.clear()
         shutil.copy(name, f"more.{name}")
         size = Path(name).stat().st_size
-        assert sum(map(len, open_files([name, f"more.{name}"], given, found.append).table.parts)) == 400
+        assert sum(map(len, open_files([name, f"more.{name}"], given, found.append, pytest.fail).table.parts)) == 400
         assert found == [(size, 2 * size, 1, 2), (2 * size, 2 * size, 2, 2)]
 
 

@@ -13,8 +13,7 @@ from beam_dpsketch import Domain, FloatDomain, IntegerDomain, IPv4Domain, LogDom
 from beam_dpsketch import config as settings
 from beam_dpsketch.cli.asking.over_time import read_horizon
 from beam_dpsketch.cli.asking.values import read_open_share, read_share, read_values, read_whole
-from beam_dpsketch.cli.text import UsageError
-from beam_dpsketch.errors import ConfigError
+from beam_dpsketch.errors import ConfigError, UsageError
 
 DAY = datetime.timedelta(days=1)
 NEW_YEAR = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)

@@ -26,9 +26,10 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
+from beam_dpsketch.by_hand import release_part
 from beam_dpsketch.engine import noising
 from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.noising import draw_lost, release_part
+from beam_dpsketch.engine.noising import draw_lost
 from beam_dpsketch.privacy.aside.lost_histogram import LostIn
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.mechanism import Randomness

@@ -7,7 +7,6 @@ import copy
 import os
 import pathlib
 import pickle
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -26,6 +25,7 @@ from beam_dpsketch import (
     SketchSpec,
     release,
 )
+from beam_dpsketch.engine import noising
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.privacy.terms import Disclosure
 from tests.helpers import by_hand, strategies, tolerances
@@ -148,7 +148,7 @@ def test_no_float_exists_between_the_input_and_the_release(monkeypatch):
         seen.append((counters.dtype, type(sigma_squared)))
         return drawing.add_noise(counters, sigma_squared, *bits, **source)
 
-    monkeypatch.setattr(sys.modules[release.__module__], "add_noise", add_noise)
+    monkeypatch.setattr(noising, "add_noise", add_noise)
     release(raw_of(CountMin, SPEC).accumulate(["a"]), ReleaseTerms(PrivacySpec(rho=0.1)))
     assert seen == [(np.dtype(np.int64), Fraction)]
 
@@ -209,7 +209,7 @@ def test_only_noising_draws_noise():
 
 
 def test_only_a_run_chooses_and_names_what_is_drawn():
-    """Pipelines and tables ask it. Counts draw their votes. The raw CombineFn draws without a run."""
+    """Pipelines and tables ask it. Counts draw their votes. By hand and in simulations no run is needed."""
     assert importing("choose_norm", "draw_of", "release_randomness", "timeline_of_run") == {"engine/run"}
     assert importing("find_chosen") == {"engine/counting", "engine/run"}
-    assert importing("release_parts") == {"engine/run", "transforms/combine_fns"}
+    assert importing("release_parts") == {"by_hand", "engine/run", "planning/expected_error"}

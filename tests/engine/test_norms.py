@@ -27,7 +27,8 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.engine import norms as norm_choosing
 from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.norms import calibrate_choice, choose_norm
+from beam_dpsketch.engine.norms import check_choice, choose_norm
+from beam_dpsketch.planning.norm_choice import norm_units
 from beam_dpsketch.privacy.aside.lost_histogram import LostIn
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.noise.drawing import add_whole_noise
@@ -55,6 +56,15 @@ def terms_of(privacy: PrivacySpec = PRIVACY, bounds: Any = MANY_BINS, **others: 
     return ReleaseTerms(privacy, bounds, **{"unit": PrivacyUnit.PRIVACY_ID, **others})
 
 
+def chosen(
+    histogram: np.ndarray, spec: Any, terms: ReleaseTerms, randomness: KeyedRandomness | None = None
+) -> Fraction:
+    """Return the norm that is chosen with as many scaled units as a release of the spec wants."""
+    units = norm_units(spec, terms)
+    assert units is not None
+    return choose_norm(histogram, spec, terms, randomness, scaled_units=units)
+
+
 @pytest.fixture(autouse=True)
 def any_norm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let norms be chosen whose noise no counter could hold: most tests are of the choice alone."""
@@ -69,7 +79,7 @@ def test_the_noise_of_a_chosen_norm_fits_into_counters(
     rho: Fraction, shares: SideCounters | None, lost_in: LostIn
 ) -> None:
     terms = terms_of(PrivacySpec(rho=rho, side_counters=shares), lost_in=lost_in)
-    norm = choose_norm(np.full(62, 1 << 40), SPEC, terms, KEYED)
+    norm = chosen(np.full(62, 1 << 40), SPEC, terms, KEYED)
     Calibration.of(SPEC, terms.with_norm(norm))
     with pytest.raises(ValueError, match=r"max_norm must be at most|sigma would exceed"):
         Calibration.of(SPEC, terms.with_norm(norm + Fraction(1, 16)))
@@ -86,7 +96,8 @@ def alarms(relation: Any, spend: Fraction) -> list[int]:
     terms = terms_of(PrivacySpec(rho=_AUDITED_RHO, relation=relation, side_counters=None), AutoNorm(spend))
     changed = 1 if relation is ADD_OR_REMOVE_ONE else 2
     sigma_squared = changed / (2 * spend * _AUDITED_RHO)
-    sigma, reached = math.sqrt(sigma_squared), calibrate_choice(SPEC, terms).scaled_units
+    sigma, reached = math.sqrt(sigma_squared), norm_units(SPEC, terms)
+    assert reached is not None
     exact = np.zeros(bin_count(1), dtype=np.int64)
     exact[-1] = round(float(reached) + 7 * sigma)
 
@@ -95,8 +106,7 @@ def alarms(relation: Any, spend: Fraction) -> list[int]:
         return choose(noisy, parameter=sigma_squared, scaled_units=reached)
 
     drawn = [
-        choose_norm(exact, SPEC, terms, KeyedRandomness(SECRET, number.to_bytes(4, "little")))
-        for number in range(DRAWS)
+        chosen(exact, SPEC, terms, KeyedRandomness(SECRET, number.to_bytes(4, "little"))) for number in range(DRAWS)
     ]
     noise, found = discrete_gaussian(sigma_squared), []
     norms = {int(each): norm_of(int(exact[-1] + each)) for each in noise.support if abs(each) < 6 * sigma}
@@ -156,7 +166,7 @@ def noise(
 
     with monkeypatch.context() as patch:
         patch.setattr(norm_choosing, "add_whole_noise", spy)
-        choose_norm(counts, spec, terms or terms_of(), keyed)
+        chosen(counts, spec, terms or terms_of(), keyed)
     (only,) = seen
     return only
 
@@ -275,8 +285,7 @@ def test_equal_calls_choose_equal_norms_and_calls_without_a_secret_do_not(monkey
     ]
     assert all(np.array_equal(noise(monkeypatch), noise(monkeypatch, **each)) for each in spelled)
     keyed, again, fresh, other = (
-        [choose_norm(COUNTS + extra, SPEC, terms_of(), key) for extra in range(40)]
-        for key in (KEYED, KEYED, None, None)
+        [chosen(COUNTS + extra, SPEC, terms_of(), key) for extra in range(40)] for key in (KEYED, KEYED, None, None)
     )
     assert keyed == again
     assert keyed != fresh != other
@@ -284,7 +293,7 @@ def test_equal_calls_choose_equal_norms_and_calls_without_a_secret_do_not(monkey
 
 def test_a_keyed_norm_never_changes() -> None:
     """Where this fails, replays on workers of two package versions would differ: raise `NOISE_VERSION`."""
-    norms = [choose_norm(COUNTS + extra, SPEC, terms_of(), KEYED) for extra in range(3)]
+    norms = [chosen(COUNTS + extra, SPEC, terms_of(), KEYED) for extra in range(3)]
     assert norms == GOLDEN
 
 
@@ -320,14 +329,18 @@ def test_what_the_sketch_and_its_part_of_rho_are_decides_how_many_are_scaled(
     privacy = PrivacySpec(rho=RHO, relation=relation, side_counters=SideCounters(**shares))
     auto = AutoNorm(Fraction(1, 10), item_share=Fraction(1, 4), max_weight=5)
     terms = terms_of(privacy, auto)
-    found = calibrate_choice(spec, terms)
+    found = norm_units(spec, terms)
     changes = 1 if relation is ADD_OR_REMOVE_ONE else (4 if signs else 2)
     reading = reading_of(cells) if cells > 1 else 1.0
     expected = 0.8 * 4 * reading * math.sqrt(cells * changes / (2 * 0.45 * float(RHO)))
-    assert abs(float(found.scaled_units) / expected - 1) < 0.02
-    nine = calibrate_choice(spec, dataclasses.replace(terms, output_cells=9))
-    assert abs(nine.scaled_units / found.scaled_units - 3) < Fraction(1, 1000)
-    assert found.parameter == nine.parameter == (1 if relation is ADD_OR_REMOVE_ONE else 2) / (2 * RHO / 10)
+    assert abs(float(found or 0) / expected - 1) < 0.02
+    nine_cells = dataclasses.replace(terms, output_cells=9)
+    nine = norm_units(spec, nine_cells)
+    assert found is not None
+    assert nine is not None
+    assert abs(nine / found - 3) < Fraction(1, 1000)
+    changed = 1 if relation is ADD_OR_REMOVE_ONE else 2
+    assert check_choice(terms) == check_choice(nine_cells) == changed / (2 * RHO / 10)
 
 
 @pytest.mark.parametrize(
@@ -345,12 +358,14 @@ def test_of_a_tree_the_finest_level_decides_and_of_groups_one_count(spec: Any, a
     medians = np.median(np.random.default_rng(0).normal(size=(1_000_000, cells)), axis=1).std()
     read = {"a node of each level": math.sqrt(levels) * medians, "a counter": 1.0}[answer]
     expected = 0.8 * 4 * read * math.sqrt(cells / (2 * 0.9 * float(RHO) * share))
-    assert abs(float(calibrate_choice(spec, terms).scaled_units) / expected - 1) < 0.02
+    assert abs(float(norm_units(spec, terms) or 0) / expected - 1) < 0.02
 
 
 def test_typical_items_have_a_smaller_norm() -> None:
-    largest, typical = (calibrate_choice(SPEC, terms_of(bounds=AutoNorm(optimize_for=each))) for each in ITEM_SHARES)
-    assert abs(typical.scaled_units / largest.scaled_units - Fraction(7, 2)) < Fraction(1, 100)
+    largest, typical = (norm_units(SPEC, terms_of(bounds=AutoNorm(optimize_for=each))) for each in ITEM_SHARES)
+    assert largest is not None
+    assert typical is not None
+    assert abs(typical / largest - Fraction(7, 2)) < Fraction(1, 100)
 
 
 def test_the_norm_is_in_the_bin_of_most_units_on_the_grid() -> None:
@@ -358,7 +373,7 @@ def test_the_norm_is_in_the_bin_of_most_units_on_the_grid() -> None:
     counts = np.zeros(32, dtype=np.int64)
     counts[-1] = 1_000_000
     for randomness in (KEYED, None):
-        norm = choose_norm(counts, SPEC, terms_of(bounds=AutoNorm()), randomness)
+        norm = chosen(counts, SPEC, terms_of(bounds=AutoNorm()), randomness)
         assert 2**15.5 <= norm <= 2**16
         assert (16 * norm).denominator == 1
 
@@ -372,7 +387,7 @@ def test_the_default_noise_is_that_of_the_system(monkeypatch: pytest.MonkeyPatch
         return exact
 
     monkeypatch.setattr(norm_choosing, "add_whole_noise", spy)
-    choose_norm(COUNTS, SPEC, terms_of())
+    chosen(COUNTS, SPEC, terms_of())
     assert sources == [os.urandom]
 
 
@@ -393,7 +408,7 @@ MARK = 86_753_090_123
     ],
 )
 def test_what_cannot_be_meant_is_refused_without_a_count(changed: Any, error: Any, message: str) -> None:
-    arguments = {"histogram": np.full(62, MARK), "spec": SPEC, "terms": terms_of()} | changed
+    given = {"histogram": np.full(62, MARK), "spec": SPEC, "terms": terms_of(), "scaled_units": Fraction(9)} | changed
     with pytest.raises(error, match=message) as raised:
-        choose_norm(**arguments)
+        choose_norm(**given)
     assert str(MARK) not in str(raised.value)

@@ -31,6 +31,7 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
 )
+from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.engine import calibration
 from beam_dpsketch.engine import keys as choosing
 from beam_dpsketch.engine.calibration import Calibration, empty_lost
@@ -218,7 +219,7 @@ def released(raw: RawSketch, terms: ReleaseTerms) -> Any:
     """Return the release, or a row, of a sketch without data."""
     part = Part(raw, np.zeros(terms.aside, dtype=np.int64))
     row = 0 if isinstance(terms, RowTerms) else None
-    (found,) = release_parts([part], Calibration.of(raw.spec, terms), row=row, lost=empty_lost(terms))
+    (found,) = answers_of(release_parts([part], Calibration.of(raw.spec, terms), row=row, lost=empty_lost(terms)))
     return found
 
 

@@ -24,15 +24,17 @@ from beam_dpsketch import (
     SketchSpec,
     TreeSpec,
 )
-from beam_dpsketch.answers.batch import Releases
+from beam_dpsketch.answers.batch import answers_of
+from beam_dpsketch.by_hand import release_part
 from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.noising import release_part, release_parts
+from beam_dpsketch.engine.noising import release_parts
 from beam_dpsketch.engine.parts import Part
 from beam_dpsketch.errors import BudgetExceededError, FormatError
 from beam_dpsketch.privacy.noise import drawing
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
+from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.statement.statement import PrivacyStatement
 from tests.helpers.noise_audit import audit
 
@@ -70,7 +72,7 @@ def parts_of(spec: Any, terms: ReleaseTerms) -> list[Part]:
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 def test_keyed_releases_together_have_the_bytes_of_each_alone(spec: Any, terms: ReleaseTerms) -> None:
     parts = parts_of(spec, terms)
-    together = [each.to_bytes() for each in release_parts(parts, Calibration.of(spec, terms), SECRETS)]
+    together = [each.to_bytes() for each in answers_of(release_parts(parts, Calibration.of(spec, terms), SECRETS))]
     alone = [
         release_part(part.raw, part.side, terms, secret, run=part.run, part=part.name).to_bytes()
         for part, secret in zip(parts, SECRETS, strict=True)
@@ -84,14 +86,15 @@ def test_keyed_releases_together_have_the_bytes_of_each_alone(spec: Any, terms: 
 def test_releases_that_travel_together_come_back(spec: Any, terms: ReleaseTerms) -> None:
     """What is made without the checks of constructors passes them, and is the same."""
     releases = release_parts(parts_of(spec, terms), Calibration.of(spec, terms))
-    expected = list(releases)
+    expected = list(answers_of(releases))
     assert [ReleasedSketch.from_bytes(each.to_bytes()) for each in expected] == expected
     assert [PrivacyStatement(**vars(each.privacy)) for each in expected] == [each.privacy for each in expected]
-    for back in (Releases.from_bytes(releases.to_bytes()), pickle.loads(pickle.dumps(releases))):
-        assert list(back) == expected
-        assert [type(each) for each in back] == [type(each) for each in expected]
-    assert list(Releases.from_bytes(releases.take([3, 1]).to_bytes())) == [expected[3], expected[1]]
-    assert list(Releases.from_bytes(releases.take([2]).to_bytes())) == [expected[2]]
+    for back in (NoisyReleases.from_bytes(releases.to_bytes()), pickle.loads(pickle.dumps(releases))):
+        assert list(answers_of(back)) == expected
+        assert [type(each) for each in answers_of(back)] == [type(each) for each in expected]
+    for places in ([3, 1], [2]):
+        back = NoisyReleases.from_bytes(releases.take(places).to_bytes())
+        assert list(answers_of(back)) == [expected[place] for place in places]
     assert repr(releases).startswith("<4 releases of ")
 
 
@@ -101,37 +104,38 @@ def test_counters_of_any_size_come_back(largest: int) -> None:
     spec = SPECS["count_sketch"]
     counters = np.zeros((3, spec.cells), dtype=np.int64)
     counters[0, 0], counters[1, 1] = largest, -largest
-    (one,) = release_parts([Part(CountSketch(spec), np.zeros(1, dtype=np.int64))], OF_RECORDS)
+    (one,) = answers_of(release_parts([Part(CountSketch(spec), np.zeros(1, dtype=np.int64))], OF_RECORDS))
     for order in ([0, 1, 2], [2, 1, 0], [2, 0, 1]):
         ids, side = [bytes([number]) * 48 for number in order], np.zeros((3, 1), dtype=np.int64)
-        sent = Releases("count_sketch", spec, one.privacy, 0, release_ids=ids, side=side, counters=counters[order])
-        back = Releases.from_bytes(sent.to_bytes())
-        for each in (sent, back, Releases.from_bytes(back.to_bytes())):
-            assert [released.counters.ravel().tolist() for released in each] == counters[order].tolist()
+        sent = NoisyReleases("count_sketch", spec, one.privacy, 0, release_ids=ids, side=side, counters=counters[order])
+        back = NoisyReleases.from_bytes(sent.to_bytes())
+        for each in (sent, back, NoisyReleases.from_bytes(back.to_bytes())):
+            assert [released.counters.ravel().tolist() for released in answers_of(each)] == counters[order].tolist()
 
 
 def test_damaged_bytes_are_refused() -> None:
     packed = release_parts(parts_of(SPECS["count_sketch"], TERMS["records"]), OF_RECORDS).to_bytes()
     data = zstandard.decompress(packed)
     with pytest.raises(FormatError, match="digest"):
-        Releases.from_bytes(zstandard.compress(data[:100] + bytes([data[100] ^ 1]) + data[101:]))
+        NoisyReleases.from_bytes(zstandard.compress(data[:100] + bytes([data[100] ^ 1]) + data[101:]))
 
 
 def test_ids_and_arrays_that_no_constructor_checks_again_are_checked() -> None:
-    (released,) = release_parts(parts_of(SPECS["count_sketch"], TERMS["records"])[:1], OF_RECORDS)
+    parts = parts_of(SPECS["count_sketch"], TERMS["records"])[:1]
+    (released,) = answers_of(release_parts(parts, OF_RECORDS))
     right = {
         "release_ids": [bytes(48)],
         "side": np.zeros((1, 1), dtype=np.int64),
         "counters": np.zeros((1, 24), dtype=np.int64),
     }
-    Releases("count_sketch", released.spec, released.privacy, 0, **right)
+    NoisyReleases("count_sketch", released.spec, released.privacy, 0, **right)
     for name, wrong in {
         "release_ids": [bytes(47)],
         "side": np.zeros((1, 2), dtype=np.int64),
         "counters": np.zeros((1, 24)),
     }.items():
         with pytest.raises(ValueError, match=name):
-            Releases("count_sketch", released.spec, released.privacy, 0, **{**right, name: wrong})
+            NoisyReleases("count_sketch", released.spec, released.privacy, 0, **{**right, name: wrong})
     with pytest.raises(ValueError, match="run must have 16 bytes"):
         release_parts([Part(CountSketch(released.spec), np.zeros(1, dtype=np.int64), run=b"short")], OF_RECORDS)
 
@@ -139,7 +143,7 @@ def test_ids_and_arrays_that_no_constructor_checks_again_are_checked() -> None:
 @pytest.mark.parametrize("randomness", [None, SECRETS], ids=["system", "keyed"])
 def test_release_ids_of_equal_parts_differ(randomness: Any) -> None:
     parts = [Part(CountSketch(SPECS["count_sketch"]), np.zeros(1, dtype=np.int64), b"", b"r" * 16)] * 4
-    runs = [list(release_parts(parts, OF_RECORDS, randomness)) for _ in range(4)]
+    runs = [list(answers_of(release_parts(parts, OF_RECORDS, randomness))) for _ in range(4)]
     assert len({each.privacy.release_ids for each in runs[0]}) == 4
     assert len({each.counters.tobytes() for each in runs[0]}) == 4
     # One value comes with a probability of 0.03 at most: 16 times in a row with 1e-22.
@@ -196,7 +200,8 @@ SIGMA_SQUARED = Fraction(4 * 8, 2)  # Delta^2 = depth for one record added: 4 / 
 def alarms_of_many() -> set[str]:
     """The alarms about the noise of 400 equal sketches, those at even places against those at odd ones."""
     raw = CountSketch(WIDE).accumulate(range(100))
-    releases = release_parts([Part(raw, np.zeros(0, dtype=np.int64))] * 400, Calibration.of(WIDE, ONE_OF_MANY))
+    parts = [Part(raw, np.zeros(0, dtype=np.int64))] * 400
+    releases = [*answers_of(release_parts(parts, Calibration.of(WIDE, ONE_OF_MANY)))]
     (sigma_squared,) = {each.privacy.sigma_squared for each in releases}
     assert sigma_squared == SIGMA_SQUARED
     noise = np.array([(each.counters - raw.counters).ravel() for each in releases])

@@ -24,7 +24,7 @@ from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
 from beam_dpsketch.transforms.steps.sums import summing
 from beam_dpsketch.transforms.steps.sums.summing import MergeSums
-from beam_dpsketch.transforms.windows import RestoreWindows
+from beam_dpsketch.transforms.steps.windows import RestoreWindows
 from tests.engines.checks import assert_greedy_id_is_bounded, assert_nothing_lost
 from tests.engines.conftest import Engine
 from tests.helpers import continual, max_windows

@@ -57,7 +57,7 @@ CASES = [case for case in itertools.product(KINDS, UNITS) if case not in (("grou
 @pytest.mark.parametrize(("kind", "unit"), CASES)
 def test_parts_change_nothing(kind: str, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = released(kind, unit)
-    monkeypatch.setattr("beam_dpsketch.frames.tables.ROWS", 100)
+    monkeypatch.setattr("beam_dpsketch.frames.steps.tables.ROWS", 100)
     monkeypatch.setattr(parts, "BLOCK", 640)
     assert released(kind, unit) == expected
 
@@ -66,7 +66,7 @@ def test_parts_change_nothing(kind: str, unit: str, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(("kind", "unit"), CASES)
 def test_a_privacy_id_in_two_parts_is_found(kind: str, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = released(kind, unit)
-    monkeypatch.setattr("beam_dpsketch.frames.tables.ROWS", 100)
+    monkeypatch.setattr("beam_dpsketch.frames.steps.tables.ROWS", 100)
     monkeypatch.setattr(parts, "BLOCK", 640)
     monkeypatch.setattr(parts, "shard_hash", lambda units: np.arange(len(units), dtype=np.uint64) << np.uint64(58))
     assert released(kind, unit) != expected

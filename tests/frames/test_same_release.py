@@ -16,7 +16,8 @@ from apache_beam.transforms.window import GlobalWindow
 from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE
 from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.frames import releasing, sums, tables
+from beam_dpsketch.frames import releasing
+from beam_dpsketch.frames.steps import sums, tables
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.norm_rule import NormRule
@@ -113,9 +114,9 @@ def another_relation(exact: Any, parts: Any, calibration: Any, secrets: Any, **r
     return exact(parts, Calibration.of(calibration.spec, dataclasses.replace(terms, privacy=privacy)), secrets, **row)
 
 
-def below_the_threshold(exact: Any, counts: Any, declared: Any, counting: Any, run: Any) -> Any:
+def below_the_threshold(exact: Any, counts: Any, declared: Any, counting: Any, *others: Any) -> Any:
     planted = counting._replace(note=dataclasses.replace(counting.note, threshold=1))
-    return exact(counts, declared, planted, run)
+    return exact(counts, declared, planted, *others)
 
 
 def in_counters(name: str, owner: Any, attribute: str, faulty: Any) -> Fault:

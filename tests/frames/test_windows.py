@@ -16,10 +16,10 @@ import pytest
 
 from beam_dpsketch import ArgumentError, ConfigError, SketchTimeline, rehearse
 from beam_dpsketch.config import read_release
-from beam_dpsketch.frames import over_time, sums, tables
-from beam_dpsketch.frames.plan import plan_release, read_declared, resolve
-from beam_dpsketch.frames.releasing import release_table
-from beam_dpsketch.frames.windows import TimedWindows
+from beam_dpsketch.frames.releasing import read_declared, release_table
+from beam_dpsketch.frames.steps import over_time, sums, tables
+from beam_dpsketch.frames.steps.plan import plan_release, resolve
+from beam_dpsketch.frames.steps.windows import TimedWindows
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.records.bounding.rules import rule_of
 from beam_dpsketch.rows.base import private_transform

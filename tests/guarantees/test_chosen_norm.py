@@ -64,7 +64,7 @@ TIMED = [(row, number * 7 % 120) for number, row in enumerate(ROWS)]
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each choice is the same."""
-    monkeypatch.setattr(engine_run, "choose_norm", lambda *_: NORM)
+    monkeypatch.setattr(engine_run, "choose_norm", lambda *_, **__: NORM)
 
 
 def per_key(spec: Any = SPEC, **arguments: Any) -> Any:

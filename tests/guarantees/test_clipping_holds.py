@@ -51,8 +51,8 @@ from beam_dpsketch import (
     TimeRange,
     TreeSpec,
 )
-from beam_dpsketch.frames.plan import open_checked, resolve
 from beam_dpsketch.frames.releasing import TableRelease, release_table
+from beam_dpsketch.frames.steps.plan import open_checked, resolve
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement import measured
 from beam_dpsketch.statement.lost_notes import LostNote

@@ -9,7 +9,7 @@ from __future__ import annotations
 import apache_beam as beam
 import pytest
 
-from beam_dpsketch.transforms.steps import private_release
+from beam_dpsketch.transforms import private_release
 from beam_dpsketch.transforms.steps.checks import copy_guard
 from beam_dpsketch.transforms.steps.checks.copy_guard import Origin, origin_of
 from tests.helpers import copies, laws

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from beam_dpsketch import PrivacySpec, Record, TimestampDomain, release_frame, rows
-from beam_dpsketch.cli.files import open_files
 from beam_dpsketch.config import read_release
+from beam_dpsketch.frames.steps.files import open_files
 from beam_dpsketch.transforms import PrivateQuantiles
 from tests.helpers.pipelines import seen_by_sink
 
@@ -38,11 +38,14 @@ def test_int96_of_a_file_does_not_wrap_around(tmp_path: Path) -> None:
     """As Spark, Hive and Impala write times: in nanoseconds, 2605-12-21 would be in the window of 2021-06-01."""
     declared = read_release({**BASE, "kind": "quantiles", "domain": DOMAIN})
     path = int96(tmp_path, FAR)
-    assert quartiles(release_frame(open_files([path], declared, lambda _: None).table, declared)) == QUARTILES
+    assert (
+        quartiles(release_frame(open_files([path], declared, lambda _: None, lambda _: None).table, declared))
+        == QUARTILES
+    )
     path = int96(tmp_path, datetime.datetime(2605, 12, 21, 12))
     windows = {"windows": {"start": "2021-06-01", "end": "2021-06-02"}, "time": {"field": "t", "every": "1d"}}
     declared = read_release({**BASE, **windows, "kind": "quantiles", "domain": DOMAIN})
-    (released,) = release_frame(open_files([path], declared, lambda _: None).table, declared).values()
+    (released,) = release_frame(open_files([path], declared, lambda _: None, lambda _: None).table, declared).values()
     assert round(released.records().estimate / 10) == 4
 
 

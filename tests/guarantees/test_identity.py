@@ -34,10 +34,10 @@ from beam_dpsketch import (
     SketchSpec,
     release_frame,
 )
-from beam_dpsketch.cli.files import open_files
 from beam_dpsketch.config import read_release
 from beam_dpsketch.errors import RefusalError
-from beam_dpsketch.frames import tables as frame_tables
+from beam_dpsketch.frames.steps import tables as frame_tables
+from beam_dpsketch.frames.steps.files import open_files
 from beam_dpsketch.records import columns
 from beam_dpsketch.transforms import PrivateFrequencies
 from tests.helpers.arrow_forms import OPAQUE, VALUES, forms, opaque
@@ -265,7 +265,7 @@ def test_parts_of_other_widths_and_forms_hold_the_same_people(tmp_path: Any) -> 
         order = random.Random(number).sample([*named], 3)
         pq.write_table(pa.table({name: named[name] for name in order}), tmp_path / f"{number}.parquet")
     declared = read_release(SETTINGS)
-    opened = open_files([f"{tmp_path}/*.parquet"], declared, lambda _: None)
+    opened = open_files([f"{tmp_path}/*.parquet"], declared, lambda _: None, lambda _: None)
     assert round(release_frame(opened.table, declared).estimate("x")) == 3
 
 
@@ -288,7 +288,7 @@ def test_parts_of_other_types_are_refused_by_name(first: pa.DataType, second: pa
     read = [pq.read_schema(tmp_path / f"{name}.parquet").field("p").type for name in "ab"]
     words = f"b.parquet: the column 'p' is of type {read[1]}, and of type {read[0]} in .*a.parquet; write them alike"
     with pytest.raises(ValueError, match=words.replace("(", r"\(").replace(")", r"\)").replace("[", r"\[")):
-        open_files([f"{tmp_path}/*.parquet"], read_release(SETTINGS), lambda _: None)
+        open_files([f"{tmp_path}/*.parquet"], read_release(SETTINGS), lambda _: None, lambda _: None)
 
 
 EIGHT = pa.array([b"12345678", b"12345678", b"87654321", None], pa.binary(8))

@@ -26,7 +26,7 @@ from beam_dpsketch import (
     WindowingError,
 )
 from beam_dpsketch.transforms import PrivateFrequencies
-from beam_dpsketch.transforms.windows import fires_again_late
+from beam_dpsketch.transforms.steps.windows import fires_again_late
 from tests.helpers.pipelines import BUNDLE_BASED, seen_by_sink
 
 WEIGHT = 1000  # noise has a sigma below 50, and exceeds half of this with a probability below 1e-22

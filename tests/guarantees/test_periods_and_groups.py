@@ -37,7 +37,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.engine import counting
 from beam_dpsketch.engine import run as engine_run
-from beam_dpsketch.engine.norms import calibrate_choice
+from beam_dpsketch.engine.norms import check_choice
 from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.noise.gaussian_bounds import tail_bound
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateTopK
@@ -259,8 +259,8 @@ def histograms(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[int, ...], Fractio
     """The histograms that choices are made of, with the noise that each count has. There is no other noise."""
     seen: dict[tuple[int, ...], Fraction] = {}
 
-    def choose(histogram: np.ndarray, spec: Any, terms: Any, randomness: Any = None) -> Fraction:
-        seen[tuple(histogram.tolist())] = calibrate_choice(spec, terms).parameter
+    def choose(histogram: np.ndarray, spec: Any, terms: Any, randomness: Any = None, **_: Any) -> Fraction:
+        seen[tuple(histogram.tolist())] = check_choice(terms)
         return CHOSEN
 
     monkeypatch.setattr(engine_run, "choose_norm", choose)

@@ -312,7 +312,7 @@ def test_a_norm_is_chosen_from_one_bin_for_each_unit(name: str, monkeypatch: pyt
     """An id, or an id in a period, over all keys and windows; those whose records cancel are in none."""
     seen: list[list[int]] = []
     case = CASES[name]
-    monkeypatch.setattr(engine_run, "choose_norm", lambda counts, *_: seen.append(counts.tolist()) or Fraction(2))
+    monkeypatch.setattr(engine_run, "choose_norm", lambda counts, *_, **__: seen.append(counts.tolist()) or Fraction(2))
     seen_by_sink(lambda pipeline: placed(across_a_stage(pipeline, FORMS["objects"]), case))
     bounds = case.make()._declared.unit.bounds.bound(1)
     wanted = [0] * bin_count(bounds.max_weight)

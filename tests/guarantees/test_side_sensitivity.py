@@ -43,8 +43,8 @@ from beam_dpsketch.privacy.mechanism import Sensitivity
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.windows import WindowPlan
-from beam_dpsketch.transforms import PrivateFrequencies, PrivateSketchFn, windows
-from beam_dpsketch.transforms.steps import bounding
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateSketchFn
+from beam_dpsketch.transforms.steps import bounding, windows
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from tests.helpers import laws
 from tests.helpers.pipelines import seen_by_sink
@@ -366,7 +366,7 @@ def test_no_other_unit_moves_a_counter_further(name: str) -> None:
 @pytest.fixture
 def chosen_norm(monkeypatch: pytest.MonkeyPatch) -> None:
     """A choice always gives the same norm."""
-    monkeypatch.setattr(engine_run, "choose_norm", lambda *_: NORM)
+    monkeypatch.setattr(engine_run, "choose_norm", lambda *_, **__: NORM)
 
 
 # Faults between the steps.

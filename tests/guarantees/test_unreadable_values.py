@@ -33,11 +33,11 @@ from beam_dpsketch import (
     release_frame,
 )
 from beam_dpsketch.cli.asking.values import read_lines
-from beam_dpsketch.cli.files import open_files
 from beam_dpsketch.config import read_release
 from beam_dpsketch.domains import spelling
 from beam_dpsketch.domains.spelling import FLOAT, INTEGER, MISSING, TIME
 from beam_dpsketch.errors import ArgumentError, RefusalError
+from beam_dpsketch.frames.steps.files import open_files
 from tests.cli.consoles import run
 from tests.helpers import spellings
 from tests.helpers.ledgers import payments, with_account
@@ -97,13 +97,15 @@ def csv_file(folder: Path, role: str, odd: str) -> Path:
 
 def of_csv(folder: Path, role: str, odd: str, **more: Any) -> Any:
     path, declared = csv_file(folder, role, odd), read_release({**settings(role), **more})
-    return release_frame(open_files([str(path)], declared, lambda _: None).table, declared)
+    return release_frame(open_files([str(path)], declared, lambda _: None, lambda _: None).table, declared)
 
 
 def of_parquet(folder: Path, role: str, odd: str) -> Any:
     declared = read_release(settings(role))
     pq.write_table(arrow(texts(role, odd)), folder / "x.parquet")
-    return release_frame(open_files([str(folder / "x.parquet")], declared, lambda _: None).table, declared)
+    return release_frame(
+        open_files([str(folder / "x.parquet")], declared, lambda _: None, lambda _: None).table, declared
+    )
 
 
 def of_frame(make: Callable[[str, str], Any]) -> Callable[[Path, str, str], Any]:
@@ -408,7 +410,7 @@ def test_ids_with_a_point_have_a_way_out_of_csv(tmp_path: Path) -> None:
     declared = read_release({**ids, "spec": {"depth": 1, "width": 16}})
     way_out = r"look like 99\.9\. Write whole numbers, or .* use Parquet with a column of text"
     with pytest.raises(RefusalError, match=way_out):
-        release_frame(open_files([str(tmp_path / "x.csv")], declared, lambda _: None).table, declared)
+        release_frame(open_files([str(tmp_path / "x.csv")], declared, lambda _: None, lambda _: None).table, declared)
 
 
 @pytest.mark.parametrize(("door", "role", "odd", "fix"), FIXES)
@@ -557,7 +559,9 @@ def test_blanks_around_fields_of_csv_are_no_part_of_them(tmp_path: Path) -> None
     person = {"privacy_id": "person", "records": {"max_per_key": 1, "max_keys": 1}}
     for unit, counts in (("record", [21, 20, 0]), (person, None)):
         declared = read_release({**given, "unit": unit})
-        released = release_frame(open_files([str(tmp_path / "x.csv")], declared, lambda _: None).table, declared)["NO"]
+        released = release_frame(
+            open_files([str(tmp_path / "x.csv")], declared, lambda _: None, lambda _: None).table, declared
+        )["NO"]
         estimates = [round(each) for each in released.estimate(["a", "b", ' "a"'])]
         assert estimates == counts or sum(estimates) == 1
     (tmp_path / "keys.txt").write_text("NO \n\u00a0SE\n \n")

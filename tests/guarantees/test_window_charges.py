@@ -26,7 +26,7 @@ from beam_dpsketch import (
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.spec import KINDS
-from beam_dpsketch.transforms.windows import check_windowing
+from beam_dpsketch.transforms.steps.windows import check_windowing
 from tests.helpers.pipelines import FN_API
 
 RHO = Fraction(1, 10)

@@ -18,7 +18,7 @@ from beam_dpsketch import AssumePublicKeys, PrivacySpec, Record, SketchSpec, Win
 from beam_dpsketch.engine import noising
 from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.steps.checks.copy_guard import check_no_copies
-from beam_dpsketch.transforms.windows import check_windowing
+from beam_dpsketch.transforms.steps.windows import check_windowing
 from tests.helpers import noise
 from tests.helpers.graphs import NEIGHBOURS, Collections, Graph, Pair
 from tests.helpers.pipelines import seen_by_sink

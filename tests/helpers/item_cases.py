@@ -33,8 +33,8 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.cli.asking.values import read_values
-from beam_dpsketch.cli.text import UsageError
 from beam_dpsketch.domains.base import short_keys
+from beam_dpsketch.errors import UsageError
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.sketches.listed_items import ListedHistogram

@@ -39,7 +39,7 @@ from beam_dpsketch.records.bounding.side_sums import sums_of_kept
 from beam_dpsketch.records.groups import join_pairs
 from beam_dpsketch.records.items import NOISY, SECOND, VOTERS, VOTES
 from beam_dpsketch.records.windows import WindowPlan
-from beam_dpsketch.transforms.windows import last_time, windows_of
+from beam_dpsketch.transforms.steps.windows import last_time, windows_of
 from tests.helpers import norms
 from tests.helpers.loss_settings import NORM, RHO, SPECS, Layout, Setting, Unit, elements_of, units_of
 

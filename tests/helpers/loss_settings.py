@@ -44,7 +44,7 @@ from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.sketches.levels import Level
-from beam_dpsketch.transforms.windows import plan_of
+from beam_dpsketch.transforms.steps.windows import plan_of
 from tests.helpers import norms
 from tests.helpers.keyed_units import in_keys
 from tests.helpers.pipelines import FN_API

@@ -23,11 +23,12 @@ from beam_dpsketch import (
     ReleaseTerms,
     SideCounters,
 )
+from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.engine import keys
 from beam_dpsketch.engine.calibration import Calibration, empty_lost
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.noising import release_parts
-from beam_dpsketch.engine.norms import calibrate_choice
+from beam_dpsketch.engine.norms import check_choice
 from beam_dpsketch.engine.parts import Part
 from beam_dpsketch.privacy.aside.side_counters import LOST
 from beam_dpsketch.privacy.mechanism import Randomness
@@ -59,7 +60,7 @@ class Run:
         noise: dict[Any, Fraction] = {}
         terms = plan.terms
         if isinstance(terms.bounds, AutoNorm):
-            noise[CHOICE] = calibrate_choice(SPECS[setting.kind], terms).parameter
+            noise[CHOICE] = check_choice(terms)
             terms = terms.with_norm(NORM)
         self.relation, self.setting, self.statement = relation, setting, statement_of(setting, terms)
         unit = terms.squared_unit
@@ -129,12 +130,14 @@ def statement_of(setting: Setting, terms: ReleaseTerms) -> PrivacyStatement:
     """Return what a release under these terms says."""
     spec = SPECS[setting.kind]
     if setting.kind == "groups":
-        rows = Counting.of(spec, terms).gather([], bytes(RUN_BYTES + PART_BYTES), bytes(DRAW_BYTES), Randomness.SYSTEM)
-        return rows.privacy
+        name = bytes(RUN_BYTES + PART_BYTES)
+        gathered = Counting.of(spec, terms).gather([], name, bytes(DRAW_BYTES), Randomness.SYSTEM)
+        (counted,) = answers_of(gathered)
+        return counted.privacy
     raw = raw_type(spec)(spec).in_units_of(terms.scale_bits)
     part = Part(raw, np.zeros(terms.aside, dtype=np.int64))
     row = 0 if isinstance(terms, RowTerms) else None
-    (released,) = release_parts([part], Calibration.of(spec, terms), row=row, lost=empty_lost(terms))
+    (released,) = answers_of(release_parts([part], Calibration.of(spec, terms), row=row, lost=empty_lost(terms)))
     return released.privacy
 
 

@@ -14,9 +14,9 @@ import numpy as np
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_dpsketch import SketchSpec
+from beam_dpsketch.transforms.private_release import PrivateRelease
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
-from beam_dpsketch.transforms.steps.private_release import PrivateRelease
-from beam_dpsketch.transforms.windows import plan_of
+from beam_dpsketch.transforms.steps.windows import plan_of
 
 REPOSITORY = Path(__file__).parents[2]
 SPEC = SketchSpec(depth=3, width=16)

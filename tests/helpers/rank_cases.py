@@ -23,7 +23,7 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.cli.asking.values import read_values
-from beam_dpsketch.cli.text import UsageError
+from beam_dpsketch.errors import UsageError
 from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.statement.showing import in_words

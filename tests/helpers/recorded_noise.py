@@ -22,8 +22,8 @@ from beam_dpsketch import ReleaseSpec, release_frame
 from beam_dpsketch.engine import noising
 from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.frames import releasing
-from beam_dpsketch.frames import sums as frame_sums
 from beam_dpsketch.frames.outcome import KeyedReleases
+from beam_dpsketch.frames.steps import sums as frame_sums
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.noise import discrete_gaussian, discrete_laplace, drawing
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness

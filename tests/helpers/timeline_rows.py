@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch import Horizon, PrivacySpec, PrivacyUnit, TimelineRow
+from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.noising import release_parts
 from beam_dpsketch.engine.parts import Part
@@ -54,4 +55,4 @@ def _rows(
             exact, side = np.split(row, [leaf.spec.cells])
             name = part_name(("row", number), *horizon.edges(window))
             part = Part(type(leaf).from_vector(leaf.spec, exact), side, name, run)
-            yield from release_parts([part], calibration, row=number)
+            yield from answers_of(release_parts([part], calibration, row=number))

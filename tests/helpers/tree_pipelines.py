@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from beam_dpsketch.transforms.steps.private_release import PrivateRelease
+from beam_dpsketch.transforms.private_release import PrivateRelease
 from tests.helpers.pipelines import ExactCounters, exact
 
 

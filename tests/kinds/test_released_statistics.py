@@ -28,7 +28,7 @@ from beam_dpsketch import (
     SketchTimeline,
     release_frame,
 )
-from beam_dpsketch.engine.noising import release
+from beam_dpsketch.by_hand import release
 from beam_dpsketch.kinds.statistics.kind import Statistics
 from beam_dpsketch.kinds.statistics.released import ReleasedStatistics
 from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec

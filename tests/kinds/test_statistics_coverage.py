@@ -16,6 +16,7 @@ import pytest
 from scipy import stats
 
 from beam_dpsketch import IntegerDomain, PrivacySpec, PrivacyUnit, RecordBounds, ReleaseTerms
+from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.noising import release_parts
 from beam_dpsketch.engine.parts import Part
@@ -52,7 +53,7 @@ def measure(noise: str, place: str, records: int, releases: int) -> Held:
     terms = ReleaseTerms(privacy, RecordBounds(1), unit=PrivacyUnit.PRIVACY_ID)
     part = Part(raw, np.zeros(0, dtype=np.int64))
     held = np.zeros(5, dtype=int)
-    for each in release_parts([part] * releases, Calibration.of(SPEC, terms)):
+    for each in answers_of(release_parts([part] * releases, Calibration.of(SPEC, terms))):
         mean, variance, count, total = each.mean(), each.variance(), each.count(), each.total()
         held += (
             mean.lower <= values.mean() <= mean.upper,
@@ -123,7 +124,8 @@ def check_noise(size: int = 10_000) -> None:
     spec = StatisticsSpec(IntegerDomain(5, 8), variance=True)
     raw = NumberSums(spec).accumulate([5, 6, 6, 99])
     terms = ReleaseTerms(PrivacySpec(rho=Fraction(1, 20), side_counters=None), RecordBounds(1))
-    released = [*release_parts([Part(raw, np.zeros(0, dtype=np.int64))] * 2 * size, Calibration.of(spec, terms))]
+    parts = [Part(raw, np.zeros(0, dtype=np.int64))] * 2 * size
+    released = [*answers_of(release_parts(parts, Calibration.of(spec, terms)))]
     residuals = np.array([each.counters for each in released]) - raw.counters
     assert raw.counters.tolist() == [11, 8, 17]
     for column in residuals.T:

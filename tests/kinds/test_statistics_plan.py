@@ -23,7 +23,7 @@ from beam_dpsketch import (
     Statistics,
     TreeSpec,
 )
-from beam_dpsketch.engine.noising import release
+from beam_dpsketch.by_hand import release
 from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from beam_dpsketch.kinds.statistics.sums import NumberSums
 

@@ -17,8 +17,8 @@ from beam_dpsketch.ledger import entries, ledger, paying, sqlite, store
 from beam_dpsketch.ledger.accounts import Account
 from beam_dpsketch.ledger.limits import LossLimit
 from beam_dpsketch.privacy.loss.composition import Loss
-from beam_dpsketch.transforms import select_keys
-from beam_dpsketch.transforms.steps import grouped_counts, private_release, release_once
+from beam_dpsketch.transforms import private_release, select_keys
+from beam_dpsketch.transforms.steps import grouped_counts, release_once
 from tests.helpers.ledger_checks import CHECKS
 
 pytestmark = pytest.mark.pipeline

@@ -31,9 +31,9 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.engine.suiting import item_width
 from beam_dpsketch.kinds.layouts import plan
 from beam_dpsketch.planning import expected_error
+from beam_dpsketch.planning.suiting import item_width
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.terms import RowTerms
 from tests.helpers.raw import of_kind, raw_of

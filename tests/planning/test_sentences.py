@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import PrivacyStatement, SketchTimeline
+from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.cli.settings.checking import in_words
 from beam_dpsketch.config import read_release
 from beam_dpsketch.engine.calibration import empty_lost
@@ -65,7 +66,7 @@ def statement_of(config: ReleaseSpec) -> PrivacyStatement:
     raw = raw_type(spec)(spec).in_units_of(terms.scale_bits)
     part = Part(raw, np.zeros(terms.aside, dtype=np.int64), part_name(("x",), 0, 1), secrets.token_bytes(16))
     row = None if config.horizon is None else 0
-    (released,) = release_parts([part], config.resolved.calibrated, row=row, lost=empty_lost(terms))
+    (released,) = answers_of(release_parts([part], config.resolved.calibrated, row=row, lost=empty_lost(terms)))
     return released.privacy
 
 

@@ -26,10 +26,10 @@ from beam_dpsketch import (
     TextDomain,
     TimeRange,
 )
-from beam_dpsketch.frames.plan import columns_of, resolve, tally_of
-from beam_dpsketch.frames.sums import ExactSums
-from beam_dpsketch.frames.tables import open_table
-from beam_dpsketch.frames.windows import windows_of
+from beam_dpsketch.frames.steps.plan import columns_of, resolve, tally_of
+from beam_dpsketch.frames.steps.sums import ExactSums
+from beam_dpsketch.frames.steps.tables import open_table
+from beam_dpsketch.frames.steps.windows import windows_of
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.kinds.sketched import ItemFrequencies
 from beam_dpsketch.privacy.contributions import PrivacyUnit

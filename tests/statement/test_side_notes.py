@@ -24,8 +24,9 @@ from beam_dpsketch import (
     SketchSpec,
     release,
 )
+from beam_dpsketch.by_hand import release_part
 from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.noising import draw_lost, release_part
+from beam_dpsketch.engine.noising import draw_lost
 from beam_dpsketch.privacy.aside.lost_histogram import LostIn
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.norm.bounds import AutoNorm

@@ -38,7 +38,7 @@ from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.sketches.levels import Level
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms.steps import stream_state
-from beam_dpsketch.transforms.windows import plan_of
+from beam_dpsketch.transforms.steps.windows import plan_of
 from tests.helpers.norm_reference import Counted, Expected, assert_same, expected
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API
 from tests.helpers.stream_cases import outputs

@@ -15,7 +15,7 @@ import beam_dpsketch
 from beam_dpsketch import transforms
 from beam_dpsketch.kinds import KINDS
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies
-from beam_dpsketch.transforms.steps.private_release import DOORS
+from beam_dpsketch.transforms.private_release import DOORS
 
 MODULES = [beam_dpsketch, transforms]
 MAX_PARAMETERS, MAX_ON_AVERAGE = 9, 7.8

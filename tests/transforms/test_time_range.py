@@ -38,7 +38,7 @@ from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.records.windows import window_starts
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.outputs import key_and_release
-from beam_dpsketch.transforms.windows import describe_windowing
+from beam_dpsketch.transforms.steps.windows import describe_windowing
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, seen_by_sink
 from tests.helpers.streams import WithStart, with_late_data
 from tests.helpers.timed import at_times

@@ -13,8 +13,9 @@ from beam_dpsketch.cli.asking.query import add_answer_options, add_labels, read_
 from beam_dpsketch.cli.asking.values import read_items, read_lines
 from beam_dpsketch.cli.output import add_output_options, output_kind, write_output
 from beam_dpsketch.cli.stored import Stored, add_files, name_without_window, window_of
-from beam_dpsketch.cli.text import DONE, AnswerError, UsageError, note
+from beam_dpsketch.cli.text import DONE, AnswerError, note
 from beam_dpsketch.config import ConfigError
+from beam_dpsketch.errors import UsageError
 from beam_dpsketch.explore import Explored, explore
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 

@@ -12,10 +12,11 @@ from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.over_time.timeline import SketchTimeline
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.cli.stored import Stored, name_without_window, window_of
-from beam_dpsketch.cli.text import AnswerError, UsageError, note
+from beam_dpsketch.cli.text import AnswerError, note
 from beam_dpsketch.config import ConfigError
 from beam_dpsketch.config import read_horizon as read_settings
 from beam_dpsketch.config.scalars import read_time
+from beam_dpsketch.errors import UsageError
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.statement.release_id import timeline
 from beam_dpsketch.statement.showing import in_words

@@ -28,7 +28,8 @@ from beam_dpsketch.cli.asking.query import (
 from beam_dpsketch.cli.asking.values import ItemType, read_whole
 from beam_dpsketch.cli.output import add_output_options, output_kind, write_output
 from beam_dpsketch.cli.stored import Stored, add_files
-from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, UsageError, note
+from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, note
+from beam_dpsketch.errors import UsageError
 from beam_dpsketch.plots import Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
 from beam_dpsketch.plots.asking import counted, intervals_of, is_logarithmic
 from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, to_bytes

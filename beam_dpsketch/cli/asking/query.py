@@ -25,8 +25,9 @@ from beam_dpsketch.cli.asking.values import (
 )
 from beam_dpsketch.cli.output import add_format, print_rows, say_notes
 from beam_dpsketch.cli.stored import Stored, add_files, read_stored
-from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, UsageError, note
+from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, note
 from beam_dpsketch.domains import Domain
+from beam_dpsketch.errors import UsageError
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.statement.showing import in_words
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias
 
 from beam_dpsketch.answers.released import Released
-from beam_dpsketch.cli.text import UsageError
 from beam_dpsketch.config import ConfigError
 from beam_dpsketch.config.asking import value_reader
 from beam_dpsketch.config.scalars import read_number
 from beam_dpsketch.config.scalars import read_whole as read_whole_number
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.domains.timestamps import BLANKS
+from beam_dpsketch.errors import UsageError
 from beam_dpsketch.statement.showing import in_words
 
 ItemType: TypeAlias = Literal["int", "text"]

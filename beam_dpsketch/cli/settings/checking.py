@@ -9,13 +9,13 @@ import sys
 import pyarrow.compute as pc
 
 from beam_dpsketch.answers.notes import ONE_RECORD_EACH
-from beam_dpsketch.cli.files import open_files
 from beam_dpsketch.cli.settings.options import read_settings_file
-from beam_dpsketch.cli.text import DONE, WRONG_USAGE, UsageError, note, write
+from beam_dpsketch.cli.text import DONE, WRONG_USAGE, note, write
 from beam_dpsketch.config import read_release
-from beam_dpsketch.errors import SETTINGS, RefusalError
-from beam_dpsketch.frames.plan import check_columns, plan_of_table, tally_of
-from beam_dpsketch.frames.windows import windows_of
+from beam_dpsketch.errors import SETTINGS, RefusalError, UsageError
+from beam_dpsketch.frames.steps.files import open_files
+from beam_dpsketch.frames.steps.plan import check_columns, plan_of_table, tally_of
+from beam_dpsketch.frames.steps.windows import windows_of
 from beam_dpsketch.planning.plan_text import loss_in_words
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.showing import printable
@@ -85,7 +85,7 @@ def _windows(declared: ReleaseSpec) -> str:
 def _check_against(declared: ReleaseSpec, against: str, title: str) -> None:
     """Refuse, or warn of, what `dpsketch run` would, of the columns of a file and of its first rows."""
     try:
-        table = open_files([against], declared, lambda _: None).table
+        table = open_files([against], declared, lambda _: None, note).table
         check_columns(declared, table)
         tally = tally_of(declared, table)
         parts = iter(table.parts)

@@ -13,12 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from beam_dpsketch.cli.asking.values import read_lines
-from beam_dpsketch.cli.text import UsageError
 from beam_dpsketch.config import ConfigError, read_release
 from beam_dpsketch.config.blocks import Block, Entry, Option, plain
 from beam_dpsketch.config.scalars import FLAG
 from beam_dpsketch.config.settings import RELEASE
-from beam_dpsketch.errors import SETTINGS, RefusalError
+from beam_dpsketch.errors import SETTINGS, RefusalError, UsageError
 from beam_dpsketch.kinds import KINDS
 from beam_dpsketch.records.release_spec import ReleaseSpec
 

@@ -8,8 +8,9 @@ import sys
 from beam_dpsketch.cli.asking.values import read_open_share, read_real, read_whole
 from beam_dpsketch.cli.output import add_format, one_line
 from beam_dpsketch.cli.settings.options import add_settings_options, read_config
-from beam_dpsketch.cli.text import DONE, UsageError, write
-from beam_dpsketch.frames.plan import plan_release
+from beam_dpsketch.cli.text import DONE, write
+from beam_dpsketch.errors import UsageError
+from beam_dpsketch.frames.steps.plan import plan_release
 from beam_dpsketch.records.count import USUAL_QUANTILES
 
 _MAX_N = 1 << 50

@@ -6,12 +6,13 @@ import argparse
 import sys
 
 from beam_dpsketch.cli.asking.values import read_share, read_whole
-from beam_dpsketch.cli.files import Position, open_files
 from beam_dpsketch.cli.output import add_format, one_line
 from beam_dpsketch.cli.settings.options import add_settings_options, read_config
-from beam_dpsketch.cli.text import DONE, UsageError, note, said_warnings, write
+from beam_dpsketch.cli.text import DONE, note, said_warnings, write
 from beam_dpsketch.config import ConfigError
+from beam_dpsketch.errors import UsageError
 from beam_dpsketch.frames.rehearsal import USUAL_SHARES, rehearse
+from beam_dpsketch.frames.steps.files import Position, open_files
 
 _MOST = 1 << 20
 
@@ -44,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     declared = read_config(arguments)
     with said_warnings():
         try:
-            found = open_files(arguments.files, declared, _say_nothing)
+            found = open_files(arguments.files, declared, _say_nothing, note)
             for words in declared.terms.foolish():
                 note(f"warning: {words}")
             rehearsed = rehearse(found.table, declared, k=arguments.show, quantiles=arguments.quantile)

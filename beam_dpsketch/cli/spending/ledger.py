@@ -9,9 +9,9 @@ from typing import Any
 
 from beam_dpsketch.cli.output import add_format, print_rows
 from beam_dpsketch.cli.spending import ledger_files
-from beam_dpsketch.cli.text import DONE, UsageError, note, write
+from beam_dpsketch.cli.text import DONE, note, write
 from beam_dpsketch.config.scalars import read_exact
-from beam_dpsketch.errors import RefusalError
+from beam_dpsketch.errors import RefusalError, UsageError
 from beam_dpsketch.ledger.accounts import PERIODS, UNITS, Account
 from beam_dpsketch.ledger.entries import SPEND, WRITE_OFF, LedgerEntry
 from beam_dpsketch.ledger.ledger import Ledger

@@ -16,7 +16,8 @@ from beam_dpsketch.cli.output import (
     output_kind,
     write_output,
 )
-from beam_dpsketch.cli.text import AnswerError, UsageError, note
+from beam_dpsketch.cli.text import AnswerError, note
+from beam_dpsketch.errors import UsageError
 from beam_dpsketch.ledger.entries import ACCOUNT, SPEND, LedgerEntry
 from beam_dpsketch.ledger.ledger import Ledger
 from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, to_bytes

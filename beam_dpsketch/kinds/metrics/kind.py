@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.engine.calibration import DeclaredCalibration
-from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec, argument_of
 from beam_dpsketch.kinds.sketched import calibrated
@@ -27,6 +26,7 @@ from beam_dpsketch.planning.plan_text import (
     terms_fields,
     under_norm,
 )
+from beam_dpsketch.planning.suiting import decided
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.count import Count, Guess, check_size, refuse_guess, refuse_item_limit

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -20,8 +19,6 @@ import pyarrow as pa
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.estimators.factor import decoding
-from beam_dpsketch.estimators.factor.variances import rank_deviation
 from beam_dpsketch.privacy.factor.toeplitz import MAX_SIZE, ToeplitzRoot
 from beam_dpsketch.sketches.histogram import Histogram
 from beam_dpsketch.sketches.linear import Table
@@ -87,15 +84,6 @@ class FactorSpec(Spec):
 
     def purpose(self, *, search: bool) -> Purpose:
         return "ranks"
-
-    def value_deviation(self, sigma_squared: Sequence[Fraction]) -> float:
-        """Return the root mean square error of single values from noise of these parameters."""
-        unit = float(sigma_squared[0]) * self.factor.squared_length
-        return math.sqrt(float(np.mean(decoding.value_variances(self.factor))) * unit)
-
-    def rank_deviation(self, sigma_squared: Sequence[Fraction], *, known_total: bool) -> float:
-        unit = float(sigma_squared[0]) * self.factor.squared_length
-        return rank_deviation(self.factor, unit, known_total=known_total)
 
 
 class FactorHistogram(Histogram):

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.domains import FloatDomain, IntegerDomain
 from beam_dpsketch.engine.calibration import DeclaredCalibration, calibrate
-from beam_dpsketch.engine.suiting import decided
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.sketched import calibrated
 from beam_dpsketch.kinds.statistics.ratios import squares_of_mean
@@ -29,6 +28,7 @@ from beam_dpsketch.planning.plan_text import (
     terms_fields,
     under_norm,
 )
+from beam_dpsketch.planning.suiting import decided
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
 from beam_dpsketch.records.count import Count, Guess, check_size, refuse_guess, refuse_item_limit
 from beam_dpsketch.records.public import Keys, TimeRange

@@ -35,7 +35,7 @@ from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.reading import Columns, RecordReader, read_table
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
-from beam_dpsketch.transforms.windows import check_timestamps, fires_again_late, is_global, last_time
+from beam_dpsketch.transforms.steps.windows import check_timestamps, fires_again_late, is_global, last_time
 
 SHARDS = 256
 """Into how many parts privacy ids go, unless more rows are expected."""

@@ -9,6 +9,7 @@ windows of a period, and there is nothing to choose. For unbounded input see
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -34,7 +35,7 @@ from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
 from beam_dpsketch.transforms.steps.sums.second_round import SecondRound
 from beam_dpsketch.transforms.steps.whole_runs import NO_RUN, BoundByNorm, ChooseNorm, LostByRun
-from beam_dpsketch.transforms.windows import RestoreWindows, periods_as_windows
+from beam_dpsketch.transforms.steps.windows import RestoreWindows, periods_as_windows
 
 
 class Contributions(NamedTuple):
@@ -61,8 +62,13 @@ def bound_over_windows(
     idempotent_noise: IdempotentNoise | None,
     run: Mapping[str, Any] = NO_RUN,
     vote_twice: SecondRound | None = None,
+    *,
+    scaled_units: Fraction | None = None,
 ) -> Contributions:
-    """Bound the records of each privacy id, in all windows that its bounds cover; `run` is a side input of noise."""
+    """Bound the records of each privacy id, in all windows that its bounds cover; `run` is a side input of noise.
+
+    `scaled_units` is that of the calibration, where the data choose the norm.
+    """
     periods = None if plan.periods is None else periods_as_windows(plan.periods)
     if periods is not None and not elements.is_bounded:
         if idempotent_noise is not None:
@@ -83,7 +89,9 @@ def bound_over_windows(
         shard = ShardWindowedRecords(reader, rule, sketch_input, True, shards=shards_for(plan.scale))
         grouped = _group_by_period(elements, shard, periods)
     if (choosing := plan.terms.choosing) is not None:
-        norm = grouped | "ChooseNorm" >> ChooseNorm(sketch_input, choosing, idempotent_noise, run)
+        assert scaled_units is not None
+        choose = ChooseNorm(sketch_input, choosing, idempotent_noise, run, scaled_units=scaled_units)
+        norm = grouped | "ChooseNorm" >> choose
         bound: beam.PTransform = beam.ParDo(BoundByNorm(sketch_input, choosing), beam.pvalue.AsSingleton(norm))
     else:
         norm, bound = None, beam.ParDo(BoundShard(rule))

@@ -32,7 +32,7 @@ from beam_dpsketch.transforms.steps.sums.sums_of_keys import (
     sums_of_nothing,
 )
 from beam_dpsketch.transforms.steps.whole_runs import NO_RUN, stamp
-from beam_dpsketch.transforms.windows import create_always, in_time_range
+from beam_dpsketch.transforms.steps.windows import create_always, in_time_range
 
 
 class ExactSums(beam.PTransform):
@@ -79,7 +79,10 @@ class ExactSums(beam.PTransform):
         if bounded:
             noise, selectors = self._idempotent_noise, IDENTITY_SELECTORS
             twice = second_round(sketch_input, self._choice, self._plan.scale, noise, self._run)
-            found = bound_over_windows(elements, reader, sketch_input, self._plan, noise, self._run, twice)
+            units = self._declared.resolved.under(self._plan.terms).calibrated.scaled_units
+            found = bound_over_windows(
+                elements, reader, sketch_input, self._plan, noise, self._run, twice, scaled_units=units
+            )
         elif per_key:
             key_records = beam.ParDo(KeyRecords(reader, sketch_input)).with_output_types(tuple[Any, Any])
             found = Contributions(elements | "Key" >> key_records)

@@ -25,7 +25,7 @@ from beam_dpsketch.records.groups import group_rows
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import check_values
 from beam_dpsketch.transforms.steps.stream_state import keep_keys_together
-from beam_dpsketch.transforms.windows import RestoreWindows, last_time
+from beam_dpsketch.transforms.steps.windows import RestoreWindows, last_time
 
 
 class FirstWindows(beam.PTransform):

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_dpsketch.answers.released import Released
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.keys import KeyChoice
 from beam_dpsketch.engine.run import Place
@@ -29,13 +28,20 @@ from beam_dpsketch.records.reading import Columns, RecordReader, read_counts
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.sums.keyed_sums import KeyedSums
 from beam_dpsketch.records.windows import WindowPlan
+from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.transforms.steps.bounding import ShardRecords, ShardWindowedRecords, choose_rule
 from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions, bound_over_windows
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.release_once import name_of, run_input
 from beam_dpsketch.transforms.steps.sums.second_round import second_round
 from beam_dpsketch.transforms.steps.whole_runs import NO_RUN, norm_of
-from beam_dpsketch.transforms.windows import check_timestamps, create_always, fires_again_late, in_time_range, is_global
+from beam_dpsketch.transforms.steps.windows import (
+    check_timestamps,
+    create_always,
+    fires_again_late,
+    in_time_range,
+    is_global,
+)
 
 _BUFFERED = 1 << 16
 _NO_ITEM = (b"", 0)
@@ -68,7 +74,8 @@ class CountPairs(beam.PTransform):
         sketch_input = declared.summed(plan.terms, plan.rows)
         if declared.privacy_id is not None:
             twice = second_round(sketch_input, self._choice, plan.scale, noise, run)
-            bounded = bound_over_windows(elements, reader, sketch_input, plan, noise, run, twice)
+            units = declared.resolved.under(plan.terms).calibrated.scaled_units
+            bounded = bound_over_windows(elements, reader, sketch_input, plan, noise, run, twice, scaled_units=units)
         else:
             count = CountRecords if is_global(elements) else CountWindowedRecords
             counted = beam.ParDo(count(reader, sketch_input)).with_output_types(_COUNTED)
@@ -125,7 +132,7 @@ class CountWindowedRecords(CountRecords, ShardWindowedRecords):
 
 
 class ReleaseGroups(beam.PTransform):
-    """Turn elements into one release of grouped counts, or into (key, release); one for each window."""
+    """Turn elements into ([key], `NoisyReleases`) of grouped counts, or (`None`, ...); one for each window."""
 
     def __init__(
         self,
@@ -148,13 +155,11 @@ class ReleaseGroups(beam.PTransform):
         norm = {"norm": beam.pvalue.AsSingleton(exact["norm"])} if "norm" in exact else {}
         add_noise = beam.ParDo(NoiseOnce(self._counting, per_key=per_key, idempotent_noise=noise), **paid, **norm)
         gather = beam.ParDo(GatherRows(self._counting, per_key=per_key, idempotent_noise=noise), **run, **norm)
-        output_type = tuple[Any, Released] if per_key else Released
         rows = exact["counts"] | "NoiseOnce" >> add_noise.with_output_types(_ROWS)
         return (
             self._with_empty(rows)
             | "RowsFinal" >> beam.GroupByKey()
-            | "GatherRows" >> gather.with_output_types(output_type)
-            | "MakeFinal" >> beam.Reshuffle().with_output_types(output_type)
+            | "GatherRows" >> gather.with_output_types(tuple[Any, NoisyReleases])
         )
 
     def _with_empty(self, rows: beam.PCollection) -> beam.PCollection:
@@ -225,7 +230,7 @@ class NoiseOnce(_OfCounting):
 
 
 class GatherRows(_OfCounting):
-    """Turn (encoded key, rows) into a release, or (key, release)."""
+    """Turn (encoded key, rows) into ([key], `NoisyReleases`), or (`None`, `NoisyReleases`)."""
 
     def process(
         self,
@@ -242,8 +247,7 @@ class GatherRows(_OfCounting):
             return
         rows = [row for row in element[1] if row != _NO_ITEM]
         place = Place((key,) if self._per_key else (), window.start.micros, window.end.micros, pane.index)
-        released = self.run().gather(self.under(norm), rows, place, run)
-        yield (key, released) if self._per_key else released
+        yield [key] if self._per_key else None, self.run().gather(self.under(norm), rows, place, run)
 
 
 def _as_it_is(row: Any) -> Any:

@@ -1,7 +1,7 @@
 """The step that draws noise, once for each key and window, and names the run that it belongs to.
 
 Keys of a bundle wait until they have `COUNTERS`, or the bundle ends. Their noise is drawn together, and they
-travel together. `MakeFinal` takes them apart again.
+travel together. `answering.MakeFinal` takes them apart again.
 """
 
 from __future__ import annotations
@@ -13,9 +13,6 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_dpsketch.answers.batch import Releases
-from beam_dpsketch.answers.release_file import to_record
-from beam_dpsketch.answers.released import Released
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.run import COUNTERS, Place, Sum
@@ -23,12 +20,13 @@ from beam_dpsketch.privacy.loss.payment import Bill
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.sums.keyed_sums import KeyedSums
 from beam_dpsketch.records.windows import WindowPlan
+from beam_dpsketch.statement.format.records import spent_record
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
-from beam_dpsketch.transforms.windows import check_timestamps, fires_again_late, steps_before
+from beam_dpsketch.transforms.steps.windows import check_timestamps, fires_again_late, steps_before
 
 
 class ReleaseOnce(DrawsNoise):
-    """Turn accumulators into ([keys], `Releases`), or (`None`, `Releases`); let each window fire once.
+    """Turn accumulators into ([keys], `NoisyReleases`), or (`None`, `NoisyReleases`); let each window fire once.
 
     Args:
       calibration: the noise and the terms of each release, before the data have chosen a norm.
@@ -90,7 +88,7 @@ class ReleaseOnce(DrawsNoise):
 
 
 class ReleaseKeys(DrawsNoise):
-    """Turn `KeyedSums` into ([keys], `Releases`), of the keys that are released; let each window fire once.
+    """Turn `KeyedSums` into ([keys], `NoisyReleases`), of the keys that are released; let each window fire once.
 
     Args:
       calibration: the noise and the terms of each release, before the data have chosen a norm.
@@ -131,37 +129,6 @@ class ReleaseKeys(DrawsNoise):
             for output in self.run().release_keys(together, self._calibration, place, self._name, self._lost):
                 yield WindowedValue(output, timestamp, (window,), pane)
         self.start_bundle()
-
-
-class MakeFinal(beam.PTransform):
-    """Make what `ReleaseOnce` drew final: one `Reshuffle`, and then each release, or (key, release), for itself.
-
-    `kind` is the class of each release, or `TimelineRow`.
-    """
-
-    def __init__(self, *, per_key: bool = False, kind: type = Released) -> None:
-        super().__init__()
-        self._output_type = tuple[Any, kind] if per_key else kind  # type: ignore[valid-type]
-
-    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        # As bytes: runners keep what a Reshuffle has decoded in memory.
-        packed = pcoll | "Pack" >> beam.MapTuple(_pack).with_output_types(tuple[Any, bytes])
-        final = packed | "Reshuffle" >> beam.Reshuffle().with_output_types(tuple[Any, bytes])
-        return final | "Each" >> beam.FlatMapTuple(_unpack).with_output_types(self._output_type)
-
-
-def _pack(keys: list[Any] | None, releases: Releases) -> tuple[Any, bytes]:
-    return keys, releases.to_bytes()
-
-
-def _unpack(keys: list[Any] | None, packed: bytes) -> Iterator[Any]:
-    return each_release((keys, Releases.from_bytes(packed)))
-
-
-def each_release(together: tuple[list[Any] | None, Releases]) -> Iterator[Any]:
-    """Yield each release of what `ReleaseOnce` made, or (key, release)."""
-    keys, releases = together
-    return iter(releases) if keys is None else zip(keys, releases, strict=True)
 
 
 def _grouped(values: Sequence[Any], names: Sequence[Any]) -> list[list[Any]]:
@@ -225,7 +192,7 @@ class _MakeRecord(DrawsNoise):
         self._calibrated = calibrated
 
     def process(self, element: bytes) -> Iterator[bytes]:
-        yield to_record(self.run().spent_alone(self._calibrated, element))
+        yield spent_record(self.run().spent_alone(self._calibrated, element))
 
 
 def run_input(

@@ -35,7 +35,7 @@ from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.stream_state import keep_keys_together
 from beam_dpsketch.transforms.steps.whole_runs import NO_RUN
-from beam_dpsketch.transforms.windows import fires_again_late
+from beam_dpsketch.transforms.steps.windows import fires_again_late
 
 Window: TypeAlias = tuple[int, bytes]
 """Its number, and the bytes of its accumulator."""

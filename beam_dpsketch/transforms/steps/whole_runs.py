@@ -19,7 +19,7 @@ import numpy as np
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_dpsketch.engine.calibration import DeclaredCalibration
-from beam_dpsketch.engine.norms import calibrate_choice
+from beam_dpsketch.engine.norms import check_choice
 from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.norm.choice import GRID, bin_count
 from beam_dpsketch.privacy.terms import ReleaseTerms
@@ -29,7 +29,7 @@ from beam_dpsketch.records.bounding.rules import rule_of_norm
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.transforms.steps.bounding import gather_records
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
-from beam_dpsketch.transforms.windows import create_always, fires_again_late
+from beam_dpsketch.transforms.steps.windows import create_always, fires_again_late
 
 NO_RUN: Mapping[str, Any] = MappingProxyType({})
 """The side input of steps with noise where no ledger has to pay first."""
@@ -46,6 +46,7 @@ class ChooseNorm(beam.PTransform):
       terms: those of the release, with an `AutoNorm`.
       idempotent_noise: makes the noise a function of a secret; `None` takes the entropy of the system.
       run: the side input that names the run, if a ledger has to pay first.
+      scaled_units: how many units should be longer than the norm, as the declaration worked out.
     """
 
     def __init__(
@@ -54,15 +55,18 @@ class ChooseNorm(beam.PTransform):
         terms: ReleaseTerms[AutoNorm],
         idempotent_noise: IdempotentNoise | None = None,
         run: Mapping[str, Any] = NO_RUN,
+        *,
+        scaled_units: Fraction,
     ) -> None:
         super().__init__()
-        calibrate_choice(sketch_input.spec, terms)  # refuses settings that cannot work
+        check_choice(terms)  # refuses settings that cannot work
+        self._scaled_units = scaled_units
         self._input, self._terms, self._idempotent_noise, self._run = sketch_input, terms, idempotent_noise, run
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         spec, least = self._input.spec, self._input.bounds.bound(1)  # lengths do not depend on the norm
         assert isinstance(least, NormBound)
-        draw = DrawNorm(spec, self._terms, self._idempotent_noise)
+        draw = DrawNorm(spec, self._terms, self._idempotent_noise, scaled_units=self._scaled_units)
         return (
             pcoll
             | "LengthHistogram" >> LengthHistogram(NormRule(least, SketchInput(spec, least)))
@@ -150,12 +154,20 @@ class AddUpCounts(beam.CombineFn):
 class DrawNorm(DrawsNoise):
     """Turn the exact histogram into the chosen norm, in sixteenths of a record."""
 
-    def __init__(self, spec: Any, terms: ReleaseTerms[AutoNorm], idempotent_noise: IdempotentNoise | None) -> None:
+    def __init__(
+        self,
+        spec: Any,
+        terms: ReleaseTerms[AutoNorm],
+        idempotent_noise: IdempotentNoise | None,
+        *,
+        scaled_units: Fraction,
+    ) -> None:
         super().__init__(idempotent_noise)
-        self._spec, self._terms = spec, terms
+        self._spec, self._terms, self._scaled_units = spec, terms, scaled_units
 
     def process(self, element: list[int], run: bytes | None = None) -> Iterator[int]:
-        norm = self.run().choose_norm(np.array(element, dtype=np.int64), self._spec, self._terms)
+        lengths = np.array(element, dtype=np.int64)
+        norm = self.run().choose_norm(lengths, self._spec, self._terms, scaled_units=self._scaled_units)
         yield int(norm * GRID)
 
 

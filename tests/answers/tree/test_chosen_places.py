@@ -24,7 +24,7 @@ from beam_dpsketch import (
     TopKSearch,
     TreeSpec,
 )
-from beam_dpsketch.engine.noising import release
+from beam_dpsketch.by_hand import release
 from beam_dpsketch.estimators.presence import deviations_for
 from beam_dpsketch.sketches import raw_type
 from tests.helpers.explored import HORIZON

@@ -33,10 +33,10 @@ from beam_dpsketch import (
     ReleaseSpec,
     SketchSpec,
 )
-from beam_dpsketch.frames.plan import columns_of, resolve, tally_of
-from beam_dpsketch.frames.sums import ExactSums
-from beam_dpsketch.frames.tables import open_table
-from beam_dpsketch.frames.windows import windows_of
+from beam_dpsketch.frames.steps.plan import columns_of, resolve, tally_of
+from beam_dpsketch.frames.steps.sums import ExactSums
+from beam_dpsketch.frames.steps.tables import open_table
+from beam_dpsketch.frames.steps.windows import windows_of
 from beam_dpsketch.kinds.metrics.sketches import JoinedSketches, MetricsSpec
 from beam_dpsketch.kinds.statistics.kind import Statistics
 from beam_dpsketch.records.bounding.norm_rule import NormRule

@@ -25,7 +25,8 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
 )
-from beam_dpsketch.engine.norms import calibrate_choice
+from beam_dpsketch.engine.norms import check_choice
+from beam_dpsketch.planning.norm_choice import norm_units
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm import choice
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
@@ -59,11 +60,15 @@ def most_allowed() -> int:
 def norms_above(lengths: np.ndarray, relation: NeighboringRelation, spec: Any) -> int:
     """Return how many of the draws lead to a norm above 1.5 times the longest length, or above 1.5 for nobody."""
     auto, privacy = AutoNorm(), PrivacySpec(epsilon=1, delta=1e-6, relation=relation)
-    wanted = calibrate_choice(spec, ReleaseTerms(privacy, auto, unit=PrivacyUnit.PRIVACY_ID))
+    terms = ReleaseTerms(privacy, auto, unit=PrivacyUnit.PRIVACY_ID)
+    parameter, scaled_units = check_choice(terms), norm_units(spec, terms)
+    assert scaled_units is not None
     exact = choice.histogram(np.maximum(lengths, 1) ** 2, 1, BINS)
-    noise = np.random.default_rng(5).normal(0, math.sqrt(wanted.parameter), (DRAWS, BINS))
+    noise = np.random.default_rng(5).normal(0, math.sqrt(parameter), (DRAWS, BINS))
     most = 1.5 * max(lengths.max(initial=1), 1)
-    norms = [choose(each, **wanted._asdict()) for each in exact + np.rint(noise).astype(np.int64)]
+    norms = [
+        choose(each, parameter=parameter, scaled_units=scaled_units) for each in exact + np.rint(noise).astype(np.int64)
+    ]
     return sum(norm > most for norm in norms)
 
 

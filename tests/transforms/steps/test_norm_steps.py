@@ -21,6 +21,7 @@ from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, PaneInfo, PaneIn
 from beam_dpsketch import ListedItems, NormBound, PrivacySpec, PrivacyUnit, ReleaseTerms, SketchSpec
 from beam_dpsketch.engine import norms as norm_choosing
 from beam_dpsketch.errors import WindowingError
+from beam_dpsketch.planning.norm_choice import scaled_units
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.choice import bin_count
 from beam_dpsketch.records.bounding.norm_rule import NormRule
@@ -234,10 +235,13 @@ def test_a_pipeline_adds_up_shards_and_periods(runner: str) -> None:
     assert dict(found) == wanted
 
 
+SCALED = scaled_units(LISTED.spec, AUTO, PrivacySpec(rho=1).spending, PrivacySpec(rho=1).relation)
+
+
 def choose(bundles: list[Records], windows: int | None = None, noise: IdempotentNoise | None = None) -> Any:
     """The steps up to the norm. The noise of a count is 3, so one of sixty units leaves more than ten norms."""
     terms = dataclasses.replace(TERMS, privacy=PrivacySpec(rho=1, side_counters=None))
-    return lambda pipeline: pipeline | Grouped(bundles, windows) | ChooseNorm(LISTED, terms, noise)
+    return lambda pipeline: pipeline | Grouped(bundles, windows) | ChooseNorm(LISTED, terms, noise, scaled_units=SCALED)
 
 
 def norms_seen(steps: Callable[[beam.Pipeline], beam.PCollection], runner: str = FN_API) -> set[int]:
@@ -306,7 +310,7 @@ def test_with_a_secret_another_split_and_runner_choose_the_same_norm(monkeypatch
 
 def drawn(noise: IdempotentNoise | None, terms: ReleaseTerms = TERMS, spec: Any = SPEC, extra: int = 0) -> list[int]:
     """40 norms, each with more than ten values in use: all are equal by chance with a probability below 1e-20."""
-    step = DrawNorm(spec, terms, noise)
+    step = DrawNorm(spec, terms, noise, scaled_units=SCALED)
     step.setup()
     counts = [[0] * (bin_count(terms.bounds.max_weight) - 2) + [30_000 + place + extra, 0] for place in range(40)]
     found = [norm for each in counts for norm in step.process(each)]
@@ -346,7 +350,9 @@ def test_a_window_that_fires_again_is_refused(pane: PaneInfo) -> None:
 
 def test_settings_that_cannot_work_are_refused_before_they_run() -> None:
     with pytest.raises(ValueError, match="rho must be at most"):
-        ChooseNorm(INPUT, dataclasses.replace(TERMS, privacy=PrivacySpec(rho=9999, side_counters=None)))
+        ChooseNorm(
+            INPUT, dataclasses.replace(TERMS, privacy=PrivacySpec(rho=9999, side_counters=None)), scaled_units=SCALED
+        )
 
 
 MARK = 86_753_090_123
@@ -354,12 +360,12 @@ MARK = 86_753_090_123
 
 def test_no_count_and_no_secret_is_shown(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    step = DrawNorm(SPEC, TERMS, noise_named())
+    step = DrawNorm(SPEC, TERMS, noise_named(), scaled_units=SCALED)
     step.setup()
     assert list(step.process([MARK] * bin_count(AUTO.max_weight)))
     with pytest.raises(ValueError, match="histogram must be int64") as raised:
         list(step.process([MARK]))
     shown = [str(raised.value), caplog.text, repr(vars(step))]
-    for each in (step, ChooseNorm(INPUT, TERMS, noise_named()), AddUpCounts(3)):
+    for each in (step, ChooseNorm(INPUT, TERMS, noise_named(), scaled_units=SCALED), AddUpCounts(3)):
         shown.append(str(DisplayData.create_from(each).items))
     assert not any(mark in text for text in shown for mark in (str(MARK), SECRET))

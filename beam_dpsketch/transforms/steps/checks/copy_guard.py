@@ -26,7 +26,7 @@ from apache_beam.transforms.core import WindowIntoFn
 from apache_beam.transforms.trigger import AccumulationMode
 
 from beam_dpsketch.errors import WindowingError
-from beam_dpsketch.transforms.windows import fires_once
+from beam_dpsketch.transforms.steps.windows import fires_once
 
 _ONE_EACH = {window.GlobalWindows, window.FixedWindows, window.Sessions}
 _WAY_OUT = "which would count several times with $unit_Record; {}, or protect ids with $PrivacyId"

@@ -16,8 +16,6 @@ from apache_beam.options.pipeline_options import PortableOptions
 from apache_beam.runners.direct.direct_runner import SwitchingDirectRunner
 
 from beam_dpsketch.errors import BudgetExceededError, LedgerError
-from beam_dpsketch.ledger.paying import check_together
-from beam_dpsketch.ledger.places import UNREACHABLE
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 
 _REMOTE = ("DataflowRunner", "FlinkRunner", "SparkRunner")
@@ -102,9 +100,10 @@ class BillsChecked:
     def verify_closed(self) -> None:
         """Refuse a run that could not be paid for; what this machine cannot reach, a worker may."""
         try:
-            check_together(self.bills.values())
+            first, *others = self.bills.values()
+            first.check_with(others)
         except LedgerError as error:
-            if error.code != UNREACHABLE:
+            if not error.is_unreachable:
                 raise
 
 

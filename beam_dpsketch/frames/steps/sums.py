@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from beam_dpsketch.engine.keys import KeyChoice
 from beam_dpsketch.engine.run import Place, Run
-from beam_dpsketch.frames.windows import Windows
+from beam_dpsketch.frames.steps.windows import Windows
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.bounding.bounded import Bounded, Rule
 from beam_dpsketch.records.bounding.norm_rule import NormRule
@@ -86,6 +86,7 @@ class ExactSums:
         self._declared, self._terms, self._secret = resolved.declared, resolved.terms, secret
         self._reader, self.sketch_input = self._declared.reader, self._declared.summed(self._terms, plan.rows)
         self._plan, self._windows, self._parts = plan, windows, parts
+        self._scaled_units = resolved.calibrated.scaled_units
         self._tally, self._on_read = tally, on_read
 
     def by_place(self, contributed: Contributed) -> tuple[dict[Place, SketchAccumulator], ExactLost | None]:
@@ -185,7 +186,9 @@ class ExactSums:
         self._on_read()
         assert isinstance(rule, NormRule)
         lengths = np.sum([rule.length_histogram(part) for _, parts in gathered for part in parts], axis=0)
-        norm = Run(secret).choose_norm(lengths, sketch_input.spec, choosing)
+        units = self._scaled_units
+        assert units is not None
+        norm = Run(secret).choose_norm(lengths, sketch_input.spec, choosing, scaled_units=units)
         scaling = rule_of_norm(sketch_input, choosing, norm)
         bounded = ((window, scaling.bound(part)) for window, parts in gathered for part in parts)
         return [(window, each._replace(max_norm=norm)) for window, each in bounded]

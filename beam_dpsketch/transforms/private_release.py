@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar
 import apache_beam as beam
 
 from beam_dpsketch import _validate
-from beam_dpsketch.answers.batch import Releases
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.released import KINDS
 from beam_dpsketch.engine.calibration import Calibration
@@ -27,6 +26,8 @@ from beam_dpsketch.records.bounding.scale import Scale
 from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Count, check_types
 from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
 from beam_dpsketch.records.windows import WindowPlan
+from beam_dpsketch.statement.noisy import NoisyReleases
+from beam_dpsketch.transforms.answering import MakeFinal
 from beam_dpsketch.transforms.outputs import TopK
 from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.checks.copy_guard import check_no_copies
@@ -40,12 +41,12 @@ from beam_dpsketch.transforms.steps.checks.sample_check import ReadsElements
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.grouped_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, application
-from beam_dpsketch.transforms.steps.release_once import MakeFinal, ReleaseKeys, ReleaseOnce, name_of, pay_run, run_input
+from beam_dpsketch.transforms.steps.release_once import ReleaseKeys, ReleaseOnce, name_of, pay_run, run_input
 from beam_dpsketch.transforms.steps.rows_over_time import AllRows, RowSettings, RowsOverTime
 from beam_dpsketch.transforms.steps.sums.second_round import COST_OF_ROUNDS
 from beam_dpsketch.transforms.steps.sums.sums_of_keys import key_shards_for
 from beam_dpsketch.transforms.steps.whole_runs import DrawLost
-from beam_dpsketch.transforms.windows import edges_of, plan_of, windows_of
+from beam_dpsketch.transforms.steps.windows import edges_of, plan_of, windows_of
 
 Self = TypeVar("Self", bound="PrivateRelease[Any]")
 AnyPrivate = TypeVar("AnyPrivate", bound="PrivateTransform")
@@ -215,7 +216,8 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
             return self._release_rows(pcoll, declared.horizon, resolved, plan, noise)
         if declared.count.by_item:
             counting, run = self._pay(pcoll, resolved).noise(Counting), self._paid_run(pcoll, resolved, noise)
-            released = pcoll | "Groups" >> ReleaseGroups(declared, plan, counting, noise, run)
+            noisy = pcoll | "Groups" >> ReleaseGroups(declared, plan, counting, noise, run)
+            released = noisy | "MakeFinal" >> MakeFinal(per_key=declared.is_keyed)
         else:
             released = self._release_sketches(pcoll, resolved, plan, noise)
         if (k := declared.count.wanted) is None:
@@ -245,7 +247,7 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         once = ReleaseKeys(calibration, noise) if in_columns else once
         return (
             exact["sums"]
-            | "ReleaseOnce" >> beam.ParDo(once, **run).with_output_types(tuple[Any, Releases])
+            | "ReleaseOnce" >> beam.ParDo(once, **run).with_output_types(tuple[Any, NoisyReleases])
             | "MakeFinal" >> MakeFinal(per_key=declared.is_keyed, kind=KINDS[declared.sketch_input.kind.name])
         )
 
@@ -278,6 +280,6 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
             sums
             | "Rows" >> RowsOverTime(settings, longer, all_rows, shards=shards, run=choosing)
             | "OwnWindow" >> beam.WindowInto(windows_of(horizon))
-            | "ReleaseOnce" >> beam.ParDo(once, **run).with_output_types(tuple[Any, Releases])
+            | "ReleaseOnce" >> beam.ParDo(once, **run).with_output_types(tuple[Any, NoisyReleases])
             | "MakeFinal" >> MakeFinal(per_key=per_key, kind=TimelineRow)
         )

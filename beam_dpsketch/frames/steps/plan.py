@@ -7,10 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch import _validate
-from beam_dpsketch.config.paths import refusal
-from beam_dpsketch.config.release import read_release
-from beam_dpsketch.errors import AllAtOnce
-from beam_dpsketch.frames.tables import TableParts, open_table
+from beam_dpsketch.errors import AllAtOnce, ConfigError
+from beam_dpsketch.frames.steps.tables import TableParts, open_table
 from beam_dpsketch.records.columns import TIMES, batch_column
 from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR
 from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
@@ -50,11 +48,6 @@ def plan_release(
     return resolved.plan(n, wanted_error=wanted_error, typical=typical, quantiles=quantiles)
 
 
-def read_declared(settings: Any) -> ReleaseSpec:
-    """Return what settings declare: a `ReleaseSpec` itself, or what `config.read_release` reads."""
-    return settings if isinstance(settings, ReleaseSpec) else read_release(settings)
-
-
 def open_checked(table: Any, declared: ReleaseSpec) -> TableParts:
     """Return a table in parts; refuse one whose columns cannot be used."""
     opened = open_table(table, columns_of(declared).values())
@@ -75,10 +68,10 @@ def check_columns(declared: ReleaseSpec, table: TableParts) -> None:
         for argument, name in columns.items():
             if name not in table.names:
                 words = f"{_shown(name)} is not a column of the table{nearest(name, table.names, columns)}"
-                checks.refuse(refusal(path_of(argument), words, "E810"))
+                checks.refuse(ConfigError(path_of(argument), words, "E810"))
         if declared.csv is not None and table.spelling is None:
             words = "is for CSV files, and this table is none: convert its text before, and leave this out"
-            checks.refuse(refusal("csv", words))
+            checks.refuse(ConfigError("csv", words))
     tally = tally_of(declared, table)
     declared.reader.read_batch(table.empty, declared.sketch_input, tally)
     if declared.time is not None:
@@ -90,7 +83,7 @@ def columns_of(declared: ReleaseSpec) -> dict[str, str]:
     given = declared.selectors.given
     columns = {argument: field for argument, field in given.items() if isinstance(field, str)}
     for argument in given.keys() - columns.keys():
-        raise refusal(path_of(argument), "must be the name of a column of the table, got a callable")
+        raise ConfigError(path_of(argument), "must be the name of a column of the table, got a callable")
     return columns if declared.time is None else {**columns, "time": declared.time.field}
 
 
@@ -101,7 +94,7 @@ def _refuse_windows(declared: ReleaseSpec) -> None:
     given |= {f"unit.{name}": getattr(declared.unit, name, None) for name in ("max_windows", "period")}
     for path, value in given.items():
         if value is not None:
-            raise refusal(
+            raise ConfigError(
                 path,
                 "a table is released as a whole, because nothing says when its rows were; say which column does, as "
                 "time: {field: day, every: 1d}, or --time day --every 1d in the shell, or leave this out",

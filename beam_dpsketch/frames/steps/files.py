@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from beam_dpsketch.cli.csv_files import CsvFile, declared_schema
-from beam_dpsketch.cli.text import UsageError
 from beam_dpsketch.domains.base import is_bytes_type, is_text_type, unwrap_type
 from beam_dpsketch.domains.doors import Door
 from beam_dpsketch.domains.spelling import Spelling
-from beam_dpsketch.frames.plan import columns_of
-from beam_dpsketch.frames.tables import TableParts, empty_table
+from beam_dpsketch.errors import UsageError
+from beam_dpsketch.frames.steps.csv_files import CsvFile, Say, declared_schema
+from beam_dpsketch.frames.steps.plan import columns_of
+from beam_dpsketch.frames.steps.tables import TableParts, empty_table
 from beam_dpsketch.records.columns import is_pointer_type
 from beam_dpsketch.records.release_spec import ReleaseSpec
 
@@ -47,13 +47,14 @@ class Input(NamedTuple):
     table: TableParts
 
 
-def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: OnRead) -> Input:
+def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: OnRead, say: Say) -> Input:
     """Return the rows of files, with the columns that a release reads where they are there.
 
     Args:
       names: paths, and patterns with wildcards; all of one kind, by their ending.
       declared: the release.
       on_read: is called after each batch.
+      say: is called with each note about a file.
 
     Raises `UsageError` for files that cannot be read as one table, `ConfigError`, and `OSError`.
     """
@@ -63,7 +64,9 @@ def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: OnRead) -> 
     for path, ending in zip(paths, endings, strict=True):
         if ending not in ENDINGS or ending != endings[0]:
             raise UsageError(f"{path}: the files to release must all end with {' or all with '.join(ENDINGS)}")
-    return Input(paths, (_open_parquets if endings[0] == ENDINGS[0] else _open_csvs)(paths, declared, on_read))
+    if endings[0] == ENDINGS[0]:
+        return Input(paths, _open_parquets(paths, declared, on_read))
+    return Input(paths, _open_csvs(paths, declared, on_read, say))
 
 
 def _open_parquets(paths: list[str], declared: ReleaseSpec, on_read: OnRead) -> TableParts:
@@ -112,9 +115,9 @@ def _family(kind: pa.DataType) -> str:
     return next((test.__name__ for test in tests if test(kind) and not is_pointer_type(kind)), str(kind))
 
 
-def _open_csvs(paths: list[str], declared: ReleaseSpec, on_read: OnRead) -> TableParts:
+def _open_csvs(paths: list[str], declared: ReleaseSpec, on_read: OnRead, say: Say) -> TableParts:
     """Return CSV files with a header; an empty field is null."""
-    files = {path: CsvFile(path, drops=declared.unreadable == "drop") for path in paths}
+    files = {path: CsvFile(path, say, drops=declared.unreadable == "drop") for path in paths}
     schemas = [declared_schema(path, file.header(), declared) for path, file in files.items()]
 
     def batches() -> Iterator[pa.RecordBatch]:

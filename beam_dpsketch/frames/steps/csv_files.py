@@ -13,19 +13,20 @@ from __future__ import annotations
 import csv
 import itertools
 import operator
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from beam_dpsketch.cli.text import UsageError, note
 from beam_dpsketch.domains.shares import MOST, share_of
 from beam_dpsketch.domains.spelling import TEXT
 from beam_dpsketch.domains.timestamps import BLANKS
-from beam_dpsketch.errors import ConfigError
-from beam_dpsketch.frames.plan import columns_of, nearest, path_of
+from beam_dpsketch.errors import ConfigError, UsageError
+from beam_dpsketch.frames.steps.plan import columns_of, nearest, path_of
 from beam_dpsketch.records.release_spec import ReleaseSpec
 
+Say: TypeAlias = Callable[[str], object]
+"""What the caller does with a note about a file."""
 _SEPARATORS = {";": "semicolon", "\t": "tab", "|": "vertical bar"}
 _OTHER_FILES = {
     b"\xff\xfe": "text in UTF-16",
@@ -71,10 +72,10 @@ _BATCH = 1024
 
 
 class CsvFile:
-    """A CSV file with a header."""
+    """A CSV file with a header; `say` is called with each note about it."""
 
-    def __init__(self, path: str, *, drops: bool = False) -> None:
-        self._path, self._drops = path, drops
+    def __init__(self, path: str, say: Say, *, drops: bool = False) -> None:
+        self._path, self._say, self._drops = path, say, drops
         self._lines = self._ragged = 0
 
     def header(self) -> list[str]:
@@ -101,7 +102,7 @@ class CsvFile:
             if self._ragged > MOST * self._lines and not self._drops:
                 words = "put fields that hold commas in quotes, or leave these lines out by --unreadable drop"
                 raise UsageError(f"{self._path}: {share} of the lines have {ends}; {words}. Nothing was spent.")
-            note(f"{self._path}: {share} of the lines have {ends}, and were left out")
+            self._say(f"{self._path}: {share} of the lines have {ends}, and were left out")
 
     def _open(self) -> Any:
         with open(self._path, "rb") as file:

@@ -20,7 +20,7 @@ from apache_beam.io.filesystems import FileSystems
 from beam_dpsketch.answers.release_file import SUFFIX, SortedWriter, read_records
 from beam_dpsketch.errors import FormatError
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
-from beam_dpsketch.transforms.windows import steps_before
+from beam_dpsketch.transforms.steps.windows import steps_before
 
 ONLY_WORKERS_LOOK = contextvars.ContextVar("ONLY_WORKERS_LOOK", default=False)
 """Whether files are looked for by workers alone, because what builds the pipeline must not show files to who asked."""

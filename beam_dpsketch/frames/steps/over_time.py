@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.engine.calibration import DeclaredCalibration
 from beam_dpsketch.engine.keys import KeyChoice
 from beam_dpsketch.engine.run import Place, Run, Sum
+from beam_dpsketch.frames.steps.drawing import Read
 from beam_dpsketch.privacy.over_time.encoder import RowEncoder
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.records.items import SketchInput
@@ -24,17 +24,18 @@ def release_rows(
     horizon: Horizon,
     calibration: DeclaredCalibration,
     run: Run,
-) -> dict[Place, list[TimelineRow]]:
+    read: Read,
+) -> dict[Place, list[Any]]:
     """Return the rows of each key, in order, given the exact sums of its windows; keys that data choose are chosen."""
     by_key: dict[tuple[Any, ...], dict[int, SketchAccumulator]] = defaultdict(dict)
     for place, each in sums.items():
         by_key[place.key][horizon.index(place.start)] = each
     chosen = _chosen(by_key, horizon, calibration.choice, run)
-    released: dict[Place, list[TimelineRow]] = {Place(key): [] for key in chosen}
+    released: dict[Place, list[Any]] = {Place(key): [] for key in chosen}
     name = run.name()
     exact = (each for key, windows in chosen.items() for each in _exact_rows(key, windows, sketch_input, horizon, name))
     for together, releases in run.release(exact, calibration):
-        for waited, row in zip(together, cast(Any, releases), strict=True):
+        for waited, row in zip(together, read(releases), strict=True):
             released[Place(waited.place.key)].append(row)
     return {place: sorted(rows, key=lambda row: row.number) for place, rows in released.items()}
 

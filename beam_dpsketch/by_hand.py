@@ -1,0 +1,88 @@
+"""A release of one raw sketch, without a transform: for sketches that were made and merged by hand.
+
+Guarantee: that of `engine.noising`, for the unit and the bounds that the terms say. Nothing enforces bounds here: the
+caller has. Each call is one more release.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import cast, overload
+
+import numpy as np
+
+from beam_dpsketch import _validate
+from beam_dpsketch.answers.batch import answers_of
+from beam_dpsketch.answers.counts import ReleasedListedItems
+from beam_dpsketch.answers.flat.sketches import ReleasedCountMin, ReleasedCountSketch
+from beam_dpsketch.answers.released import Released
+from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
+from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.engine.noising import Secret, release_parts
+from beam_dpsketch.engine.parts import Part, checked
+from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.planning.suiting import decided
+from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch
+from beam_dpsketch.sketches.listed_items import ListedHistogram
+from beam_dpsketch.sketches.trees import DyadicCountSketch
+from beam_dpsketch.statement.lost_notes import LostNote
+from beam_dpsketch.statement.release_id import RUN_BYTES
+
+
+@overload
+def release(raw: CountMin, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedCountMin: ...
+@overload
+def release(raw: CountSketch, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedCountSketch: ...
+@overload
+def release(raw: ListedHistogram, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedListedItems: ...
+@overload
+def release(raw: DyadicCountSketch, terms: ReleaseTerms, randomness: Secret = ...) -> ReleasedDyadicCountSketch: ...
+@overload
+def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = ...) -> Released: ...
+@_validate.explained
+def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> Released:
+    """Add noise to a raw sketch and return what may be published.
+
+    Args:
+      raw: the sketch of all the data.
+      terms: what the release spends, whom it protects, and how much of each unit it holds.
+      randomness: the secret that noise and release id are made from; `None` takes the entropy of the system.
+
+    >>> from beam_dpsketch import CountSketch, PrivacySpec, SketchSpec
+    >>> raw = CountSketch(SketchSpec(width=64)).accumulate(["a"] * 900 + ["b"] * 100)
+    >>> released = release(raw, ReleaseTerms(PrivacySpec(rho=1.0)))
+    >>> [frequency.item for frequency in released.top_k(1, ["a", "b", "c"])]
+    ['a']
+    """
+    _validate.instance(ReleaseTerms, terms=terms)
+    _validate.instance(RawSketch, raw=raw)
+    if terms.selection is not None:
+        raise ArgumentError(
+            "selection", "must be None: only transforms choose keys, as with $keys_KeySelection", "E318"
+        )
+    terms = cast(ReleaseTerms, decided(raw.spec, terms.without_side_counters()))
+    run = None
+    if (bill := terms.bill({"kind": type(raw).__name__})) is not None:
+        Calibration.of(checked(raw, raw, terms).spec, terms)  # refuses what cannot be released
+        run, terms = os.urandom(RUN_BYTES), terms.without_budget()
+        bill.pay(run)
+    return release_part(raw, np.zeros(0, dtype=np.int64), terms, randomness, run=run)
+
+
+def release_part(
+    raw: RawSketch,
+    side: np.ndarray,
+    terms: ReleaseTerms,
+    randomness: Secret = None,
+    *,
+    run: bytes | None = None,
+    part: bytes = b"",
+    lost: LostNote | None = None,
+) -> Released:
+    """Do what `release` does, for one `Part` of a run; `part` is its `part_name`, and `lost` as in `release_parts`."""
+    secrets = None if randomness is None else [randomness]
+    calibration = Calibration.of(checked(raw, raw, terms).spec, terms)
+    (released,) = answers_of(release_parts([Part(raw, side, part, run)], calibration, secrets, lost=lost))
+    assert isinstance(released, Released)
+    return released

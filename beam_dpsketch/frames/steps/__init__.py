@@ -1,0 +1,1 @@
+"""The steps of a table in this process: read, bound, sum exactly, and draw noise once."""
