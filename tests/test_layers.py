@@ -16,7 +16,8 @@ MAX_LINES = 600
 LAYERS = [
     {"errors"},
     {"_validate", "_columns", "_showing", "_starting"},
-    {"hashing", "domains"},
+    {"hashing"},
+    {"domains"},
     {"privacy"},
     {"sketches"},
     {"records", "statement", "ledger"},

@@ -21,6 +21,7 @@ from beam_dpsketch.domains.base import (
     is_whole_type,
     unwrap_type,
 )
+from beam_dpsketch.hashing.encodings import named
 
 _MAX_ADDRESS = (1 << 32) - 1
 
@@ -35,6 +36,7 @@ def _words(place: float) -> str:
     return str(ipaddress.IPv4Address(int(min(max(place, 0), _MAX_ADDRESS))))
 
 
+@named("IPv4Domain")
 @dataclasses.dataclass(frozen=True)
 class IPv4Domain(Domain):
     """All IPv4 addresses in numeric order; reads integers, dotted text and `IPv4Address`, answers in dotted text.

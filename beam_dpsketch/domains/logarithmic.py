@@ -16,6 +16,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.domains.base import Setting
 from beam_dpsketch.domains.numbers import RealDomain
 from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.hashing.encodings import named
 
 _MOST = 1 << 20
 _FINEST = 1e-12
@@ -24,6 +25,7 @@ _BITS = 256
 _MORE_DIGITS = 2  # than the ratio needs, so that rounding moves a value by a hundredth of a step at most
 
 
+@named("LogDomain")
 @dataclasses.dataclass(frozen=True)
 class LogDomain(RealDomain):
     """A grid from low to high in which each value is larger than the one before by about the part `relative`.

@@ -27,11 +27,13 @@ from beam_dpsketch.domains.base import (
     unwrap_type,
 )
 from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.hashing.encodings import named
 
 _MAX_DECIMALS = 15  # a float has no more
 DOUBT = "is the unit right (ms for s), and the sign?"
 
 
+@named("IntegerDomain")
 @dataclasses.dataclass(frozen=True)
 class IntegerDomain(Domain):
     """All integers from low to high, both included; at most 2**64.
@@ -133,6 +135,7 @@ class RealDomain(Domain):
         return number
 
 
+@named("FloatDomain")
 @dataclasses.dataclass(frozen=True)
 class FloatDomain(RealDomain):
     """An even grid low, low + resolution, ... of at most 2**53 points; each number is moved to the nearest point.

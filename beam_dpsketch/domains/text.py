@@ -12,12 +12,14 @@ import pyarrow as pa
 from beam_dpsketch import _validate
 from beam_dpsketch._columns import plain_column, plain_value, stands_for_text
 from beam_dpsketch.domains.base import Setting, Universe, has_text_form, is_bytes_type, unwrap_type
+from beam_dpsketch.hashing.encodings import named
 
 MAX_BYTES = 254
 TRUNCATED = 255
 _CUT_CHARACTER = 4  # bytes of the longest character of UTF-8
 
 
+@named("BytesDomain")
 @dataclasses.dataclass(frozen=True)
 class BytesDomain(Universe):
     """Byte strings; only their first max_bytes bytes count.
@@ -92,6 +94,7 @@ class BytesDomain(Universe):
         return data[: self.max_bytes].ljust(self.max_bytes, b"\0") + bytes([length + 1])
 
 
+@named("TextDomain")
 class TextDomain(BytesDomain):
     """Text in UTF-8; only its first max_bytes bytes count.
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from beam_dpsketch._columns import is_uuid_type, plain_column, plain_value, stands_for_text
 from beam_dpsketch.domains.base import Domain, Setting, has_text_form, index_distinct, index_numbers, unwrap_type
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
+from beam_dpsketch.hashing.encodings import named
 
 MAX_MICROS = 9_223_372_036_854_775_000
 """The last time that Beam knows; the first one is its negative."""
@@ -32,6 +33,7 @@ BLANKS = " \t\u00a0\u202f\u2007\u2009"
 _COARSE_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms")
 
 
+@named("TimestampDomain")
 @dataclasses.dataclass(frozen=True)
 class TimestampDomain(Domain):
     """A grid start, start + resolution, ... up to end; each time is moved to the grid point at or before it.

@@ -5,8 +5,8 @@ Supported are text, bytes, integers of 64 bits (signed or unsigned, Python's or 
 its ISO text, a UUID its text, and a whole decimal an integer. Part of the file format.
 
 `canonical` does the same for settings, for messages of keyed randomness. Equal settings have equal bytes, in every
-process and under every version of Python. Settings that differ in any field of any part have different ones. 1, 1.0 and
-`Fraction(1)` are equal.
+process, under every version of Python, and after a class of settings is renamed. Settings that differ in any field of
+any part have different ones. 1, 1.0 and `Fraction(1)` are equal.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import dataclasses
 import datetime
 import enum
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from beam_dpsketch._columns import plain_value
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 
+T = TypeVar("T")
 Item: TypeAlias = "str | bytes | int | tuple[Item, ...]"
 
 WORD = 1 << 64
@@ -168,11 +169,37 @@ def to_integer(value: Any) -> int:
     return int(value)
 
 
+_NAMES: dict[type, str] = {type(None): "NoneType"}
+"""The name of each class of settings in `canonical`."""
+
+
+def named(name: str) -> Callable[[type[T]], type[T]]:
+    """Give a dataclass of settings its name in `canonical`, which stays when the class is renamed.
+
+    Keyed noise and `ReleaseSpec.identify` depend on the name, so each class has another one, and none ever changes.
+    """
+
+    def register(settings: type[T]) -> type[T]:
+        if name in _NAMES.values():
+            raise ValueError(f"two classes of settings are named {name}")
+        _NAMES[settings] = name
+        return settings
+
+    return register
+
+
+def name_of(settings: type) -> str:
+    """Return the name of a class in `canonical`; raise `TypeError` for one without."""
+    if settings not in _NAMES:
+        raise TypeError(f"{settings.__name__} is no setting")
+    return _NAMES[settings]
+
+
 def canonical(value: Any) -> bytes:
-    """Return the bytes of a setting: a dataclass of settings, a tuple of them, or a single value; else `TypeError`."""
+    """Encode a setting: a dataclass with a name, a tuple of settings, or a single value; else raise `TypeError`."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [getattr(value, field.name) for field in dataclasses.fields(value) if field.compare]
-        return b"d" + join_parts([type(value).__name__.encode(), *map(canonical, fields)])
+        return b"d" + join_parts([name_of(type(value)).encode(), *map(canonical, fields)])
     if isinstance(value, tuple):
         return b"t" + join_parts(map(canonical, value))
     if isinstance(value, enum.Enum):

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import round_up
 from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.loss import gaussian_curve
@@ -28,6 +29,7 @@ from beam_dpsketch.privacy.noise.laws import NOISES, Noise
 USUAL_DELTA = 1e-6
 
 
+@named("PrivacySpec")
 @dataclasses.dataclass(frozen=True)
 class PrivacySpec:
     """The privacy loss one release may cause, under a neighbouring relation.

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import length_of_time, up_to
 from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError, IncompatibleSketchError, RefusalError
+from beam_dpsketch.hashing.encodings import named
 
 MAX_CONTRIBUTION = 1 << 31
 
@@ -176,6 +177,7 @@ class Bounds(ContributionLimit):
         return None if None in limits else max(limits)
 
 
+@named("RecordBounds")
 @dataclasses.dataclass(frozen=True)
 class RecordBounds(Bounds):
     """How much one privacy unit may contribute to one release; the transforms enforce every bound.

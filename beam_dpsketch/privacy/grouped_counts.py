@@ -66,6 +66,7 @@ from typing import Any, ClassVar
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, Bounds, NeighboringRelation
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.selection import MAX_THRESHOLD, MIN_DELTA, ONE_ROUND, SelectionRule
@@ -76,6 +77,7 @@ MOST_COUNTED_ONCE = 15
 """Of units that count once for each item: up to how many items counts alone publish more."""
 
 
+@named("GroupRule")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GroupRule:
     """What decides which items are published.

@@ -45,6 +45,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, NeighboringRelation
 from beam_dpsketch.privacy.mechanism import change_factor
 from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
@@ -60,6 +61,7 @@ _FINE_CLASSES = {*range(1, 17), *(round(2 ** (step / 8)) for step in range(33, 2
 _FINER = 10  # of two rounds: the table of "geometric" is as long as its grid, and one round keeps the same
 
 
+@named("SelectionRule")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SelectionRule:
     """What decides which keys are released.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.privacy.aside.lost_histogram import BINS, LostCounter, LostIn, Uncounted, lost_counter
 from beam_dpsketch.privacy.aside.side_counters import SideCounter, share_left, side_counters
 from beam_dpsketch.privacy.budget import PrivacySpec
@@ -52,6 +53,7 @@ class Disclosure(enum.Flag):
 
 
 @shown_plainly
+@named("ReleaseTerms")
 @dataclasses.dataclass(frozen=True)
 class ReleaseTerms(Generic[Limit]):
     """What a release promises, and to whom.
@@ -254,6 +256,7 @@ class ReleaseTerms(Generic[Limit]):
 
 
 @shown_plainly
+@named("RowTerms")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RowTerms(ReleaseTerms):
     """What all rows of a horizon promise together; the unit is one over the horizon.

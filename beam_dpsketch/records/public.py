@@ -11,7 +11,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch._showing import length_of_time, shown_plainly
 from beam_dpsketch.domains.timestamps import check_milliseconds, duration_to_micros, from_micros, to_micros
 from beam_dpsketch.errors import AllAtOnce, ArgumentError, WindowingError
-from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
+from beam_dpsketch.hashing.encodings import decode, encode, is_unicode, named
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.records.selectors import Selector, check_selector
@@ -47,6 +47,7 @@ class Keys:
         """Refuse a unit, or windows, that do not suit."""
 
 
+@named("PublicKeys")
 @dataclasses.dataclass(frozen=True, init=False)
 class PublicKeys(Keys):
     """Release each listed key, with data or without; drop records of others.
@@ -90,6 +91,7 @@ class PublicKeys(Keys):
             )
 
 
+@named("AssumePublicKeys")
 @dataclasses.dataclass(frozen=True)
 class AssumePublicKeys(Keys):
     """Release each key that has data: the caller's word that it is public which ones do.
@@ -120,6 +122,7 @@ class AssumePublicKeys(Keys):
 
 
 @shown_plainly
+@named("KeySelection")
 @dataclasses.dataclass(frozen=True)
 class KeySelection(Keys):
     """Release the keys that enough privacy units vote for, so that which keys there are shows nobody.

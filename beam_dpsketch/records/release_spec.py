@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.spelling import Spelling
 from beam_dpsketch.errors import AllAtOnce
-from beam_dpsketch.hashing.encodings import canonical, encode
+from beam_dpsketch.hashing.encodings import canonical, encode, name_of
 from beam_dpsketch.privacy.aside.lost_histogram import LostIn
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import PrivacyUnit
@@ -237,7 +237,10 @@ class ReleaseSpec:
             _DIGEST_VERSION,
             self.spec,
             terms.for_noise(),
-            (type(self.keys).__name__, tuple(sorted(map(encode, self.public_keys or ())))),
+            (
+                None if self.keys is None else name_of(type(self.keys)),
+                tuple(sorted(map(encode, self.public_keys or ()))),
+            ),
             self.selectors.names,
             windows,
             () if self.time_range is None else (self.time_range.start_micros, self.time_range.end_micros),

@@ -19,11 +19,12 @@ from beam_dpsketch import _validate
 from beam_dpsketch.domains.base import Domain, short_keys
 from beam_dpsketch.domains.text import BytesDomain
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
-from beam_dpsketch.hashing.encodings import join_parts, split_parts
+from beam_dpsketch.hashing.encodings import join_parts, named, split_parts
 from beam_dpsketch.sketches.linear import RawSketch, Table
 from beam_dpsketch.sketches.spec import Spec
 
 
+@named("GroupedItems")
 @dataclasses.dataclass(frozen=True, repr=False)
 class GroupedItems(Spec):
     """A domain, and the items of it that a release has.

@@ -10,6 +10,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.domains.base import Domain
 from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.sketches.spec import MAX_CELLS, MAX_WIDTH
 
 BYTES_PER_COUNTER = 4
@@ -18,6 +19,7 @@ _MIN_COLUMNS = 16
 
 
 @shown_plainly
+@named("Level")
 @dataclasses.dataclass(frozen=True)
 class Level:
     """One level of a tree.

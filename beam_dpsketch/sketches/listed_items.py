@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
-from beam_dpsketch.hashing.encodings import decode, encode, join_parts, split_parts
+from beam_dpsketch.hashing.encodings import decode, encode, join_parts, named, split_parts
 from beam_dpsketch.hashing.lookup import NOT_AN_ITEM, ItemLookup
 from beam_dpsketch.sketches.histogram import Histogram
 from beam_dpsketch.sketches.linear import Table
@@ -30,6 +30,7 @@ _KNOWN: weakref.WeakValueDictionary[bytes, ListedItems] = weakref.WeakValueDicti
 """Lists that were decoded: the releases of many keys have the same one."""
 
 
+@named("ListedItems")
 @dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)
 class ListedItems(Spec):
     """Items that are counted exactly; everything else is dropped.

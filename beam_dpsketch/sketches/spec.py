@@ -16,6 +16,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.domains.base import Domain
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing import fingerprints
+from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 
 KINDS = ("count_sketch", "count_min")
@@ -98,6 +99,7 @@ class Spec:
         return "frequencies"
 
 
+@named("SketchSpec")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SketchSpec(Spec):
     """The kind, the shape and the hash functions of a sketch.

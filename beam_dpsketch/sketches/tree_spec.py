@@ -19,6 +19,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.domains.base import Domain
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing import cells
+from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.hashing.fingerprints import HASH_VERSION
 from beam_dpsketch.privacy.factor.toeplitz import MAX_SIZE, ToeplitzRoot
 from beam_dpsketch.sketches.levels import BYTES_PER_COUNTER, Level, filled, level_bits, level_nodes, split_rho
@@ -33,6 +34,7 @@ _LEAST_TOP = 16
 _BELOW = 0.8  # what a level below adds to the error of ranks in `benchmarks.accuracy.factors`, over the noise of a node
 
 
+@named("TreeSpec")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TreeSpec(Spec):
     """Everything that two trees must share to be merged. `for_memory` chooses the levels.

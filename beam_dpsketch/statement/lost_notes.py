@@ -12,6 +12,7 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
+from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.privacy.aside import lost_reading as reading
 from beam_dpsketch.privacy.aside.lost_histogram import least_losses
 from beam_dpsketch.privacy.aside.lost_reading import LostWeight
@@ -24,6 +25,7 @@ _ROUNDED = Fraction(1, 12)  # what rounding to whole numbers adds to the varianc
 
 
 @shown_plainly
+@named("LostNote")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LostNote:
     """The histogram of lost weight of a release or of its run, which `privacy.aside.lost_histogram` describes.

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from beam_dpsketch import _validate
+from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
 from beam_dpsketch.privacy.noise.discrete_gaussian import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
@@ -17,6 +18,7 @@ from beam_dpsketch.privacy.selection import MAX_THRESHOLD, METHODS
 _MAX_VOTES = 1 << 62
 
 
+@named("KeyNote")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KeyNote:
     """How the keys of a release were chosen; all of it is known without the data.
@@ -82,6 +84,7 @@ class KeyNote:
         return -(-self.half // weight), -(-self.most // weight)
 
 
+@named("GroupNote")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GroupNote:
     """How the items of a release were chosen; all of it is known without the data.

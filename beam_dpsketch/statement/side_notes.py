@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import round_up, shown_plainly
+from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.privacy.aside.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT
 from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.laws import Noise
@@ -41,6 +42,7 @@ class Interval(_Interval, WithClipping):
 
 
 @shown_plainly
+@named("SideNote")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SideNote:
     """One side counter of a release: a noisy number, and what `privacy.aside.side_counters` says of it.

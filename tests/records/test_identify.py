@@ -35,6 +35,7 @@ from beam_dpsketch import (
     TimestampDomain,
     TreeSpec,
 )
+from beam_dpsketch.hashing import encodings
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.kinds.sketched import AnySketch
 from beam_dpsketch.records import release_spec
@@ -162,6 +163,26 @@ def test_the_digest_never_changes() -> None:
     """Where this fails, a release id means another run after an upgrade."""
     found = digests()
     assert {name: found[name].hex()[:16] for name in GOLDEN} == GOLDEN
+
+
+def test_the_name_of_a_class_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, names = [*digests().values()], {each: each.__name__ for each in encodings._NAMES if each is not type(None)}
+    try:
+        for settings in names:
+            settings.__name__ = "Renamed"
+        assert [*digests().values()] == before
+        monkeypatch.setattr(encodings, "name_of", lambda settings: settings.__name__)
+        assert [*digests().values()] != before, "a planted fault is not found"
+    finally:
+        for settings, name in names.items():
+            settings.__name__ = name
+
+
+def test_each_class_of_settings_has_a_name_of_its_own() -> None:
+    with pytest.raises(ValueError, match="two classes of settings are named SketchSpec"):
+        encodings.named("SketchSpec")(type("Another", (), {}))
+    with pytest.raises(TypeError, match="Another is no setting"):
+        encodings.canonical(dataclasses.make_dataclass("Another", ["width"])(3))
 
 
 GOLDEN = {

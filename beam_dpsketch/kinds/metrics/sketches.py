@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.sketches import RawSketch, raw_type
 from beam_dpsketch.sketches.linear import NormPart, Table
 from beam_dpsketch.sketches.spec import Spec
@@ -47,6 +48,7 @@ class MetricPart(NamedTuple):
         return len(self.kind.tables(self.spec))
 
 
+@named("MetricsSpec")
 @dataclasses.dataclass(frozen=True)
 class MetricsSpec(Spec):
     """Which sketches the records go into.

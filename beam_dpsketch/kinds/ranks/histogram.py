@@ -19,6 +19,7 @@ import pyarrow as pa
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.privacy.factor.toeplitz import MAX_SIZE, ToeplitzRoot
 from beam_dpsketch.sketches.histogram import Histogram
 from beam_dpsketch.sketches.linear import Table
@@ -28,6 +29,7 @@ USUAL_SIZE = 1 << 17
 """Up to here, quantiles over a domain have this layout if they are not given another one."""
 
 
+@named("FactorSpec")
 @dataclasses.dataclass(frozen=True)
 class FactorSpec(Spec):
     """The layout of quantiles over a domain that a histogram holds: ranks by a square-root factor.

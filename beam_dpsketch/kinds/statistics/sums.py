@@ -35,6 +35,7 @@ import pyarrow as pa
 
 from beam_dpsketch.domains import FloatDomain, IntegerDomain
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
+from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.sketches.linear import RawSketch, Table
 from beam_dpsketch.sketches.spec import Spec
 
@@ -43,6 +44,7 @@ _GUARD_BITS, _LEAST_GUARDED = 10, 1 << 7
 _LARGEST = 1e100
 
 
+@named("StatisticsSpec")
 @dataclasses.dataclass(frozen=True)
 class StatisticsSpec(Spec):
     """Which numbers are summed.

@@ -84,6 +84,7 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, RecordBounds, check_bounds
 from beam_dpsketch.privacy.mechanism import Sensitivity, Spending, change_factor, total_factor
 from beam_dpsketch.privacy.noise.laws import Noise
@@ -102,6 +103,7 @@ _MAX_SIZE = (1 << 61) - 1
 
 
 @shown_plainly
+@named("SideCounters")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SideCounters:
     """Which parts of rho, or of epsilon under Laplace noise, pay for counting units, records, weight, and losses.

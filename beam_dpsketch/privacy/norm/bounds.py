@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import length_of_time, shown_plainly, up_to
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
+from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.privacy.contributions import (
     MAX_CONTRIBUTION,
     Bounds,
@@ -66,6 +67,7 @@ class NormLimit(ContributionLimit):
 
 
 @shown_plainly
+@named("NormBound")
 @dataclasses.dataclass(frozen=True)
 class NormBound(NormLimit, Bounds):
     """How long what one privacy unit adds to all counters together may be; the transforms enforce it.
@@ -172,6 +174,7 @@ class NormBound(NormLimit, Bounds):
 
 
 @shown_plainly
+@named("AutoNorm")
 @dataclasses.dataclass(frozen=True)
 class AutoNorm(NormLimit):
     """Choose the `max_norm` of a `NormBound` from the data; a part of rho pays for the choice.

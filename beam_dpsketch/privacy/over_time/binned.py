@@ -34,12 +34,14 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.privacy.factor.square_root import FRACTION_BITS, coefficients, gains_of
 from beam_dpsketch.privacy.over_time.mechanism import MAX_DENSE, Bin, RowMechanism
 
 RATIO, GAIN_BITS = 4, 8
 
 
+@named("BinnedRoot")
 @dataclasses.dataclass(frozen=True)
 class BinnedRoot(RowMechanism):
     """The binned square root; row t comes out with window t.
@@ -137,6 +139,7 @@ def _squared_columns(mechanism: BinnedRoot) -> np.ndarray:
     return total
 
 
+@named("BinaryTree")
 @dataclasses.dataclass(frozen=True)
 class BinaryTree(RowMechanism):
     """All nodes of a binary tree that end within the windows; those that end with one window are in order of size."""
