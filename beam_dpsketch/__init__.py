@@ -10,6 +10,7 @@ from beam_dpsketch.answers.item_answers import Change, Changes
 from beam_dpsketch.answers.notes import Note
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.over_time.timeline import SketchTimeline
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.answers.release_file import read_releases
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
@@ -80,7 +81,6 @@ from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.sketches.trees import DyadicCountSketch
 from beam_dpsketch.statement.clipping import Clipping, ClippingState
 from beam_dpsketch.statement.side_notes import Interval
-from beam_dpsketch.statement.statement import PrivacyStatement
 
 __version__ = "0.1.0"
 

@@ -54,7 +54,7 @@ PYTHON_ALONE = {
     "records/windows.py:window_starts": "windows of pipelines",
     "sketches/flat.py:__init__": "sketches that are made by hand",
     "statement/stated.py:_check_parts": "fields of bytes",
-    "statement/statement.py:composed": "a method",
+    "answers/privacy_statement.py:composed": "a method",
 }
 """Functions whose messages no setting and no option causes, and why."""
 

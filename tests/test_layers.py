@@ -142,7 +142,7 @@ def test_what_sees_exact_data_imports_nothing_from_after_the_noise(folder: str) 
         ("frames/steps", "import beam_dpsketch.cli.text"),
         ("records", "from beam_dpsketch.planning.plan import Plan"),
         ("sketches", "from beam_dpsketch.kinds.ranks.histogram import FactorSpec"),
-        ("statement", "from beam_dpsketch.answers.lost_reading import read_lost"),
+        ("statement", "from beam_dpsketch.answers.clipping import read_lost"),
         ("privacy", "from beam_dpsketch import SketchSpec"),
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.answers.released import KINDS, Released
 from beam_dpsketch.statement.noisy import NoisyReleases, unchecked
 
@@ -14,7 +15,8 @@ def answers_of(noisy: NoisyReleases) -> Iterator[Released | TimelineRow]:
     """Yield each release of a batch; what is equal in all is checked once."""
     kind, spec, scale_bits = noisy.common
     common: dict[str, Any] = {}
-    for statement, counters in noisy.each():
+    for stated, counters in noisy.each():
+        statement = PrivacyStatement.from_stated(stated)
         if statement.over_time is not None and statement.over_time.is_row:
             yield TimelineRow(kind, spec, counters, statement, scale_bits)
         elif common:

@@ -15,6 +15,7 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.flat.decoded import Decoded, Dictionary
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Many, One, as_list
@@ -25,7 +26,6 @@ from beam_dpsketch.sketches.grouped_items import GroupedHistogram, GroupedItems
 from beam_dpsketch.sketches.listed_items import ListedHistogram, find_all
 from beam_dpsketch.statement.notes import GroupNote
 from beam_dpsketch.statement.showing import in_words, shown
-from beam_dpsketch.statement.statement import PrivacyStatement
 
 _MOST_COMPARED = 10_000
 _TYPE_NAMES = {str: "text", int: "int", bytes: "bytes", tuple: "tuple"}

@@ -17,11 +17,11 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.item_answers import Changes, ItemAnswers
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.answers.rows import Frequencies, Many, as_list
 from beam_dpsketch.estimators.comparing import NoisyTable, second_moment
 from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.side_notes import Interval
-from beam_dpsketch.statement.statement import PrivacyStatement
 
 
 class Difference(ItemAnswers):

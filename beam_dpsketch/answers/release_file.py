@@ -19,10 +19,10 @@ from typing import Any, BinaryIO, Literal, TypeAlias, TypeVar, overload
 
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement, Unreleased
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, FormatError, said_by
 from beam_dpsketch.hashing.encodings import Item, decode, encode
-from beam_dpsketch.statement.accounting import Unreleased
 from beam_dpsketch.statement.format.fields import U64, Reader, read_fields, write_fields
 from beam_dpsketch.statement.format.records import RECORD_KIND, RECORDS, spent_record
 from beam_dpsketch.statement.format.release_format import unpack_statement
@@ -196,7 +196,7 @@ def _compact(time: datetime.datetime) -> str:
 def to_record(element: Stored | Unreleased) -> bytes:
     """Return a release, a row, a pair of a key and one of them, or what was spent without them, as bytes."""
     if isinstance(element, Unreleased):
-        return spent_record(element)
+        return spent_record(element.privacy)
     key, released = element if isinstance(element, tuple) else (None, element)
     kinds = ("row", "row_pair") if released.is_row else ("release", "pair")
     kind = kinds[isinstance(element, tuple)]
@@ -209,7 +209,7 @@ def from_record(data: bytes) -> Stored | Unreleased:
     reader = Reader(data)
     kind = RECORD_KIND.read(reader)
     if kind == "spent":
-        return Unreleased(unpack_statement(data[reader.position :]))
+        return Unreleased(PrivacyStatement.from_stated(unpack_statement(data[reader.position :])))
     fields = read_fields(RECORDS[kind], reader)
     of_kind = TimelineRow if kind in ("row", "row_pair") else Released
     released = of_kind.from_bytes(data[reader.position :])

@@ -16,6 +16,7 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.notes import Basis, Note, lines, of_emptiness, of_spending, of_units
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement, unpack
 from beam_dpsketch.answers.side_answers import SideAnswers
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, FormatError, IncompatibleSketchError, said_by
 from beam_dpsketch.privacy.aside.side_counters import WEIGHT, same_as
@@ -25,7 +26,6 @@ from beam_dpsketch.sketches import RawSketch, raw_type
 from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.showing import html_table
 from beam_dpsketch.statement.side_notes import SideNote
-from beam_dpsketch.statement.statement import PrivacyStatement
 
 Self = TypeVar("Self", bound="Released")
 
@@ -189,7 +189,7 @@ class Released(SideAnswers):
 
         Raises `FormatError`, and nothing else, for any other bytes. `Released.from_bytes` reads every kind.
         """
-        name, *content = release_format.unpack(data)
+        name, *content = unpack(data)
         kind = KINDS[name]
         if not issubclass(kind, cls):
             raise FormatError(f"not a {cls.__name__} but a {kind.__name__}; Released.from_bytes reads every kind")

@@ -16,11 +16,11 @@ import math
 from abc import ABC, abstractmethod
 
 from beam_dpsketch import _validate
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.aside.side_counters import RECORDS, UNITS, WEIGHT
 from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.side_notes import Interval, SideNote
-from beam_dpsketch.statement.statement import PrivacyStatement
 
 _SURE = 0.99  # so that of three counters of nothing hardly one is told from it
 

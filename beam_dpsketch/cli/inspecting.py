@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from beam_dpsketch._showing import round_up
 from beam_dpsketch.answers.notes import codes
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.cli.output import add_format, add_output_options, output_kind, print_rows, say_notes, write_output
 from beam_dpsketch.cli.stored import Nothing, Stored, add_files, read_all
 from beam_dpsketch.cli.text import DONE, WRONG_USAGE, note, write
@@ -21,7 +22,6 @@ from beam_dpsketch.errors import UsageError
 from beam_dpsketch.statement.clipping import COLUMNS
 from beam_dpsketch.statement.release_id import PART_BYTES, RUN_BYTES
 from beam_dpsketch.statement.showing import finite, in_words, printable
-from beam_dpsketch.statement.statement import PrivacyStatement
 
 RHO_DIGITS, EPSILON_DIGITS, DELTA_DIGITS = 6, 4, 6
 

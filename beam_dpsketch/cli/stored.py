@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from beam_dpsketch.answers.privacy_statement import Unreleased
 from beam_dpsketch.answers.release_file import SUFFIX, read_elements
 from beam_dpsketch.cli.text import AnswerError, note
 from beam_dpsketch.errors import FormatError, UsageError, together
-from beam_dpsketch.statement.accounting import Unreleased
 from beam_dpsketch.statement.release_id import runs
 from beam_dpsketch.statement.showing import in_words
 

@@ -31,7 +31,7 @@ from beam_dpsketch.sketches.grouped_items import GroupedHistogram, GroupedItems
 from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.statement.notes import GroupNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES
-from beam_dpsketch.statement.statement import PrivacyStatement
+from beam_dpsketch.statement.stated import Stated
 
 # The version of what turns random bytes into noisy counts; another version of a keyed release is another release.
 COUNTING_VERSION = 6
@@ -145,7 +145,7 @@ class Counting(NamedTuple):
         counters = round_off(np.array([count for _, count in rows], dtype=np.int64), drowned).tolist()
         ordered = sorted(zip(counters, (key for key, _ in rows), strict=True), key=lambda row: (-row[0], row[1]))
         kept = self._nameable(ordered)
-        statement = PrivacyStatement.of(
+        statement = Stated.of(
             terms,
             self.per_table,
             randomness=randomness,

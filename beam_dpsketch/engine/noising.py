@@ -35,7 +35,7 @@ from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.statement.notes import RowNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES, RELEASE_ID_BYTES, RUN_BYTES, part_of_run
 from beam_dpsketch.statement.side_notes import SideNote
-from beam_dpsketch.statement.statement import PrivacyStatement
+from beam_dpsketch.statement.stated import Stated
 
 Secret: TypeAlias = KeyedRandomness | None
 
@@ -78,7 +78,7 @@ def release_parts(
         note = RowNote(terms.mechanism, row, max(drowned - bits, 0))
     else:
         drowned = min(exact.scale_bits + bits, drowned)
-    statement = PrivacyStatement.of(
+    statement = Stated.of(
         terms,
         noise,
         randomness=Randomness.SYSTEM if randomness is None else Randomness.KEYED,
@@ -136,7 +136,7 @@ def _on_grid(exact: np.ndarray, note: SideNote, terms: ReleaseTerms, random_byte
 
 
 def _draw(
-    parts: PartColumns, statement: PrivacyStatement, bits: int, terms: ReleaseTerms, random_bytes: RandomBytes
+    parts: PartColumns, statement: Stated, bits: int, terms: ReleaseTerms, random_bytes: RandomBytes
 ) -> tuple[Any, ...]:
     """Return the release id of each part, its noisy side counters and noisy counters; keyed noise needs this order."""
     fresh = io.BytesIO(random_bytes(sum(DRAW_BYTES if run else RUN_BYTES + DRAW_BYTES for run in parts.runs)))
@@ -159,13 +159,13 @@ def _draw(
     return ids, side, np.concatenate(noisy, axis=1)
 
 
-def _placed(statement: PrivacyStatement, part: PartColumns) -> PrivacyStatement:
+def _placed(statement: Stated, part: PartColumns) -> Stated:
     """Return the statement with what is known of the id of the one release before the draw."""
     known = part_of_run(part.runs[0] or bytes(RUN_BYTES), part.names[0])
     return dataclasses.replace(statement, release_ids=(known + bytes(DRAW_BYTES),))
 
 
-def _all_of(part: PartColumns, statement: PrivacyStatement) -> bytes:
+def _all_of(part: PartColumns, statement: Stated) -> bytes:
     """Return all that must be equal for equal noise: its version, kind, spec, exact counters, and the statement.
 
     What is never counted is left out, as `ReleaseTerms.for_noise` does.

@@ -32,7 +32,6 @@ from beam_dpsketch.records.groups import Row
 from beam_dpsketch.records.release_spec import ResolvedRelease
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.records.sums.keyed_sums import KeyedSums
-from beam_dpsketch.statement.accounting import Unreleased
 from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.statement.release_id import (
     DRAW_BYTES,
@@ -44,7 +43,7 @@ from beam_dpsketch.statement.release_id import (
     part_of_run,
     timeline_of_run,
 )
-from beam_dpsketch.statement.statement import PrivacyStatement
+from beam_dpsketch.statement.stated import Stated
 
 LOST_PART = encode(("lost",))
 COUNTERS = 1 << 18
@@ -254,11 +253,11 @@ class Run:
             draw = draw_of(rows, release_randomness(self._secret, part, place.pane))
         return counting.gather(rows, part_of_run(self.name(run), part), draw, self.source)
 
-    def spent_alone(self, calibrated: Calibration | Counting, run: bytes | None = None) -> Unreleased:
-        """Return the record of a run with this noise that chose no key, or item, and so releases nothing."""
+    def spent_alone(self, calibrated: Calibration | Counting, run: bytes | None = None) -> Stated:
+        """Return the statement of a run with this noise that chose no key, or item, and so releases nothing."""
         terms, noise, note = calibrated.terms, calibrated.per_table, calibrated.note
         release_id = part_of_run(self.name(run), part_name(("nothing",))) + bytes(DRAW_BYTES)
-        return Unreleased(PrivacyStatement.of(terms, noise, randomness=self.source, release_id=release_id, keys=note))
+        return Stated.of(terms, noise, randomness=self.source, release_id=release_id, keys=note)
 
     def _secrets(self, parts: Iterable[tuple[Place, tuple[Any, ...]]]) -> list[KeyedRandomness] | None:
         if (secret := self._secret) is None:

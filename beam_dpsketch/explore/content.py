@@ -15,7 +15,6 @@ from beam_dpsketch.answers.released import Released
 from beam_dpsketch.explore.entries import Chosen
 from beam_dpsketch.plots.asking import counted
 from beam_dpsketch.privacy.aside.side_counters import RECORDS, WEIGHT
-from beam_dpsketch.statement import statement_text
 from beam_dpsketch.statement.showing import finite, in_words, interval_words, plain, shown
 
 MOST_LISTED = 1000
@@ -51,7 +50,7 @@ def contents_of(chosen: Chosen, wanted: Wanted) -> Iterator[dict[str, Any]]:
             "value": wanted.value or "value",
             "intervals": interval_words(wanted.confidence, part.clipping()),
             "clipping": part.clipping().as_dict(),
-            "statement": statement_text.facts(released.privacy),
+            "statement": released.privacy.facts,
             "notes": [*_notes(chosen, part)],
             "holds": "" if released._holds is None else f"it holds {released._holds}",
             "numbers": [*_numbers(chosen, part, wanted)],

@@ -6,13 +6,13 @@ import datetime
 from collections import defaultdict
 from typing import Any, NamedTuple
 
+from beam_dpsketch.answers.privacy_statement import Unreleased
 from beam_dpsketch.domains.timestamps import from_micros
 from beam_dpsketch.engine.run import Place
 from beam_dpsketch.frames.steps.plan import plan_of_table
 from beam_dpsketch.frames.steps.windows import Windows, windows_of
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.statement.accounting import Unreleased
 
 
 class Window(NamedTuple):

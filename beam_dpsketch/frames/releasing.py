@@ -15,6 +15,7 @@ from typing import Any
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.answers.notes import ONE_RECORD_EACH, Note
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement, Unreleased
 from beam_dpsketch.config.release import read_release
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.counting import Counting
@@ -161,7 +162,7 @@ class TableRelease:
                 released = release_rows(exact, *rows, noise, run, answers_of)
         found = in_order(released, declared, self._windows)
         if declared.is_keyed and not released and self._resolved.terms.selection is not None:
-            found.unreleased = run.spent_alone(noise)
+            found.unreleased = Unreleased(PrivacyStatement.from_stated(run.spent_alone(noise)))
         self._notes = getattr(found, "notes", ())
         return found
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from beam_dpsketch._showing import round_up
 from beam_dpsketch.engine.calibration import calibrate, calibrate_side, empty_lost, empty_note
+from beam_dpsketch.estimators.lost_weight import told_units
 from beam_dpsketch.estimators.over_time.decoders import decoder_of
 from beam_dpsketch.privacy.aside.side_counters import WEIGHT
 from beam_dpsketch.privacy.noise.laws import Noise
@@ -76,7 +77,8 @@ def aside_lines(terms: DeclaredTerms) -> Iterator[str]:
     if terms.total_cells is not None and not any(WEIGHT in counter.names for counter in known.counters):
         said.append("the total from the counters themselves, at no cost")
     if lost is not None:
-        said.append(f"what the bounds took, where about {lost.told_units:,.0f} {who} or more lost some")
+        told = told_units(math.sqrt(lost.sigma_squared), lost.noise)
+        said.append(f"what the bounds took, where about {told:,.0f} {who} or more lost some")
     if said:
         yield f"Also told: {', '.join(said)}."
 

@@ -23,11 +23,10 @@ from typing import Any, TypeAlias
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.loss.composition import Loss
-from beam_dpsketch.statement import statement_text
 from beam_dpsketch.statement.release_id import are_parts_of_one_run, run_and_part, runs
-from beam_dpsketch.statement.statement import PrivacyStatement
+from beam_dpsketch.statement.stated import Stated
 
-Distinct: TypeAlias = dict[frozenset[bytes], PrivacyStatement]
+Distinct: TypeAlias = dict[frozenset[bytes], Stated]
 """Statements by the ids of the releases that they are about."""
 
 
@@ -37,7 +36,7 @@ class Spent:
     """The loss of several releases together, for one unit under one relation.
 
     Attributes:
-      unit, relation, period_micros: as in `PrivacyStatement`.
+      unit, relation, period_micros: as in `Stated`.
       release_count: how many different releases there are.
       run_count: the runs that they are of.
       loss: what they lose; exact, or rounded up by at most 2^-256 for each sum.
@@ -67,16 +66,16 @@ class Spent:
         return self.loss.least_epsilon(delta)
 
 
-def add_up(statements: Iterable[PrivacyStatement], unreleased: Sequence[PrivacyStatement] = ()) -> list[Spent]:
+def add_up(statements: Iterable[Stated], unreleased: Sequence[Stated] = ()) -> list[Spent]:
     """Add up the losses of releases: one sum for each unit, relation and length of period."""
-    groups: dict[Any, list[PrivacyStatement]] = {}
+    groups: dict[Any, list[Stated]] = {}
     for each in (*statements, *unreleased):
         groups.setdefault((each.unit, each.relation, each.period_micros), []).append(each)
     nothing = {release_id for each in unreleased for release_id in each.release_ids}
     return [_sum_of(found, nothing) for found in groups.values()]
 
 
-def _sum_of(found: Sequence[PrivacyStatement], nothing: set[bytes]) -> Spent:
+def _sum_of(found: Sequence[Stated], nothing: set[bytes]) -> Spent:
     ids = {release_id for each in found for release_id in each.release_ids}
     loss = _loss_of(_distinct(found))
     shown_delta = min(each.shown_delta for each in found)
@@ -84,7 +83,7 @@ def _sum_of(found: Sequence[PrivacyStatement], nothing: set[bytes]) -> Spent:
     return Spent(first.unit, first.relation, first.period_micros, len(ids - nothing), run_count, loss, shown_delta)
 
 
-def _distinct(found: Iterable[PrivacyStatement]) -> Distinct:
+def _distinct(found: Iterable[Stated]) -> Distinct:
     """Return one statement for each set of releases, with the largest losses where copies differ."""
     distinct: Distinct = {}
     for each in found:
@@ -106,7 +105,7 @@ def _loss_of(distinct: Distinct) -> Loss:
     return total
 
 
-def _loss_of_runs(statements: Iterable[PrivacyStatement]) -> Loss:
+def _loss_of_runs(statements: Iterable[Stated]) -> Loss:
     """Add up parts of runs: each run, with equal terms, once for each draw of a part."""
     draws: dict[Any, dict[bytes, set[bytes]]] = {}
     for each in statements:
@@ -119,19 +118,3 @@ def _loss_of_runs(statements: Iterable[PrivacyStatement]) -> Loss:
         for _ in range(max(map(len, parts.values()))):
             total = total.plus(loss)
     return total
-
-
-_HEADINGS = ("Protected", "How well", "Meaning", "Contribution", "Keys", "Items")
-
-
-@dataclasses.dataclass(frozen=True)
-class Unreleased:
-    """What a run has spent, without any of its releases."""
-
-    privacy: PrivacyStatement
-
-    def __str__(self) -> str:
-        facts = statement_text.facts(self.privacy)
-        said = {"Released": "nothing, because no key was chosen. The loss is spent all the same."}
-        said |= {heading: words for heading, words in facts.items() if heading in _HEADINGS}
-        return "\n".join(f"{heading}: {words}" for heading, words in said.items())

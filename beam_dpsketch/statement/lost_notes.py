@@ -1,4 +1,4 @@
-"""The noisy clipping histogram of a release or of a run, and the weight that it shows to be removed."""
+"""The noisy clipping histogram of a release or of a run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.hashing.encodings import named
-from beam_dpsketch.privacy.aside import lost_reading as reading
 from beam_dpsketch.privacy.aside.lost_histogram import least_losses
-from beam_dpsketch.privacy.aside.lost_reading import LostWeight
 from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.statement.side_notes import MAX_DENOMINATOR, MAX_SIGMA_SQUARED, MAX_VALUE, SideNote
@@ -70,14 +68,9 @@ class LostNote:
         return self.share + (0 if self.kept is None else self.kept.share)
 
     @property
-    def _deviation(self) -> float:
+    def deviation(self) -> float:
         """The root of the parameter of the noise, with that of rounding a Gaussian to whole numbers."""
         return math.sqrt(self.sigma_squared + (0 if self.noise is Noise.LAPLACE else _ROUNDED))
-
-    @property
-    def told_units(self) -> float:
-        """From how many units with a loss on there is nearly always an estimate."""
-        return reading.told_units(math.sqrt(self.sigma_squared), self.noise)
 
     @property
     def losses(self) -> np.ndarray:
@@ -88,10 +81,6 @@ class LostNote:
         """Return the same with these counts, and then the weight kept."""
         kept = None if self.kept is None else dataclasses.replace(self.kept, value=values[-1])
         return dataclasses.replace(self, counts=tuple(values[: len(self.counts)]), kept=kept)
-
-    def read(self, confidence: float) -> LostWeight:
-        """Return the weight that was removed; `at_least` and `most_units` hold with this confidence each."""
-        return reading.read(np.array(self.counts), self.losses, self._deviation, confidence, self.noise)
 
     def plus(self, other: LostNote) -> LostNote:
         """Return the histogram of two releases, or of two runs, together."""

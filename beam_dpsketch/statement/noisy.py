@@ -19,7 +19,7 @@ from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES
 from beam_dpsketch.statement.side_notes import SideNote
-from beam_dpsketch.statement.statement import PrivacyStatement
+from beam_dpsketch.statement.stated import Stated
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class NoisyReleases:
         self,
         kind: str,
         spec: Any,
-        statement: PrivacyStatement,
+        statement: Stated,
         scale_bits: int,
         *,
         release_ids: Sequence[bytes],
@@ -69,7 +69,7 @@ class NoisyReleases:
         kind, spec, _, scale_bits = self._common
         return kind, spec, scale_bits
 
-    def each(self) -> Iterator[tuple[PrivacyStatement, np.ndarray]]:
+    def each(self) -> Iterator[tuple[Stated, np.ndarray]]:
         """Yield the statement and the counters, int64 of shape (cells,), of each."""
         for statement, counters in zip(self._statements(), self._counters, strict=True):
             yield statement, counters.astype(np.int64)
@@ -116,7 +116,7 @@ class NoisyReleases:
     def __repr__(self) -> str:
         return f"<{len(self)} releases of {self._common[1]}>"
 
-    def _statements(self) -> Iterator[PrivacyStatement]:
+    def _statements(self) -> Iterator[Stated]:
         """Yield the statement of each; the constructors would check again what is equal in all."""
         statement = self._common[2]
         common, common_of_notes = _fields(statement), [_fields(note) for note in statement.side]
@@ -125,10 +125,10 @@ class NoisyReleases:
             side = tuple([unchecked(SideNote, {**note, "value": value}) for note, value in notes])
             if lost is not None and not lost.of_run:
                 lost = unchecked(LostNote, {**_fields(lost), "counts": tuple(values[len(side) :])})
-            yield unchecked(PrivacyStatement, {**common, "release_ids": (release_id,), "side": side, "lost": lost})
+            yield unchecked(Stated, {**common, "release_ids": (release_id,), "side": side, "lost": lost})
 
 
-def _values_aside(statement: PrivacyStatement) -> list[int]:
+def _values_aside(statement: Stated) -> list[int]:
     """Return the numbers of a statement that differ from release to release."""
     lost = statement.lost
     return [note.value for note in statement.side] + list(() if lost is None or lost.of_run else lost.counts)

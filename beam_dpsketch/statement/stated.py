@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from fractions import Fraction
+from typing import Self
 
 from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError
@@ -16,7 +17,7 @@ from beam_dpsketch.privacy.mechanism import MAX_WINDOWS, Randomness
 from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
-from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure
+from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure, ReleaseTerms
 from beam_dpsketch.statement.clipping import ClippingState
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote, RowNote
@@ -57,6 +58,44 @@ class Stated:
     noise: Noise = Noise.GAUSSIAN
     keys: KeyNote | GroupNote | None = None
     over_time: RowNote | AnswerNote | None = None
+
+    @classmethod
+    def of(
+        cls,
+        terms: ReleaseTerms,
+        sigma_squared_per_level: tuple[Fraction, ...],
+        *,
+        randomness: Randomness,
+        release_id: bytes,
+        side: tuple[SideNote, ...] = (),
+        lost: LostNote | None = None,
+        keys: KeyNote | GroupNote | None = None,
+        over_time: RowNote | None = None,
+        uncounted: Uncounted = Uncounted.NOTHING,
+    ) -> Stated:
+        """Return the statement of one release under these terms; what the terms do not say is given."""
+        return cls(
+            **terms.loss._asdict(),
+            relation=terms.privacy.relation,
+            shown_delta=terms.privacy.shown_delta,
+            unit=terms.unit,
+            bounds=terms.bounds,
+            window_count=terms.window_count,
+            overlapping=terms.overlapping,
+            first_windows=terms.first_windows,
+            disclosed=terms.disclosed,
+            uncounted=terms.uncounted | uncounted,
+            period_micros=terms.period_micros,
+            norm_spend=terms.norm_spend,
+            noise=terms.noise,
+            sigma_squared_per_level=sigma_squared_per_level,
+            randomness=randomness,
+            release_ids=(release_id,),
+            side=side,
+            lost=lost,
+            keys=keys,
+            over_time=over_time,
+        )
 
     def __post_init__(self) -> None:
         if not _MIN_RHO <= self.rho <= _MAX_RHO:
@@ -135,6 +174,10 @@ class Stated:
     @property
     def loss(self) -> Loss:
         return Loss(self.rho, self.delta, self.pure, self.pure_rho)
+
+    def losing(self, loss: Loss) -> Self:
+        """Return the same with another loss."""
+        return dataclasses.replace(self, **loss._asdict())
 
     @property
     def sketch_share(self) -> Fraction:

@@ -13,7 +13,7 @@ from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.mechanism import Randomness, Spending, one_count
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.statement.measured import clipping_of
+from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.release_id import runs
 from beam_dpsketch.statement.stated import Stated
 
@@ -29,8 +29,8 @@ _CLAMPED = " Values outside the declared range count at its ends."
 _DISCLOSED = {Disclosure.KEYS: "which keys have data", Disclosure.WINDOWS: "which windows have data"}
 
 
-def facts(statement: Stated) -> dict[str, str]:
-    """List the facts of a statement, by heading. Losses are rounded up."""
+def facts(statement: Stated, clipping: Clipping) -> dict[str, str]:
+    """List the facts of a statement and the clipping that was read of it, by heading. Losses are rounded up."""
     widths = sorted({statement.noise.spread(each) for each in statement.sigma_squared_per_level})
     noise = " to ".join(f"{each:.6g}" for each in (widths[0], widths[-1])[: len(widths)])
     source = "" if statement.randomness is Randomness.SYSTEM else f", from {statement.randomness.value}"
@@ -44,7 +44,7 @@ def facts(statement: Stated) -> dict[str, str]:
         "Contribution": f"{bounds}{_choice(statement)}.",
         **_keys(statement),
         **_contents(statement),
-        "Clipping": clipping_of(statement, 0.95).sentence,
+        "Clipping": clipping.sentence,
         "Not counted": f"records without a {needed}.{_CLAMPED * (Uncounted.CLAMPED in statement.uncounted)}",
         "Noise": f"{_noise(statement, noise)}{source}.",
         **_parts(statement),

@@ -38,8 +38,8 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers.notes import codes
 from beam_dpsketch.by_hand import release_part
-from beam_dpsketch.privacy.aside import lost_reading as reading
-from beam_dpsketch.privacy.aside.lost_reading import LostWeight
+from beam_dpsketch.estimators import lost_weight as reading
+from beam_dpsketch.estimators.lost_weight import LostWeight
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.statement.lost_notes import LostNote

@@ -32,6 +32,7 @@ from beam_dpsketch import (
     SketchSpec,
 )
 from beam_dpsketch.answers.batch import answers_of
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.engine import calibration
 from beam_dpsketch.engine import keys as choosing
 from beam_dpsketch.engine.calibration import Calibration, empty_lost
@@ -50,7 +51,6 @@ from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.sketches import RawSketch, raw_type
 from beam_dpsketch.statement.side_notes import SideNote
-from beam_dpsketch.statement.statement import PrivacyStatement
 from tests.helpers import laws, norms
 from tests.helpers.laws import Fault
 

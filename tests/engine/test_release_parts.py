@@ -25,6 +25,7 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.answers.batch import answers_of
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.by_hand import release_part
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.noising import release_parts
@@ -35,7 +36,6 @@ from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.statement.noisy import NoisyReleases
-from beam_dpsketch.statement.statement import PrivacyStatement
 from tests.helpers.noise_audit import audit
 
 PRIVACY = PrivacySpec(rho=0.1)

@@ -252,7 +252,7 @@ def test_a_lower_end_holds_for_all_that_is_measured() -> None:
 
 
 FAULTS = [
-    ("no margin for the noise of the histogram", (LostNote, "_deviation", property(lambda self: 1e-9))),
+    ("no margin for the noise of the histogram", (LostNote, "deviation", property(lambda self: 1e-9))),
     ("half of what is kept", (measured, "_share", lambda part, rest: part / (part + rest / 2) if part else 0.0)),
 ]
 

@@ -33,6 +33,7 @@ from beam_dpsketch import (
     RecordBounds,
     ReleaseTerms,
 )
+from beam_dpsketch.answers import privacy_statement as statement_module
 from beam_dpsketch.engine import calibration
 from beam_dpsketch.privacy import mechanism as sensitivity
 from beam_dpsketch.privacy import terms as terms_module
@@ -43,7 +44,6 @@ from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.mechanism import Sensitivity
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.statement import accounting
-from beam_dpsketch.statement import statement as statement_module
 from beam_dpsketch.statement.accounting import add_up
 from tests.helpers import laws
 from tests.helpers.combinations import (

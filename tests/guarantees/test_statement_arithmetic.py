@@ -40,6 +40,7 @@ from beam_dpsketch import (
     TimeRange,
     TreeSpec,
 )
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.records.items import SketchInput
@@ -47,7 +48,6 @@ from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.records.sums.keyed_sums import KeyedSums
 from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.statement.release_id import RUN_BYTES
-from beam_dpsketch.statement.statement import PrivacyStatement
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.outputs import key_and_release
 from beam_dpsketch.transforms.steps.release_once import ReleaseKeys, ReleaseOnce

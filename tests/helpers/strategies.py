@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from beam_dpsketch import CountMin, CountSketch, NeighboringRelation, NormBound, PrivacyUnit, RecordBounds, SketchSpec
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
 from beam_dpsketch.privacy.mechanism import Randomness
@@ -18,7 +19,6 @@ from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.clipping import ClippingState
 from beam_dpsketch.statement.notes import AnswerNote
 from beam_dpsketch.statement.side_notes import NAMES, SideNote
-from beam_dpsketch.statement.statement import PrivacyStatement
 
 KINDS = (CountMin, CountSketch)
 

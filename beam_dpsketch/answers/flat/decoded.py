@@ -16,6 +16,7 @@ import numpy as np
 from beam_dpsketch import _validate
 from beam_dpsketch.answers.item_answers import ItemAnswers
 from beam_dpsketch.answers.notes import Basis
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.answers.rows import Frequencies, Many, One, as_asked, as_list, as_many
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.decoding.rounds import DecodedRows, FreedRows, Rounds
@@ -25,7 +26,6 @@ from beam_dpsketch.hashing.cells import Places
 from beam_dpsketch.privacy.aside.side_counters import WEIGHT
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.statement.showing import shown
-from beam_dpsketch.statement.statement import PrivacyStatement
 
 _SHRUNK = (
     "\n`shrunk` is closer on average over all items, and farther off for the largest ones: of these take `estimate`."

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement, unpack
 from beam_dpsketch.answers.released import KINDS, Released
 from beam_dpsketch.errors import FormatError, said_by
 from beam_dpsketch.privacy.noise.drawing import drowned_bits
@@ -26,7 +27,6 @@ from beam_dpsketch.statement.notes import AnswerNote, RowNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES, RELEASE_ID_BYTES, part_of_run, timeline
 from beam_dpsketch.statement.showing import html_table
 from beam_dpsketch.statement.side_notes import SideNote
-from beam_dpsketch.statement.statement import PrivacyStatement
 
 _MOST = float((1 << 63) - (1 << 10))  # the largest float64 that an int64 holds
 
@@ -96,7 +96,7 @@ class TimelineRow:
     @classmethod
     def from_bytes(cls, data: bytes) -> TimelineRow:
         """Return the row that `to_bytes` wrote. Raises `FormatError`, and nothing else, for any other bytes."""
-        content = release_format.unpack(data)
+        content = unpack(data)
         try:
             return cls(*content)
         except ValueError as error:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from beam_dpsketch.statement.accounting import Unreleased
 from beam_dpsketch.statement.format.fields import U32, Choice, Field, Text
 from beam_dpsketch.statement.format.release_format import pack_statement
+from beam_dpsketch.statement.stated import Stated
 
 RECORDS: dict[str, dict[str, Field]] = {
     "release": {},
@@ -17,6 +17,6 @@ RECORDS: dict[str, dict[str, Field]] = {
 RECORD_KIND = Choice(tuple(RECORDS))
 
 
-def spent_record(unreleased: Unreleased) -> bytes:
+def spent_record(stated: Stated) -> bytes:
     """Return the bytes of what a run spent that released nothing."""
-    return RECORD_KIND.write("spent") + pack_statement(unreleased.privacy)
+    return RECORD_KIND.write("spent") + pack_statement(stated)

@@ -36,7 +36,7 @@ from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote, RowNote
 from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES
 from beam_dpsketch.statement.side_notes import NAMES, SideNote
-from beam_dpsketch.statement.statement import PrivacyStatement
+from beam_dpsketch.statement.stated import Stated
 
 FORMAT_VERSION = 1
 _DIGEST_BYTES = 16
@@ -175,7 +175,7 @@ _MECHANISM = fields.OneOf(
 _ROW_NOTE = Object(RowNote, {"mechanism": _MECHANISM, "number": U32, "dropped_bits": U8})
 _ANSWER_NOTE = Object(AnswerNote, {"mechanism": _MECHANISM, "windows": U32})
 _STATEMENT = Object(
-    PrivacyStatement,
+    Stated,
     {
         "rho": fields.Exact,
         "sigma_squared_per_level": Repeated(fields.Exact),
@@ -209,7 +209,7 @@ _DTYPE = Choice(("<i1", "<i2", "<i4", "<i8"))
 _COUNTERS: dict[str, fields.Field] = {"scale_bits": U8, "dtype": _DTYPE}
 
 
-def pack(kind: str, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int) -> bytes:
+def pack(kind: str, spec: Any, counters: np.ndarray, privacy: Stated, scale_bits: int) -> bytes:
     """Return the bytes of a release; counters, in units of 2**-scale_bits, take the narrowest integers."""
     dtype = narrowest(counters)
     start = fields.write_fields(_START, {"magic": None, "format_version": FORMAT_VERSION, "kind": kind})
@@ -218,7 +218,7 @@ def pack(kind: str, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, 
     return body + _digest(body)
 
 
-def unpack(data: bytes) -> tuple[str, Any, np.ndarray, PrivacyStatement, int]:
+def unpack(data: bytes) -> tuple[str, Any, np.ndarray, Stated, int]:
     """Return kind, spec, counters (int64, flat), statement and scale_bits of the release in these bytes."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise FormatError(f"not a release: expected bytes, got {type(data).__name__}")
@@ -245,16 +245,16 @@ def unpack(data: bytes) -> tuple[str, Any, np.ndarray, PrivacyStatement, int]:
     return kind, spec, counters, privacy, scale_bits
 
 
-def pack_statement(privacy: PrivacyStatement) -> bytes:
+def pack_statement(privacy: Stated) -> bytes:
     """Return the bytes of a statement without a release."""
     return _STATEMENT.write(privacy)
 
 
-def unpack_statement(data: bytes) -> PrivacyStatement:
+def unpack_statement(data: bytes) -> Stated:
     """Return the statement in these bytes."""
     reader = Reader(data)
     try:
-        privacy: PrivacyStatement = _STATEMENT.read(reader)
+        privacy: Stated = _STATEMENT.read(reader)
     except (TypeError, ValueError) as error:
         raise FormatError(f"not a statement that this version can read: {said_by(error)}") from None
     if pack_statement(privacy) != data:

@@ -26,6 +26,7 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
 )
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.errors import BudgetExceededError
 from beam_dpsketch.privacy.aside.side_counters import SideCounter, SideCounters, share_left, side_counters
@@ -35,7 +36,6 @@ from beam_dpsketch.privacy.noise.laws import Noise, scale_of
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.over_time.binned import BinaryTree
 from beam_dpsketch.privacy.terms import RowTerms
-from beam_dpsketch.statement.statement import PrivacyStatement
 from tests.helpers.joint_loss import joint_loss
 from tests.helpers.norms import UNIT
 from tests.helpers.side_sums import EVERY, NAMES

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from beam_dpsketch.privacy.aside import lost_reading
+from beam_dpsketch.estimators import lost_weight
+from beam_dpsketch.estimators.lost_weight import LostWeight, read, told_units
 from beam_dpsketch.privacy.aside.lost_histogram import BINS, histogram, least_losses
-from beam_dpsketch.privacy.aside.lost_reading import LostWeight, read, told_units
 from beam_dpsketch.privacy.noise.laws import Noise
 
 SIGMA, FALSE_ALARM = 16.8, 1e-9
@@ -97,7 +97,7 @@ def test_the_range_holds_on_powers_with_an_end() -> None:
 @pytest.mark.parametrize(("name", "value"), [("_EXPONENTS", np.array([3.0])), ("_UPPER_SHARE", 0.3)])
 def test_a_range_that_does_not_hold_is_found(name: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tails that are all steep, and a range up to less than the median."""
-    monkeypatch.setattr(lost_reading, name, value)
+    monkeypatch.setattr(lost_weight, name, value)
     with pytest.raises(AssertionError, match="wrong too often"):
         check_ranges()
 
@@ -153,5 +153,5 @@ def test_a_mean_loss_of_a_bin_is_that_of_its_power() -> None:
     for exponent in (0.25, 1.0, 2.75):
         grid = np.linspace(1, 4, 300_001)
         wanted = np.average(grid, weights=grid ** (-exponent - 1))
-        assert lost_reading._mean(np.array([exponent]))[0] == pytest.approx(wanted, rel=1e-4)
-    assert lost_reading._mean(np.array([1e-7]))[0] == pytest.approx(lost_reading._EVEN_MEAN, rel=1e-5)
+        assert lost_weight._mean(np.array([exponent]))[0] == pytest.approx(wanted, rel=1e-4)
+    assert lost_weight._mean(np.array([1e-7]))[0] == pytest.approx(lost_weight._EVEN_MEAN, rel=1e-5)

@@ -1,6 +1,6 @@
 """The privacy statement that every release carries: what is protected, how well, and what is not.
 
-`stated` has its fields, and `statement_text` its words.
+`statement.stated` has its fields, and `statement.statement_text` its words.
 """
 
 from __future__ import annotations
@@ -9,21 +9,22 @@ import dataclasses
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from beam_dpsketch._showing import float_above, round_up
+from beam_dpsketch.answers.clipping import clipping_of
 from beam_dpsketch.errors import IncompatibleSketchError
-from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.loss.events import event_of
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.statement import statement_text
 from beam_dpsketch.statement.clipping import Clipping
-from beam_dpsketch.statement.lost_notes import LostNote, add_up_lost
-from beam_dpsketch.statement.measured import clipping_of
-from beam_dpsketch.statement.notes import GroupNote, KeyNote, RowNote
+from beam_dpsketch.statement.format import release_format
+from beam_dpsketch.statement.lost_notes import add_up_lost
+from beam_dpsketch.statement.noisy import unchecked
 from beam_dpsketch.statement.release_id import are_parts_of_one_run, runs, timeline
 from beam_dpsketch.statement.showing import html_table
-from beam_dpsketch.statement.side_notes import SideNote, add_up
+from beam_dpsketch.statement.side_notes import add_up
 from beam_dpsketch.statement.stated import Stated
 
 
@@ -69,42 +70,9 @@ class PrivacyStatement(Stated):
     """
 
     @classmethod
-    def of(
-        cls,
-        terms: ReleaseTerms,
-        sigma_squared_per_level: tuple[Fraction, ...],
-        *,
-        randomness: Randomness,
-        release_id: bytes,
-        side: tuple[SideNote, ...] = (),
-        lost: LostNote | None = None,
-        keys: KeyNote | GroupNote | None = None,
-        over_time: RowNote | None = None,
-        uncounted: Uncounted = Uncounted.NOTHING,
-    ) -> PrivacyStatement:
-        """Return the statement of one release under these terms; what the terms do not say is given."""
-        return cls(
-            **terms.loss._asdict(),
-            relation=terms.privacy.relation,
-            shown_delta=terms.privacy.shown_delta,
-            unit=terms.unit,
-            bounds=terms.bounds,
-            window_count=terms.window_count,
-            overlapping=terms.overlapping,
-            first_windows=terms.first_windows,
-            disclosed=terms.disclosed,
-            uncounted=terms.uncounted | uncounted,
-            period_micros=terms.period_micros,
-            norm_spend=terms.norm_spend,
-            noise=terms.noise,
-            sigma_squared_per_level=sigma_squared_per_level,
-            randomness=randomness,
-            release_ids=(release_id,),
-            side=side,
-            lost=lost,
-            keys=keys,
-            over_time=over_time,
-        )
+    def from_stated(cls, stated: Stated) -> PrivacyStatement:
+        """Return the statement that a release has, of fields that are checked."""
+        return unchecked(cls, vars(stated))
 
     def composed(self, other: PrivacyStatement, *, units_disjoint: bool) -> PrivacyStatement:
         """Return the statement of two releases together: their losses add, or the larger counts if no unit is in both.
@@ -125,10 +93,6 @@ class PrivacyStatement(Stated):
     def clipping(self, confidence: float = 0.95) -> Clipping:
         """Return how much of the total the bounds removed, as far as it is known; `confidence` as of intervals."""
         return clipping_of(self, confidence)
-
-    def losing(self, loss: Loss) -> PrivacyStatement:
-        """Return the same with another loss."""
-        return dataclasses.replace(self, **loss._asdict())
 
     def shares_noise_with(self, other: PrivacyStatement) -> bool:
         """Whether the two have noise in common: of a release in both, or of rows over time of one run and key."""
@@ -218,11 +182,37 @@ class PrivacyStatement(Stated):
         shown = {**loss, **({"delta": self.delta} if self.delta else {})}
         return ", ".join(f"{name}={round_up(value, 6):g}" for name, value in shown.items())
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """The sentences of the statement, by heading."""
+        return statement_text.facts(self, self.clipping())
+
     def __str__(self) -> str:
-        return "\n".join(f"{heading}: {words}" for heading, words in statement_text.facts(self).items())
+        return "\n".join(f"{heading}: {words}" for heading, words in self.facts.items())
 
     def __repr__(self) -> str:
         return f"<PrivacyStatement of {len(self.release_ids)} release(s), {self.shown_loss}, {self.relation.name}>"
 
     def _repr_html_(self) -> str:
-        return html_table(statement_text.facts(self).items(), caption="PrivacyStatement")
+        return html_table(self.facts.items(), caption="PrivacyStatement")
+
+
+_HEADINGS = ("Protected", "How well", "Meaning", "Contribution", "Keys", "Items")
+
+
+@dataclasses.dataclass(frozen=True)
+class Unreleased:
+    """What a run has spent, without any of its releases."""
+
+    privacy: PrivacyStatement
+
+    def __str__(self) -> str:
+        said = {"Released": "nothing, because no key was chosen. The loss is spent all the same."}
+        said |= {heading: words for heading, words in self.privacy.facts.items() if heading in _HEADINGS}
+        return "\n".join(f"{heading}: {words}" for heading, words in said.items())
+
+
+def unpack(data: bytes) -> tuple[str, Any, np.ndarray, PrivacyStatement, int]:
+    """Decode the bytes of a release, as `release_format.unpack` does."""
+    kind, spec, counters, stated, scale_bits = release_format.unpack(data)
+    return kind, spec, counters, PrivacyStatement.from_stated(stated), scale_bits

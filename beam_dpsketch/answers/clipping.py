@@ -10,9 +10,12 @@ import dataclasses
 import functools
 import math
 
+import numpy as np
+
 from beam_dpsketch import _validate
+from beam_dpsketch.estimators import lost_weight
+from beam_dpsketch.estimators.lost_weight import LostWeight
 from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
-from beam_dpsketch.privacy.aside.lost_reading import LostWeight
 from beam_dpsketch.privacy.aside.side_counters import CLIPPED, UNITS, WEIGHT
 from beam_dpsketch.statement.clipping import Clipping, ClippingState
 from beam_dpsketch.statement.lost_notes import LostNote
@@ -40,7 +43,7 @@ def clipping_of(statement: Stated, confidence: float) -> Clipping:
     kept, joint = statement.note(WEIGHT) if lost is None or lost.kept is None else lost.kept, (1 + confidence) / 2
     is_capped = statement.bounds.total_weight is None and kept is not statement.own_total
     if lost is not None:
-        removed = _read(lost, (1 + joint) / 2)
+        removed = read_lost(lost, (1 + joint) / 2)
     elif clipped is not None:
         removed = LostWeight(max(clipped.interval(joint).lower, 0.0))
     if kept is None or (lost or clipped) is None or statement.is_row or statement.bounds.signed:
@@ -87,8 +90,9 @@ def _in_words(statement: Stated) -> Clipping:
 
 
 @functools.lru_cache(maxsize=256)  # all releases of a run share one histogram
-def _read(lost: LostNote, confidence: float) -> LostWeight:
-    return lost.read(confidence)
+def read_lost(lost: LostNote, confidence: float) -> LostWeight:
+    """Estimate the weight that was removed; `at_least` and `most_units` hold with this confidence each."""
+    return lost_weight.read(np.array(lost.counts), lost.losses, lost.deviation, confidence, lost.noise)
 
 
 def _least_units(lost: LostNote) -> float:
