@@ -1,18 +1,20 @@
-"""How much noise a release gets, and how its keys are chosen: worked out once, before there are data."""
+"""Which tables of a release get noise, and how its keys are chosen: worked out once, before there are data."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from fractions import Fraction
 from typing import Any, Generic, TypeAlias, cast
 
+from beam_dpsketch.engine import tables
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys, sketch_share
+from beam_dpsketch.engine.tables import NoisyTable
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.aside.lost_histogram import BINS
 from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.contributions import ContributionLimit
-from beam_dpsketch.privacy.mechanism import sensitivity
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.terms import Limit, ReleaseTerms, RowTerms
 from beam_dpsketch.sketches import raw_type
@@ -30,18 +32,18 @@ class Calibration(Generic[Limit]):
     Attributes:
       spec: the sketch.
       terms: those of each release.
-      per_table: the noise parameter of each table, in squared records; of a norm of 1 under an `AutoNorm`.
-      side: the noise parameter of each side counter.
-      lost: the histogram of lost weight, before there are counts; `None` if it is not told.
+      counters: the tables of the sketch; of a norm of 1 under an `AutoNorm`, as are the next two.
+      aside: the tables of one number that each release counts aside.
+      lost: the histogram of lost weight, and the weight kept if it is of the run; () if it is not told.
       choice: how keys are chosen; `None` if the data do not choose them.
       scaled_units: how many units should be longer than the norm; `None` if the data do not choose it.
     """
 
     spec: Any
     terms: ReleaseTerms[Limit]
-    per_table: tuple[Fraction, ...]
-    side: tuple[Fraction, ...]
-    lost: LostNote | None
+    counters: tuple[NoisyTable, ...]
+    aside: tuple[NoisyTable, ...]
+    lost: tuple[NoisyTable, ...]
     choice: KeyChoice | None
     scaled_units: Fraction | None = None
 
@@ -49,9 +51,41 @@ class Calibration(Generic[Limit]):
     def of(cls, spec: Any, terms: ReleaseTerms[Limit]) -> Calibration[Limit]:
         """Return the noise; refuse settings that cannot work."""
         known = terms.resolved(1)
-        return cls(
-            spec, terms, calibrate(spec, known), calibrate_side(known), empty_lost(known), choose_keys(spec, terms)
-        )
+        choice = choose_keys(spec, terms)
+        found = cls(spec, terms, counter_tables(spec, known), tables.aside(known), tables.lost(known), choice)
+        if found.cost > known.privacy.spending.whole:
+            raise ValueError("the tables of a release cost more than it may spend")
+        return found
+
+    @property
+    def cost(self) -> Fraction:
+        """What all tables cost together: rho of Gaussian noise, epsilon of Laplace noise."""
+        return sum((table.cost for table in (*self.counters, *self.aside, *self.lost)), Fraction(0))
+
+    @property
+    def per_table(self) -> tuple[Fraction, ...]:
+        """The noise parameter of each table of the sketch, in squared records."""
+        return tuple(table.parameter for table in self.counters)
+
+    @property
+    def of_release(self) -> tuple[NoisyTable, ...]:
+        """The tables of each release beside its counters, in the order in which they are drawn."""
+        return self.aside if self.terms.lost is None or self.lost_is_of_run else self.aside + self.lost
+
+    @functools.cached_property
+    def notes(self) -> tuple[SideNote, ...]:
+        """What a release says of its tables of one number."""
+        return side_notes(cast(ReleaseTerms, self.terms))
+
+    @functools.cached_property
+    def empty_lost(self) -> LostNote | None:
+        """What a release says of its histogram of lost weight."""
+        return empty_lost(cast(ReleaseTerms, self.terms))
+
+    @property
+    def lost_is_of_run(self) -> bool:
+        """Whether the histogram of lost weight is drawn once for all releases of a run."""
+        return len(self.lost) > 1
 
     @property
     def note(self) -> KeyNote | None:
@@ -79,55 +113,53 @@ DeclaredCalibration: TypeAlias = Calibration[ContributionLimit]
 """The noise as far as it is known before the data: they may have to choose the norm."""
 
 
-def calibrate_side(terms: ReleaseTerms) -> tuple[Fraction, ...]:
-    """Return the noise parameter of each side counter, in squared records; refuse settings that cannot work."""
-    spending, relation = terms.privacy.spending, terms.privacy.relation
-    return tuple(
-        counter.parameter(spending, relation, reach=terms.reach, squared_unit=terms.squared_unit)
-        for counter in terms.counters
-    )
+def side_notes(terms: ReleaseTerms) -> tuple[SideNote, ...]:
+    """Return the notes of what a release counts aside, each 0."""
+    return tuple(map(_note, terms.counters, tables.aside(terms), itertools.repeat(terms)))
 
 
 def empty_lost(terms: ReleaseTerms) -> LostNote | None:
     """Return the histogram of lost weight before there are counts; refuse settings that cannot work."""
     if (counter := terms.lost) is None:
         return None
-    spending, relation, kept = terms.privacy.spending, terms.privacy.relation, None
-    if counter.kept is not None:
-        parameter = counter.kept.parameter(spending, relation, squared_unit=terms.squared_unit)
-        kept = empty_note(counter.kept, parameter, terms)
-    parameter = counter.parameter(spending, relation)
+    bins, *of_kept = tables.lost(terms)
+    kept = None if counter.kept is None else _note(counter.kept, of_kept[0], terms)
     return LostNote(
-        share=counter.share,
-        noise=terms.noise,
-        sigma_squared=parameter,
+        share=bins.share,
+        noise=bins.noise,
+        sigma_squared=bins.parameter,
         first=counter.first,
         counts=(0,) * BINS,
         kept=kept,
     )
 
 
-def empty_note(counter: SideCounter, parameter: Fraction, terms: ReleaseTerms) -> SideNote:
+def _note(counter: SideCounter, table: NoisyTable, terms: ReleaseTerms) -> SideNote:
     """Return the note of a side counter that is 0, on the grid of its noise."""
     return SideNote(
         names=counter.names,
-        share=counter.share,
+        share=table.share,
         squared_limit=counter.squared_limit,
-        noise=terms.noise,
-        sigma_squared=parameter,
+        noise=table.noise,
+        sigma_squared=table.parameter,
         value=0,
-        scale_bits=terms.scale_bits + terms.grid_bits(parameter),
+        scale_bits=terms.scale_bits + table.grid_bits,
     )
 
 
 def calibrate(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
     """Return the noise parameter of each table, in squared records; refuse settings that cannot work."""
+    return tuple(table.parameter for table in counter_tables(spec, terms))
+
+
+def counter_tables(spec: Any, terms: ReleaseTerms) -> tuple[NoisyTable, ...]:
+    """Return the tables of a sketch; refuse settings that cannot work."""
     if terms.bounds.has_norm and terms.bounds.total_weight is None:
         _check_rows_bounded(spec)
     if terms.noise is Noise.LAPLACE and (refused := why_not_laplace(spec, terms)) is not None:
         raise refused
-    found = table_parameters(spec, terms)
-    calibrate_side(terms)
+    found = tables.counters(spec, terms, sketch_share(spec, terms))
+    tables.aside(terms)
     return found
 
 
@@ -144,16 +176,7 @@ def _check_rows_bounded(spec: Any) -> None:
 
 def table_parameters(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
     """Return the noise parameter of each table, in squared records: of what a record adds to it at most."""
-    change = functools.partial(sensitivity, bounds=terms.bounds, relation=terms.privacy.relation, reach=terms.reach)
-    part = sketch_share(spec, terms)
-    return tuple(
-        terms.privacy.spending.parameter(
-            change(cells_per_item=table.cells_per_item, has_signs=table.has_signs),
-            share=part * table.share,
-            squared_unit=terms.squared_unit * table.squared_amount,
-        )
-        for table in raw_type(spec).tables(spec)
-    )
+    return tuple(table.parameter for table in tables.counters(spec, terms, sketch_share(spec, terms)))
 
 
 def why_not_laplace(spec: Any, terms: ReleaseTerms[ContributionLimit]) -> ArgumentError | None:

@@ -1,4 +1,4 @@
-"""Exact counts to released ones: the place where the noise of grouped counts is drawn.
+"""Exact counts to released ones.
 
 Guarantee: `privacy.grouped_counts` proves what a release costs. It needs one decision for each item, key and window,
 with noise of its own: whoever decides again from the same count and votes makes another release. What neither its count
@@ -18,12 +18,14 @@ from typing import NamedTuple
 import numpy as np
 
 from beam_dpsketch.domains.text import TRUNCATED
-from beam_dpsketch.engine.calibration import calibrate
+from beam_dpsketch.engine import tables
+from beam_dpsketch.engine.calibration import counter_tables
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys, find_chosen
+from beam_dpsketch.engine.tables import NoisyTable
 from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.noise.drawing import add_noise, drowned_bits, least_quantile, round_off
+from beam_dpsketch.privacy.noise.drawing import least_quantile, round_off
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.noise.random_words import RandomBytes
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
@@ -45,7 +47,7 @@ class Counting(NamedTuple):
       spec: the domain of the items.
       terms: of each release; where the data choose the norm, with the one that they chose, or with 1 before that.
       declared: the same as they are declared.
-      sigma_squared: the noise parameter of a count, in squared records, as `noise.laws` has it.
+      items: the table of all counts.
       note: what a release says of its items.
       choice: how votes bring items in; `None` if units do not vote.
       scaled_units: how many units should be longer than the norm; `None` if the data do not choose it.
@@ -54,7 +56,7 @@ class Counting(NamedTuple):
     spec: GroupedItems
     terms: ReleaseTerms
     declared: DeclaredTerms
-    sigma_squared: Fraction
+    items: NoisyTable
     note: GroupNote
     choice: KeyChoice | None = None
     scaled_units: Fraction | None = None
@@ -69,24 +71,19 @@ class Counting(NamedTuple):
           norm: counts where the data choose it; before that, all is of a norm of 1, and noise grows with it.
         """
         terms = declared.resolved(norm)
-        (sigma_squared,) = calibrate(spec, terms)
-        note, choice = note_of(terms, sigma_squared), choose_keys(spec, terms)
+        (items,) = counter_tables(spec, terms)
+        note, choice = note_of(terms, items.parameter), choose_keys(spec, terms)
         note = note if choice is None else dataclasses.replace(note, votes=choice.note)
-        return cls(spec, terms, declared, sigma_squared, note, choice)
+        return cls(spec, terms, declared, items, note, choice)
 
     def with_norm(self, max_norm: Fraction | None) -> Counting:
         """Return the same of a release: under this norm if the data choose it, else as it is."""
         return self if max_norm is None else Counting.of(self.spec, self.declared, max_norm)
 
     @property
-    def bits(self) -> int:
-        """How much finer the grid of the noise is than that of the counts."""
-        return self.note.scale_bits - self.terms.scale_bits
-
-    @property
     def per_table(self) -> tuple[Fraction, ...]:
         """The noise parameter of the one table of counts."""
-        return (self.sigma_squared,)
+        return (self.items.parameter,)
 
     def with_terms(self, terms: DeclaredTerms) -> Counting:
         """Return the same under terms that differ in their budget, or in what is disclosed, alone."""
@@ -100,8 +97,7 @@ class Counting(NamedTuple):
             counts for must not be among them.
           random_bytes: where the randomness comes from.
         """
-        noise, parameter = self.terms.noise, self.sigma_squared * self.terms.squared_unit
-        noisy = add_noise(counts, parameter, self.bits, noise=noise, random_bytes=random_bytes)
+        noisy = self.items.draw(counts, random_bytes)
         return noisy, noisy >= self.note.threshold
 
     def draw(
@@ -118,7 +114,7 @@ class Counting(NamedTuple):
         if randomness is None:
             noisy, released = self.add_noise(rows[:, 0])
         else:
-            settings = canonical((self.terms.for_noise(), self.spec, self.sigma_squared, self.note))
+            settings = canonical((self.terms.for_noise(), self.spec, self.items.parameter, self.note))
             messages = (encode(("count", COUNTING_VERSION, settings, count)) for count in rows[:, 0].tolist())
             streams = (keyed.random_bytes(message) for keyed, message in zip(randomness, messages, strict=True))
             drawn = [self.add_noise(row[:1], stream) for row, stream in zip(rows, streams, strict=True)]
@@ -140,7 +136,7 @@ class Counting(NamedTuple):
           randomness: where the noise came from.
         """
         terms = self.terms
-        drowned = min(self.note.scale_bits, drowned_bits((self.sigma_squared,), 4**self.note.scale_bits, self.bits))
+        drowned = min(self.note.scale_bits, tables.drowned([self.items], terms.squared_unit))
         rows = list(rows)
         counters = round_off(np.array([count for _, count in rows], dtype=np.int64), drowned).tolist()
         ordered = sorted(zip(counters, (key for key, _ in rows), strict=True), key=lambda row: (-row[0], row[1]))

@@ -1,4 +1,4 @@
-"""Votes to chosen keys: the place where the noise of key selection is drawn.
+"""Votes to chosen keys.
 
 Guarantee: `privacy.selection` proves what the choice costs. It needs one decision for each key and window, with
 randomness of its own: whoever decides again from the same votes makes another release.
@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch.engine.tables import NoisyTable
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy import selection
 from beam_dpsketch.privacy.contributions import NeighboringRelation
-from beam_dpsketch.privacy.mechanism import change_factor
+from beam_dpsketch.privacy.mechanism import Sensitivity, change_factor
 from beam_dpsketch.privacy.noise.discrete_gaussian import MIN_SIGMA_SQUARED
-from beam_dpsketch.privacy.noise.drawing import MAX_SIGMA_SQUARED, add_noise, drawn_variance
+from beam_dpsketch.privacy.noise.drawing import MAX_SIGMA_SQUARED, drawn_variance
 from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
 from beam_dpsketch.privacy.noise.geometric_table import KeepTable, geometric_table
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
@@ -31,7 +32,7 @@ from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.noise.random_words import RandomBytes
 from beam_dpsketch.privacy.selection import ONE_ROUND, USUAL_SHARE, SelectionRule, SketchCost
 from beam_dpsketch.privacy.terms import DeclaredTerms
-from beam_dpsketch.privacy.two_rounds import FIRST_PART, MOST_NOISE, TwoRounds
+from beam_dpsketch.privacy.two_rounds import FIRST_PART, MOST_NOISE, RATIO, TwoRounds
 from beam_dpsketch.records.items import NOISY, VOTERS, VOTES
 from beam_dpsketch.records.sums.vote_rounds import WINDOW
 from beam_dpsketch.sketches import raw_type
@@ -49,6 +50,7 @@ class KeyChoice(NamedTuple):
       rule: who votes, and for what.
       note: what a release says of it.
       sketch_share: the part of rho that is left for the sketches.
+      votes: the noisy votes of each round; () if `table` decides.
       table: the probabilities by votes; `None` if noise decides.
       rounds: the rule of two rounds; `None` if there is one.
     """
@@ -56,6 +58,7 @@ class KeyChoice(NamedTuple):
     rule: SelectionRule
     note: KeyNote
     sketch_share: Fraction
+    votes: tuple[NoisyTable, ...] = ()
     table: KeepTable | None = None
     rounds: TwoRounds | None = None
 
@@ -71,11 +74,9 @@ class KeyChoice(NamedTuple):
         considered = (units >= self.rule.min_units) & (votes > 0)
         if self.rounds is not None:
             second, first = others
-            drawn = add_noise(second, self.rounds.sigma_squared[1], random_bytes=random_bytes)
-            return considered & self.rounds.releases(first, drawn)
+            return considered & self.rounds.releases(first, self.votes[1].draw(second, random_bytes))
         if self.table is None:
-            noisy = add_noise(votes, self.note.sigma_squared, random_bytes=random_bytes)
-            return considered & (noisy >= self.note.threshold)
+            return considered & (self.votes[0].draw(votes, random_bytes) >= self.note.threshold)
         counted = (votes - (self.rule.min_units - 1) * self.rule.grid).tolist()
         kept = [self.table.keeps(each, random_bytes) for each in counted]
         return considered & np.array(kept, dtype=bool)
@@ -108,14 +109,11 @@ def draw_first(choice: KeyChoice, votes: np.ndarray, randomness: Sequence[KeyedR
 
     Each call draws other noise: what steers the second round, and what decides, must be of one call.
     """
-    assert choice.rounds is not None
-    parameter = choice.rounds.sigma_squared[0]
+    first = choice.votes[0]
     if randomness is None:
-        return add_noise(votes[:, 0], parameter)
+        return first.draw(votes[:, 0])
     streams = _streams(choice, "first round", votes, randomness)
-    noisy = [
-        add_noise(each[:1], parameter, random_bytes=stream)[0] for each, stream in zip(votes, streams, strict=True)
-    ]
+    noisy = [first.draw(each[:1], stream)[0] for each, stream in zip(votes, streams, strict=True)]
     return np.array(noisy, dtype=np.int64)
 
 
@@ -262,8 +260,10 @@ def _calibrated(
     if largest > MAX_SIGMA_SQUARED:
         raise ArgumentError("", "rho, or keys.share, must be larger: the sigma of votes would exceed 2**50", "E312")
     table, rounds, grid, shift = None, None, rule.grid, (rule.min_units - 1) * rule.grid
+    parameters: tuple[tuple[int, Fraction], ...] = ()
     if rule.has_two_rounds:
         rounds = TwoRounds.of(rule, rho, relation, window_count)
+        parameters = tuple(zip((grid, RATIO * grid), rounds.sigma_squared, strict=True))
         grid, sigma_squared, threshold = rounds.whole_grid, sum(rounds.sigma_squared, Fraction(0)), rounds.together
         half, most = (rounds.needed(float(each)) for each in (Fraction(1, 2), _MOST))
     elif rule.method == "geometric":
@@ -275,6 +275,7 @@ def _calibrated(
         table = geometric_table(rule.grid, epsilon / window_count, rule.delta / window_count)
         threshold, half, most = (table.least(each) + shift for each in (Fraction(1), Fraction(1, 2), _MOST))
     else:
+        parameters = ((grid, sigma_squared),)
         drawn = drawn_variance(sigma_squared)
         threshold = rule.threshold(drawn, window_count)
         half, most = threshold, threshold + least_quantile(drawn, 1 - _MOST) - 1
@@ -289,4 +290,14 @@ def _calibrated(
         most=most,
         share=left - remaining,
     )
-    return KeyChoice(rule, note, remaining, table, rounds)
+    votes = tuple(
+        NoisyTable(
+            names=("votes",),
+            change=Sensitivity(Fraction(change_factor(relation) * window_count * each**2)),
+            share=note.share,
+            noise=Noise.GAUSSIAN,
+            parameter=parameter,
+        )
+        for each, parameter in parameters
+    )
+    return KeyChoice(rule, note, remaining, votes, table, rounds)

@@ -19,22 +19,23 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from beam_dpsketch.engine.calibration import Calibration, empty_note
+from beam_dpsketch.engine import tables
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.parts import Part, PartColumns
+from beam_dpsketch.engine.tables import NoisyTable
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import canonical, encode
 from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 from beam_dpsketch.privacy.mechanism import Randomness
-from beam_dpsketch.privacy.noise.drawing import add_noise, add_whole_noise, drowned_bits, round_off
+from beam_dpsketch.privacy.noise.drawing import round_off
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.noise.random_words import RandomBytes
-from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
+from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.statement.format.release_format import pack
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.statement.notes import RowNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES, RELEASE_ID_BYTES, RUN_BYTES, part_of_run
-from beam_dpsketch.statement.side_notes import SideNote
 from beam_dpsketch.statement.stated import Stated
 
 Secret: TypeAlias = KeyedRandomness | None
@@ -60,10 +61,10 @@ def release_parts(
       row: the number of this row over time, under `RowTerms`; else `None`.
       lost: the noisy histogram of lost weight of the run; `None` if each release has its own, or none.
     """
-    terms, noise = calibration.terms, calibration.per_table
-    lost = calibration.lost if lost is None else lost
-    if lost is not None and lost.of_run and lost is calibration.lost:
+    terms = calibration.terms
+    if calibration.lost_is_of_run and lost is None:
         raise ValueError("lost must be the histogram of the run, whose noise is drawn once for all of its releases")
+    lost = calibration.empty_lost if lost is None else lost
     exact = parts if isinstance(parts, PartColumns) else PartColumns.of(parts, terms)
     terms.bounds.given(
         ArgumentError("bounds", "must be a $NormBound: only a transform chooses the norm of $AutoNorm", "E218")
@@ -71,8 +72,7 @@ def release_parts(
     for _ in exact.names[:2]:  # the second is refused
         terms.privacy.paying_for(object())
     note = None
-    bits = terms.grid_bits(min(noise))
-    drowned = drowned_bits(noise, terms.squared_unit * 4**bits, bits)
+    bits, drowned = calibration.counters[0].grid_bits, tables.drowned(calibration.counters, terms.squared_unit)
     if isinstance(terms, RowTerms):
         assert row is not None
         note = RowNote(terms.mechanism, row, max(drowned - bits, 0))
@@ -80,20 +80,20 @@ def release_parts(
         drowned = min(exact.scale_bits + bits, drowned)
     statement = Stated.of(
         terms,
-        noise,
+        calibration.per_table,
         randomness=Randomness.SYSTEM if randomness is None else Randomness.KEYED,
         release_id=bytes(RELEASE_ID_BYTES),
-        side=_notes(calibration),
+        side=calibration.notes,
         lost=lost,
         keys=calibration.note,
         over_time=note,
         uncounted=calibration.spec.uncounted,
     )
     if randomness is None:
-        drawn = [_draw(exact, statement, bits, terms, os.urandom)]
+        drawn = [_draw(exact, calibration, os.urandom)]
     else:
         drawn = [
-            _draw(part, statement, bits, terms, keyed.random_bytes(_all_of(part, _placed(statement, part))))
+            _draw(part, calibration, keyed.random_bytes(_all_of(part, _placed(statement, part))))
             for place, keyed in zip(range(len(exact.names)), randomness, strict=True)
             for part in [exact.alone(place)]
         ]
@@ -117,46 +117,35 @@ def draw_lost(exact: np.ndarray, calibration: Calibration, randomness: Secret = 
       calibration: that of the releases of the run.
       randomness: the secret that the noise is made from; `None` takes the entropy of the system.
     """
-    terms, lost, random_bytes = calibration.terms, calibration.lost, os.urandom
-    assert lost is not None
+    random_bytes: RandomBytes = os.urandom
     if randomness is not None:
-        settings = canonical((calibration.spec, terms.for_noise(), lost))
+        settings = canonical((calibration.spec, calibration.terms.for_noise(), calibration.empty_lost))
         message = encode(("lost", NOISE_VERSION, settings, exact.astype("<i8").tobytes()))
         random_bytes = randomness.random_bytes(message)
-    exact_counts = exact[: len(lost.counts)]
-    counts = add_whole_noise(exact_counts, lost.sigma_squared, noise=lost.noise, random_bytes=random_bytes)
-    kept = [] if lost.kept is None else _on_grid(exact[len(counts) :], lost.kept, terms, random_bytes).tolist()
-    return [*counts.tolist(), *kept]
+    return _draw_columns(exact[np.newaxis], calibration.lost, random_bytes)[0].tolist()
 
 
-def _on_grid(exact: np.ndarray, note: SideNote, terms: ReleaseTerms, random_bytes: RandomBytes) -> np.ndarray:
-    """Return a side counter with noise, int64, on the grid that its note says."""
-    bits, variance = note.scale_bits - terms.scale_bits, note.sigma_squared * terms.squared_unit
-    return add_noise(exact, variance, bits, noise=note.noise, random_bytes=random_bytes)
-
-
-def _draw(
-    parts: PartColumns, statement: Stated, bits: int, terms: ReleaseTerms, random_bytes: RandomBytes
-) -> tuple[Any, ...]:
+def _draw(parts: PartColumns, calibration: Calibration, random_bytes: RandomBytes) -> tuple[Any, ...]:
     """Return the release id of each part, its noisy side counters and noisy counters; keyed noise needs this order."""
     fresh = io.BytesIO(random_bytes(sum(DRAW_BYTES if run else RUN_BYTES + DRAW_BYTES for run in parts.runs)))
     ids = [
         part_of_run(run or fresh.read(RUN_BYTES), name) + fresh.read(DRAW_BYTES)
         for run, name in zip(parts.runs, parts.names, strict=True)
     ]
-    side, notes, lost = parts.side.copy(), statement.side, statement.lost
-    for column, note in zip(side.T[: len(notes)], notes, strict=True):
-        column[:] = _on_grid(column.copy(), note, terms, random_bytes)
-    if lost is not None and not lost.of_run:
-        counts = np.ascontiguousarray(side[:, len(notes) :])
-        side[:, len(notes) :] = add_whole_noise(counts, lost.sigma_squared, noise=lost.noise, random_bytes=random_bytes)
-    facts, tables = parts.kind.tables(parts.spec), parts.kind.many_to_release(parts.spec, parts.counters, bits)
-    noisy = []
-    for fact, table, parameter in zip(facts, tables, statement.sigma_squared_per_level, strict=True):
-        variance = parameter * terms.squared_unit * fact.squared_amount
-        drawn = add_noise(table, variance, bits, noise=terms.noise, random_bytes=random_bytes)
-        noisy.append(round_off(drawn, fact.dropped_bits).reshape(len(ids), -1))
+    side, found = _draw_columns(parts.side, calibration.of_release, random_bytes), calibration.counters
+    exact = parts.kind.many_to_release(parts.spec, parts.counters, found[0].grid_bits)
+    noisy = [table.draw(each, random_bytes).reshape(len(ids), -1) for table, each in zip(found, exact, strict=True)]
     return ids, side, np.concatenate(noisy, axis=1)
+
+
+def _draw_columns(exact: np.ndarray, found: Sequence[NoisyTable], random_bytes: RandomBytes) -> np.ndarray:
+    """Return numbers aside with noise, int64 of shape (parts, numbers): the columns of each table together."""
+    if not found:
+        return exact.copy()
+    ends = [*itertools.accumulate(table.size or 0 for table in found)]
+    columns = [np.ascontiguousarray(each) for each in np.split(exact, ends[:-1], axis=1)]
+    noisy = [table.draw(each, random_bytes) for table, each in zip(found, columns, strict=True)]
+    return np.concatenate(noisy, axis=1)
 
 
 def _placed(statement: Stated, part: PartColumns) -> Stated:
@@ -173,11 +162,3 @@ def _all_of(part: PartColumns, statement: Stated) -> bytes:
     alike = dataclasses.replace(statement, uncounted=Uncounted.NOTHING)
     packed = pack(part.kind.name, part.spec, part.counters[0], alike, part.scale_bits)
     return encode(("noise", NOISE_VERSION, packed, *part.side[0].tolist()))
-
-
-def _notes(calibration: Calibration) -> tuple[SideNote, ...]:
-    """Return the notes of a release whose side counters are 0."""
-    terms = calibration.terms
-    return tuple(
-        empty_note(counter, variance, terms) for counter, variance in zip(terms.counters, calibration.side, strict=True)
-    )

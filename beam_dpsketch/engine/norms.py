@@ -1,4 +1,4 @@
-"""Exact histogram of lengths to chosen norm: the place where the noise of the choice is drawn.
+"""Exact histogram of lengths to chosen norm.
 
 Guarantee: the norm costs its part of the loss, (spend rho)-zCDP or (spend epsilon)-DP, for the given neighbouring
 relation, where each unit is in one bin at most, by its own records alone. With counters that cost the rest, choice and
@@ -25,16 +25,16 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch import _validate
-from beam_dpsketch.engine.calibration import calibrate, calibrate_side, empty_lost
+from beam_dpsketch.engine.calibration import counter_tables
 from beam_dpsketch.engine.noising import NOISE_VERSION
+from beam_dpsketch.engine.tables import NoisyTable, aside, lengths, lost
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import canonical, encode
-from beam_dpsketch.privacy.noise.drawing import MAX_SIGMA_SQUARED, add_whole_noise
+from beam_dpsketch.privacy.noise.drawing import MAX_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
-from beam_dpsketch.privacy.norm.choice import GRID, bin_count, choose
+from beam_dpsketch.privacy.norm.choice import GRID, choose
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.sketches import raw_type
 
 NORM_PART = encode(("norm",))
 """What names the choice among all that one secret makes."""
@@ -64,18 +64,17 @@ def choose_norm(
     Returns:
       The norm in records of one item: a multiple of 1/16, 1 or more.
     """
-    parameter = check_choice(terms)
-    if histogram.dtype != np.int64 or histogram.shape != (bin_count(terms.bounds.max_weight),):
+    table = choice_table(terms)
+    if histogram.dtype != np.int64 or histogram.shape != (table.size,):
         raise ValueError("histogram must be int64, with one count for each bin that max_weight needs")
     random_bytes = os.urandom if randomness is None else randomness.random_bytes(_all_of(histogram, spec, terms))
-    noise = terms.noise
-    noisy = add_whole_noise(histogram, parameter, noise=noise, random_bytes=random_bytes)
-    chosen = choose(noisy, noise=noise, parameter=parameter, scaled_units=scaled_units)
+    noisy = table.draw(histogram, random_bytes)
+    chosen = choose(noisy, noise=table.noise, parameter=table.parameter, scaled_units=scaled_units)
     return min(chosen, _largest_norm(spec, terms))
 
 
-def check_choice(terms: ReleaseTerms[AutoNorm]) -> Fraction:
-    """Return the parameter of the noise of each count; refuse terms under which a norm cannot be chosen."""
+def choice_table(terms: ReleaseTerms[AutoNorm]) -> NoisyTable:
+    """Return the noisy histogram of lengths; refuse terms under which a norm cannot be chosen."""
     auto, privacy = terms.bounds, terms.privacy
     _validate.instance(AutoNorm, bounds=auto)
     if terms.window_count != 1:
@@ -91,16 +90,14 @@ def check_choice(terms: ReleaseTerms[AutoNorm]) -> Fraction:
             "the keys with $PublicKeys, declare $windows_TimeRange, or give $norm_of_b",
             "E221",
         )
-    return auto.parameter(privacy.spending, privacy.relation)
+    return lengths(auto, privacy.spending, privacy.relation)
 
 
 def _largest_norm(spec: Any, terms: ReleaseTerms[AutoNorm]) -> Fraction:
     """Return the largest norm whose noise counters can hold; noise is proportional to it, or grows less."""
     of_one = terms.with_norm(1)
-    lost, tables = empty_lost(of_one), raw_type(spec).tables(spec)
-    amounts = (noise * table.squared_amount for noise, table in zip(calibrate(spec, of_one), tables, strict=True))
-    aside = calibrate_side(of_one) + (() if lost is None or lost.kept is None else (lost.kept.sigma_squared,))
-    largest = max((*amounts, *aside)) * of_one.squared_unit
+    of_weights = (*counter_tables(spec, of_one), *aside(of_one), *lost(of_one)[1:])
+    largest = max(table.parameter * table.unit for table in of_weights)
     return Fraction(math.isqrt(math.floor(MAX_SIGMA_SQUARED / largest * GRID**2)), GRID)
 
 

@@ -32,6 +32,7 @@ from beam_dpsketch.records.groups import Row
 from beam_dpsketch.records.release_spec import ResolvedRelease
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.records.sums.keyed_sums import KeyedSums
+from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.statement.release_id import (
     DRAW_BYTES,
@@ -165,7 +166,7 @@ class Run:
             kept &= self.choose(choice, sums.votes, places)
         released = np.flatnonzero(kept)
         known = calibration.with_norm(sums.max_norm)
-        told = None if lost is None or known.lost is None else known.lost.with_values(lost)
+        told = _told(lost, known)
         size, name = max(1, COUNTERS // sums.sketch_input.spec.cells), run if self._secret is None else self.name()
         for number, block in enumerate(sums.ordered(released).blocks(size)):
             own = [keys[place] for place in released[number * size :][:size].tolist()]
@@ -223,7 +224,7 @@ class Run:
         ]
         which = () if first.row is None else ("row", first.row)
         secrets = self._secrets([(each.place, (*each.place.of_key, *which)) for each in sums])
-        told = None if lost is None or known.lost is None else known.lost.with_values(lost)
+        told = _told(lost, known)
         return sums, release_parts(parts, known, secrets, row=first.row, lost=told)
 
     def _part(self, each: Sum) -> tuple[bytes, bytes | None]:
@@ -263,6 +264,12 @@ class Run:
         if (secret := self._secret) is None:
             return None
         return [release_randomness(secret, place.name(*which), place.pane) for place, which in parts]
+
+
+def _told(lost: Sequence[int] | None, calibration: Calibration) -> LostNote | None:
+    """Return the noisy histogram that `Run.draw_lost` drew; `None` if the releases have none of the run."""
+    empty = calibration.empty_lost
+    return None if lost is None or empty is None else empty.with_values(lost)
 
 
 def release_alone(accumulator: SketchAccumulator, calibration: Calibration) -> NoisyReleases:

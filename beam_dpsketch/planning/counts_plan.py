@@ -52,7 +52,7 @@ class CountsPlan:
 
     @property
     def sigma(self) -> float:
-        return math.sqrt(self.counting.sigma_squared)
+        return math.sqrt(self.counting.items.parameter)
 
     @property
     def _share(self) -> Fraction:
@@ -61,7 +61,7 @@ class CountsPlan:
     @property
     def half_width(self) -> float:
         counting = self.counting
-        return counting.terms.noise.margin(counting.sigma_squared, 0.95, counting.note.scale_bits)
+        return counting.terms.noise.margin(counting.items.parameter, 0.95, counting.note.scale_bits)
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -81,7 +81,7 @@ class CountsPlan:
     def _lines(self) -> Iterator[str]:
         terms, domain = self.counting.terms, self.counting.spec.domain
         yield f"groups: a count for each item of {domain}; nothing collides, and its size grows with data."
-        declared, noise = self.counting.declared, noise_in_words(terms, (self.counting.sigma_squared,))
+        declared, noise = self.counting.declared, noise_in_words(terms, (self.counting.items.parameter,))
         under = under_norm(declared)
         yield f"Noise: {noise} on each count{under}; {paid_in_words(declared, self._share)} for it."
         yield from privacy_lines(declared, declared.foolish())

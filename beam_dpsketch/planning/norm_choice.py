@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch.engine.keys import sketch_share
-from beam_dpsketch.engine.norms import check_choice
+from beam_dpsketch.engine.norms import choice_table
 from beam_dpsketch.estimators.row_mean import noise_margin
 from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.planning.expected_error import factor_rank_deviation
@@ -27,7 +27,7 @@ def norm_units(spec: Any, terms: DeclaredTerms) -> Fraction | None:
     """Return `scaled_units` for a release; `None` where the data do not choose the norm."""
     if (choosing := terms.choosing) is None:
         return None
-    check_choice(choosing)
+    choice_table(choosing)
     privacy, share, cells = choosing.privacy, sketch_share(spec, choosing), choosing.output_cells
     assert cells is not None
     return scaled_units(spec, choosing.bounds, privacy.spending, privacy.relation, share=share, output_cells=cells)

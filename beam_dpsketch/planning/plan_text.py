@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import functools
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch._showing import round_up
-from beam_dpsketch.engine.calibration import calibrate, calibrate_side, empty_lost, empty_note
+from beam_dpsketch.engine.calibration import calibrate, empty_lost, side_notes
 from beam_dpsketch.estimators.lost_weight import told_units
 from beam_dpsketch.estimators.over_time.decoders import decoder_of
 from beam_dpsketch.privacy.aside.side_counters import WEIGHT
@@ -71,7 +70,7 @@ def aside_lines(terms: DeclaredTerms) -> Iterator[str]:
         return
     known = terms.resolved(1)
     lost = empty_lost(known)
-    notes = map(empty_note, known.counters, calibrate_side(known), itertools.repeat(known))
+    notes = side_notes(known)
     said = [f"{note.words} +- {-note.interval(0.95).lower:,.3g}" for note in notes]
     who = "records" if terms.unit.is_one_record else "people"
     if terms.total_cells is not None and not any(WEIGHT in counter.names for counter in known.counters):

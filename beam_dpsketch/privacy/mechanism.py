@@ -83,6 +83,11 @@ class Spending(NamedTuple):
         return Noise.GAUSSIAN if self.epsilon is None else Noise.LAPLACE
 
     @property
+    def whole(self) -> Fraction:
+        """All of it: rho of Gaussian noise, epsilon of Laplace noise."""
+        return self.rho if self.epsilon is None else self.epsilon
+
+    @property
     def of_one_count(self) -> Fraction:
         """The noise parameter of a count of units that all of it pays for."""
         return 1 / (2 * self.rho) if self.epsilon is None else 2 / self.epsilon**2

@@ -90,7 +90,7 @@ def errors_of_norms(
 
 def chosen_norms(judge: Judge, lengths: np.ndarray, auto: AutoNorm, setting: Setting, draws: int) -> list[Fraction]:
     """Return norms chosen for the same people with new noise each time."""
-    noise = auto.parameter(Spending(setting.rho), setting.relation)
+    noise = lengths(auto, Spending(setting.rho), setting.relation).parameter
     wanted = judge.units_to_scale(auto, setting.relation, setting.rest(auto))
     return [choose(add_noise(lengths, noise), parameter=noise, scaled_units=wanted) for _ in range(draws)]
 

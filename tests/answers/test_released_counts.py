@@ -183,10 +183,10 @@ def how(unit: Any = Record(), rho: float = 0.1, delta: float = 1e-8) -> Counting
 def test_a_count_at_the_threshold_is_released_half_of_the_time_and_one_record_hardly_ever() -> None:
     """Of 40,000 draws the share differs from its probability by less than 0.02 but for 2e-14 (Hoeffding)."""
     counting = how()
-    note, unit = counting.note, 1 << counting.bits
+    note, unit = counting.note, 1 << counting.items.grid_bits
     counts = np.full(40_000, -(-note.threshold // unit))
     shares = [counting.add_noise(counts + shift)[1].mean() for shift in (0, note.most // unit - counts[0])]
-    at = NormalDist(0, math.sqrt(counting.sigma_squared)).cdf(counts[0] - note.least_count)
+    at = NormalDist(0, math.sqrt(counting.items.parameter)).cdf(counts[0] - note.least_count)
     assert abs(shares[0] - at) < 0.02
     assert shares[1] > 0.99 - 0.02
     assert not how(delta=1e-14).add_noise(np.ones(40_000, dtype=np.int64))[1].any()  # 40,000 * 1e-14 at most
@@ -198,10 +198,10 @@ def test_a_count_at_the_threshold_is_released_half_of_the_time_and_one_record_ha
 def test_noise_is_that_of_rho_and_the_same_for_the_choice_and_the_count() -> None:
     """The mean of the released counts of an item at the threshold is that of the upper half of a normal law."""
     counting = how(rho=0.01)
-    unit = 1 << counting.bits
+    unit = 1 << counting.items.grid_bits
     counts = np.full(40_000, counting.note.threshold // unit)
     noisy, released_ones = counting.add_noise(counts)
-    sigma, noise = math.sqrt(counting.sigma_squared), noisy / unit - counts
+    sigma, noise = math.sqrt(counting.items.parameter), noisy / unit - counts
     assert abs(noise[released_ones].mean() / sigma - math.sqrt(2 / math.pi)) < 0.1  # 20 standard errors
     assert abs(noise.std() / sigma - 1) < 0.03
 

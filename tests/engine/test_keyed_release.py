@@ -188,7 +188,7 @@ def lost_of_run(lost, kept, spec, keyed, privacy, **terms):
     exact = np.zeros(calibration.terms.lost.size, dtype=np.int64)
     exact[: len(lost)], exact[-1] = lost, kept << calibration.terms.scale_bits
     told = draw_lost(exact, calibration, keyed)
-    note = calibration.lost
+    note = calibration.empty_lost
     values = [*told[:-1], told[-1] / 2 ** (note.kept.scale_bits - calibration.terms.scale_bits)]
     variances = [note.sigma_squared] * len(note.counts) + [note.kept.sigma_squared * calibration.terms.squared_unit]
     return told, (np.array(values) - exact) / np.sqrt(np.array(variances, dtype=np.float64))

@@ -25,7 +25,7 @@ from beam_dpsketch import (
     SketchSpec,
     release,
 )
-from beam_dpsketch.engine import noising
+from beam_dpsketch.engine import tables
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.privacy.terms import Disclosure
 from tests.helpers import by_hand, strategies, tolerances
@@ -148,7 +148,7 @@ def test_no_float_exists_between_the_input_and_the_release(monkeypatch):
         seen.append((counters.dtype, type(sigma_squared)))
         return drawing.add_noise(counters, sigma_squared, *bits, **source)
 
-    monkeypatch.setattr(noising, "add_noise", add_noise)
+    monkeypatch.setattr(tables, "add_noise", add_noise)
     release(raw_of(CountMin, SPEC).accumulate(["a"]), ReleaseTerms(PrivacySpec(rho=0.1)))
     assert seen == [(np.dtype(np.int64), Fraction)]
 
@@ -202,10 +202,10 @@ def importing(*names: str) -> set[str]:
     }
 
 
-def test_only_noising_draws_noise():
-    """Nothing else in the package names it; choices and grouped counts have noise of their own."""
-    assert importing("add_noise") == {f"engine/{name}" for name in ("counting", "keys", "noising")}
-    assert importing("add_whole_noise") == {f"engine/{name}" for name in ("noising", "norms")}
+def test_only_tables_draw_noise():
+    """Nothing else in the package names it, but for the table of probabilities that chooses keys."""
+    assert importing("add_noise") == {"engine/tables"}
+    assert importing("KeepTable", "geometric_table") == {"engine/keys"}
 
 
 def test_only_a_run_chooses_and_names_what_is_drawn():

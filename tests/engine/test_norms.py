@@ -26,12 +26,13 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.engine import norms as norm_choosing
+from beam_dpsketch.engine import tables
 from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.norms import check_choice, choose_norm
+from beam_dpsketch.engine.norms import choice_table, choose_norm
 from beam_dpsketch.planning.norm_choice import norm_units
 from beam_dpsketch.privacy.aside.lost_histogram import LostIn
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
-from beam_dpsketch.privacy.noise.drawing import add_whole_noise
+from beam_dpsketch.privacy.noise.drawing import add_noise, round_off
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import ITEM_SHARES, AutoNorm
@@ -139,10 +140,10 @@ def test_counts_have_the_declared_noise(relation: Any, spend: Fraction) -> None:
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("factor", [Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(2)])
 def test_planted_noise_of_another_size_is_found(factor: Fraction, monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(counts: np.ndarray, sigma_squared: Fraction, **source: Any) -> np.ndarray:
-        return add_whole_noise(counts, factor * sigma_squared, **source) if factor else counts
+    def wrong(counts: np.ndarray, sigma_squared: Fraction, bits: int, **source: Any) -> np.ndarray:
+        return add_noise(counts, factor * sigma_squared, bits, **source) if factor else counts << bits
 
-    monkeypatch.setattr(norm_choosing, "add_whole_noise", wrong)
+    monkeypatch.setattr(tables, "add_noise", wrong)
     assert alarms(ADD_OR_REMOVE_ONE, Fraction(1, 20))
 
 
@@ -159,13 +160,13 @@ def noise(
     """The noise of one choice, in standard deviations."""
     seen = []
 
-    def spy(exact: np.ndarray, sigma_squared: Fraction, **source: Any) -> np.ndarray:
-        noisy = add_whole_noise(exact, sigma_squared, **source)
-        seen.append((noisy - exact) / math.sqrt(sigma_squared))
+    def spy(exact: np.ndarray, sigma_squared: Fraction, bits: int, **source: Any) -> np.ndarray:
+        noisy = add_noise(exact, sigma_squared, bits, **source)
+        seen.append((round_off(noisy, bits) - exact) / math.sqrt(sigma_squared))
         return noisy
 
     with monkeypatch.context() as patch:
-        patch.setattr(norm_choosing, "add_whole_noise", spy)
+        patch.setattr(tables, "add_noise", spy)
         chosen(counts, spec, terms or terms_of(), keyed)
     (only,) = seen
     return only
@@ -340,7 +341,7 @@ def test_what_the_sketch_and_its_part_of_rho_are_decides_how_many_are_scaled(
     assert nine is not None
     assert abs(nine / found - 3) < Fraction(1, 1000)
     changed = 1 if relation is ADD_OR_REMOVE_ONE else 2
-    assert check_choice(terms) == check_choice(nine_cells) == changed / (2 * RHO / 10)
+    assert choice_table(terms).parameter == choice_table(nine_cells).parameter == changed / (2 * RHO / 10)
 
 
 @pytest.mark.parametrize(
@@ -382,11 +383,11 @@ def test_the_default_noise_is_that_of_the_system(monkeypatch: pytest.MonkeyPatch
     assert unrelated(noise(monkeypatch, keyed=None), noise(monkeypatch, keyed=None))
     sources: list[Any] = []
 
-    def spy(exact: np.ndarray, parameter: Fraction, *, noise: Noise, random_bytes: Any) -> np.ndarray:
+    def spy(exact: np.ndarray, parameter: Fraction, bits: int, *, noise: Noise, random_bytes: Any) -> np.ndarray:
         sources.append(random_bytes)
         return exact
 
-    monkeypatch.setattr(norm_choosing, "add_whole_noise", spy)
+    monkeypatch.setattr(tables, "add_noise", spy)
     chosen(COUNTS, SPEC, terms_of())
     assert sources == [os.urandom]
 

@@ -33,7 +33,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
-from beam_dpsketch.engine import calibration
+from beam_dpsketch.engine import calibration, tables
 from beam_dpsketch.engine import keys as choosing
 from beam_dpsketch.engine.calibration import Calibration, empty_lost
 from beam_dpsketch.engine.keys import choose_keys
@@ -51,7 +51,7 @@ from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.sketches import RawSketch, raw_type
 from beam_dpsketch.statement.side_notes import SideNote
-from tests.helpers import laws, norms
+from tests.helpers import laws, noise, norms
 from tests.helpers.laws import Fault
 
 GRID = 16
@@ -229,7 +229,7 @@ def check(setting: Setting) -> None:
     parts = []
     if isinstance(setting.bounds, AutoNorm):
         counts = 1 if relation is ADD_OR_REMOVE_ONE else 2  # of the histogram, that one unit changes by 1
-        parts = [counts / (2 * setting.bounds.parameter(Spending(rho), relation))]
+        parts = [counts / (2 * tables.lengths(setting.bounds, Spending(rho), relation).parameter)]
         assert parts == [rho * setting.bounds.spend], "the choice has another part"
         before, terms = terms, terms.with_norm(setting.chosen)
         assert terms.share_left == before.share_left, "the choice changes the part of the sketch"
@@ -379,7 +379,7 @@ def share_left(share: Callable[..., Fraction]) -> Fault:
 
 def sigma_squared_of(changed: Callable[[SideCounter], SideCounter]) -> Fault:
     return laws.around(
-        SideCounter, "parameter", lambda exact, counter, *terms, **settings: exact(changed(counter), *terms, **settings)
+        tables, "of_counter", lambda exact, counter, *terms, **settings: exact(changed(counter), *terms, **settings)
     )
 
 
@@ -447,9 +447,9 @@ FAULTS = {
         "side_counters",
         lambda exact, shares, bounds, *, max_cells, clips, noise: exact(shares, bounds, clips=clips),
     ),
-    "tables without their shares": laws.put(calibration, "raw_type", lambda spec: Whole(raw_type(spec))),
+    "tables without their shares": laws.put(tables, "raw_type", lambda spec: Whole(raw_type(spec))),
     "the choice with all of rho": laws.around(
-        AutoNorm, "parameter", lambda exact, auto, spent, relation: exact(auto, spent, relation) * auto.spend
+        tables, "lengths", lambda exact, auto, *spent: noise.with_parameter(exact(auto, *spent), auto.spend)
     ),
     "the choice forgotten afterwards": laws.around(ReleaseTerms, "with_norm", with_half_of_the_terms),
 }

@@ -23,7 +23,7 @@ from beam_dpsketch import (
     RecordBounds,
     SketchSpec,
 )
-from beam_dpsketch.engine import calibration, noising
+from beam_dpsketch.engine import calibration, tables
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.transforms import PrivateFrequencies
@@ -91,20 +91,20 @@ def check(alarm: str) -> None:
 def scaled_sigma(factor: Fraction) -> Fault:
     return laws.around(
         calibration,
-        "calibrate",
-        lambda exact, *terms, **names: tuple(variance * factor**2 for variance in exact(*terms, **names)),
+        "counter_tables",
+        lambda exact, *terms: tuple(noise.with_parameter(table, factor**2) for table in exact(*terms)),
         "",
         "variance",
     )
 
 
 FAULTS = {
-    "no_noise": laws.put(noising, "add_noise", noise.exact, "", "variance"),
-    "added_twice": laws.around(noising, "add_noise", noise.twice, "", "variance"),
+    "no_noise": laws.put(tables, "add_noise", noise.exact, "", "variance"),
+    "added_twice": laws.around(tables, "add_noise", noise.twice, "", "variance"),
     "sigma_too_small": scaled_sigma(Fraction(97, 100)),
     "sigma_too_large": scaled_sigma(Fraction(103, 100)),
     "depth_off_by_one": laws.around(
-        calibration,
+        tables,
         "sensitivity",
         lambda exact, *, cells_per_item, **names: exact(cells_per_item=cells_per_item - 1, **names),
         "",

@@ -30,8 +30,8 @@ from beam_dpsketch import (
     SketchSpec,
     TimeRange,
 )
-from beam_dpsketch.engine import noising
 from beam_dpsketch.engine import run as engine_run
+from beam_dpsketch.engine import tables
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
@@ -275,5 +275,5 @@ def test_side_counters_have_the_noise_that_their_notes_say() -> None:
 @pytest.mark.slow
 def test_side_counters_with_half_the_noise_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = noise.with_variance(lambda variance: variance / 4)
-    monkeypatch.setattr(noising, "add_noise", functools.partial(wrong, noising.add_noise))
+    monkeypatch.setattr(tables, "add_noise", functools.partial(wrong, tables.add_noise))
     assert side_alarms() == {"units", "records", "weight"}

@@ -51,10 +51,10 @@ from beam_dpsketch import (
     TimeRange,
     TreeSpec,
 )
+from beam_dpsketch.answers import clipping as measured
 from beam_dpsketch.frames.releasing import TableRelease, release_table
 from beam_dpsketch.frames.steps.plan import open_checked, resolve
 from beam_dpsketch.sketches import raw_type
-from beam_dpsketch.statement import measured
 from beam_dpsketch.statement.lost_notes import LostNote
 from tests.helpers.by_hand import counters_of
 from tests.helpers.side_releases import no_noise
@@ -260,10 +260,10 @@ FAULTS = [
 @pytest.mark.parametrize(("fault", "patch"), FAULTS, ids=[name for name, _ in FAULTS])
 def test_lower_ends_that_do_not_hold_are_found(fault: str, patch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*patch)
-    measured._read.cache_clear()
+    measured.read_lost.cache_clear()
     with pytest.raises(AssertionError, match="too high"):
         check_lower_end(TIGHT[0], 150)
-    measured._read.cache_clear()
+    measured.read_lost.cache_clear()
 
 
 @pytest.mark.usefixtures(no_noise.__name__)

@@ -32,10 +32,10 @@ from beam_dpsketch import (
     RecordBounds,
     SideCounters,
 )
+from beam_dpsketch.answers import clipping as measured
 from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 from beam_dpsketch.privacy.aside.side_counters import CLIPPED, LOST, WEIGHT
 from beam_dpsketch.records import windows
-from beam_dpsketch.statement import measured
 from beam_dpsketch.statement.stated import Stated
 from tests.helpers import laws
 from tests.helpers.every_unit import LAYOUTS, LIMITS, UNITS

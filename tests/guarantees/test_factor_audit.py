@@ -35,7 +35,7 @@ from beam_dpsketch import (
     ReleaseSpec,
     release_frame,
 )
-from beam_dpsketch.engine import noising
+from beam_dpsketch.engine import noising, tables
 from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
@@ -80,7 +80,7 @@ def check_noise(alarm: str) -> None:
 
 NOISE_FAULTS = {
     "noise 5 % too small": laws.around(
-        noising,
+        tables,
         "add_noise",
         lambda exact, rows, variance, *terms, **names: exact(rows, variance * Fraction(9, 10), *terms, **names),
         "",

@@ -29,6 +29,7 @@ from beam_dpsketch import (
     RecordBounds,
 )
 from beam_dpsketch.engine import keys as choosing
+from beam_dpsketch.engine import tables
 from beam_dpsketch.privacy.noise.drawing import drawn_variance
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from tests.helpers import faults, laws
@@ -141,15 +142,15 @@ FAULTS = {
     "a vote for each record": faults.A_VOTE_FOR_EACH_RECORD.found("", "records", 0.04),
     "delta not split over windows": faults.WINDOWS_FORGOTTEN.found("", "windows", 0.2),  # thresholds of 3 and 5
     "one draw for all keys": laws.around(
-        choosing,
+        tables,
         "add_noise",
-        lambda exact, votes, variance, **_: votes + (exact(votes[:1], variance) - votes[:1]),
+        lambda exact, votes, variance, *_, **__: votes + (exact(votes[:1], variance) - votes[:1]),
         "",
         "records",
         0.04,
     ),
     "less noise": laws.around(
-        choosing, "add_noise", lambda exact, votes, variance, **_: exact(votes, variance - 3), "", "norm", 0.04
+        tables, "add_noise", lambda exact, votes, variance, *_, **__: exact(votes, variance - 3), "", "norm", 0.04
     ),
     "no choice": laws.put(choosing.KeyChoice, "keeps", lambda choice, votes, *_: votes > 0, "", "single", 0.04),
 }

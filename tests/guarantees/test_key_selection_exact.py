@@ -31,6 +31,7 @@ from beam_dpsketch import (
     SketchSpec,
 )
 from beam_dpsketch.engine import keys as choosing
+from beam_dpsketch.engine import tables
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.loss import gaussian_curve, zcdp
@@ -130,14 +131,14 @@ class Mechanism:
         """The probabilities that a place is released and that it is not: over all values of the noise."""
         drawn: list[np.ndarray] = []
 
-        def add_every_noise(counts: np.ndarray, variance: Fraction, **_: Any) -> np.ndarray:
+        def add_every_noise(counts: np.ndarray, variance: Fraction, *_: Any, **__: Any) -> np.ndarray:
             reach = len(counts) // 2
             places = np.arange(-reach, reach + 1)
             drawn.append(np.exp(-(places**2) / (2 * float(drawn_variance(variance)))))
             return counts + places
 
         size = 2 * int(36 * math.sqrt(self.choice.note.sigma_squared)) + 1
-        with mock.patch.object(choosing, "add_noise", add_every_noise):
+        with mock.patch.object(tables, "add_noise", add_every_noise):
             kept = self.choice.keeps(*(np.full(size, number) for number in votes))
         (weights,) = drawn
         whole = math.fsum(weights)
@@ -244,7 +245,7 @@ def voters_who_are_present(exact: Any, rule: Any, groups: Any, voters: Any, pres
 
 
 def above_the_threshold_alone(choice: KeyChoice, votes: np.ndarray, units: np.ndarray) -> np.ndarray:
-    noisy = choosing.add_noise(votes, choice.note.sigma_squared)
+    noisy = tables.add_noise(votes, choice.note.sigma_squared)
     return (units >= choice.rule.min_units) & (noisy >= choice.note.threshold)
 
 

@@ -37,7 +37,7 @@ from beam_dpsketch import (
     TextDomain,
     release_frame,
 )
-from beam_dpsketch.engine import noising
+from beam_dpsketch.engine import tables
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from tests.helpers import laws
@@ -182,7 +182,7 @@ def check_law() -> None:
 
 def of_scale(factor: Fraction) -> laws.Fault:
     return laws.around(
-        noising,
+        tables,
         "add_noise",
         lambda exact, counters, parameter, *bits, **names: exact(counters, parameter * factor**2, *bits, **names),
         "",
@@ -193,10 +193,10 @@ FAULTS = {
     "a scale of nine tenths": of_scale(Fraction(9, 10)),
     "a scale of eleven tenths": of_scale(Fraction(11, 10)),
     "a gaussian of this parameter": laws.around(
-        noising, "add_noise", lambda exact, *terms, noise, **names: exact(*terms, noise=Noise.GAUSSIAN, **names), ""
+        tables, "add_noise", lambda exact, *terms, noise, **names: exact(*terms, noise=Noise.GAUSSIAN, **names), ""
     ),
     "a fine grid": laws.around(
-        noising,
+        tables,
         "add_noise",
         lambda exact, counters, parameter, bits, **names: (exact(counters, parameter, 10, **names) + 512) >> 10,
         "",

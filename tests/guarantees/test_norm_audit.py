@@ -30,7 +30,7 @@ from beam_dpsketch import (
     SketchSpec,
     TreeSpec,
 )
-from beam_dpsketch.engine import noising
+from beam_dpsketch.engine import noising, tables
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.records.bounding import bounded
 from beam_dpsketch.records.bounding.bounded import Bounded
@@ -268,14 +268,14 @@ def check_noise(alarm: str) -> None:
 
 
 def other_noise(factor: Fraction) -> Fault:
-    return laws.around(noising, "add_noise", noise.with_variance(lambda variance: variance * factor), "", "variance")
+    return laws.around(tables, "add_noise", noise.with_variance(lambda variance: variance * factor), "", "variance")
 
 
 NOISE_FAULTS = {
     "noise_in_units_of_counters": other_noise(Fraction(1, 4**15)),
     "sigma_too_small": other_noise(Fraction(97, 100) ** 2),
     "too_many_bits_rounded_off": laws.around(
-        noising, "drowned_bits", lambda exact, variances, unit, grid: exact(variances, unit, grid) + 3, "", "chi-square"
+        tables, "drowned_bits", lambda exact, variances, unit, grid: exact(variances, unit, grid) + 3, "", "chi-square"
     ),
     "rounded_off_twice": laws.around(  # the same for what is dropped, and not said
         noising, "round_off", lambda exact, counters, bits: exact(counters, bits + 1), "", "variance"

@@ -26,7 +26,7 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
 )
-from beam_dpsketch.engine import noising
+from beam_dpsketch.engine import tables
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.records.bounding.bounded import MergeTables
 from beam_dpsketch.records.bounding.priorities import RandomPriorities
@@ -124,7 +124,7 @@ def test_fan_out_gives_one_release_of_the_same_exact_counters(monkeypatch: pytes
         draws.append(1)
         return noise.exact(*given, **source)
 
-    monkeypatch.setattr(noising, "add_noise", no_noise)
+    monkeypatch.setattr(tables, "add_noise", no_noise)
     words = [f"word {i % 13}" for i in range(500)]
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:

@@ -32,7 +32,7 @@ from beam_dpsketch import (
     release_frame,
 )
 from beam_dpsketch.engine import calibration
-from tests.helpers import laws
+from tests.helpers import laws, noise
 from tests.helpers.outside_cases import COUNTS, MILLION, SUMS, OutsideCase, log_false_alarm, log_miss, passes
 
 RARE = math.log(1e-9)
@@ -115,7 +115,10 @@ def check(case: OutsideCase) -> None:
 
 
 WEAK_NOISE = laws.around(
-    calibration, "calibrate", lambda exact, *terms: tuple(each * WEAK**2 for each in exact(*terms)), "do not pass"
+    calibration,
+    "counter_tables",
+    lambda exact, *terms: tuple(noise.with_parameter(each, WEAK**2) for each in exact(*terms)),
+    "do not pass",
 )
 FAULTS = {
     name: WEAK_NOISE._replace(given=(case._replace(millions=2),))

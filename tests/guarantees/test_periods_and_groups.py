@@ -35,9 +35,9 @@ from beam_dpsketch import (
     TextDomain,
     TimeRange,
 )
-from beam_dpsketch.engine import counting
+from beam_dpsketch.engine import counting, tables
 from beam_dpsketch.engine import run as engine_run
-from beam_dpsketch.engine.norms import check_choice
+from beam_dpsketch.engine.norms import choice_table
 from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.noise.gaussian_bounds import tail_bound
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateTopK
@@ -170,7 +170,7 @@ GROUPED: dict[str, tuple[Any, Any, bool]] = {
 def all_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts have no noise, and all of them come out."""
     monkeypatch.setattr(counting.Counting, "add_noise", lambda _, counts, random_bytes=None: (counts, counts > 0))
-    monkeypatch.setattr(counting, "drowned_bits", lambda *_: 0)
+    monkeypatch.setattr(tables, "drowned_bits", lambda *_: 0)
 
 
 def worst_of_groups(name: str, relation: Any) -> tuple[Fraction, Fraction]:
@@ -260,7 +260,7 @@ def histograms(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[int, ...], Fractio
     seen: dict[tuple[int, ...], Fraction] = {}
 
     def choose(histogram: np.ndarray, spec: Any, terms: Any, randomness: Any = None, **_: Any) -> Fraction:
-        seen[tuple(histogram.tolist())] = check_choice(terms)
+        seen[tuple(histogram.tolist())] = choice_table(terms).parameter
         return CHOSEN
 
     monkeypatch.setattr(engine_run, "choose_norm", choose)

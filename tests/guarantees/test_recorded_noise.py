@@ -33,8 +33,9 @@ from beam_dpsketch import (
     SketchSpec,
     release_frame,
 )
-from beam_dpsketch.engine import calibration, keys, noising
+from beam_dpsketch.engine import calibration, tables
 from beam_dpsketch.engine import run as engine_run
+from beam_dpsketch.engine.tables import NoisyTable
 from beam_dpsketch.kinds.metrics.sketches import JoinedSketches
 from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
@@ -51,7 +52,7 @@ from beam_dpsketch.records.bounding.priorities import RandomPriorities
 from beam_dpsketch.records.bounding.unit_lengths import UnitLengths
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.sketches.trees import DyadicCountSketch
-from tests.helpers import laws
+from tests.helpers import laws, noise
 from tests.helpers.neighbouring_tables import (
     BOUNDS,
     COUNTS,
@@ -162,7 +163,7 @@ def more_noise_for_more(exact: Any, counters: np.ndarray, variance: Fraction, *b
 
 def around_noise(faulty: Any) -> laws.Fault:
     """Call `faulty` with what records, which is in the place of the noise by then."""
-    return laws.Fault(lambda patch: patch.setattr(noising, "add_noise", functools.partial(faulty, noising.add_noise)))
+    return laws.Fault(lambda patch: patch.setattr(tables, "add_noise", functools.partial(faulty, tables.add_noise)))
 
 
 def drawn_again(exact: Any, *terms: Any, **names: Any) -> Any:
@@ -214,7 +215,7 @@ FAULTS = {
         RecordBounds, "squared_length", lambda exact, self: exact(self) / self.kept_keys, TOO_MUCH, IN_KEYS
     ),
     "rows_counted_once": laws.around(
-        calibration,
+        tables,
         "sensitivity",
         lambda exact, *, cells_per_item, **names: exact(cells_per_item=1, **names),
         TOO_MUCH,
@@ -228,7 +229,7 @@ FAULTS = {
         TREE,
     ),
     "the_length_of_squares, laplace": laws.around(
-        calibration,
+        tables,
         "sensitivity",
         lambda exact, **names: exact(**names)._replace(total=Fraction(math.isqrt(math.ceil(exact(**names).squared)))),
         TOO_MUCH,
@@ -286,11 +287,15 @@ FAULTS = {
     "drawn_again": laws.around(engine_run, "release_parts", drawn_again, TOO_MUCH, PLAIN),
     "lost_weight_drawn_again": laws.around(engine_run, "draw_lost", drawn_again, TOO_MUCH, IN_KEYS_ASIDE),
     "exact_numbers": around_noise(exact_numbers).found(SPOKEN, ASIDE),
-    "keys_chosen_without_noise": laws.put(
-        keys, "add_noise", lambda votes, *_, **__: (votes % 7 > 3) * MORE_THAN_A_THRESHOLD, f"{SHAPES}|{SPOKEN}", CHOSEN
+    "keys_chosen_without_noise": laws.around(
+        NoisyTable,
+        "draw",
+        noise.in_draws(lambda _, votes, *__, **___: (votes % 7 > 3) * MORE_THAN_A_THRESHOLD, of=("votes",)),
+        f"{SHAPES}|{SPOKEN}",
+        CHOSEN,
     ),
     "more_noise_for_more": around_noise(more_noise_for_more).found(UNLIKE, PLAIN),
-    "noise_of_another_place": laws.put(noising, "add_noise", drawing.add_noise, "nothing is recorded", PLAIN),
+    "noise_of_another_place": laws.put(tables, "add_noise", drawing.add_noise, "nothing is recorded", PLAIN),
 }
 
 
@@ -413,7 +418,7 @@ METRICS_FAULTS = {
     "a part's amounts left out, laplace": NO_AMOUNTS.found(TOO_MUCH, METRICS_LAPLACE),
     "metrics that are not in the norm": laws.around(UnitLengths, "squares", squares_of_the_first, TOO_MUCH, IN_A_NORM),
     "the noise of parts swapped": laws.around(
-        calibration, "table_parameters", lambda exact, *terms: exact(*terms)[::-1], TOO_MUCH, DEEPER
+        tables, "counters", lambda exact, *terms: exact(*terms)[::-1], TOO_MUCH, DEEPER
     ),
 }
 

@@ -37,7 +37,7 @@ from beam_dpsketch import (
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
+from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.mechanism import Sensitivity
 from beam_dpsketch.privacy.terms import ReleaseTerms
@@ -401,9 +401,9 @@ FAULTS = {
     "lost_in_each_key": not_limited_but_in_each("key", "lost under a norm, keys and windows"),
     "window_count_forgotten": laws.around(windows, "plan_windows", one_window, MORE, "norm, stream"),
     "windows_of_lost_weight_forgotten": laws.around(
-        LostCounter,
-        "parameter",
-        lambda exact, counter, *terms: exact(counter._replace(reach=1), *terms),
+        terms_module,
+        "lost_counter",
+        lambda exact, *terms, **rest: (found := exact(*terms, **rest)) and found._replace(reach=1),
         MORE,
         "lost of a record in sliding windows",
     ),

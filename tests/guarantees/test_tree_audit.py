@@ -28,6 +28,7 @@ from beam_dpsketch import (
 from beam_dpsketch.engine import calibration
 from beam_dpsketch.sketches.levels import Level
 from beam_dpsketch.transforms import PrivateQuantiles
+from tests.helpers import noise
 from tests.helpers.noise_audit import audit
 from tests.helpers.pipelines import FN_API, run
 
@@ -80,15 +81,16 @@ def test_levels_are_independent_of_each_other() -> None:
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("number", range(3))
 def test_a_level_with_the_share_of_its_neighbour_is_found(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = calibration.calibrate
+    right = calibration.counter_tables
 
     def wrong(spec: TreeSpec, terms: ReleaseTerms) -> Any:
         swapped = (number - 1) % 3
-        shares = list(right(spec, terms))
-        shares[number] *= spec.levels[number].share / spec.levels[swapped].share
-        return tuple(shares)
+        levels = list(right(spec, terms))
+        factor = spec.levels[number].share / spec.levels[swapped].share
+        levels[number] = noise.with_parameter(levels[number], factor)
+        return tuple(levels)
 
-    monkeypatch.setattr(calibration, "calibrate", wrong)
+    monkeypatch.setattr(calibration, "counter_tables", wrong)
     found = alarms()
     assert "variance" in found[number]
     assert all(found[other] == set() for other in range(3) if other != number)

@@ -26,7 +26,7 @@ from beam_dpsketch import (
     release_frame,
 )
 from beam_dpsketch.config import read_release
-from beam_dpsketch.engine.calibration import calibrate
+from beam_dpsketch.engine.calibration import counter_tables
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.keys import choose_keys
 from beam_dpsketch.rows.base import private_transform
@@ -34,7 +34,7 @@ from beam_dpsketch.transforms import PrivateFrequencies, PrivateTopK
 from tests.config.examples import RELEASES
 from tests.helpers.pipelines import run
 
-WORK = {function.__code__: function.__name__ for function in (calibrate, choose_keys, Counting.of.__func__)}  # type: ignore[attr-defined]
+WORK = {function.__code__: function.__name__ for function in (counter_tables, choose_keys, Counting.of.__func__)}  # type: ignore[attr-defined]
 SPEC, PRIVACY = SketchSpec(depth=3, width=16), PrivacySpec(epsilon=2, delta=1e-6)
 PEOPLE, IN_KEYS = PrivacyId("person", RecordBounds(1)), PrivacyId("person", RecordBounds(1, max_keys=1))
 ROWS = [{"person": f"p{n}", "city": ["Oslo", "Rome"][n % 2]} for n in range(200)]
@@ -102,5 +102,5 @@ def test_a_transform_works_out_nothing_that_its_settings_did(worked: Worked) -> 
 
 def test_work_that_is_done_again_would_be_found(worked: Worked) -> None:
     declared = TRANSFORMS["listed keys"]()._declared
-    calibrate(declared.spec, declared.terms)
+    counter_tables(declared.spec, declared.terms)
     assert max(worked.times.values()) == 2

@@ -15,7 +15,7 @@ from apache_beam.transforms import userstate, window
 from apache_beam.transforms.combiners import ToList
 
 from beam_dpsketch import AssumePublicKeys, PrivacySpec, Record, SketchSpec, WindowingError
-from beam_dpsketch.engine import noising
+from beam_dpsketch.engine import tables
 from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.steps.checks.copy_guard import check_no_copies
 from beam_dpsketch.transforms.steps.windows import check_windowing
@@ -88,8 +88,7 @@ def measure(graphs: Iterable[Graph]) -> Measured:
         return counts | beam.Flatten() | ToList()
 
     with (
-        mock.patch.object(noising, "add_noise", noise.exact),
-        mock.patch.object(noising, "add_whole_noise", noise.exact_whole),
+        mock.patch.object(tables, "add_noise", noise.exact),
         mock.patch.object(userstate, "get_dofn_specs", _specs_of_each_class()),
         mock.patch.object(PipelineOptions, "view_as", functools.cache(PipelineOptions.view_as)),
     ):

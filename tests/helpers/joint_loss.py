@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from beam_dpsketch import ADD_OR_REMOVE_ONE, NormBound, PrivacySpec, PrivacyUnit, ReleaseTerms, SketchSpec
+from beam_dpsketch import NormBound, PrivacySpec, PrivacyUnit, ReleaseTerms, SketchSpec
+from beam_dpsketch.engine import tables
 from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.records.items import SketchInput
 from tests.helpers import norms, side_sums
 from tests.helpers.norms import UNIT, Place
@@ -29,5 +29,5 @@ def joint_loss(max_norm: int, rho: Fraction) -> Fraction:
     spent = [Fraction(sum(each**2 for each in table.values()), UNIT**2) / (2 * noise)]
     for counter in counters:
         square = Fraction(sum(each**2 for each in added[counter.name].values()), UNIT**2)
-        spent.append(square / (2 * counter.parameter(Spending(rho), ADD_OR_REMOVE_ONE)))
+        spent.append(square / (2 * tables.of_counter(counter, counter.names, terms).parameter))
     return sum(spent, Fraction(0))

@@ -31,7 +31,7 @@ from beam_dpsketch import (
     TextDomain,
     release_frame,
 )
-from beam_dpsketch.engine import noising
+from beam_dpsketch.engine import tables
 from beam_dpsketch.errors import BudgetExceededError
 from beam_dpsketch.ledger import entries
 from beam_dpsketch.privacy.loss.composition import Loss
@@ -151,13 +151,13 @@ SETTINGS = {"kind": "frequencies", "item": "item", "unit": {"privacy_id": "perso
 
 def _noise_checked(patch: pytest.MonkeyPatch, paid: Callable[[], int], drawn: list[int]) -> None:
     """Note how much was paid whenever noise is drawn."""
-    drawing = noising.add_noise
+    drawing = tables.add_noise
 
     def add_noise(*arguments: Any, **named: Any) -> Any:
         drawn.append(paid())
         return drawing(*arguments, **named)
 
-    patch.setattr(noising, "add_noise", add_noise)
+    patch.setattr(tables, "add_noise", add_noise)
 
 
 def tables_pay_before_noise(path: Path) -> None:

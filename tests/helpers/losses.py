@@ -28,7 +28,7 @@ from beam_dpsketch.engine import keys
 from beam_dpsketch.engine.calibration import Calibration, empty_lost
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.noising import release_parts
-from beam_dpsketch.engine.norms import check_choice
+from beam_dpsketch.engine.norms import choice_table
 from beam_dpsketch.engine.parts import Part
 from beam_dpsketch.privacy.aside.side_counters import LOST
 from beam_dpsketch.privacy.mechanism import Randomness
@@ -60,7 +60,7 @@ class Run:
         noise: dict[Any, Fraction] = {}
         terms = plan.terms
         if isinstance(terms.bounds, AutoNorm):
-            noise[CHOICE] = check_choice(terms)
+            noise[CHOICE] = choice_table(terms).parameter
             terms = terms.with_norm(NORM)
         self.relation, self.setting, self.statement = relation, setting, statement_of(setting, terms)
         unit = terms.squared_unit

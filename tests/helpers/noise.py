@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+import os
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -9,7 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_dpsketch.engine import counting, noising
+from beam_dpsketch.engine import tables
+from beam_dpsketch.engine.tables import NoisyTable
+from beam_dpsketch.privacy.mechanism import Sensitivity
+from beam_dpsketch.privacy.noise.drawing import round_off
 
 
 def exact(counters: np.ndarray, _: Fraction, bits: int = 0, **__: Any) -> np.ndarray:
@@ -17,9 +23,29 @@ def exact(counters: np.ndarray, _: Fraction, bits: int = 0, **__: Any) -> np.nda
     return counters << np.int64(bits)
 
 
-def exact_whole(counters: np.ndarray, *_: Any, **__: Any) -> np.ndarray:
-    """Stand in for `add_whole_noise`."""
-    return counters.copy()
+def in_draws(faulty: Callable[..., np.ndarray], *, of: tuple[str, ...] = (), but: tuple[str, ...] = ()) -> Any:
+    """Return a wrapper of `NoisyTable.draw` that calls `faulty` in the place of `add_noise`, which it gets first.
+
+    Args:
+      faulty: takes `add_noise` and its arguments.
+      of: the names of the tables that it is for; () for all.
+      but: the names of those that keep their noise.
+    """
+
+    def draw(right: Any, table: NoisyTable, numbers: np.ndarray, random_bytes: Any = os.urandom) -> np.ndarray:
+        names = {*table.names}
+        if names & {*but} or (of and not names & {*of}):
+            return right(table, numbers, random_bytes)
+        parameter, given = table.parameter * table.unit, {"noise": table.noise, "random_bytes": random_bytes}
+        return round_off(faulty(tables.add_noise, numbers, parameter, table.grid_bits, **given), table.dropped_bits)
+
+    return draw
+
+
+def plant(patched: pytest.MonkeyPatch, faulty: Callable[..., np.ndarray], **tables_named: tuple[str, ...]) -> None:
+    """Let tables be drawn as `in_draws` says."""
+    right, wrong = NoisyTable.draw, in_draws(faulty, **tables_named)
+    patched.setattr(NoisyTable, "draw", lambda table, *given: wrong(right, table, *given))
 
 
 def without_noise(patched: pytest.MonkeyPatch, *, to_the_last_bit: bool = False) -> None:
@@ -29,11 +55,9 @@ def without_noise(patched: pytest.MonkeyPatch, *, to_the_last_bit: bool = False)
       patched: what is undone afterwards.
       to_the_last_bit: whether bits that noise would drown stay too.
     """
-    for room in (noising, counting):
-        patched.setattr(room, "add_noise", exact)
-    patched.setattr(noising, "add_whole_noise", exact_whole)
+    plant(patched, lambda _, *given, **named: exact(*given, **named), but=("votes", "lengths"))
     if to_the_last_bit:
-        patched.setattr(noising, "drowned_bits", lambda *_: 0)
+        patched.setattr(tables, "drowned_bits", lambda *_: 0)
 
 
 def with_variance(change: Callable[[Fraction], Fraction]) -> Callable[..., np.ndarray]:
@@ -43,6 +67,14 @@ def with_variance(change: Callable[[Fraction], Fraction]) -> Callable[..., np.nd
         return right(counters, change(variance), *bits, **source)
 
     return wrong
+
+
+def with_parameter(table: NoisyTable, factor: Fraction) -> NoisyTable:
+    """Return a table with noise of another parameter, which costs no more than it should as far as it knows."""
+    squared, total = table.change
+    root = Fraction(math.isqrt(factor.numerator), math.isqrt(factor.denominator))
+    change = Sensitivity(squared * factor, None if total is None else total * root)
+    return dataclasses.replace(table, change=change, parameter=table.parameter * factor)
 
 
 def twice(right: Any, counters: np.ndarray, variance: Fraction, bits: int = 0, **source: Any) -> np.ndarray:

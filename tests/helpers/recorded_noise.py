@@ -21,6 +21,7 @@ import pytest
 from beam_dpsketch import ReleaseSpec, release_frame
 from beam_dpsketch.engine import noising
 from beam_dpsketch.engine import run as engine_run
+from beam_dpsketch.engine.tables import NoisyTable
 from beam_dpsketch.frames import releasing
 from beam_dpsketch.frames.outcome import KeyedReleases
 from beam_dpsketch.frames.steps import sums as frame_sums
@@ -33,7 +34,7 @@ from beam_dpsketch.records.bounding.priorities import KeyedPriorities, RandomPri
 from beam_dpsketch.statement.accounting import add_up
 
 SECRET = b"planted-secret-4711-4711-4711-4711-4711"
-CHOSEN_ABOVE_A_THRESHOLD = ("keys", "counting")
+CHOSEN_ABOVE_A_THRESHOLD = ("votes", "items")
 MORE_THAN_A_THRESHOLD = 1 << 40
 
 
@@ -86,11 +87,18 @@ class Recorder:
         self._drawn: list[Drawn] = []
         self._outputs: list[np.ndarray] = []
         self._seed, self._is_keyed, self._replays = 0, False, False
+        self._place = ""
         modules = {name: module for name, module in sys.modules.items() if name.startswith("beam_dpsketch.")}
-        for name, module in modules.items():
-            for added in ("add_noise", "add_whole_noise"):
-                if module is not drawing and getattr(module, added, None) is getattr(drawing, added):
-                    patch.setattr(module, added, functools.partial(self._add_noise, name.rpartition(".")[2]))
+        for module in modules.values():
+            if module is not drawing and getattr(module, "add_noise", None) is drawing.add_noise:
+                patch.setattr(module, "add_noise", self._add_noise)
+        exact = NoisyTable.draw
+
+        def draw(table: NoisyTable, *given: Any) -> np.ndarray:
+            self._place = table.names[0]
+            return exact(table, *given)
+
+        patch.setattr(NoisyTable, "draw", draw)
         for law in (discrete_gaussian, discrete_laplace):
             patch.setattr(law, "sample", _refuse)
         for module in (noising, engine_run):
@@ -119,16 +127,9 @@ class Recorder:
         return Run(self._drawn, _claimed(released), _contents(released))
 
     def _add_noise(
-        self,
-        place: str,
-        counters: np.ndarray,
-        sigma_squared: Fraction,
-        bits: int = 0,
-        *,
-        noise: Noise = Noise.GAUSSIAN,
-        **_: Any,
+        self, counters: np.ndarray, sigma_squared: Fraction, bits: int = 0, *, noise: Noise = Noise.GAUSSIAN, **_: Any
     ) -> np.ndarray:
-        number = len(self._drawn)
+        number, place = len(self._drawn), self._place
         self._drawn.append(Drawn(place, counters.copy(), sigma_squared, noise))
         if not self._replays:
             self._outputs.append(self._make_up(place, counters, sigma_squared) << np.int64(bits))
@@ -143,7 +144,7 @@ class Recorder:
         if place in CHOSEN_ABOVE_A_THRESHOLD:
             least = 0 if self._seed % 3 == 0 else 1
             noise += MORE_THAN_A_THRESHOLD * rng.integers(least, 2, counters.shape)
-        if place == "norms":
+        if place == "lengths":
             noise[rng.integers(noise.size)] += 40 * float(sigma_squared) ** 0.5
         return counters + np.rint(noise).astype(np.int64)
 

@@ -69,7 +69,7 @@ class Law:
         assert how.choice is not None
         self.choice, self.bits = how.choice, how.note.scale_bits
         self.classes = dict(self.choice.rule.classes) if classes is None else classes
-        self.sigma = math.sqrt(how.sigma_squared) * 2**self.bits
+        self.sigma = math.sqrt(how.items.parameter) * 2**self.bits
         self.threshold = how.note.threshold
         cuts = sorted({*np.ceil(LUMPS * self.sigma).astype(int).tolist(), self.threshold})
         self.starts = np.array([-math.inf, *cuts])
@@ -162,7 +162,7 @@ def check_costs(relation: NeighboringRelation, bounds: Any = BOUNDS) -> None:
         variances = [*rounds.sigma_squared]
     assert squares[0] == how.choice.rule.grid**2
     squares.append(bounds.max_keys * bounds.max_per_key**2)
-    variances.append(how.sigma_squared)
+    variances.append(how.items.parameter)
     costs = [changed * square / (2 * variance) for square, variance in zip(squares, variances, strict=True)]
     assert sum(costs, Fraction(0)) == RHO, "costs"
     assert sum(costs[:-1], Fraction(0)) == (Fraction(1, 4) if rounds else Fraction(3, 20)) * RHO
@@ -246,7 +246,7 @@ def test_an_item_without_a_vote_never_comes_out() -> None:
     votes = [(0, 0, 0, 0), (1, 1, 0, 10**6), (1, 1, 0, -(10**6))]
     noisy, released = how.draw(np.array([(10**6, *votes[0]), (0, *votes[1]), (0, *votes[2])], dtype=np.int64))
     assert released.tolist() == [False, True, False]
-    assert noisy[1] < how.note.threshold + 40 * how.sigma_squared * 4**how.note.scale_bits
+    assert noisy[1] < how.note.threshold + 40 * how.items.parameter * 4**how.note.scale_bits
 
 
 @pytest.mark.parametrize(

@@ -310,7 +310,7 @@ def test_lost_weight_is_the_exact_one_plus_noise_of_the_stated_variance(
     terms, times = ReleaseTerms(PrivacySpec(rho=Fraction(1, 10)), bounds, **PEOPLE, lost_in=lost_in), 300
     raw = CountMin(SketchSpec(kind="count_min", depth=1, width=1)).in_units_of(terms.scale_bits)
     calibration = Calibration.of(raw.spec, terms)
-    note = calibration.lost
+    note = calibration.empty_lost
     assert note is not None
     exact = np.arange(len(note.counts) + note.of_run, dtype=np.int64) * 1000
     if note.of_run:

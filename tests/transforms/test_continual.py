@@ -34,7 +34,7 @@ from beam_dpsketch import (
     TreeSpec,
     WindowingError,
 )
-from beam_dpsketch.engine import noising
+from beam_dpsketch.engine import tables
 from beam_dpsketch.privacy.noise import drawing
 from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.privacy.terms import Disclosure
@@ -143,7 +143,7 @@ def audited(which: Mechanism, monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
     Residuals are in the units in which noise is drawn, to the last bit.
     """
-    monkeypatch.setattr(noising, "drowned_bits", lambda *_: 0)
+    monkeypatch.setattr(tables, "drowned_bits", lambda *_: 0)
     rows, wanted = released(frequencies(AUDITED, LOUD, mechanism=which)), expected(VISITS, AUDITED, which)
     residuals = [row.counters - wanted[row.number] for row in rows]
     length = int(np.square(matrix(which)).sum(axis=0).max())
@@ -173,7 +173,7 @@ def test_noise_of_a_record_and_not_of_a_row_would_be_found(monkeypatch: pytest.M
     """As if each window were in one row only, with weight 1."""
     squared = made_by("tree").rows.squared_length
     wrong = noise.with_variance(lambda variance: variance / squared)
-    monkeypatch.setattr(noising, "add_noise", functools.partial(wrong, noising.add_noise))
+    monkeypatch.setattr(tables, "add_noise", functools.partial(wrong, tables.add_noise))
     assert "variance" in audited("tree", monkeypatch)
 
 

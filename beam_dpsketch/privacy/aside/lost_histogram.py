@@ -37,8 +37,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beam_dpsketch.privacy.aside.side_counters import LOST, ROOM, WEIGHT, SideCounter, SideCounters
-from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, RecordBounds
-from beam_dpsketch.privacy.mechanism import Spending, one_count
+from beam_dpsketch.privacy.contributions import Bounds, RecordBounds
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import NormBound
 
@@ -100,10 +99,6 @@ class LostCounter(NamedTuple):
     def shares(self) -> Fraction:
         """The part of rho of all that is counted."""
         return self.share + (0 if self.kept is None else self.kept.share)
-
-    def parameter(self, spending: Spending, relation: NeighboringRelation) -> Fraction:
-        """Return the noise parameter of each bin, exactly."""
-        return spending.parameter(one_count(relation, self.reach), share=self.share)
 
 
 def lost_counter(

@@ -86,7 +86,7 @@ from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, RecordBounds, check_bounds
-from beam_dpsketch.privacy.mechanism import Sensitivity, Spending, change_factor, total_factor
+from beam_dpsketch.privacy.mechanism import Sensitivity, change_factor, total_factor
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
@@ -167,12 +167,6 @@ class SideCounter(NamedTuple):
         """Return the largest change that one unit can cause over all cells."""
         squared = change_factor(relation, has_signs=self.signed) * self.squared_limit * reach
         return Sensitivity(squared, None if self.limit is None else total_factor(relation) * self.limit * reach)
-
-    def parameter(
-        self, spending: Spending, relation: NeighboringRelation, *, reach: Fraction | int = 1, squared_unit: int = 1
-    ) -> Fraction:
-        """Return the noise parameter, exactly, in squared records; `spending` is that of all the release."""
-        return spending.parameter(self.sensitivity(relation, reach=reach), share=self.share, squared_unit=squared_unit)
 
     def limited(
         self,

@@ -82,14 +82,6 @@ def add_noise(
     return (counters << np.int64(bits)) + drawn.reshape(counters.shape)
 
 
-def add_whole_noise(
-    counters: np.ndarray, parameter: Fraction, *, noise: Noise = Noise.GAUSSIAN, random_bytes: RandomBytes = os.urandom
-) -> np.ndarray:
-    """Return what `add_noise` does on the grid that suits, rounded to whole numbers: up to 1/12 more variance."""
-    bits = noise.grid_bits(parameter)
-    return round_off(add_noise(counters, parameter, bits, noise=noise, random_bytes=random_bytes), bits)
-
-
 def drowned_bits(sigma_squared: Sequence[Fraction], squared_unit: int, grid: int = 0) -> int:
     """Return how many low bits of counters count at most sigma / 64, given sigma^2 of each table in records.
 

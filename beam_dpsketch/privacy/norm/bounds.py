@@ -17,12 +17,10 @@ from beam_dpsketch.privacy.contributions import (
     ContributionLimit,
     Default,
     DefaultFraction,
-    NeighboringRelation,
     is_in_windows,
     per_window,
     windows_in_words,
 )
-from beam_dpsketch.privacy.mechanism import Spending, one_count
 
 _MAX_DENOMINATOR = 1 << 16
 _LARGEST_SPEND = Fraction(1, 2)
@@ -260,14 +258,6 @@ class AutoNorm(NormLimit):
         loss = "the loss" if self.order == 1 else "rho"
         part = f"{float(100 * self.spend):g} % of {loss}"
         return f", chosen from the data with {part}; the statement of the release contains it"
-
-    def parameter(self, spending: Spending, relation: NeighboringRelation) -> Fraction:
-        """Return the noise parameter of each count of the histogram, where one loss pays for choice and counters.
-
-        A unit that is added or removed changes one count by 1, and one that is replaced changes two.
-        Refuses a loss that is so large that noise would hide nothing.
-        """
-        return spending.parameter(one_count(relation), share=self.spend)
 
 
 def _check_order(order: Any) -> None:

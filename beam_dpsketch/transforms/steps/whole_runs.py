@@ -19,7 +19,7 @@ import numpy as np
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_dpsketch.engine.calibration import DeclaredCalibration
-from beam_dpsketch.engine.norms import check_choice
+from beam_dpsketch.engine.norms import choice_table
 from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.norm.choice import GRID, bin_count
 from beam_dpsketch.privacy.terms import ReleaseTerms
@@ -59,7 +59,7 @@ class ChooseNorm(beam.PTransform):
         scaled_units: Fraction,
     ) -> None:
         super().__init__()
-        check_choice(terms)  # refuses settings that cannot work
+        choice_table(terms)  # refuses settings that cannot work
         self._scaled_units = scaled_units
         self._input, self._terms, self._idempotent_noise, self._run = sketch_input, terms, idempotent_noise, run
 

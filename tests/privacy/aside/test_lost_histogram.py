@@ -157,9 +157,11 @@ def test_noise_is_made_for_that_change_in_each_window(relation: NeighboringRelat
     largest = change_factor(relation)
     for bounds, windows in ((NormBound(3), 1), (NormBound(3), 4), (RecordBounds(2, max_keys=5), 7)):
         of_release = counter(bounds, windows=windows)
-        assert of_release.parameter(Spending(RHO), relation) == Fraction(largest * windows) / (2 * RHO / 50)
+        found = Spending(RHO).parameter(one_count(relation, of_release.reach), share=of_release.share)
+        assert found == Fraction(largest * windows) / (2 * RHO / 50)
         of_run = counter(bounds, LostIn.RUN, windows=windows)
-        assert of_run.parameter(Spending(RHO), relation) == Fraction(largest) / (2 * RHO / 100)
+        found = Spending(RHO).parameter(one_count(relation, of_run.reach), share=of_run.share)
+        assert found == Fraction(largest) / (2 * RHO / 100)
 
 
 def test_a_run_also_counts_what_it_keeps_within_what_its_bounds_let_a_unit_keep() -> None:

@@ -72,7 +72,7 @@ def test_weight_is_counted_aside_only_where_the_sum_of_counters_has_more_noise(
                 for each in side_counters(SideCounters(weight=share), bounds, noise=noise)
                 if "weight" in each.names
             )
-            is_closer = cells * one > aside.parameter(spending, relation)
+            is_closer = cells * one > spending.parameter(aside.sensitivity(relation), share=aside.share)
             assert kept == [aside] * is_closer
             found.add(is_closer)
     assert found == {False, True}

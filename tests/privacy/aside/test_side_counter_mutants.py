@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, NeighboringRelation, NormBound, SketchSpec
+from beam_dpsketch.engine import tables
 from beam_dpsketch.privacy import terms
 from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.mechanism import Sensitivity
@@ -170,10 +171,10 @@ def test_the_counters_themselves_are_accepted() -> None:
 test_a_planted_fault_is_refused = pytest.mark.one_fast_case(laws.mutants(FAULTS, check_all))
 
 
-def paid_twice(exact: Any, counter: SideCounter, *arguments: Any, **settings: Any) -> Fraction:
+def paid_twice(exact: Any, counter: SideCounter, *arguments: Any) -> Fraction:
     """The number of scaled units spends a share of its own that is not taken from the sketch."""
     twice = counter.name in ("clipped", "scaled")
-    return exact(counter._replace(share=counter.share * (2 if twice else 1)), *arguments, **settings)
+    return exact(counter._replace(share=counter.share * (2 if twice else 1)), *arguments)
 
 
 def check_joint_loss() -> None:
@@ -184,7 +185,7 @@ def check_joint_loss() -> None:
 test_shares_that_do_not_add_up_are_refused = laws.mutants(
     {
         "all_for_the_sketch": laws.put(terms, "share_left", lambda counters, *others: Fraction(1)),
-        "clipped_paid_twice": laws.around(SideCounter, "parameter", paid_twice),
+        "clipped_paid_twice": laws.around(tables, "of_counter", paid_twice),
         "one_counter_not_charged": laws.around(
             terms, "share_left", lambda exact, counters, *others: exact(counters[1:], *others)
         ),

@@ -136,7 +136,7 @@ def test_sensitivities(relation: NeighboringRelation, signed: bool, windows: int
     factors = {ADD_OR_REMOVE_ONE: 1, REPLACE_ONE: 4 if signed else 2}
     squared = counter.sensitivity(relation, reach=windows).squared
     assert squared == 9 * windows * factors[relation]
-    sigma = counter.parameter(Spending(Fraction(1, 10)), relation, reach=windows)
+    sigma = Spending(Fraction(1, 10)).parameter(counter.sensitivity(relation, reach=windows), share=counter.share)
     assert sigma == squared / (2 * Fraction(1, 10) * FIFTIETH)
 
 
@@ -339,7 +339,10 @@ def test_laplace_noise_has_usual_shares_of_its_own_and_parts_sum_to_epsilon(rela
     counters = side_counters(EVERY, bounds, max_cells=3, noise=Noise.LAPLACE)
     assert [each.share for each in counters] == [Fraction(1, 100), Fraction(1, 200), Fraction(1, 100)]
     assert [each.limit for each in counters] == [3, 6, 6]
-    spent = [each.sensitivity(relation).total / scale_of(each.parameter(spending, relation)) for each in counters]
+    spent = [
+        each.sensitivity(relation).total / scale_of(spending.parameter(each.sensitivity(relation), share=each.share))
+        for each in counters
+    ]
     assert sum(spent) == epsilon * Fraction(1, 40)
     given = SideCounters(units=0.03, lost=0.1)
     assert [given.share(name, Noise.LAPLACE) * 100 for name in ("units", "records", "weight", "lost")] == [3, 0, 1, 10]

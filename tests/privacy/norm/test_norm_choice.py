@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, NeighboringRelation
+from beam_dpsketch.engine import tables
 from beam_dpsketch.estimators.row_mean import noise_margin
 from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.noise.drawing import add_noise
@@ -112,7 +113,7 @@ def test_the_histogram_changes_by_as_much_as_its_noise_hides(relation: Neighbori
     ]
     assert max(changes) == squared
     auto = AutoNorm(Fraction(1, 20))
-    assert auto.parameter(Spending(RHO), relation) == Fraction(squared) / (2 * Fraction(1, 20) * RHO)
+    assert tables.lengths(auto, Spending(RHO), relation).parameter == Fraction(squared) / (2 * Fraction(1, 20) * RHO)
 
 
 @given(counts, deviations, wanted)
@@ -235,7 +236,7 @@ def test_without_noise_no_norm_is_above_the_longest_unit_by_half(
 def test_few_units_get_the_least_norm(lengths: list[float], relation: NeighboringRelation) -> None:
     """Without noise. With noise too, but in a few of a thousand draws: then any norm, and never an error."""
     auto = AutoNorm()
-    sigma_squared = auto.parameter(Spending(RHO / 100), relation)
+    sigma_squared = tables.lengths(auto, Spending(RHO / 100), relation).parameter
     units = units_to_scale(auto, **SKETCH, relation=relation, spending=Spending(RHO / 100), share=1 - auto.spend)
     exact = histogram(np.array(lengths), 1)
     assert choose(exact, parameter=sigma_squared, scaled_units=units) == 1

@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, NormBound
+from beam_dpsketch.engine.tables import lengths
 from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 
 
 @given(st.fractions(Fraction(1, 10**9), Fraction(1, 2)), st.fractions(Fraction(1, 10**12), 4))
 def test_the_noise_of_the_choice_costs_its_part_of_rho(spend: Fraction, rho: Fraction) -> None:
-    assert 1 / (2 * AutoNorm(spend).parameter(Spending(rho), ADD_OR_REMOVE_ONE)) == spend * rho
+    assert 1 / (2 * lengths(AutoNorm(spend), Spending(rho), ADD_OR_REMOVE_ONE).parameter) == spend * rho
 
 
 def test_floats_mean_their_decimal_spelling() -> None:
@@ -73,6 +74,6 @@ def test_whether_max_weight_was_given_is_kept(arguments: Any) -> None:
 
 
 def test_a_rho_whose_noise_hides_nothing_is_refused() -> None:
-    assert AutoNorm().parameter(Spending(Fraction(2560)), ADD_OR_REMOVE_ONE) == Fraction(1, 256)
+    assert lengths(AutoNorm(), Spending(Fraction(2560)), ADD_OR_REMOVE_ONE).parameter == Fraction(1, 256)
     with pytest.raises(ValueError, match="rho must be at most"):
-        AutoNorm().parameter(Spending(Fraction(2561)), ADD_OR_REMOVE_ONE)
+        lengths(AutoNorm(), Spending(Fraction(2561)), ADD_OR_REMOVE_ONE)

@@ -25,7 +25,7 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
 )
-from beam_dpsketch.engine.norms import check_choice
+from beam_dpsketch.engine.norms import choice_table
 from beam_dpsketch.planning.norm_choice import norm_units
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm import choice
@@ -61,7 +61,7 @@ def norms_above(lengths: np.ndarray, relation: NeighboringRelation, spec: Any) -
     """Return how many of the draws lead to a norm above 1.5 times the longest length, or above 1.5 for nobody."""
     auto, privacy = AutoNorm(), PrivacySpec(epsilon=1, delta=1e-6, relation=relation)
     terms = ReleaseTerms(privacy, auto, unit=PrivacyUnit.PRIVACY_ID)
-    parameter, scaled_units = check_choice(terms), norm_units(spec, terms)
+    parameter, scaled_units = choice_table(terms).parameter, norm_units(spec, terms)
     assert scaled_units is not None
     exact = choice.histogram(np.maximum(lengths, 1) ** 2, 1, BINS)
     noise = np.random.default_rng(5).normal(0, math.sqrt(parameter), (DRAWS, BINS))
