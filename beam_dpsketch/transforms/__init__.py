@@ -4,15 +4,17 @@ from beam_dpsketch import _validate
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.transforms.bound_contributions import BoundContributions, BoundedRecord
 from beam_dpsketch.transforms.combine_fns import PrivateSketchFn
+from beam_dpsketch.transforms.doors import (
+    PrivateFrequencies,
+    PrivateMetrics,
+    PrivateQuantiles,
+    PrivateStatistics,
+    PrivateTopK,
+)
 from beam_dpsketch.transforms.files import ReadReleases, WriteReleases, read_releases, window_file
-from beam_dpsketch.transforms.frequencies import PrivateFrequencies
-from beam_dpsketch.transforms.metrics import PrivateMetrics
 from beam_dpsketch.transforms.outputs import QueryReleases, TopK
-from beam_dpsketch.transforms.quantiles import PrivateQuantiles
 from beam_dpsketch.transforms.select_keys import SelectKeys
-from beam_dpsketch.transforms.statistics import PrivateStatistics
 from beam_dpsketch.transforms.steps.idempotent_noise import EnvironmentSecret, FileSecret
-from beam_dpsketch.transforms.top_k import PrivateTopK
 
 # fmt: off
 __all__ = [

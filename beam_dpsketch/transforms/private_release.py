@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any, Generic, TypeVar
 
@@ -17,7 +18,7 @@ from beam_dpsketch.answers.released import KINDS
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.run import bill_of
-from beam_dpsketch.errors import AllAtOnce, PrivacyWarning, levels_to_caller
+from beam_dpsketch.errors import AllAtOnce, PrivacyWarning, RefusalError, levels_to_caller
 from beam_dpsketch.privacy.loss.payment import Uses
 from beam_dpsketch.privacy.norm.bounds import NormLimit
 from beam_dpsketch.privacy.over_time.horizon import Horizon
@@ -56,13 +57,15 @@ DOORS: dict[str, type[PrivateRelease[Any]]] = {}
 """The transforms that users import, by the name of what they release; a class that says its kind enters itself."""
 
 
-def declare(count: Callable[[], Count], **others: Any) -> ReleaseSpec:
-    """Return the declaration of the count that this makes; say at once what is refused of it and of all else."""
-    with AllAtOnce() as checks:
-        made: Any = checks.do(count)
-        if made is None:
-            checks.do(check_types, **others)
-    return ReleaseSpec(made, **others)
+@contextlib.contextmanager
+def refused_together(*others: Any) -> Iterator[None]:
+    """Add to the refusal of a kind, which is made inside, what `check_types` refuses of the other arguments."""
+    try:
+        yield
+    except RefusalError as error:
+        with AllAtOnce() as checks:
+            checks.refuse(error)
+            checks.do(check_types, *others)
 
 
 class PrivateTransform(ReadsElements):
