@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import copy
 import dataclasses
@@ -149,9 +150,17 @@ class PrivateTransform(ReadsElements):
         """Return the public settings; neither the seed nor a key of the hash."""
         return {**self._declared.display_data(), **self.display_of_noise()}
 
-    def _plan(self, elements: beam.PCollection) -> WindowPlan:
-        """Return what the windows of elements mean; refuse those in which the privacy would not hold."""
-        return plan_of(elements, self._declared)._replace(scale=self._scale)
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        plan = plan_of(pcoll, self._declared)._replace(scale=self._scale)
+        self._check_elements(pcoll)
+        noise = self._noise(pcoll, plan.terms)
+        return self._release(pcoll, self._declared.resolved.under(plan.terms), plan, noise)
+
+    @abc.abstractmethod
+    def _release(
+        self, elements: beam.PCollection, resolved: ResolvedRelease, plan: WindowPlan, noise: IdempotentNoise | None
+    ) -> beam.PCollection:
+        """Release elements that are checked, in windows that may be released."""
 
     def _noise(self, elements: beam.PCollection, terms: DeclaredTerms) -> IdempotentNoise | None:
         """Return the idempotent noise of the transform with these terms, if any."""
@@ -211,18 +220,18 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         made._uses = uses
         return made
 
-    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        declared, plan = self._declared, self._plan(pcoll)
-        self._check_elements(pcoll)
-        resolved, noise = declared.resolved.under(plan.terms), self._noise(pcoll, plan.terms)
+    def _release(
+        self, elements: beam.PCollection, resolved: ResolvedRelease, plan: WindowPlan, noise: IdempotentNoise | None
+    ) -> beam.PCollection:
+        declared = self._declared
         if declared.horizon is not None:
-            return self._release_rows(pcoll, declared.horizon, resolved, plan, noise)
+            return self._release_rows(elements, declared.horizon, resolved, plan, noise)
         if declared.count.by_item:
-            counting, run = self._pay(pcoll, resolved).noise(Counting), self._paid_run(pcoll, resolved, noise)
-            noisy = pcoll | "Groups" >> ReleaseGroups(declared, plan, counting, noise, run)
+            counting, run = self._pay(elements, resolved).noise(Counting), self._paid_run(elements, resolved, noise)
+            noisy = elements | "Groups" >> ReleaseGroups(declared, plan, counting, noise, run)
             released = noisy | "MakeFinal" >> MakeFinal(per_key=declared.is_keyed)
         else:
-            released = self._release_sketches(pcoll, resolved, plan, noise)
+            released = self._release_sketches(elements, resolved, plan, noise)
         if (k := declared.count.wanted) is None:
             return released
         if not declared.is_keyed:

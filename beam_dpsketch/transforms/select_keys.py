@@ -21,13 +21,14 @@ from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.count import Guess, refuse_guess
 from beam_dpsketch.records.public import KeySelection, TimeRange
-from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
 from beam_dpsketch.records.units import Unit
+from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.transforms.private_release import PrivateTransform
-from beam_dpsketch.transforms.steps.choose_once import ChooseOnce
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
-from beam_dpsketch.transforms.steps.release_once import name_of
+from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
+from beam_dpsketch.transforms.steps.release_once import ChooseOnce, name_of
 
 _NO_SKETCH = SketchSpec(depth=1, width=1)
 _OF_SKETCH = ("sketch", "counters", "depth", "width")
@@ -67,16 +68,14 @@ class SelectKeys(PrivateTransform):
         """Return the public settings, without a sketch, because none is released."""
         return {name: value for name, value in super().display_data().items() if name not in _OF_SKETCH}
 
-    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        window_plan = self._plan(pcoll)
-        self._check_elements(pcoll)
-        resolved, noise = self._declared.resolved.under(window_plan.terms), self._noise(pcoll, window_plan.terms)
-        run = name_of(self._paid_run(pcoll, resolved, noise))
-        exact_sums = ExactSums(self._declared, window_plan, noise, run, choice=resolved.noise(_ChosenAlone).choice)
-        sums = (pcoll | "ExactSums" >> exact_sums)["sums"]
-        choice = self._pay(pcoll, resolved).noise(_ChosenAlone).choice
+    def _release(
+        self, elements: beam.PCollection, resolved: ResolvedRelease, plan: WindowPlan, noise: IdempotentNoise | None
+    ) -> beam.PCollection:
+        run, choice = name_of(self._paid_run(elements, resolved, noise)), resolved.noise(_ChosenAlone).choice
+        exact = elements | "ExactSums" >> ExactSums(self._declared, plan, noise, run, choice=choice)
+        self._pay(elements, resolved)
         return (
-            sums
+            exact["sums"]
             | "ChooseOnce" >> beam.ParDo(ChooseOnce(choice, noise), **run).with_output_types(Any)
             | "MakeFinal" >> beam.Reshuffle().with_output_types(Any)
         )

@@ -83,7 +83,7 @@ def test_a_late_record_is_dropped(unit: str, which: str, over_time: bool) -> Non
 
 
 def test_the_record_reaches_the_release_without_the_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beam_dpsketch.transforms.steps.release_once.fires_again_late", lambda _: False)
+    monkeypatch.setattr("beam_dpsketch.transforms.steps.windows.fires_again_late", lambda _: False)
     with pytest.raises(ValueError, match="too many values"):
         test_a_late_record_is_dropped("record", "Globally", False)
 

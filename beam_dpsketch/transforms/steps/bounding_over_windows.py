@@ -9,7 +9,6 @@ windows of a period, and there is nothing to choose. For unbounded input see
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -17,11 +16,11 @@ from apache_beam.transforms.window import TimestampCombiner, TimestampedValue, W
 from apache_beam.utils.timestamp import Timestamp
 
 from beam_dpsketch.domains.timestamps import MILLISECOND
+from beam_dpsketch.engine.keys import KeyChoice
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.window_rule import rule_over_windows
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.reading import RecordReader
+from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms.steps.bounding import (
     BoundShard,
@@ -33,7 +32,7 @@ from beam_dpsketch.transforms.steps.bounding import (
 )
 from beam_dpsketch.transforms.steps.first_windows import FirstWindows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
-from beam_dpsketch.transforms.steps.sums.second_round import SecondRound
+from beam_dpsketch.transforms.steps.sums.second_round import second_round
 from beam_dpsketch.transforms.steps.whole_runs import NO_RUN, BoundByNorm, ChooseNorm, LostByRun
 from beam_dpsketch.transforms.steps.windows import RestoreWindows, periods_as_windows
 
@@ -56,19 +55,17 @@ class Contributions(NamedTuple):
 
 def bound_over_windows(
     elements: beam.PCollection,
-    reader: RecordReader,
-    sketch_input: SketchInput,
+    declared: ReleaseSpec,
     plan: WindowPlan,
     idempotent_noise: IdempotentNoise | None,
     run: Mapping[str, Any] = NO_RUN,
-    vote_twice: SecondRound | None = None,
-    *,
-    scaled_units: Fraction | None = None,
+    choice: KeyChoice | None = None,
 ) -> Contributions:
-    """Bound the records of each privacy id, in all windows that its bounds cover; `run` is a side input of noise.
+    """Bound the records of each privacy id, in all windows that its bounds cover.
 
-    `scaled_units` is that of the calibration, where the data choose the norm.
+    `run` is a side input of steps that draw noise, and `choice` says how keys are chosen, if the data choose them.
     """
+    reader, sketch_input = declared.reader, declared.summed(plan.terms, plan.rows)
     periods = None if plan.periods is None else periods_as_windows(plan.periods)
     if periods is not None and not elements.is_bounded:
         if idempotent_noise is not None:
@@ -89,8 +86,9 @@ def bound_over_windows(
         shard = ShardWindowedRecords(reader, rule, sketch_input, True, shards=shards_for(plan.scale))
         grouped = _group_by_period(elements, shard, periods)
     if (choosing := plan.terms.choosing) is not None:
-        assert scaled_units is not None
-        choose = ChooseNorm(sketch_input, choosing, idempotent_noise, run, scaled_units=scaled_units)
+        units = declared.resolved.under(plan.terms).calibrated.scaled_units
+        assert units is not None
+        choose = ChooseNorm(sketch_input, choosing, idempotent_noise, run, scaled_units=units)
         norm = grouped | "ChooseNorm" >> choose
         bound: beam.PTransform = beam.ParDo(BoundByNorm(sketch_input, choosing), beam.pvalue.AsSingleton(norm))
     else:
@@ -98,6 +96,7 @@ def bound_over_windows(
     bounded, lost = grouped | "Bound" >> bound, None
     if (counter := sketch_input.lost) is not None and counter.of_run:
         lost = bounded | "LostByRun" >> LostByRun(counter.size)
+    vote_twice = second_round(sketch_input, choice, plan.scale, idempotent_noise, run)
     rounds = None if vote_twice is None else bounded | "VoteTwice" >> vote_twice
     if periods is not None:
         own_windows = RestoreWindows(elements.windowing)

@@ -22,7 +22,6 @@ from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions, bound_over_windows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.steps.stream_state import keeps_state
-from beam_dpsketch.transforms.steps.sums.second_round import second_round
 from beam_dpsketch.transforms.steps.sums.summing import RawSketchFn, sum_in_state
 from beam_dpsketch.transforms.steps.sums.sums_of_keys import (
     AddUpKeys,
@@ -73,18 +72,13 @@ class ExactSums(beam.PTransform):
     def expand(self, pcoll: beam.PCollection) -> dict[str, beam.PCollection]:
         per_key, sketch_input, selectors = self._declared.is_keyed, self._sketch_input, self._declared.selectors
         elements = in_time_range(pcoll, self._plan.starts)
-        reader = self._declared.reader
         bounded = selectors.privacy_id is not None  # bounded records all come as a window ends
         found = Contributions(elements)
         if bounded:
-            noise, selectors = self._idempotent_noise, IDENTITY_SELECTORS
-            twice = second_round(sketch_input, self._choice, self._plan.scale, noise, self._run)
-            units = self._declared.resolved.under(self._plan.terms).calibrated.scaled_units
-            found = bound_over_windows(
-                elements, reader, sketch_input, self._plan, noise, self._run, twice, scaled_units=units
-            )
+            selectors, noise = IDENTITY_SELECTORS, self._idempotent_noise
+            found = bound_over_windows(elements, self._declared, self._plan, noise, self._run, self._choice)
         elif per_key:
-            key_records = beam.ParDo(KeyRecords(reader, sketch_input)).with_output_types(tuple[Any, Any])
+            key_records = beam.ParDo(KeyRecords(self._declared.reader, sketch_input)).with_output_types(tuple[Any, Any])
             found = Contributions(elements | "Key" >> key_records)
         scale = self._plan.scale
         fanout = scale.fanout(shards_for(scale) if bounded else None) if scale is not None and pcoll.is_bounded else 1

@@ -19,7 +19,6 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.keys import KeyChoice
-from beam_dpsketch.engine.run import Place
 from beam_dpsketch.hashing.encodings import decode, is_unicode
 from beam_dpsketch.hashing.lookup import in_parts, pack, unpack
 from beam_dpsketch.records.groups import Row, add_wrapping, split_pair, sum_by_pair
@@ -33,15 +32,8 @@ from beam_dpsketch.transforms.steps.bounding import ShardRecords, ShardWindowedR
 from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions, bound_over_windows
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.release_once import name_of, run_input
-from beam_dpsketch.transforms.steps.sums.second_round import second_round
 from beam_dpsketch.transforms.steps.whole_runs import NO_RUN, norm_of
-from beam_dpsketch.transforms.steps.windows import (
-    check_timestamps,
-    create_always,
-    fires_again_late,
-    in_time_range,
-    is_global,
-)
+from beam_dpsketch.transforms.steps.windows import create_always, in_time_range, is_global, place_of
 
 _BUFFERED = 1 << 16
 _NO_ITEM = (b"", 0)
@@ -70,15 +62,12 @@ class CountPairs(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection) -> dict[str, beam.PCollection]:
         declared, plan, noise, run = self._declared, self._plan, self._idempotent_noise, self._run
-        elements, reader = in_time_range(pcoll, plan.starts), declared.reader
-        sketch_input = declared.summed(plan.terms, plan.rows)
+        elements, sketch_input = in_time_range(pcoll, plan.starts), declared.summed(plan.terms, plan.rows)
         if declared.privacy_id is not None:
-            twice = second_round(sketch_input, self._choice, plan.scale, noise, run)
-            units = declared.resolved.under(plan.terms).calibrated.scaled_units
-            bounded = bound_over_windows(elements, reader, sketch_input, plan, noise, run, twice, scaled_units=units)
+            bounded = bound_over_windows(elements, declared, plan, noise, run, self._choice)
         else:
             count = CountRecords if is_global(elements) else CountWindowedRecords
-            counted = beam.ParDo(count(reader, sketch_input)).with_output_types(_COUNTED)
+            counted = beam.ParDo(count(declared.reader, sketch_input)).with_output_types(_COUNTED)
             bounded = Contributions(elements | "Count" >> counted)
         values = bounded.values
         if bounded.rounds is not None:
@@ -213,16 +202,14 @@ class NoiseOnce(_OfCounting):
         norm: int | None = None,
         run: bytes | None = None,
     ) -> Iterable[Any] | None:
-        if fires_again_late(pane):
+        if (place := place_of(window, pane)) is None:
             return []
-        check_timestamps(window)
-        self._waiting[window, pane.index, norm].append(element)
+        self._waiting[window, place, norm].append(element)
         self._size += 1
         return None if self._size < _BUFFERED else list(self.finish_bundle())
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        for (window, pane, norm), counted in self._waiting.items():
-            place = Place((), window.start.micros, window.end.micros, pane)
+        for (window, place, norm), counted in self._waiting.items():
             for pair, noisy in self.run().count(self.under(norm), counted, place):
                 key, item = split_pair(pair, per_key=self._per_key)
                 yield WindowedValue((key, (item, noisy)), window.max_timestamp(), (window,))
@@ -240,14 +227,12 @@ class GatherRows(_OfCounting):
         run: bytes | None = None,
         norm: int | None = None,
     ) -> Iterator[Any]:
-        if fires_again_late(pane):
-            return
-        key = decode(element[0]) if self._per_key else None
-        if key is not None and not is_unicode(key):
+        keys = [decode(element[0])] if self._per_key else None
+        place = place_of(window, pane, *keys or ())
+        if place is None or not all(map(is_unicode, keys or ())):
             return
         rows = [row for row in element[1] if row != _NO_ITEM]
-        place = Place((key,) if self._per_key else (), window.start.micros, window.end.micros, pane.index)
-        yield [key] if self._per_key else None, self.run().gather(self.under(norm), rows, place, run)
+        yield keys, self.run().gather(self.under(norm), rows, place, run)
 
 
 def _as_it_is(row: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The step that draws noise, once for each key and window, and names the run that it belongs to.
+"""The steps that draw noise or choose a key, once for each key and window, and name the run that they belong to.
 
 Keys of a bundle wait until they have `COUNTERS`, or the bundle ends. Their noise is drawn together, and they
 travel together. `answering.MakeFinal` takes them apart again.
@@ -11,18 +11,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
 from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.engine.run import COUNTERS, Place, Sum
+from beam_dpsketch.engine.keys import KeyChoice
+from beam_dpsketch.engine.run import COUNTERS, Sum
 from beam_dpsketch.privacy.loss.payment import Bill
 from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.records.sums.keyed_sums import KeyedSums
 from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.statement.format.records import spent_record
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
-from beam_dpsketch.transforms.steps.windows import check_timestamps, fires_again_late, steps_before
+from beam_dpsketch.transforms.steps.windows import place_of, steps_before
 
 
 class ReleaseOnce(DrawsNoise):
@@ -64,13 +67,11 @@ class ReleaseOnce(DrawsNoise):
         lost: list[int] | None = None,
     ) -> Iterable[WindowedValue] | None:
         # element: accumulator, or (key, accumulator); lost: of the run, with its noise
-        if fires_again_late(pane):
-            return []
         if self._named:
             run, element = element
-        check_timestamps(window)
-        key, accumulator = element if self._per_key else (None, element)
-        place = Place((key,) if self._per_key else (), window.start.micros, window.end.micros, pane.index)
+        *key, accumulator = element if self._per_key else (element,)
+        if (place := place_of(window, pane, *key)) is None:
+            return []
         self._waiting.append(Sum(place, accumulator, run, (window, timestamp, pane)))
         self._buffered += accumulator.cells
         self._lost = lost
@@ -114,21 +115,44 @@ class ReleaseKeys(DrawsNoise):
         run: bytes | None = None,
         lost: list[int] | None = None,
     ) -> Iterable[WindowedValue] | None:
-        if fires_again_late(pane):
+        if (place := place_of(window, pane)) is None:
             return []
-        check_timestamps(window)
         self._name, self._lost = run, lost  # of the whole bundle
-        self._waiting[window, timestamp, pane, element.max_norm].append(element)
+        self._waiting[window, timestamp, pane, place, element.max_norm].append(element)
         self._size += len(element) * element.sketch_input.spec.cells
         return None if self._size < COUNTERS else list(self.finish_bundle())
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        for (window, timestamp, pane, _), parts in self._waiting.items():
-            place = Place((), window.start.micros, window.end.micros, pane.index)
+        for (window, timestamp, pane, place, _), parts in self._waiting.items():
             together = KeyedSums.merged(parts)
             for output in self.run().release_keys(together, self._calibration, place, self._name, self._lost):
                 yield WindowedValue(output, timestamp, (window,), pane)
         self.start_bundle()
+
+
+class ChooseOnce(DrawsNoise):
+    """Turn (key, accumulator) into the key, if it is chosen; let each window fire once.
+
+    Args:
+      choice: how keys are chosen.
+      idempotent_noise: makes the decision a function of a secret; `None` takes the entropy of the system.
+    """
+
+    def __init__(self, choice: KeyChoice, idempotent_noise: IdempotentNoise | None = None) -> None:
+        super().__init__(idempotent_noise)
+        self._choice = choice
+
+    def process(
+        self,
+        element: tuple[Any, SketchAccumulator],
+        pane: Any = beam.DoFn.PaneInfoParam,
+        window: Any = beam.DoFn.WindowParam,
+        run: bytes | None = None,
+    ) -> Iterator[Any]:
+        key, accumulator = element
+        place = place_of(window, pane, key)
+        if place is not None and self.run().choose(self._choice, accumulator.votes[np.newaxis], [place])[0]:
+            yield key
 
 
 def _grouped(values: Sequence[Any], names: Sequence[Any]) -> list[list[Any]]:

@@ -21,6 +21,7 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP, Duration, Timestamp
 from apache_beam.utils.windowed_value import PaneInfoTiming
 
 from beam_dpsketch.domains.timestamps import MILLISECOND
+from beam_dpsketch.engine.run import Place
 from beam_dpsketch.errors import ArgumentError, WindowingError
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.records.release_spec import ReleaseSpec
@@ -119,6 +120,17 @@ def check_timestamps(interval: Any) -> None:
             "beam.Map(lambda element: beam.window.TimestampedValue(element, seconds)) before WindowInto",
             "E408",
         )
+
+
+def place_of(interval: Any, pane: Any, *key: Any) -> Place | None:
+    """Return where in a run a window belongs that fires, and its key, if it has one; `None` for late data.
+
+    It refuses other second firings, and elements without times: each step that draws noise asks it first.
+    """
+    if fires_again_late(pane):
+        return None
+    check_timestamps(interval)
+    return Place(key, interval.start.micros, interval.end.micros, pane.index)
 
 
 def is_global(elements: beam.PCollection) -> bool:

@@ -33,7 +33,7 @@ from beam_dpsketch.records.sums import vote_rounds
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.sums.sums_of_keys import by_shard, key_shards, key_shards_for
 from beam_dpsketch.transforms.steps.whole_runs import NO_RUN
-from beam_dpsketch.transforms.steps.windows import check_timestamps, fires_again_late, last_time
+from beam_dpsketch.transforms.steps.windows import last_time, place_of
 
 _COST = (
     "There are two rounds of votes. They need two more shuffles: of the votes of each shard of ids, and of a row for "
@@ -208,9 +208,8 @@ class DrawFirst(DrawsNoise):
         window: Any = beam.DoFn.WindowParam,
         run: bytes | None = None,
     ) -> Iterator[_PART]:
-        if fires_again_late(pane):
+        if place_of(window, pane) is None:
             return
-        check_timestamps(window)
         asked = from_payloads(element[1])
         first = vote_rounds.first_votes(asked, once=self._once)
         for_all = self._once or isinstance(window, GlobalWindow)
