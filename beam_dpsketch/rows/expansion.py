@@ -25,7 +25,7 @@ from apache_beam.utils.thread_pool_executor import shared_unbounded_instance
 from beam_dpsketch import rows
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.rows.expansion_requests import SOURCE, copy_request
-from beam_dpsketch.transforms.earlier_files import ONLY_WORKERS_LOOK
+from beam_dpsketch.transforms.files import ONLY_WORKERS_LOOK
 
 GLOB = f"{rows.__name__}.*"
 OPTIONS = (

@@ -27,7 +27,7 @@ from beam_dpsketch.records.units import Record
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
-from beam_dpsketch.transforms.steps.sums.summing import RawSketchFn
+from beam_dpsketch.transforms.steps.sums import RawSketchFn
 
 
 class PrivateSketchFn(RawSketchFn):

@@ -29,8 +29,7 @@ from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Cou
 from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
 from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.statement.noisy import NoisyReleases
-from beam_dpsketch.transforms.answering import MakeFinal
-from beam_dpsketch.transforms.outputs import TopK
+from beam_dpsketch.transforms.outputs import MakeFinal, TopK
 from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.checks.copy_guard import check_no_copies
 from beam_dpsketch.transforms.steps.checks.runner_guard import (
@@ -45,8 +44,8 @@ from beam_dpsketch.transforms.steps.grouped_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, application
 from beam_dpsketch.transforms.steps.release_once import ReleaseKeys, ReleaseOnce, name_of, pay_run, run_input
 from beam_dpsketch.transforms.steps.rows_over_time import AllRows, RowSettings, RowsOverTime
-from beam_dpsketch.transforms.steps.sums.second_round import COST_OF_ROUNDS
-from beam_dpsketch.transforms.steps.sums.sums_of_keys import key_shards_for
+from beam_dpsketch.transforms.steps.second_round import COST_OF_ROUNDS
+from beam_dpsketch.transforms.steps.sums import key_shards_for
 from beam_dpsketch.transforms.steps.whole_runs import DrawLost
 from beam_dpsketch.transforms.steps.windows import edges_of, plan_of, windows_of
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from beam_dpsketch.records.bounding.parts import BLOCK
-from beam_dpsketch.transforms.steps.sums.sums_of_keys import PENDING_BYTES
+from beam_dpsketch.transforms.steps.sums import PENDING_BYTES
 from benchmarks.scale.costs import Costs
 from benchmarks.scale.kinds import SMALL, Kind
 from benchmarks.scale.made_rows import BATCH

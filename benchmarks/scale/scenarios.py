@@ -9,7 +9,7 @@ import numpy as np
 from beam_dpsketch import Scale
 from beam_dpsketch.records.bounding.parts import BLOCK, PARTS
 from beam_dpsketch.transforms.steps.bounding import buffered_for, shards_for
-from beam_dpsketch.transforms.steps.sums.sums_of_keys import key_shards_for
+from beam_dpsketch.transforms.steps.sums import key_shards_for
 from benchmarks.scale.made_rows import SKEW
 
 _HEAVIEST = 20_000

@@ -16,11 +16,10 @@ from beam_dpsketch.records.selectors import IDENTITY_SELECTORS
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.records.sums.keyed_sums import KeyedSums
 from beam_dpsketch.statement.noisy import NoisyReleases
-from beam_dpsketch.transforms.answering import _pack, _unpack
+from beam_dpsketch.transforms.outputs import _pack, _unpack
 from beam_dpsketch.transforms.steps.bounding import ShardRecords, choose_rule, gather_records
 from beam_dpsketch.transforms.steps.exact_sums import KeyRecords
-from beam_dpsketch.transforms.steps.sums.summing import AccumulatorCoder, RawSketchFn
-from beam_dpsketch.transforms.steps.sums.sums_of_keys import SumPairs, _add_up
+from beam_dpsketch.transforms.steps.sums import AccumulatorCoder, RawSketchFn, SumPairs, _add_up
 from benchmarks.scale.kinds import Kind
 
 _RUN = bytes(16)

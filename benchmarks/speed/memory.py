@@ -29,7 +29,7 @@ def peak_after(stage: str, keys: int) -> float:
     from beam_dpsketch import RecordBounds, SketchSpec
     from beam_dpsketch.records.items import SketchInput
     from beam_dpsketch.records.selectors import Selectors
-    from beam_dpsketch.transforms.steps.sums.summing import RawSketchFn
+    from beam_dpsketch.transforms.steps.sums import RawSketchFn
     from benchmarks import sources
 
     recipe = SketchInput(SketchSpec(depth=DEPTH, width=WIDTH), RecordBounds(1, max_weight=1))

@@ -15,7 +15,7 @@ import pytest
 
 from beam_dpsketch.config import read_release
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateTopK
-from beam_dpsketch.transforms.steps.sums.second_round import COST_OF_ROUNDS
+from beam_dpsketch.transforms.steps.second_round import COST_OF_ROUNDS
 from tests.cli.consoles import ROOT, run, write
 from tests.helpers import by_hand
 

@@ -23,7 +23,7 @@ from beam_dpsketch.hashing.encodings import decode
 from beam_dpsketch.records.codec import from_bytes
 from beam_dpsketch.records.items import NOISY
 from beam_dpsketch.transforms import PrivateFrequencies
-from beam_dpsketch.transforms.steps.sums import second_round
+from beam_dpsketch.transforms.steps import second_round
 from tests.engines.checks import (
     OF_TESTS,
     SECRET,

@@ -19,11 +19,10 @@ from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.records.bounding.bounded import MergeTables
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
-from beam_dpsketch.transforms.steps import bounding, first_windows, stream_state
-from beam_dpsketch.transforms.steps.first_windows import FirstWindows
+from beam_dpsketch.transforms.steps import bounding, bounding_over_windows, stream_state, sums
+from beam_dpsketch.transforms.steps.bounding_over_windows import FirstWindows
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
-from beam_dpsketch.transforms.steps.sums import summing
-from beam_dpsketch.transforms.steps.sums.summing import MergeSums
+from beam_dpsketch.transforms.steps.sums import MergeSums
 from beam_dpsketch.transforms.steps.windows import RestoreWindows
 from tests.engines.checks import assert_greedy_id_is_bounded, assert_nothing_lost
 from tests.engines.conftest import Engine
@@ -84,7 +83,7 @@ def check_stepped(name: str, step: int, engine: Engine) -> None:
 def test_state_that_is_merged_all_the_time(name: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """One shard, and small bundles that are merged as they come: more merges than there are windows and keys."""
     monkeypatch.setattr(stream_state, "MIN_WAITING", 0)
-    for module in (summing, bounding):
+    for module in (sums, bounding):
         monkeypatch.setattr(module, "SHARDS", 1)
     merges: list[int] = []
     for merge in (MergeSums, MergeTables):
@@ -133,7 +132,7 @@ def sized(key: bytes, payload: bytes) -> tuple[bytes, int]:
 
 def test_a_slow_step_takes_the_first_windows_of_an_id(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """All elements of an id come in one bundle: it has the windows that it has taken, however long each takes."""
-    monkeypatch.setattr(first_windows, "RestoreWindows", SlowlyRestoreWindows)
+    monkeypatch.setattr(bounding_over_windows, "RestoreWindows", SlowlyRestoreWindows)
     visits = [TimestampedValue(Visit("user", "page", 1), 60.0 * minute) for minute in range(20)]
 
     def build(pipeline: beam.Pipeline) -> beam.PCollection:

@@ -36,12 +36,12 @@ from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.sketches.spec import KINDS
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateSketchFn
-from beam_dpsketch.transforms.answering import each_release
+from beam_dpsketch.transforms.outputs import each_release
 from beam_dpsketch.transforms.steps.bounding import BoundShard, ShardRecords, ShardWindowedRecords
 from beam_dpsketch.transforms.steps.exact_sums import KeyRecords
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
 from beam_dpsketch.transforms.steps.stream_state import MergeInState
-from beam_dpsketch.transforms.steps.sums.summing import MergeSums, RawSketchFn, SumBundle
+from beam_dpsketch.transforms.steps.sums import MergeSums, RawSketchFn, SumBundle
 from tests.helpers import noise
 from tests.helpers.one_bundle import released_by
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, exact_sums, run, seen_by_sink

@@ -24,7 +24,7 @@ from beam_dpsketch._columns import plain_column
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms import PrivateFrequencies
-from beam_dpsketch.transforms.steps.first_windows import _ById
+from beam_dpsketch.transforms.steps.bounding_over_windows import _ById
 from tests.cli.consoles import run
 from tests.helpers import frame_cases
 from tests.helpers.frame_cases import SETTINGS, TABLE

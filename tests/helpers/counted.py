@@ -14,7 +14,7 @@ from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader, read_table
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms.steps.exact_sums import KeyRecords
-from beam_dpsketch.transforms.steps.sums.summing import RawSketchFn
+from beam_dpsketch.transforms.steps.sums import RawSketchFn
 from tests.helpers.pipelines import SPEC
 
 DAY = datetime.datetime(2024, 1, 1)

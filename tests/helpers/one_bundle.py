@@ -7,7 +7,7 @@ from typing import Any
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, PaneInfo, WindowedValue
 
-from beam_dpsketch.transforms.answering import each_release
+from beam_dpsketch.transforms.outputs import each_release
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
 
 EVERYTHING = GlobalWindow()

@@ -21,7 +21,7 @@ from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
-from beam_dpsketch.transforms.steps.sums.summing import RawSketchFn
+from beam_dpsketch.transforms.steps.sums import RawSketchFn
 from tests.helpers.pipelines import REPOSITORY
 
 SMALL, LARGE = SketchSpec(depth=3, width=8), SketchSpec(depth=3, width=4096)
@@ -255,7 +255,7 @@ import apache_beam as beam
 from beam_dpsketch import RecordBounds, SketchSpec
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.selectors import Selectors
-from beam_dpsketch.transforms.steps.sums.summing import RawSketchFn
+from beam_dpsketch.transforms.steps.sums import RawSketchFn
 
 def run(keys):
     recipe = SketchInput(SketchSpec(depth=5, width=2048), RecordBounds(1))

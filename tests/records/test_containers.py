@@ -19,7 +19,7 @@ from beam_dpsketch.records.reading import RecordReader, read_table
 from beam_dpsketch.records.selectors import Selectors, is_batch_type, is_batch_type_by_name
 from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.steps.exact_sums import KeyRecords
-from beam_dpsketch.transforms.steps.sums.summing import RawSketchFn
+from beam_dpsketch.transforms.steps.sums import RawSketchFn
 from tests.helpers.keyed_units import in_keys
 from tests.helpers.pipelines import SPEC, exact, seen_by_sink
 

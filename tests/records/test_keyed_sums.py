@@ -22,7 +22,7 @@ from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.records.sums.keyed_sums import KeyedSums
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.statement.release_id import key_part_names, part_name
-from beam_dpsketch.transforms.steps.sums.sums_of_keys import SumKeys, by_shard
+from beam_dpsketch.transforms.steps.sums import SumKeys, by_shard
 
 SPECS: dict[str, Any] = {
     "count_sketch": SketchSpec(depth=3, width=16),
@@ -121,7 +121,7 @@ def test_names_of_many_keys_are_names_of_each(key: Any) -> None:
 
 def test_a_bundle_keeps_no_more_than_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = input_of("count_sketch")
-    monkeypatch.setattr("beam_dpsketch.transforms.steps.sums.sums_of_keys.PENDING_BYTES", 4000)
+    monkeypatch.setattr("beam_dpsketch.transforms.steps.sums.PENDING_BYTES", 4000)
 
     class Shard:
         def __init__(self, number: int) -> None:

@@ -14,7 +14,7 @@ from apache_beam.transforms import window
 from beam_dpsketch import CountSketch, PrivacySpec, Record, ReleaseTerms, release
 from beam_dpsketch.answers.release_file import to_record
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies, WriteReleases, read_releases
-from beam_dpsketch.transforms.earlier_files import ReleaseSink
+from beam_dpsketch.transforms.files import ReleaseSink
 from tests.helpers.pipelines import FN_API, SPEC
 
 FIRST, SECOND = (release(CountSketch(SPEC), ReleaseTerms(PrivacySpec(rho=1.0))) for _ in range(2))

@@ -36,7 +36,7 @@ from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateTopK
-from beam_dpsketch.transforms.steps.sums import second_round
+from beam_dpsketch.transforms.steps import second_round
 from tests.helpers import laws
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, seen_by_sink
 from tests.helpers.voters import (

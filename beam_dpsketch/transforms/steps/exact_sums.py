@@ -22,12 +22,13 @@ from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions, bound_over_windows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.steps.stream_state import keeps_state
-from beam_dpsketch.transforms.steps.sums.summing import RawSketchFn, sum_in_state
-from beam_dpsketch.transforms.steps.sums.sums_of_keys import (
+from beam_dpsketch.transforms.steps.sums import (
     AddUpKeys,
+    RawSketchFn,
     SumKeys,
     SumPairs,
     key_shards_for,
+    sum_in_state,
     sums_of_nothing,
 )
 from beam_dpsketch.transforms.steps.whole_runs import NO_RUN, stamp

@@ -1,7 +1,7 @@
 """The steps that draw noise or choose a key, once for each key and window, and name the run that they belong to.
 
 Keys of a bundle wait until they have `COUNTERS`, or the bundle ends. Their noise is drawn together, and they
-travel together. `answering.MakeFinal` takes them apart again.
+travel together. `outputs.MakeFinal` takes them apart again.
 """
 
 from __future__ import annotations

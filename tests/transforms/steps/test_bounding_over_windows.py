@@ -42,7 +42,7 @@ from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms.steps import bounding_over_windows as steps
 from beam_dpsketch.transforms.steps.bounding import BoundShard, ShardWindowedRecords
-from beam_dpsketch.transforms.steps.first_windows import FirstWindows
+from beam_dpsketch.transforms.steps.bounding_over_windows import FirstWindows
 from beam_dpsketch.transforms.steps.windows import last_time
 from tests.helpers.every_kind import RUNNERS, TABLE, VISITS
 from tests.helpers.max_windows import (

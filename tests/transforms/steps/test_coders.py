@@ -25,7 +25,7 @@ from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.transforms.combine_fns import PrivateSketchFn
 from beam_dpsketch.transforms.outputs import ReleasedCoder
-from beam_dpsketch.transforms.steps.sums.summing import AccumulatorCoder, RawSketchFn
+from beam_dpsketch.transforms.steps.sums import AccumulatorCoder, RawSketchFn
 
 SPEC = SketchSpec(depth=5, width=2048)
 RECIPE = SketchInput(SPEC, RecordBounds(1))

@@ -43,7 +43,7 @@ from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.release_id import part_name, runs
 from beam_dpsketch.transforms import EnvironmentSecret, FileSecret, PrivateFrequencies, PrivateQuantiles, PrivateTopK
-from beam_dpsketch.transforms.answering import each_release
+from beam_dpsketch.transforms.outputs import each_release
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
 from tests.helpers.expanded_again import ExpandedAgain
 from tests.helpers.noise_audit import audit

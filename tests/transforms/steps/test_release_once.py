@@ -30,7 +30,7 @@ from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.statement.release_id import part_name, part_of_run, run_and_part
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
-from beam_dpsketch.transforms.answering import each_release
+from beam_dpsketch.transforms.outputs import each_release
 from beam_dpsketch.transforms.steps import release_once
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce

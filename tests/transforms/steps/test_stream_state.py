@@ -24,10 +24,9 @@ from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
-from beam_dpsketch.transforms.steps import stream_state
+from beam_dpsketch.transforms.steps import stream_state, sums
 from beam_dpsketch.transforms.steps.stream_state import MergeInState
-from beam_dpsketch.transforms.steps.sums import summing
-from beam_dpsketch.transforms.steps.sums.summing import MergeSums, RawSketchFn, SumBundle
+from beam_dpsketch.transforms.steps.sums import MergeSums, RawSketchFn, SumBundle
 from benchmarks.streams import state as benchmark
 from tests.helpers.state_cells import State
 
@@ -65,7 +64,7 @@ def test_sums_are_exact_for_each_key_and_window(bundles: list[list[Any]], min_wa
     sum_bundle = SumBundle(RawSketchFn(RECIPE, Selectors(item=item, weight=weight)), per_key=True)
     with (
         mock.patch.object(stream_state, "MIN_WAITING", min_waiting),
-        mock.patch.object(summing, "BUFFERED_ELEMENTS", buffered),
+        mock.patch.object(sums, "BUFFERED_ELEMENTS", buffered),
     ):
         for bundle in bundles:
             state.deliver(outputs(sum_bundle, bundle))
@@ -106,7 +105,7 @@ def test_a_bundle_without_keys_is_in_one_shard_of_all() -> None:
         assert first.value[0] == second.value[0]
         shards[first.value[0]] += 1
         assert not list(sum_bundle.finish_bundle())
-    assert len(shards) == summing.SHARDS
+    assert len(shards) == sums.SHARDS
 
 
 def table_of(rows: list[tuple[int, int, int]]) -> pa.Table:

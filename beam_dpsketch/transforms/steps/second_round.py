@@ -31,7 +31,7 @@ from beam_dpsketch.records.groups import dictionary_codes, group_rows
 from beam_dpsketch.records.items import NOISY, SECOND, VOTERS, VOTES, SketchInput
 from beam_dpsketch.records.sums import vote_rounds
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
-from beam_dpsketch.transforms.steps.sums.sums_of_keys import by_shard, key_shards, key_shards_for
+from beam_dpsketch.transforms.steps.sums import by_shard, key_shards, key_shards_for
 from beam_dpsketch.transforms.steps.whole_runs import NO_RUN
 from beam_dpsketch.transforms.steps.windows import last_time, place_of
 
