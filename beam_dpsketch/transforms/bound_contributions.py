@@ -20,7 +20,7 @@ from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.selectors import Selector, Selectors
 from beam_dpsketch.records.units import PrivacyId, check_max_keys, check_max_weight
 from beam_dpsketch.transforms.steps.bounding import BoundShard, group_by_shard
-from beam_dpsketch.transforms.steps.checks.element_types import open_questions
+from beam_dpsketch.transforms.steps.checks.elements import open_questions
 from beam_dpsketch.transforms.steps.windows import check_windowing
 
 

@@ -32,13 +32,13 @@ from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.transforms.outputs import MakeFinal, TopK
 from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.checks.copy_guard import check_no_copies
+from beam_dpsketch.transforms.steps.checks.elements import ReadsElements
 from beam_dpsketch.transforms.steps.checks.runner_guard import (
     allow_one_run,
     check_before_runs,
     check_reach,
     check_runner,
 )
-from beam_dpsketch.transforms.steps.checks.sample_check import ReadsElements
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.grouped_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, application
