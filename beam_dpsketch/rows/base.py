@@ -29,15 +29,17 @@ from beam_dpsketch.privacy.aside.side_counters import WEIGHT, same_as
 from beam_dpsketch.privacy.loss.payment import Uses
 from beam_dpsketch.records.bounding.scale import Scale
 from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.rows.releases import WithPlace, answer_rows, to_release_row
 from beam_dpsketch.rows.schema import (
     WINDOW_COLUMNS,
+    WithPlace,
+    answer_rows,
     columns_of_answers,
     key_type,
     places_of,
     release_columns,
     row_type,
     setting_types,
+    to_release_row,
 )
 from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.transforms import EnvironmentSecret, FileSecret

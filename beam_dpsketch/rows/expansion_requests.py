@@ -5,18 +5,30 @@ Guarantee: reading a request runs no code that it brings, and opens no file. Ref
 * a transform in `ALLOWED`, with settings that are text, numbers, booleans, lists, maps and rows, decoded here;
 * one collection of rows or none, in windows of `_WINDOWS`, with the coders of rows and of these windows.
 
+No byte after the end of the settings is read: Beam's own decoder trusts the lengths in them, so that a wrong one shows
+memory of this process, or ends it. No type in the copy of a schema has values that are read by running code.
+
+Beam takes two schemas with one id for the same, and reads rows of the one by the fields of the other. Go makes the id
+of a type's name, so rows of two programs share it. So a copy has an id that is made of its names, types and places of
+fields, and copies share an id only if they are equal.
+
 SDKs also send options, environments, requirements, coders of other collections and coders that they want for the
 output. These are left out of the copy: the rows that come out have the schema of their transform.
 
 Source: Beam's `FullyQualifiedNamedTransform` reads name and settings, and `PipelineContext` the rest. Both unpickle, in
-several ways.
+several ways. `RowCoder` encodes rows, and `SchemaTranslation` keeps schemas by id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import struct
+import uuid
+from collections import namedtuple
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import apache_beam as beam
 from apache_beam.coders import RowCoder
 from apache_beam.portability.api import (
     beam_expansion_api_pb2,
@@ -35,12 +47,11 @@ from apache_beam.portability.common_urns import (
 )
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.fully_qualified_named_transform import PYTHON_FULLY_QUALIFIED_NAMED_TRANSFORM_URN as URN
+from apache_beam.typehints.schemas import ATOMIC_TYPE_TO_PRIMITIVE
 from google.protobuf.message import DecodeError
 
 from beam_dpsketch import rows
 from beam_dpsketch.errors import ConfigError
-from beam_dpsketch.rows.expansion_schemas import LOGICAL, SchemaCopier
-from beam_dpsketch.rows.expansion_settings import MalformedError, read_settings
 
 ALLOWED = tuple(f"{rows.__name__}.{name}" for name in rows.__all__ if name != "ReadParquetBatches")
 """What can be constructed. The tables of `ReadParquetBatches` do not leave Python."""
@@ -56,6 +67,25 @@ _WINDOWS = {
 }
 """Window functions, with the type of their settings and the coder of their windows."""
 
+LOGICAL = frozenset(
+    f"beam:logical_type:{name}:v1"
+    for name in (
+        *("date", "javasdk_time", "micros_instant", "millis_instant", "timestamp"),
+        *("decimal", "fixed_decimal", "fixed_bytes", "var_bytes", "fixed_char", "var_char"),
+    )
+)
+"""Logical types whose values are numbers, text, bytes and times."""
+
+_MAX_FIELDS = 10_000
+_INNER = {
+    "row_type": (),
+    "array_type": ("element_type",),
+    "iterable_type": ("element_type",),
+    "map_type": ("key_type", "value_type"),
+    "logical_type": ("representation", "argument_type"),
+}
+"""The kinds of types that are not atomic, and which types each is made of."""
+_MAX_SHIFT = 63
 _ROWS = "input", "expected one collection of rows with a schema"
 _BEAMS = "windows", "expected global, fixed, sliding or session windows of Beam, with a trigger that Python knows"
 
@@ -167,3 +197,193 @@ def _read(kind: Any, payload: bytes, refusal: tuple[str, str]) -> Any:
         raise ConfigError(*refusal, "E815") from None
     message.DiscardUnknownFields()
     return message
+
+
+class SchemaCopier:
+    """Copy schemas.
+
+    Args:
+      subject: what a refusal is about.
+      logical: the logical types that may be there.
+
+    Attributes:
+      ids: for each id that was read, the one that its copy has.
+    """
+
+    def __init__(self, subject: str, logical: frozenset[str] = frozenset()) -> None:
+        self.ids: dict[str, str] = {}
+        self._fields = 0
+        self._subject, self._logical = subject, logical
+
+    def copy(self, schema: Any) -> Any:
+        """Return the copy.
+
+        Raises:
+          ConfigError: a type is not listed, a name is not one in Python, two schemas have one id, or there are too
+            many fields.
+        """
+        self._fields += len(schema.fields)
+        if self._fields > _MAX_FIELDS:
+            raise ConfigError(self._subject, f"expected at most {_MAX_FIELDS:,} fields", "E815")
+        try:
+            namedtuple("Fields", [field.name for field in schema.fields])  # which checks them
+        except (ValueError, SyntaxError):
+            raise ConfigError(
+                self._subject,
+                "expected different names of fields, each a name in Python: letters, digits and _, with a letter first",
+                "E815",
+            ) from None
+        copy = schema_pb2.Schema(encoding_positions_set=schema.encoding_positions_set)
+        for field in schema.fields:
+            place = field.encoding_position if schema.encoding_positions_set else 0
+            copy.fields.add(name=field.name, type=self._copy_type(field.type), encoding_position=place)
+        content = copy.SerializeToString(deterministic=True)
+        copy.id = str(uuid.UUID(bytes=hashlib.blake2b(content, digest_size=16).digest()))
+        if self.ids.setdefault(schema.id or copy.id, copy.id) != copy.id:
+            raise ConfigError(self._subject, "two schemas have one id", "E815")
+        return copy
+
+    def _copy_type(self, kind: Any) -> Any:
+        """Return a copy of a listed type."""
+        which = kind.WhichOneof("type_info")
+        copy = schema_pb2.FieldType(nullable=kind.nullable)
+        if which == "atomic_type" and kind.atomic_type in ATOMIC_TYPE_TO_PRIMITIVE:
+            copy.atomic_type = kind.atomic_type
+            return copy
+        if which not in _INNER or (which == "logical_type" and kind.logical_type.urn not in self._logical):
+            got = f"the logical type {kind.logical_type.urn!r}" if which == "logical_type" else "another type"
+            others = ", times and decimals" if self._logical else ""
+            raise ConfigError(
+                self._subject,
+                f"expected text, numbers, booleans, lists, maps and rows{others}, got {got}; write it as text",
+                "E815",
+            )
+        given, made = getattr(kind, which), getattr(copy, which)
+        made.SetInParent()
+        for inner in _INNER[which]:
+            if inner != "argument_type" or given.HasField(inner):
+                getattr(made, inner).CopyFrom(self._copy_type(getattr(given, inner)))
+        if which == "row_type":
+            made.schema.CopyFrom(self.copy(given.schema))
+        if which == "logical_type":
+            made.urn = given.urn
+            if given.HasField("argument"):
+                made.argument.CopyFrom(given.argument)
+                made.argument.DiscardUnknownFields()
+        return copy
+
+
+class MalformedError(Exception):
+    """Bytes that are not settings of this schema."""
+
+
+def read_settings(schema: Any, data: bytes) -> beam.Row:
+    """Return the row that is encoded.
+
+    Args:
+      schema: names and types, without logical types.
+      data: the row, and nothing after it.
+
+    Raises:
+      MalformedError: the bytes are not such a row.
+    """
+    reader = _Reader(data)
+    row = reader.row(schema)
+    if reader.left:
+        raise MalformedError
+    return row
+
+
+class _Reader:
+    """Takes values off the front of bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    @property
+    def left(self) -> int:
+        return len(self._data) - self._at
+
+    def row(self, schema: Any) -> beam.Row:
+        fields = schema.fields
+        if self.varint() != len(fields) or schema.encoding_positions_set:
+            raise MalformedError
+        nulls = int.from_bytes(self.take(self.varint()), "little")
+        if any(nulls >> place & 1 and not field.type.nullable for place, field in enumerate(fields)):
+            raise MalformedError
+        return beam.Row(
+            **{
+                field.name: None if nulls >> place & 1 else self._value(field.type)
+                for place, field in enumerate(fields)
+            }
+        )
+
+    def take(self, size: int) -> bytes:
+        if not 0 <= size <= self.left:
+            raise MalformedError
+        self._at += size
+        return self._data[self._at - size : self._at]
+
+    def varint(self) -> int:
+        """Return 64 bits, seven in a byte, with their sign."""
+        result = 0
+        for shift in range(0, _MAX_SHIFT + 1, 7):
+            byte = self.take(1)[0]
+            result |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return _signed(result, 64)
+        raise MalformedError
+
+    def text(self) -> str:
+        try:
+            return self.take(self.varint()).decode("utf-8")
+        except UnicodeDecodeError:
+            raise MalformedError from None
+
+    def boolean(self) -> bool:
+        (byte,) = self.take(1)
+        if byte > 1:
+            raise MalformedError
+        return bool(byte)
+
+    def _value(self, kind: Any) -> Any:
+        """Return a value that is not null."""
+        which = kind.WhichOneof("type_info")
+        if which == "atomic_type":
+            return _ATOMIC[kind.atomic_type](self)
+        if which == "row_type":
+            return self.row(kind.row_type.schema)
+        size = _signed(int.from_bytes(self.take(4), "big"), 32)
+        if which == "map_type":
+            return {self._element(kind.map_type.key_type): self._element(kind.map_type.value_type) for _ in range(size)}
+        element = getattr(kind, str(which)).element_type
+        return [self._element(element) for _ in range(size)] if size >= 0 else self._blocks(element)
+
+    def _blocks(self, kind: Any) -> list[Any]:
+        """Return the elements of a list of unknown size."""
+        found = []
+        while size := self.varint():
+            found += [self._element(kind) for _ in range(size)]
+        return found
+
+    def _element(self, kind: Any) -> Any:
+        """Return an element of a list or a map, or null."""
+        return self._value(kind) if not kind.nullable or self.boolean() else None
+
+
+def _signed(bits: int, width: int) -> int:
+    bits &= (1 << width) - 1
+    return bits - (bits >> (width - 1) << width)
+
+
+_ATOMIC: dict[int, Callable[[_Reader], Any]] = {
+    schema_pb2.BYTE: lambda reader: reader.take(1)[0],
+    schema_pb2.INT16: lambda reader: _signed(int.from_bytes(reader.take(2), "big"), 16),
+    schema_pb2.INT32: lambda reader: _signed(reader.varint(), 32),
+    schema_pb2.INT64: _Reader.varint,
+    schema_pb2.FLOAT: lambda reader: struct.unpack(">f", reader.take(4))[0],
+    schema_pb2.DOUBLE: lambda reader: struct.unpack(">d", reader.take(8))[0],
+    schema_pb2.STRING: _Reader.text,
+    schema_pb2.BOOLEAN: _Reader.boolean,
+    schema_pb2.BYTES: lambda reader: reader.take(reader.varint()),
+}

@@ -20,8 +20,7 @@ from beam_dpsketch.config.scalars import read_choice, read_flag, read_text
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.rows.base import RowTransform, read_encoding
 from beam_dpsketch.rows.queries import check_releases
-from beam_dpsketch.rows.releases import to_release, to_release_row
-from beam_dpsketch.rows.schema import columns_of, release_columns, row_type
+from beam_dpsketch.rows.schema import columns_of, release_columns, row_type, to_release, to_release_row
 
 _KEYS = {"text": str, "integer": int, "bytes": bytes}
 

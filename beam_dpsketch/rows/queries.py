@@ -19,8 +19,8 @@ from beam_dpsketch.config.settings import HORIZON
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.rows.base import AnswerRows, RowTransform
-from beam_dpsketch.rows.releases import NOT_ONE_BY_ONE, fields_of_window, places_in, to_release
 from beam_dpsketch.rows.schema import (
+    NOT_ONE_BY_ONE,
     PLACES,
     RELEASE,
     ROW,
@@ -28,7 +28,10 @@ from beam_dpsketch.rows.schema import (
     block_type,
     columns_of,
     columns_of_answers,
+    fields_of_window,
+    places_in,
     row_type,
+    to_release,
 )
 from beam_dpsketch.statement.release_id import timeline
 

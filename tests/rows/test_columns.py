@@ -25,7 +25,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers.questions import Ask
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
-from beam_dpsketch.rows.releases import answer_rows, to_release_row
+from beam_dpsketch.rows.schema import answer_rows, to_release_row
 from tests.helpers.plain_rows import (
     DOMAINS,
     KEYED,

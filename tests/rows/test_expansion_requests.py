@@ -26,8 +26,7 @@ from apache_beam.transforms.fully_qualified_named_transform import FullyQualifie
 
 from beam_dpsketch.rows import expansion, expansion_requests
 from beam_dpsketch.rows.expansion import GLOB, OPTIONS, RowsExpansion
-from beam_dpsketch.rows.expansion_requests import copy_request
-from beam_dpsketch.rows.expansion_schemas import SchemaCopier
+from beam_dpsketch.rows.expansion_requests import SchemaCopier, copy_request
 from tests.helpers import canary, hostile_requests
 from tests.helpers.hostile_requests import RECORDED, mutated, twin
 from tests.helpers.other_languages import payload

@@ -9,7 +9,7 @@ from apache_beam.portability.api import schema_pb2
 from apache_beam.typehints.schemas import LogicalType, typing_from_runner_api
 
 from beam_dpsketch.errors import ConfigError
-from beam_dpsketch.rows.expansion_schemas import LOGICAL, SchemaCopier
+from beam_dpsketch.rows.expansion_requests import LOGICAL, SchemaCopier
 
 TEXT = schema_pb2.FieldType(atomic_type=schema_pb2.STRING)
 

@@ -11,7 +11,7 @@ import pytest
 from apache_beam.coders import RowCoder
 from apache_beam.portability.api import schema_pb2
 
-from beam_dpsketch.rows.expansion_settings import MalformedError, read_settings
+from beam_dpsketch.rows.expansion_requests import MalformedError, read_settings
 
 _ATOMIC: dict[int, Any] = {
     schema_pb2.BYTE: lambda draw: draw.randrange(256),
