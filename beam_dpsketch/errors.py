@@ -13,8 +13,9 @@ import os
 import string
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 _MAX_SHOWN = 20
 _LIBRARIES = (os.path.dirname(__file__) + os.sep, f"{os.sep}apache_beam{os.sep}")
@@ -268,7 +269,7 @@ class AllAtOnce:
         if kind is None:
             self.end()
 
-    def do(self, check: Callable[..., T], *given: Any, **named: Any) -> T | None:
+    def do(self, check: Callable[P, T], *given: P.args, **named: P.kwargs) -> T | None:
         """Return what a function returns; keep what it refuses, and return `None`."""
         try:
             return check(*given, **named)
