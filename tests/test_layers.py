@@ -246,7 +246,7 @@ def test_planted_circles_are_found(sources, found):
         ("planning", "from beam_dpsketch.by_hand import release"),
         ("planning", "from beam_dpsketch.transforms import outputs"),
         ("planning", "import matplotlib"),
-        ("plots", "from beam_dpsketch.planning.planner import plan"),
+        ("plots", "from beam_dpsketch.planning.sketch_plan import plan_sketch"),
         ("cli", "from matplotlib.figure import Figure"),
         ("transforms", "from beam_dpsketch.cli.main import main"),
         ("cli", "import apache_beam as beam"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -11,11 +12,22 @@ from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.engine.counting import Counting, note_of
+from beam_dpsketch.engine.keys import sketch_share
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.kinds.sketched import MAX_K, Searchable, TopKSearch, search_over_time
-from beam_dpsketch.planning.counts_plan import CountsPlan
-from beam_dpsketch.planning.norm_choice import norm_units
-from beam_dpsketch.planning.suiting import crossover, decided
+from beam_dpsketch.planning.advice import errors_at, of_bound, round_bounds
+from beam_dpsketch.planning.plan import (
+    Line,
+    Plan,
+    bound_in_words,
+    listed,
+    noise_in_words,
+    order_line,
+    paid_in_words,
+    tell,
+    under_norm,
+)
+from beam_dpsketch.planning.suiting import crossover, decided, norm_units
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.grouped_counts import GroupRule
@@ -123,9 +135,20 @@ class GroupedCounts(Count):
 
     def plan(
         self, calibrated: Counting, n: int | None, *, keys: int | None, wanted_error: Any, guess: Guess | None = None
-    ) -> CountsPlan:
+    ) -> Plan:
         refuse_guess(guess)
-        return CountsPlan.of(calibrated, crossover(self.spec, calibrated.declared, _least_with_interval))
+        terms = calibrated.declared
+        return Plan(
+            spec=self.spec,
+            terms=terms,
+            n=n,
+            keys=keys,
+            sigma_squared=calibrated.per_table,
+            foolish=terms.foolish(),
+            about=tuple(_about(calibrated)),
+            promised=tuple(_items(calibrated)),
+            expected=tuple(_expected(calibrated)),
+        )
 
     def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
         """Refuse keys that the data choose, bounds without a number of items, and deletions."""
@@ -185,3 +208,37 @@ def _least_with_interval(terms: ReleaseTerms, parameters: Sequence[Fraction]) ->
     (parameter,) = parameters
     note = note_of(terms, parameter)
     return note.least_count + 2 * terms.noise.margin(parameter, 0.95, note.scale_bits)
+
+
+def _about(counting: Counting) -> Iterator[Line]:
+    terms, domain = counting.declared, counting.spec.domain
+    fields = {"kind": "groups", "sigma": [math.sqrt(counting.items.parameter)]}
+    what = f"a count for each item of {domain}; nothing collides, and its size grows with data"
+    yield Line(f"groups: {what}.", fields=fields)
+    noise, paid = noise_in_words(terms, counting.per_table), paid_in_words(terms, sketch_share(counting.spec, terms))
+    yield Line(f"Noise: {noise} on each count{under_norm(terms)}; {paid} for it.")
+
+
+def _items(counting: Counting) -> Iterator[Line]:
+    note, votes = counting.note, counting.note.votes
+    yield tell("items", note, f"Items{under_norm(counting.declared)}: {dataclasses.replace(note, votes=None)}.")
+    if votes is not None:
+        yield Line(f"Votes, for {votes.share} of rho: at any count, {votes.words('an item', 'item')}.")
+
+
+def _expected(counting: Counting) -> Iterator[Line]:
+    terms, note = counting.declared, counting.note
+
+    def likely(size: int | Fraction) -> float:
+        return Counting.of(counting.spec, of_bound(terms, size)).note.likely_count
+
+    by_bound = errors_at(() if terms.unit.is_one_record else round_bounds(terms.bounds.size), likely)
+    released = "Released" if note.votes is None else "By counts alone, released"
+    words = f"{released} with probability 99 %, by {bound_in_words(terms)}: from {listed(by_bound)}."
+    fields = [{"bound": float(each.setting), "likely": each.error} for each in by_bound]
+    yield Line(words if by_bound else "", "by_bound", by_bound, {"by_bound": fields})
+    ratio = crossover(counting.spec, terms, _least_with_interval)
+    yield tell("crossover", ratio, "" if ratio is None else order_line(terms, ratio))
+    half_width = counting.terms.noise.margin(counting.items.parameter, 0.95, note.scale_bits)
+    words = f"95 % intervals of about +- {half_width:,.3g} from the noise alone"
+    yield tell("half_width", half_width, f"Estimates{under_norm(terms)}: {words}.")

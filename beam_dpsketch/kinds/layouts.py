@@ -32,7 +32,7 @@ from beam_dpsketch.estimators.tree.levels import median_variance
 from beam_dpsketch.kinds.ranks.histogram import USUAL_SIZE, FactorSpec
 from beam_dpsketch.planning.expected_error import factor_value_deviation, noise_detection, noise_rank_deviation
 from beam_dpsketch.planning.plan import Plan
-from beam_dpsketch.planning.planner import plan_calibrated
+from beam_dpsketch.planning.sketch_plan import plan_sketch
 from beam_dpsketch.planning.suiting import decided, width_under
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.factor.toeplitz import MAX_SIZE
@@ -96,7 +96,7 @@ def plan(
     terms = dataclasses.replace(terms, total_cells=layout.total_cells)
     calibration = Calibration.of(layout, decided(layout, terms))
     guess = Guess.of(typical, quantiles)
-    return plan_calibrated(calibration, n, keys=keys, search=search, wanted_error=wanted_error, guess=guess)
+    return plan_sketch(calibration, n, keys=keys, search=search, wanted_error=wanted_error, guess=guess)
 
 
 def layout_of(

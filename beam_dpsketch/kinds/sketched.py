@@ -22,10 +22,9 @@ from beam_dpsketch.kinds.layouts import (
     why_tree,
 )
 from beam_dpsketch.planning.advice import measured
-from beam_dpsketch.planning.norm_choice import norm_units
 from beam_dpsketch.planning.plan import Plan
-from beam_dpsketch.planning.planner import plan_calibrated
-from beam_dpsketch.planning.suiting import decided
+from beam_dpsketch.planning.sketch_plan import plan_sketch
+from beam_dpsketch.planning.suiting import decided, norm_units
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.noise.laws import Noise
@@ -91,7 +90,24 @@ class AnySketch(Count):
         wanted_error: Fraction | float,
         guess: Guess | None = None,
     ) -> Plan:
-        return plan_calibrated(calibrated, n, keys=keys, search=self.is_search, wanted_error=wanted_error, guess=guess)
+        return plan_sketch(
+            calibrated,
+            n,
+            keys=keys,
+            search=self.is_search,
+            wanted_error=wanted_error,
+            guess=guess,
+            layout=self.layout_in_words(calibrated.terms),
+            even_records=self.even_records(calibrated.terms.bounds),
+        )
+
+    def layout_in_words(self, terms: DeclaredTerms) -> str:
+        """Why the layout was chosen, for a plan; empty if it was given."""
+        return ""
+
+    def even_records(self, bounds: ContributionLimit) -> int | None:
+        """How many records of a person count in full if they are spread evenly; `None` but for ranks under a norm."""
+        return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,13 +171,15 @@ class Quantiles(AnySketch):
             object.__setattr__(found, name, value)
         return found
 
-    def plan(self, calibrated: DeclaredCalibration, n: int | None, **others: Any) -> Plan:
-        words, even, bounds = "", None, calibrated.terms.bounds
-        if self.spec is not self.domain:
-            words = layout_in_words(self.spec, self.optimize_for, self.why_tree, self.terms)
+    def layout_in_words(self, terms: DeclaredTerms) -> str:
+        if self.spec is self.domain:
+            return ""
+        return layout_in_words(self.spec, self.optimize_for, self.why_tree, self.terms)
+
+    def even_records(self, bounds: ContributionLimit) -> int | None:
         if isinstance(bounds, NormBound) and bounds.order == 2:
-            even = even_records(self.spec, Fraction(bounds.max_norm))
-        return dataclasses.replace(super().plan(calibrated, n, **others), layout=words, even_records=even)
+            return even_records(self.spec, Fraction(bounds.max_norm))
+        return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,9 +214,8 @@ class TopKSearch(AnySketch):
     def _histogram_size(self) -> int | None:
         return self.spec.cells if self.spec.is_histogram else None
 
-    def plan(self, calibrated: DeclaredCalibration, n: int | None, **others: Any) -> Plan:
-        words = "" if self.spec is self.domain else search_in_words(self.spec, self.terms or calibrated.terms)
-        return dataclasses.replace(super().plan(calibrated, n, **others), layout=words)
+    def layout_in_words(self, terms: DeclaredTerms) -> str:
+        return "" if self.spec is self.domain else search_in_words(self.spec, self.terms or terms)
 
     def suited(self, terms: DeclaredTerms, *, over_time: bool) -> Count:
         if over_time:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
-from beam_dpsketch.engine.calibration import calibrate
+from beam_dpsketch.engine.calibration import DeclaredCalibration, calibrate
 from beam_dpsketch.planning.expected_error import noise_detection, noise_rank_deviation
 from beam_dpsketch.planning.suiting import crossover, item_width
 from beam_dpsketch.privacy.budget import PrivacySpec
@@ -97,23 +97,27 @@ class Advice(NamedTuple):
         }
 
 
-def advise(spec: Spec, terms: DeclaredTerms, *, search: bool, wanted_error: Fraction | float) -> Advice:
+def advise(calibration: DeclaredCalibration, *, search: bool, wanted_error: Fraction | float) -> Advice:
     """Return advice on a release that is not over a horizon."""
     _validate.open_unit_interval(wanted_error=wanted_error)
+    spec, terms = calibration.spec, calibration.terms
     bound = terms.bounds.size or _USUAL_NORM
-    bounds = round_bounds(terms.bounds.size)
     shown = of_bound(terms, bound)
-    epsilon = shown.epsilon
+    parameters = calibration.per_table if terms.choosing is None else calibrate(spec, shown)
+    epsilon, (measure, given) = shown.epsilon, measured(spec, shown, parameters, search=search)
 
     def error(at: ReleaseTerms) -> float:
-        return noise_error(spec, at, search=search)
+        return measured(spec, at, calibrate(spec, at), search=search)[1]
+
+    def of_size(size: int | Fraction) -> float:
+        return given if size == bound else error(of_bound(terms, size))
 
     return Advice(
-        _MEASURES[spec.purpose(search=search)],
+        measure,
         bound,
-        () if terms.unit.is_one_record else errors_at(bounds, lambda size: error(of_bound(terms, size))),
-        errors_at(_around(epsilon, _ROUND_EPSILONS), lambda e: error(shown if e == epsilon else of_epsilon(shown, e))),
-        _needed(error(shown), shown, bound, _validate.exact(wanted_error=wanted_error)),
+        () if terms.unit.is_one_record else errors_at(round_bounds(terms.bounds.size), of_size),
+        errors_at(_around(epsilon, _ROUND_EPSILONS), lambda e: given if e == epsilon else error(of_epsilon(shown, e))),
+        _needed(given, shown, bound, _validate.exact(wanted_error=wanted_error)),
         crossover(spec, terms),
     )
 
@@ -124,11 +128,6 @@ def measured(
     """Return what the error of a release is called, and its size from noise of these parameters alone."""
     purpose = spec.purpose(search=search)
     return _MEASURES[purpose], _ERRORS[purpose](spec, terms, parameters)
-
-
-def noise_error(spec: Spec, terms: ReleaseTerms, *, search: bool) -> float:
-    """Return the error that noise alone leaves, in the measure of the release."""
-    return _ERRORS[spec.purpose(search=search)](spec, terms, calibrate(spec, terms))
 
 
 def round_bounds(bound: int | Fraction | None) -> Sequence[int | Fraction]:

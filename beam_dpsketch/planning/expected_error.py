@@ -28,7 +28,7 @@ from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.tree.heavy_hitters import FOUND, detection_limit, expansion
-from beam_dpsketch.engine.calibration import Calibration, empty_lost
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.noising import release_parts
 from beam_dpsketch.engine.parts import Part
 from beam_dpsketch.errors import ArgumentError
@@ -41,7 +41,6 @@ from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.count import Guess
 from beam_dpsketch.sketches import raw_type
-from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
 _MAX_ATOMS = 1_000_000
@@ -108,14 +107,15 @@ def exact_tree_deviation(spec: TreeSpec, variances: Sequence[Fraction | float], 
     return math.sqrt(total)
 
 
-def simulated_deviation(spec: TreeSpec, terms: ReleaseTerms, weight: int, *, reference: str, runs: int = 3) -> float:
+def simulated_deviation(calibration: Calibration, weight: int, *, reference: str, runs: int = 3) -> float:
     """Return the root mean square rank error, at evenly spaced quantiles, on a reference distribution of a weight."""
+    spec = calibration.spec
     positions, weights = reference_distribution(reference, spec.domain.size, weight)
     true_ranks = np.cumsum(weights)
     at = np.searchsorted(true_ranks, np.arange(1, _RANKS + 1) * (true_ranks[-1] / (_RANKS + 1)))
     squares = []
     for seed in range(runs):
-        released: Any = made_up_release(with_seed(spec, seed), terms, positions, weights)
+        released: Any = made_up_release(_with_seed(calibration, seed), positions, weights)
         ranks = released.rank(spec.domain.values(positions[at]))
         squares.append(np.mean((ranks - true_ranks[at]) ** 2))
     return math.sqrt(float(np.mean(squares)))
@@ -126,13 +126,19 @@ def with_seed(spec: Any, seed: int) -> Any:
     return dataclasses.replace(spec, seed=seed) if hasattr(spec, "seed") else spec
 
 
-def made_up_release(spec: Any, terms: ReleaseTerms, keys: np.ndarray, weights: np.ndarray) -> Released:
+def _with_seed(calibration: Calibration, seed: int) -> Calibration:
+    """Return the noise of the spec with another seed: it is the same."""
+    return dataclasses.replace(calibration, spec=with_seed(calibration.spec, seed))
+
+
+def made_up_release(calibration: Calibration, keys: np.ndarray, weights: np.ndarray) -> Released:
     """Return a release of made-up data, which costs nothing; bounds keep all of it."""
+    spec, terms = calibration.spec, calibration.terms
     raw = raw_type(spec)(spec).in_units_of(terms.scale_bits)
     raw = raw.accumulate_keys(keys, weights << np.int64(terms.scale_bits))
     part = Part(raw, np.zeros(terms.aside, dtype=np.int64))
-    calibration = Calibration.of(spec, terms.without_budget())
-    (released,) = answers_of(release_parts([part], calibration, lost=empty_lost(terms)))
+    free = calibration.with_terms(terms.without_budget())
+    (released,) = answers_of(release_parts([part], free, lost=calibration.empty_lost))
     assert isinstance(released, Released)
     return released
 
@@ -184,11 +190,12 @@ def has_numbers(spec: Any) -> bool:
     return spec.domain is not None and spec.domain.plain_type in (int, float)
 
 
-def value_errors(spec: Any, terms: ReleaseTerms, weight: int, guess: Guess) -> tuple[QuantileError, ...]:
+def value_errors(calibration: Calibration, weight: int, guess: Guess) -> tuple[QuantileError, ...]:
     """Return how wrong quantiles are in values: of releases of made-up data of the shape that is guessed.
 
     Errors of ranks do not say it: where a domain is empty, its noise alone decides how far up a quantile lies.
     """
+    spec = calibration.spec
     domain, shares = spec.domain, (np.arange(_ATOMS) + 0.5) / _ATOMS
     if not has_numbers(spec) or not all(map(domain.is_inside, guess[:2])):
         raise ArgumentError("typical", f"must be two of the values that are counted: {domain.describe()}", "E117")
@@ -201,7 +208,7 @@ def value_errors(spec: Any, terms: ReleaseTerms, weight: int, guess: Guess) -> t
     true = np.array(domain.values(positions[at]), dtype=float)
     squares = []
     for seed in range(_RELEASES):
-        released: Any = made_up_release(with_seed(spec, seed), terms, positions, weights)
+        released: Any = made_up_release(_with_seed(calibration, seed), positions, weights)
         squares.append((np.array(released.quantile(guess.quantiles), dtype=float) - true) ** 2)
     deviations = np.sqrt(np.mean(squares, axis=0))
     return tuple(map(QuantileError, guess.quantiles, true.tolist(), deviations.tolist()))
@@ -249,20 +256,21 @@ def noise_detection(spec: Any, terms: ReleaseTerms, parameters: Sequence[Fractio
     return _detection(spec, terms, [math.sqrt(each) for each in noise_variances(spec, parameters)])
 
 
-def simulated_detection(spec: Any, terms: ReleaseTerms, weight: int) -> Detection:
+def simulated_detection(calibration: Calibration, weight: int) -> Detection:
     """Tell from which weight on a search finds values, in made-up data of a total weight."""
+    spec, terms = calibration.spec, calibration.terms
     keys, weights = reference_distribution("scattered zipf", spec.domain.size, weight)
-    released: Any = made_up_release(spec, terms, keys, weights)
+    released: Any = made_up_release(calibration, keys, weights)
     found = _detection(spec, terms, released.search_deviations)
     return found._replace(reaching=int(np.sum(weights >= found.likely)))
 
 
-def simulated_errors(spec: SketchSpec, terms: ReleaseTerms, weight: int) -> Errors:
+def simulated_errors(calibration: Calibration, weight: int) -> Errors:
     """Return the errors of a flat sketch, over all values of made-up data of a total weight."""
     values, weights = reference_distribution("zipf", min(weight, _MAX_VALUES), weight)
     items = values.astype(np.int64)
-    keys, _ = raw_type(spec).usable_keys(spec, items)
-    released: Any = made_up_release(spec, terms, keys, weights)
+    keys, _ = raw_type(calibration.spec).usable_keys(calibration.spec, items)
+    released: Any = made_up_release(calibration, keys, weights)
     found = released.interval(items, _CONFIDENCE)
     squares = np.mean((released.estimate(items) - weights) ** 2)
     return Errors(math.sqrt(float(squares)), float(np.mean(found.upper - found.lower)) / 2)

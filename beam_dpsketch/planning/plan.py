@@ -1,42 +1,102 @@
-"""A release before it is made, and what to expect of it, in words."""
+"""A release before it is made: what it promises, and what to expect of it, in lines of words and numbers.
+
+Each kind of release contributes its lines: `sketch_plan.py` those of sketches, `kinds/` those of other kinds. The lines
+of the promise, and of noise over time, are alike for all kinds and are here.
+"""
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
+import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
-from beam_dpsketch._showing import shown_plainly
-from beam_dpsketch.planning.advice import Advice
-from beam_dpsketch.planning.expected_error import Detection, Errors, QuantileError, has_numbers
-from beam_dpsketch.planning.plan_text import (
-    OverTime,
-    aside_lines,
-    bound_in_words,
-    in_digits,
-    listed,
-    noise_in_words,
-    order_line,
-    over_time_lines,
-    privacy_lines,
-    terms_fields,
-    under_norm,
-)
-from beam_dpsketch.privacy.terms import DeclaredTerms
-from beam_dpsketch.records.count import Guess
-from beam_dpsketch.sketches.levels import BYTES_PER_COUNTER
-from beam_dpsketch.statement.notes import KeyNote
-from beam_dpsketch.statement.showing import html_table, shown
+import numpy as np
 
-USELESS_SHARE = 0.1
+from beam_dpsketch._showing import round_up, shown_plainly
+from beam_dpsketch.engine.calibration import Calibration, calibrate
+from beam_dpsketch.estimators.lost_weight import told_units
+from beam_dpsketch.estimators.over_time.decoders import decoder_of
+from beam_dpsketch.privacy.aside.side_counters import WEIGHT
+from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.privacy.over_time.binned import BinnedRoot
+from beam_dpsketch.privacy.over_time.mechanism import MAX_DENSE, RowMechanism
+from beam_dpsketch.privacy.terms import DeclaredTerms, RowTerms
+from beam_dpsketch.statement.showing import html_table
+
+_BY_LAPLACE = "by Laplace noise, where the epsilons of several releases add up"
+MAX_PLANNED = 1 << 14  # longer horizons take seconds
+
+
+class Line(NamedTuple):
+    """A part of a plan.
+
+    Attributes:
+      words: what is printed, in one line or several; empty for a number that is not known, or that other words contain.
+      name: the attribute of the plan that is the number; empty for words alone.
+      number: a number, or several with names of their own; `None` if it is not known.
+      fields: the numbers in `as_dict`, by name, as plain values.
+    """
+
+    words: str
+    name: str = ""
+    number: Any = None
+    fields: Mapping[str, Any] = {}
+
+
+def tell(name: str, number: Any, words: str = "") -> Line:
+    """Return the line of a number that `as_dict` contains under the same name."""
+    return Line(words, name, number, {name: _plain(number)})
 
 
 @shown_plainly
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Plan(OverTime):
+class Plan:
     """A release before it is made, with what to expect of it; `print` it.
+
+    Every plan has the attributes below. Further attributes are numbers of its lines, which depend on the kind. They are
+    `None` where they are not known.
+
+    Sketches (frequencies, quantiles and searches for the most frequent values):
+
+    * `layout`: why the layout was chosen, in words; empty if it was given.
+    * `memory`: bytes of the counters of all keys, at 4 a counter.
+    * `even_records`: of quantiles under a norm, how many records of a person count in full if their values are spread
+      evenly over the domain.
+    * `rank_deviation`: of quantiles, the expected root mean square rank error, by data: "any" for trees of exact
+      levels, otherwise by reference distribution.
+    * `rank_deviation_known_total`: the same where the total weight is public; of trees of exact levels only.
+    * `value_errors`: how wrong quantiles are in values, on made-up data of the shape that `typical` describes.
+    * `detection`: of searches, from which weight on the noise alone lets values be found.
+    * `detection_on_data`: the same with collisions, on made-up data.
+    * `half_width`: of frequencies, half the width of a 95 % interval from the noise alone.
+    * `errors`: the errors of frequencies with collisions, on made-up data; `None` for listed items, which have none.
+    * `is_mostly_noise`: whether answers would be wrong by a tenth of the weight on any data, or a search would find
+      nothing.
+    * `advice`: what another bound or epsilon would give, and how many people a wanted error needs, from the noise
+      alone; `None` for continual release.
+
+    Grouped counts:
+
+    * `items`: from which count on items are released, and how.
+    * `by_bound`: the smallest counts that are released with probability 0.99, by `max_norm` or `max_per_key`; empty
+      where one record is protected.
+    * `crossover`: as in `advice`.
+    * `half_width`: as above.
+
+    Statistics:
+
+    * `count`: half the width of a 95 % interval of the count.
+    * `mean`: the same of the mean of n records, in the middle of the clip bounds, and at an end; `None` if counters
+      have no room.
+    * `by_bound`: half widths of the count by `max_norm` or `max_per_key`; empty where one record is protected.
+
+    Metrics:
+
+    * `errors`: the name and the size of the error of each metric, from the noise alone.
 
     Attributes:
       spec: the sketch.
@@ -44,21 +104,11 @@ class Plan(OverTime):
       n: the expected weight of one release; `None` if it is not known.
       keys: how many output keys there are; `None` without, or where they are not known.
       sigma_squared: the noise parameter of each table of counters; under an `AutoNorm`, that of a norm of 1.
-      rank_deviation: of quantiles, the expected root mean square rank error, by data: "any" for trees of exact levels,
-        otherwise by reference distribution.
-      rank_deviation_known_total: the same where the total weight is public; of trees of exact levels only.
-      detection: of searches, from which weight on the noise alone lets values be found.
-      detection_on_data: the same with collisions, on made-up data.
-      half_width: of frequencies, half the width of a 95 % interval from the noise alone.
-      errors: the errors of frequencies with collisions, on made-up data; `None` for listed items, which have none.
-      guess: about what the values of quantiles are; `None` if nobody said it.
-      value_errors: how wrong quantiles are in values, on made-up data of this shape.
-      advice: what another bound or epsilon would give, and how many people a wanted error needs, from the noise alone;
-        `None` for continual release.
-      key_note: how keys are chosen; `None` if the data do not choose them.
-      layout: why the layout was chosen, in words; empty if it was given.
-      even_records: of quantiles under a norm, how many records of a person count in full if their values are spread
-        evenly over the domain.
+      foolish: what is foolish about epsilon, delta and the room of counters, in words.
+      about: lines about what is released, and its noise.
+      promised: lines that the kind adds to the promise.
+      expected: lines about answers.
+      apart: over a horizon, the terms of a release of its own for each window, under the same bounds; else `None`.
     """
 
     spec: Any
@@ -66,190 +116,212 @@ class Plan(OverTime):
     n: int | None
     keys: int | None
     sigma_squared: tuple[Fraction, ...]
-    rank_deviation: dict[str, float] | None = None
-    rank_deviation_known_total: float | None = None
-    detection: Detection | None = None
-    detection_on_data: Detection | None = None
-    half_width: float | None = None
-    errors: Errors | None = None
-    guess: Guess | None = None
-    value_errors: tuple[QuantileError, ...] = ()
-    advice: Advice | None = None
-    key_note: KeyNote | None = None
-    layout: str = ""
-    even_records: int | None = None
+    foolish: list[str]
+    about: tuple[Line, ...]
+    promised: tuple[Line, ...] = ()
+    expected: tuple[Line, ...] = ()
+    apart: DeclaredTerms | None = dataclasses.field(default=None, repr=False)
 
     @property
-    def memory(self) -> int:
-        """Bytes of the counters of all keys, at 4 a counter."""
-        return self.spec.cells * BYTES_PER_COUNTER * (self.keys or 1)
+    def lines(self) -> list[Line]:
+        """All of the plan, in order."""
+        promise = Line(privacy_line(self.terms), fields=_terms_fields(self.terms))
+        warned = tell("warnings", self.foolish, "\n".join(f"Warning: {words}." for words in self.foolish))
+        bounds = Line(f"Contribution: {self.terms.bounds.words(self.terms)}.")
+        windows = (Line(words) for words in _windows(self))
+        return [*self.about, promise, warned, bounds, *self.promised, *windows, *self.expected]
 
-    @property
-    def is_mostly_noise(self) -> bool:
-        """Whether answers would be wrong by a tenth of the weight on any data, or a search would find nothing."""
-        if self.n is None:
-            return False
-        if self.detection_on_data is not None:
-            return not self.detection_on_data.reaching
-        if self.rank_deviation:
-            error: float | None = min(self.rank_deviation.values())
-        else:
-            error = self.errors.half_width if self.errors else self.half_width
-        return bool(error and error > USELESS_SHARE * self.n)
-
-    @property
-    def foolish(self) -> list[str]:
-        """What is foolish about epsilon and delta, in words; n records are from people who fill the bound, or more."""
-        each = None if self.advice is None else self.advice.needed.each
-        people = None if self.n is None or each is None else self.n / float(each)
-        return [*self.terms.foolish(people), *self._full()]
-
-    def _full(self) -> Iterator[str]:
-        """Say that rows of a factor may have no room for n records."""
-        if self.spec.has_factor and self.n is not None:
-            room = self.spec.factor.room(self.terms.scale_bits + self.terms.grid_bits(min(self.sigma_squared)))
-            if self.n >= room:
-                yield (
-                    f"rows of a square-root factor have room for {room:,} records of one value: a release of more may "
-                    "be refused at its end [dpsketch-E515]. Use TreeSpec.for_memory(domain), or layout: tree"
-                )
+    def __getattr__(self, name: str) -> Any:
+        told = vars(self).get
+        for line in (*told("about", ()), *told("promised", ()), *told("expected", ())):
+            if name and line.name == name:
+                return line.number
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as plain Python values, with `None` for what is not known."""
-        return {
-            "kind": self.spec.kind,
-            "counters": self.spec.cells,
-            "layout": self.layout,
-            "even_records": self.even_records,
-            "keys": self.keys,
-            "bytes": self.memory,
-            "sigma": [math.sqrt(each) for each in self.sigma_squared],
-            **terms_fields(self.terms),
-            "warnings": self.foolish,
-            "n": self.n,
-            "rank_deviation": self.rank_deviation,
-            "rank_deviation_known_total": self.rank_deviation_known_total,
-            "detection": None if self.detection is None else self.detection._asdict(),
-            "detection_on_data": None if self.detection_on_data is None else self.detection_on_data._asdict(),
-            "half_width": self.half_width,
-            "errors": None if self.errors is None else self.errors._asdict(),
-            "value_errors": [each._asdict() for each in self.value_errors],
-            "is_mostly_noise": self.is_mostly_noise,
-            "advice": None if self.advice is None else self.advice.as_dict(),
-        }
+        return {name: value for line in self.lines for name, value in line.fields.items()}
 
     def __str__(self) -> str:
-        return "\n".join(_lines(self))
+        return "\n".join(line.words for line in self.lines if line.words)
 
     def _repr_html_(self) -> str:
-        return html_table(([line] for line in _lines(self)), caption="Plan")
+        return html_table(([line] for line in str(self).splitlines()), caption="Plan")
 
 
-def _lines(plan: Plan) -> Iterator[str]:
-    spec, terms = plan.spec, plan.terms
-    sigmas = [math.sqrt(value) for value in plan.sigma_squared]
-    tables = f"{len(sigmas)} tables" if len(sigmas) > 1 else "1 table"
-    copies = f" for each of {plan.keys} keys" if plan.keys else ""
-    yield f"{spec.title}: {tables}, {spec.cells} counters, {spec.cells * 4} bytes at 4 a counter{copies}."
-    for number, (level, sigma) in enumerate(zip(spec.describe_levels(), sigmas, strict=False)):
-        yield f"  level {number}: {level}, sigma = {sigma:.4g}"
-    if plan.layout:
-        yield f"Layout: {plan.layout}."
-    rows = " of each row" if terms.unit.over_horizon else ""
-    yield f"Noise: {noise_in_words(terms, plan.sigma_squared)} on {spec.noisy}{rows}{under_norm(terms)}."
-    yield from privacy_lines(terms, plan.foolish)
-    if plan.even_records is not None:
-        yield (
-            f"Length: if the values of a person are spread evenly over the domain, {plan.even_records:,} records count "
-            "in full; of more, each counts less. A rehearsal on public data tells what is lost."
-        )
-    yield from aside_lines(terms)
-    if plan.key_note is not None:
-        yield f"Keys: {plan.key_note}."
-    yield from over_time_lines(spec, terms, sigmas, copies, plan.apart)
-    yield from _expected(plan)
+def _plain(value: Any) -> Any:
+    """Return a number as plain Python values, with names where it has several."""
+    if hasattr(value, "as_dict"):
+        return value.as_dict()
+    if hasattr(value, "_asdict"):
+        return value._asdict()
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    return float(value) if isinstance(value, Fraction) else value
 
 
-def _expected(plan: Plan) -> Iterator[str]:
-    bounds = plan.terms.bounds
-    counted = "kept records" if not (bounds.has_norm or bounds.has_weights) else "kept weight"
-    yield from _ranks(plan)
-    if plan.detection is not None:
-        yield (
-            f"Found: with 95 % probability, values with {plan.detection.likely:,.0f} {counted} or more; with 50 %, "
-            f"those with {plan.detection.even:,.0f}. Values with fewer will probably be missed."
-        )
-    if plan.detection_on_data is not None:
-        found = plan.detection_on_data
-        collided = "" if plan.spec.is_histogram else f"With collisions, {found.likely:,.0f} and {found.even:,.0f}. "
-        yield (
-            f"{collided}Of {plan.n:,} records with frequencies like 1/rank, {found.reaching:,} of the values have "
-            "that many. Other data differ."
-        )
-    is_listed = plan.spec.is_listed
-    if plan.half_width is not None:
-        certain = "from the noise alone; nothing collides" if is_listed else "from the noise alone"
-        yield f"Estimates: 95 % intervals of about +- {plan.half_width:,.3g} {certain}."
-    if plan.errors is not None:
-        yield (
-            f"With collisions, on {plan.n:,} records with frequencies like 1/rank: +- {plan.errors.half_width:,.3g}, "
-            f"and a root mean square error of {plan.errors.deviation:,.3g}. Other data differ."
-        )
-    elif plan.n is None and not plan.terms.unit.over_horizon and not is_listed and bounds.size is not None:
-        yield "This is from the noise alone; n adds what about n records would give, on made-up data."
-    if plan.is_mostly_noise:
-        more = f"raise {plan.terms.privacy.currency}{'' if is_listed else ' or memory'}"
-        yield f"Answers would have much noise: {more}, lower the bounds, or collect more records."
-    if plan.advice is not None:
-        yield from _advised(plan.advice, plan.terms)
+def _terms_fields(terms: DeclaredTerms) -> dict[str, Any]:
+    """List the loss, the unit and its bounds, as plain Python values."""
+    return {
+        "rho": float(terms.privacy.rho),
+        "epsilon": terms.epsilon,
+        "delta": terms.shown[1],
+        "noise": terms.noise.value,
+        "keys_delta": float(terms.delta) or None,
+        "relation": terms.privacy.relation.name,
+        "protected": terms.unit.value,
+        "bounds": {name: _plain(value) for name, value in terms.bounds.as_dict().items()},
+        "windows_of_unit": terms.window_count,
+    }
 
 
-def _ranks(plan: Plan) -> Iterator[str]:
-    for name, deviation in (plan.rank_deviation or {}).items():
-        data = "on any data, at most about" if name == "any" else f"on {name} data, about"
-        share = deviation / (plan.n or 1)
-        yield f"Rank error {data} {deviation:.3g} of {plan.n} ({share:.2g}), root mean square."
-    if plan.rank_deviation_known_total is not None:
-        yield f"With a public total: {plan.rank_deviation_known_total:.3g}."
-    if plan.guess is not None:
-        yield from _values(plan, plan.guess)
-    elif plan.advice is not None and plan.advice.measure == "rank error" and has_numbers(plan.spec):
-        yield (
-            "Errors are of ranks. Where values are few, as in a long tail of a wide domain, values move much more: n "
-            "and typical, about the median and the 99 % point, tell errors of values."
-        )
+def privacy_line(terms: DeclaredTerms) -> str:
+    """Say in one line the loss, rounded up, and whom it protects."""
+    return f"Privacy: {loss_in_words(terms)}; protected: {terms.unit.value}."
 
 
-def _values(plan: Plan, guess: Guess) -> Iterator[str]:
-    median, high = map(shown, guess[:2])
-    errors = ", ".join(
-        f"{shown(each.value)} +- {shown(float(f'{each.deviation:.2g}'))} at {each.quantile:g}"
-        for each in plan.value_errors
+def loss_in_words(terms: DeclaredTerms) -> str:
+    """Return rho, epsilon and the delta at which it is shown, rounded up, and the relation; of a pure loss, no rho."""
+    epsilon = f"epsilon = {round_up(terms.epsilon, 4):g} at delta = {round_up(terms.shown[1], 6):g}"
+    loss = f"{epsilon}, {terms.privacy.relation.name}"
+    return f"{loss}, {_BY_LAPLACE}" if terms.loss.is_pure else f"rho = {round_up(terms.privacy.rho, 6):g}, {loss}"
+
+
+def noise_in_words(terms: DeclaredTerms, parameters: Sequence[Fraction]) -> str:
+    """Return which noise it is, with the sigma of Gaussians or the scale of a Laplace; of several tables, its span."""
+    noise = terms.noise
+    kind = "" if noise is Noise.GAUSSIAN else f"{noise.value} with "
+    return f"{kind}{noise.measure} = {span([noise.spread(each) for each in parameters])}"
+
+
+def under_norm(terms: DeclaredTerms) -> str:
+    """Return under which norm a plan tells noise, if the data choose it."""
+    return "" if terms.choosing is None else " under a norm of 1, and in proportion under the norm that is chosen"
+
+
+def paid_in_words(terms: DeclaredTerms, share: Fraction | None = None) -> str:
+    """Return what pays for the counts: this share of the loss, or all that is left."""
+    share = terms.share_left if share is None else share
+    part = "all" if share == 1 else str(share)
+    return f"{part} of {terms.privacy.currency} pays"
+
+
+def aside_line(calibration: Calibration[Any]) -> str:
+    """Say how well a release knows how much is in it, and what the bounds took."""
+    terms = calibration.terms.resolved(1)
+    if calibration.terms.choosing is not None or isinstance(terms, RowTerms):  # noise is not known yet, or of rows
+        return ""
+    notes = calibration.notes
+    said = [f"{note.words} +- {-note.interval(0.95).lower:,.3g}" for note in notes]
+    who = "records" if terms.unit.is_one_record else "people"
+    if terms.total_cells is not None and not any(WEIGHT in counter.names for counter in terms.counters):
+        said.append("the total from the counters themselves, at no cost")
+    if calibration.lost:
+        told = told_units(math.sqrt(calibration.lost[0].parameter), terms.noise)
+        said.append(f"what the bounds took, where about {told:,.0f} {who} or more lost some")
+    return f"Also told: {', '.join(said)}." if said else ""
+
+
+def bound_in_words(terms: DeclaredTerms) -> str:
+    """Return which bound it is that plans list others of."""
+    return "norm" if terms.bounds.has_norm else "records kept of each"
+
+
+def order_line(terms: DeclaredTerms, crossover: float) -> str:
+    """Return when a norm of the other order gives narrower intervals."""
+    other, side, few = (1, "below", "up to") if terms.bounds.least.total_weight is None else (2, "above", "more than")
+    return (
+        f"Order: a norm of order {other} gives narrower intervals where heavy people have a total weight {side} "
+        f"{crossover:.2g} times their length, as with records spread evenly over {few} {int(crossover**2)} items."
     )
-    yield (
-        f"Errors of values, root mean square, on {guess.shape} data with a median of {median} and a 99 % point of "
-        f"{high}: {errors}. Other data differ."
-    )
-    yield "Errors of tails can reach the ends of the domain; one that is narrower or coarser has smaller ones."
 
 
-def _advised(advice: Advice, terms: DeclaredTerms) -> Iterator[str]:
-    bounds, needed = terms.bounds, advice.needed
-    measure, of_norm = advice.measure.capitalize(), ""
-    if advice.crossover is not None:
-        yield order_line(terms, advice.crossover)
-    if advice.by_bound:
-        yield f"{measure} from the noise alone, by {bound_in_words(terms)}: {listed(advice.by_bound)}."
-    if bounds.size is None:
-        of_norm = f" under a norm of {in_digits(advice.bound)}"
-    yield (
-        f"{measure} from the noise alone, by epsilon at delta = {terms.shown[1]:g}{of_norm}: "
-        f"{listed(advice.by_epsilon)}."
-    )
-    given = f"For a {advice.measure} of {float(100 * needed.wanted_error):g} % of all that counts{of_norm}"
-    weight = f"a weight of {needed.weight:,}" if bounds.has_weights else f"{needed.weight:,} records"
-    if needed.people is None:
-        yield f"{given}: {weight} or more must count."
-    else:
-        each = f"a weight of {in_digits(needed.each)}" if bounds.has_weights else f"{in_digits(needed.each)} record(s)"
-        yield f"{given}: {weight} or more must count, as from {needed.people:,} people with {each} each."
+def copies_in_words(keys: int | None) -> str:
+    """Return for how many keys there is a release, if that is known."""
+    return f" for each of {keys} keys" if keys else ""
+
+
+def _windows(plan: Plan) -> Iterator[str]:
+    """Say which windows rho covers; of rows, how many there are, how much noise answers have, and where it pays."""
+    spec, terms, apart = plan.spec, plan.terms, plan.apart
+    if not isinstance(terms, RowTerms):
+        if terms.window_count > 1:
+            paid = (
+                f"{terms.privacy.currency} and delta cover"
+                if terms.counts_items
+                else f"{terms.privacy.currency} covers"
+            )
+            period = " of each period" if terms.period_micros else ""
+            yield f"Windows: {paid} the {terms.window_count} windows{period} in which a unit may count."
+        return
+    mechanism, sigmas = terms.mechanism, [math.sqrt(each) for each in plan.sigma_squared]
+    copies = copies_in_words(plan.keys)
+    yield f"Rows: {mechanism.row_count} over {mechanism.windows} windows{copies}, rho for all of them together."
+    if (noise := noise_of_answers(mechanism)) is not None:
+        window, half, every = (span([each * sigma for sigma in sigmas]) for each in noise)
+        middle = mechanism.windows // 2
+        yield (
+            f"Answers at the end: sigma = {window} on each counter of window {middle}, {half} of the first {middle}, "
+            f"{every} of all {mechanism.windows}."
+        )
+    if apart is not None and isinstance(mechanism, BinnedRoot) and mechanism.windows <= MAX_DENSE:
+        alone, who, growth = [math.sqrt(each) for each in calibrate(spec, apart.resolved(1))], "The timeline", 1.0
+        windows = min(math.floor(terms.bounds.least.squared_length), mechanism.windows)
+        if terms.bounds.has_norm and terms.window_count == 1 and windows > 1:
+            who = f"With a norm that keeps any person with a record in each of {windows} windows in full, the timeline"
+            growth = math.sqrt(windows / mechanism.squared_reach(windows))
+        ranges = closer_from(mechanism, growth * math.hypot(*alone) / math.hypot(*sigmas))
+        closer = f"from ranges of {ranges} windows on" if ranges else "for no range of windows"
+        yield f"A release of its own for each window: sigma = {span(alone)} on each counter. {who} is closer {closer}."
+
+
+def listed(errors: Sequence[tuple[float | Fraction, float]]) -> str:
+    """Return each error with its setting."""
+    return ", ".join(f"{in_digits(error)} at {in_digits(setting)}" for setting, error in errors)
+
+
+def in_digits(number: float | Fraction) -> str:
+    """Return a number in three digits, or without decimals."""
+    return f"{float(number):,.0f}" if number >= 100 else f"{float(number):.3g}"
+
+
+def span(sigmas: Sequence[float]) -> str:
+    """Return the least and the largest, or one number."""
+    return " to ".join(dict.fromkeys(f"{each:.4g}" for each in (min(sigmas), max(sigmas))))
+
+
+@functools.lru_cache(maxsize=8)
+def closer_from(mechanism: RowMechanism, alone: float) -> int | None:
+    """Return from how many windows on a range in the middle has less noise than releases of its windows, if from any.
+
+    `alone` is the sigma of a release of one window, over that of rows.
+    """
+    lengths = range(1, mechanism.windows + 1)
+
+    def is_closer(length: int) -> bool:
+        first = (mechanism.windows - length) // 2
+        return _sigma(mechanism, first, first + length - 1) < alone * math.sqrt(length)
+
+    found = bisect.bisect_left(lengths, True, key=is_closer)
+    return found + 1 if found < len(lengths) else None
+
+
+@functools.lru_cache(maxsize=8)
+def noise_of_answers(mechanism: RowMechanism) -> tuple[float, float, float] | None:
+    """Return the sigma of answers when the horizon ends, over that of rows; `None` for very long horizons.
+
+    They are about the middle window, all windows before it, and all windows.
+    """
+    windows, middle = mechanism.windows, mechanism.windows // 2
+    if windows > MAX_PLANNED:
+        return None
+    ranges = (middle, middle), (0, middle - 1), (0, windows - 1)
+    one, half, every = (_sigma(mechanism, *each) for each in ranges)
+    return one, half, every
+
+
+def _sigma(mechanism: RowMechanism, first: int, last: int) -> float:
+    """Return the sigma of a range of windows when the horizon ends, over that of rows."""
+    coefficients = np.zeros(mechanism.windows)
+    coefficients[first : last + 1] = 1.0
+    return math.sqrt(decoder_of(mechanism, lambda number: np.zeros(0)).variance(coefficients))

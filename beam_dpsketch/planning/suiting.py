@@ -1,8 +1,10 @@
-"""Which noise suits a release: the one with the smaller expected width, by public settings alone.
+"""Which noise suits a release, and how many units a chosen norm should scale: by public settings alone.
 
-Guarantee: nothing that data say is read, so the choice costs no privacy. At a promise of (epsilon, delta) a Gaussian
-needs noise for the L2 length of what a unit adds, and a Laplace for its L1 length. So the latter is closer where a unit
-touches few counters. With a rho, a Gaussian always is.
+Guarantee: nothing that data say is read, so both cost no privacy.
+
+The noise is the one with the smaller expected width. At a promise of (epsilon, delta) a Gaussian needs noise for the L2
+length of what a unit adds, and a Laplace for its L1 length. So the latter is closer where a unit touches few counters.
+With a rho, a Gaussian always is.
 
 A width is that of a 95 % interval from the noise alone, of one counter or of the Huber mean over the rows of a sketch.
 The width of grouped counts includes the threshold.
@@ -18,13 +20,23 @@ from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch.engine.calibration import table_parameters, why_not_laplace
+from beam_dpsketch.engine.keys import sketch_share
+from beam_dpsketch.engine.norms import choice_table
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.row_mean import noise_margin
+from beam_dpsketch.estimators.tree.levels import median_variance
+from beam_dpsketch.planning.expected_error import factor_rank_deviation
 from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.privacy.norm.bounds import AutoNorm
+from beam_dpsketch.privacy.norm.choice import units_to_scale
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
+from beam_dpsketch.sketches import raw_type
 
-_CONFIDENCE = 0.95
+_CONFIDENCE, _ONE_DEVIATION = 0.95, math.erf(math.sqrt(0.5))
+_STEPS = 1 << 10  # of a reading, so that float64 on another machine does not choose another norm
 Width = Callable[[ReleaseTerms, Sequence[Fraction]], float]
 
 
@@ -86,3 +98,63 @@ def item_width(spec: Any, terms: ReleaseTerms, parameters: Sequence[Fraction]) -
     if spec.is_histogram:
         return noise.margin(parameter, _CONFIDENCE, terms.scale_bits + terms.grid_bits(parameter))
     return noise_margin(spec.depth, _CONFIDENCE, noise) * math.sqrt(parameter)
+
+
+def norm_units(spec: Any, terms: DeclaredTerms) -> Fraction | None:
+    """Return `scaled_units` for a release; `None` where the data do not choose the norm."""
+    if (choosing := terms.choosing) is None:
+        return None
+    choice_table(choosing)
+    privacy, share, cells = choosing.privacy, sketch_share(spec, choosing), choosing.output_cells
+    assert cells is not None
+    return scaled_units(spec, choosing.bounds, privacy.spending, privacy.relation, share=share, output_cells=cells)
+
+
+def scaled_units(
+    spec: Any,
+    auto: AutoNorm,
+    spending: Spending,
+    relation: NeighboringRelation,
+    *,
+    share: Fraction = Fraction(1),
+    output_cells: int = 1,
+) -> Fraction:
+    """Return how many units should be longer than the norm, as `units_to_scale` says of the finest table of a sketch.
+
+    Args:
+      spec: the sketch.
+      auto: what is asked for.
+      spending: what the release spends.
+      relation: the relation between neighbouring inputs.
+      share: the part of it that all counters get.
+      output_cells: how many sketches one norm covers.
+    """
+    spec, part = spec.leading
+    last = raw_type(spec).tables(spec)[-1]
+    return units_to_scale(
+        auto,
+        cells_per_item=last.cells_per_item,
+        has_signs=last.has_signs,
+        relation=relation,
+        spending=spending,
+        share=share * part * last.share,
+        reading=_reading(spec, spending.noise),
+        output_cells=output_cells,
+    )
+
+
+def _reading(spec: Any, noise: Noise) -> Fraction:
+    """Return the standard deviation of an answer over that of a counter of the last table.
+
+    An answer is the estimate of an item, where a Count-Min is read by its mean over rows; of a factor, a rank; of a
+    tree, a rank, which is about one node of each level.
+    """
+    tables = raw_type(spec).tables(spec)
+    depth = tables[-1].cells_per_item
+    if (of_ranks := factor_rank_deviation(spec, [Fraction(1)])) is not None:
+        reading = of_ranks
+    elif len(tables) > 1:
+        reading = math.sqrt(len(tables) * median_variance(depth))
+    else:
+        reading = 1.0 if depth == 1 else noise_margin(depth, _ONE_DEVIATION, noise)
+    return Fraction(round(reading * _STEPS), _STEPS)

@@ -16,7 +16,7 @@ from beam_dpsketch._showing import round_up
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys_alone, with_best_method
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.sketched import AnySketch
-from beam_dpsketch.planning.plan_text import privacy_line
+from beam_dpsketch.planning.plan import privacy_line
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.terms import DeclaredTerms
 from beam_dpsketch.records.count import Guess, refuse_guess

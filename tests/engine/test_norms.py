@@ -29,7 +29,7 @@ from beam_dpsketch.engine import norms as norm_choosing
 from beam_dpsketch.engine import tables
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.norms import choice_table, choose_norm
-from beam_dpsketch.planning.norm_choice import norm_units
+from beam_dpsketch.planning.suiting import norm_units
 from beam_dpsketch.privacy.aside.lost_histogram import LostIn
 from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.noise.drawing import add_noise, round_off

@@ -115,7 +115,7 @@ def test_a_plan_of_groups_says_the_least_count_that_is_likely(epsilon: Fraction)
     """P[count + noise >= threshold] is 99 % or more from it on, and less below; at the threshold, 1/2 or more."""
     privacy = PrivacySpec(epsilon=epsilon, delta=1e-6, noise="laplace")
     count = GroupedCounts(IntegerDomain(0, 9), 3, Groups(1e-7))
-    note = ReleaseSpec(count, privacy, PrivacyId("p", RecordBounds(1, max_keys=1)), item="item").plan().counting.note
+    note = ReleaseSpec(count, privacy, PrivacyId("p", RecordBounds(1, max_keys=1)), item="item").plan().items
     q = mpmath.exp(-mpmath.mpf(epsilon.numerator) / epsilon.denominator)
 
     def released(number: int) -> Any:

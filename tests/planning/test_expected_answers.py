@@ -30,7 +30,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.engine.calibration import calibrate
+from beam_dpsketch.engine.calibration import Calibration, calibrate
 from beam_dpsketch.kinds.layouts import plan
 from beam_dpsketch.planning import expected_error
 from beam_dpsketch.planning.suiting import item_width
@@ -107,7 +107,7 @@ def test_on_zipf_data_the_search_finds_what_the_simulation_says() -> None:
     """Other addresses, another hash, and a Zipf law made by other means."""
     weight, runs = 300_000, 40
     spec = TreeSpec.for_search(IPv4Domain())
-    said = expected_error.simulated_detection(spec, TERMS, weight)
+    said = expected_error.simulated_detection(Calibration.of(spec, TERMS), weight)
     frequencies = weight / np.arange(1, 100_001)
     frequencies = np.floor(frequencies / frequencies.sum() * weight).astype(int)
     generator = np.random.default_rng(5)
@@ -152,7 +152,8 @@ def test_count_min_says_the_width_of_its_rows() -> None:
 @pytest.mark.parametrize("kind", [CountSketch, CountMin])
 def test_simulated_errors_are_those_of_other_zipf_data(kind: Any) -> None:
     weight, spec = 200_000, SketchSpec(depth=5, width=1024, seed=3)
-    said = expected_error.simulated_errors(of_kind(kind, SketchSpec(depth=5, width=1024)), TERMS, weight)
+    planned = Calibration.of(of_kind(kind, SketchSpec(depth=5, width=1024)), TERMS)
+    said = expected_error.simulated_errors(planned, weight)
     frequencies = weight / np.arange(1, 100_001) / np.log(100_001 * 1.781)
     counts = np.maximum(np.round(frequencies), 0).astype(int)
     counts[-(weight - counts.sum()) :] += 1  # what rounding leaves is single records

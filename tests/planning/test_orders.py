@@ -104,7 +104,7 @@ def test_a_plan_of_groups_says_from_which_count_on_by_bound() -> None:
         by_bound = dict(plan.by_bound)
         assert set(by_bound) == {2, 5, 10, 20, 50}
         for bound in (5, 10, 50):
-            assert by_bound[bound] == grouped(make(bound))._declared.plan().counting.note.likely_count
+            assert by_bound[bound] == grouped(make(bound))._declared.plan().items.likely_count
         assert f"by {kind}: from " in str(plan)
     assert "by norm: from " in grouped(AutoNorm(max_keys=9)).explain()
 

@@ -17,8 +17,8 @@ from beam_dpsketch.config import read_release
 from beam_dpsketch.engine.calibration import empty_lost
 from beam_dpsketch.engine.noising import release_parts
 from beam_dpsketch.engine.parts import Part
-from beam_dpsketch.planning import plan_text
-from beam_dpsketch.planning.plan_text import noise_of_answers
+from beam_dpsketch.planning import plan as planning
+from beam_dpsketch.planning.plan import noise_of_answers
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.release_id import part_name
@@ -130,9 +130,9 @@ def test_noise_over_time_is_that_of_answers(kind: dict[str, Any], windows: int) 
 
 def test_the_largest_level_alone_and_a_half_with_the_middle_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(plan_text, "span", lambda sigmas: f"{max(sigmas):.4g}")
+        patch.setattr(planning, "span", lambda sigmas: f"{max(sigmas):.4g}")
         with pytest.raises(AssertionError):
             check_answers(TREE, 3)
-    monkeypatch.setattr(plan_text, "noise_of_answers", lambda mechanism: (*noise_of_answers(mechanism)[::2], 1.0))
+    monkeypatch.setattr(planning, "noise_of_answers", lambda mechanism: (*noise_of_answers(mechanism)[::2], 1.0))
     with pytest.raises(AssertionError):
         check_answers(LISTED, 2)

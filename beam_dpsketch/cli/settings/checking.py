@@ -16,7 +16,7 @@ from beam_dpsketch.errors import SETTINGS, RefusalError, UsageError
 from beam_dpsketch.frames.steps.files import open_files
 from beam_dpsketch.frames.steps.plan import check_columns, plan_of_table, tally_of
 from beam_dpsketch.frames.steps.windows import windows_of
-from beam_dpsketch.planning.plan_text import loss_in_words
+from beam_dpsketch.planning.plan import loss_in_words
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.showing import printable
 

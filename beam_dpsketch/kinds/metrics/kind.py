@@ -11,19 +11,17 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from beam_dpsketch import _validate
-from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.engine.calibration import DeclaredCalibration
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec, argument_of
 from beam_dpsketch.kinds.sketched import calibrated
-from beam_dpsketch.planning.plan_text import (
-    OverTime,
+from beam_dpsketch.planning.plan import (
+    Line,
+    Plan,
+    copies_in_words,
     in_digits,
     noise_in_words,
-    over_time_lines,
     paid_in_words,
-    privacy_lines,
-    terms_fields,
     under_norm,
 )
 from beam_dpsketch.planning.suiting import decided
@@ -145,63 +143,39 @@ class Metrics(Count):
         keys: int | None,
         wanted_error: Any,
         guess: Guess | None = None,
-    ) -> MetricsPlan:
+    ) -> Plan:
         refuse_guess(guess)
         check_size(n, calibrated.terms)
-        return MetricsPlan(self, calibrated, keys)
+        terms = calibrated.terms
+        return Plan(
+            spec=self.spec,
+            terms=terms,
+            n=n,
+            keys=keys,
+            sigma_squared=calibrated.per_table,
+            foolish=terms.foolish(),
+            about=tuple(_about(calibrated, keys)),
+            expected=(_expected(calibrated, self.errors(terms.resolved(1), calibrated.per_table)),),
+        )
 
 
 def _width(count: Count, tables: slice, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
     return count.width(terms, parameters[tables])
 
 
-@shown_plainly
-@dataclasses.dataclass(frozen=True)
-class MetricsPlan(OverTime):
-    """A release of several metrics before it is made; `print` it.
+def _about(calibrated: DeclaredCalibration, keys: int | None) -> Iterator[Line]:
+    terms, per_table = calibrated.terms, calibrated.per_table
+    fields = {"kind": "metrics", "keys": keys, "sigma": [math.sqrt(each) for each in per_table]}
+    names = ", ".join(part.name for part in calibrated.spec.parts)
+    yield Line(f"metrics: {names}{copies_in_words(keys)}, of the same records.", fields=fields)
+    noise, paid = noise_in_words(terms.resolved(1), per_table), paid_in_words(terms)
+    yield Line(f"Noise: {noise} on each counter{under_norm(terms)}; {paid} for all.")
 
-    Attributes:
-      metrics: what is released.
-      calibrated: the noise; of a norm of 1, if the data choose it.
-      keys: how many output keys there are; `None` without, or where they are not known.
-    """
 
-    metrics: Metrics
-    calibrated: DeclaredCalibration
-    keys: int | None
-
-    @property
-    def errors(self) -> dict[str, tuple[str, float]]:
-        """What the error of each metric is called, and its size from the noise alone."""
-        return self.metrics.errors(self.calibrated.terms.resolved(1), self.calibrated.per_table)
-
-    def as_dict(self) -> dict[str, Any]:
-        terms = self.calibrated.terms
-        return {
-            "kind": "metrics",
-            "keys": self.keys,
-            "sigma": [math.sqrt(each) for each in self.calibrated.per_table],
-            **terms_fields(terms),
-            "warnings": terms.foolish(),
-            "metrics": {
-                name: {"share": float(part.share), "measure": measure, "error": error}
-                for part, (name, (measure, error)) in zip(self.metrics.spec.parts, self.errors.items(), strict=True)
-            },
-        }
-
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        terms, spec, per_table = self.calibrated.terms, self.metrics.spec, self.calibrated.per_table
-        copies = f" for each of {self.keys} keys" if self.keys else ""
-        yield f"metrics: {', '.join(part.name for part in spec.parts)}{copies}, of the same records."
-        under, paid = under_norm(terms), paid_in_words(terms)
-        yield f"Noise: {noise_in_words(terms.resolved(1), per_table)} on each counter{under}; {paid} for all."
-        yield from privacy_lines(terms, terms.foolish())
-        yield from over_time_lines(spec, terms, [math.sqrt(each) for each in per_table], copies, self.apart)
-        if terms.unit.over_horizon:
-            return
-        for part, (measure, error) in zip(spec.parts, self.errors.values(), strict=True):
-            words = f"{measure} of about {in_digits(error)} from the noise alone{under}"
-            yield f"{part.name}: {part.share} of that; {words}."
+def _expected(calibrated: DeclaredCalibration, errors: dict[str, tuple[str, float]]) -> Line:
+    terms, fields, lines = calibrated.terms, {}, []
+    for part, (name, (measure, error)) in zip(calibrated.spec.parts, errors.items(), strict=True):
+        fields[name] = {"share": float(part.share), "measure": measure, "error": error}
+        words = f"{measure} of about {in_digits(error)} from the noise alone{under_norm(terms)}"
+        lines.append(f"{part.name}: {part.share} of that; {words}.")
+    return Line("" if terms.unit.over_horizon else "\n".join(lines), "errors", errors, {"metrics": fields})

@@ -8,24 +8,22 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.domains import FloatDomain, IntegerDomain
 from beam_dpsketch.engine.calibration import DeclaredCalibration, calibrate
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.sketched import calibrated
 from beam_dpsketch.kinds.statistics.ratios import squares_of_mean
 from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
-from beam_dpsketch.planning.advice import ErrorAt, errors_at, of_bound, round_bounds
-from beam_dpsketch.planning.plan_text import (
-    OverTime,
+from beam_dpsketch.planning.advice import errors_at, of_bound, round_bounds
+from beam_dpsketch.planning.plan import (
+    Line,
+    Plan,
     bound_in_words,
+    copies_in_words,
     in_digits,
     listed,
     noise_in_words,
-    over_time_lines,
     paid_in_words,
-    privacy_lines,
-    terms_fields,
     under_norm,
 )
 from beam_dpsketch.planning.suiting import decided
@@ -87,10 +85,19 @@ class Statistics(Count):
         keys: int | None,
         wanted_error: Any,
         guess: Guess | None = None,
-    ) -> StatisticsPlan:
+    ) -> Plan:
         refuse_guess(guess)
         check_size(n, calibrated.terms)
-        return StatisticsPlan.of(calibrated, n, keys)
+        return Plan(
+            spec=self.spec,
+            terms=calibrated.terms,
+            n=n,
+            keys=keys,
+            sigma_squared=calibrated.per_table,
+            foolish=[*calibrated.terms.foolish(), *_full(calibrated, n)],
+            about=tuple(_about(calibrated, keys)),
+            expected=tuple(_expected(calibrated, n, keys)),
+        )
 
     def display_data(self) -> dict[str, Any]:
         return {"domain": self.domain.describe(), **({"variance": True} if self.variance else {})}
@@ -100,98 +107,67 @@ class Statistics(Count):
         refuse_item_limit(unit, "statistics: each value would be an item of its own")
 
 
-@shown_plainly
-@dataclasses.dataclass(frozen=True)
-class StatisticsPlan(OverTime):
-    """A release of statistics before it is made; `print` it.
+def _about(calibrated: DeclaredCalibration, keys: int | None) -> Iterator[Line]:
+    terms, spec, per_table = calibrated.terms, calibrated.spec, calibrated.per_table
+    fields = {"kind": "statistics", "keys": keys, "sigma": [math.sqrt(each) for each in per_table]}
+    what = "count, sum and squares" if spec.variance else "count and sum"
+    yield Line(
+        f"statistics: {what} of {spec.domain.describe()}{copies_in_words(keys)}; nothing collides.", fields=fields
+    )
+    noise, paid = noise_in_words(terms.resolved(1), per_table), paid_in_words(terms)
+    of_what = f"each of {spec.cells} sums{under_norm(terms)}, over what one record adds to all"
+    yield Line(f"Noise: {noise} on {of_what}; {paid} for it.")
 
-    Attributes:
-      calibrated: the noise; of a norm of 1, if the data choose it.
-      n: about how many records count in one release; `None` if that is not known.
-      keys: how many output keys there are; `None` without, or where they are not known.
-      count: half the width of a 95 % interval of the count.
-      mean: of the mean of n records, in the middle of the clip bounds, and at an end; `None` if counters have no room.
-      by_bound: half widths of the count by `max_norm` or `max_per_key`; empty where one record is protected.
-    """
 
-    calibrated: DeclaredCalibration
-    n: int | None
-    keys: int | None
-    count: float
-    mean: tuple[float, float] | None
-    by_bound: tuple[ErrorAt, ...]
-
-    @classmethod
-    def of(cls, calibrated: DeclaredCalibration, n: int | None, keys: int | None) -> StatisticsPlan:
-        """Return the plan, with what other bounds would give."""
-        terms, spec, known = calibrated.terms, calibrated.spec, calibrated.terms.choosing is None
-        sizes = () if terms.unit.is_one_record else round_bounds(terms.bounds.size)
-
-        def of_count(resolved: ReleaseTerms) -> float:
-            return _of_one_sum(spec, resolved, calibrate(spec, resolved)) * math.sqrt(spec.parts)
-
-        one, mean = _of_one_sum(spec, terms.resolved(1), calibrated.per_table), None
-        if n is not None and known and n < _room(calibrated):
-            of_places = (math.sqrt(squares_of_mean(spec.parts, place)) for place in (0.5, 1.0))
-            middle, end = (spec.width * (one * each / n + spec.moved + spec.floored / 2) for each in of_places)
-            mean = middle, end
-        counted = one * math.sqrt(spec.parts)
-        return cls(calibrated, n, keys, counted, mean, errors_at(sizes, lambda size: of_count(of_bound(terms, size))))
-
-    @property
-    def warnings(self) -> list[str]:
-        """What is foolish, and what the counters have no room for, in words."""
-        words, room = self.calibrated.terms.foolish(), _room(self.calibrated)
-        if self.n is None or self.n < room:
-            return words
-        full = (
-            f"means and variances are released of less than {room:,.0f} records, because counters have no room for more"
+def _full(calibrated: DeclaredCalibration, n: int | None) -> Iterator[str]:
+    """Say that counters have no room for the mean of n records."""
+    if n is not None and n >= (room := _room(calibrated)):
+        yield (
+            f"means and variances are released of less than {room:,.0f} records, because counters have no room for "
+            "more: use a FloatDomain with a larger resolution"
         )
-        return [*words, f"{full}: use a FloatDomain with a larger resolution"]
 
-    def as_dict(self) -> dict[str, Any]:
-        terms = self.calibrated.terms
-        return {
-            "kind": "statistics",
-            "keys": self.keys,
-            "sigma": [math.sqrt(each) for each in self.calibrated.per_table],
-            **terms_fields(terms),
-            "warnings": self.warnings,
-            "n": self.n,
-            "count_half_width": self.count,
-            "mean_half_width": self.mean,
-            "by_bound": [{"bound": float(each.setting), "error": each.error} for each in self.by_bound],
-        }
 
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
+def _expected(calibrated: DeclaredCalibration, n: int | None, keys: int | None) -> Iterator[Line]:
+    terms, spec = calibrated.terms, calibrated.spec
+    one = _of_one_sum(spec, terms.resolved(1), calibrated.per_table)
+    count, mean = one * math.sqrt(spec.parts), _mean(calibrated, n, one)
 
-    def _lines(self) -> Iterator[str]:
-        terms, spec = self.calibrated.terms, self.calibrated.spec
-        what = "count, sum and squares" if spec.variance else "count and sum"
-        copies = f" for each of {self.keys} keys" if self.keys else ""
-        yield f"statistics: {what} of {spec.domain.describe()}{copies}; nothing collides."
-        under, noise = under_norm(terms), noise_in_words(terms.resolved(1), self.calibrated.per_table)
-        paid = paid_in_words(terms)
-        yield f"Noise: {noise} on each of {spec.cells} sums{under}, over what one record adds to all; {paid} for it."
-        yield from privacy_lines(terms, self.warnings)
-        sigmas = [math.sqrt(each) for each in self.calibrated.per_table]
-        yield from over_time_lines(spec, terms, sigmas, copies, self.apart)
-        if terms.unit.over_horizon:
-            return
-        yield f"Counts{under}: 95 % intervals of about +- {in_digits(self.count)} from the noise alone."
-        if self.mean is not None:
-            middle, end = map(in_digits, self.mean)
-            each = " of one key" if copies else ""
-            yield (
-                f"Means of {self.n:,} records{each}: 95 % intervals of about +- {middle}, and +- {end} near a clip "
-                "bound. Clip bounds that are closer together have less noise, and clip more."
-            )
-            if isinstance(spec.domain, FloatDomain):
-                most = in_digits(spec.domain.resolution / 2)
-                yield f"Each number counts as the nearest step, up to {most} away: intervals do not include that."
-        if self.by_bound:
-            yield f"Half width of counts from the noise alone, by {bound_in_words(terms)}: {listed(self.by_bound)}."
+    def of_bounds(size: int | Fraction) -> float:
+        resolved = of_bound(terms, size)
+        return _of_one_sum(spec, resolved, calibrate(spec, resolved)) * math.sqrt(spec.parts)
+
+    by_bound = errors_at(() if terms.unit.is_one_record else round_bounds(terms.bounds.size), of_bounds)
+    yield Line("", fields={"n": n})
+    words = f"Counts{under_norm(terms)}: 95 % intervals of about +- {in_digits(count)} from the noise alone."
+    of_means = ""
+    if mean is not None:
+        middle, end = map(in_digits, mean)
+        each = " of one key" if keys else ""
+        of_means = (
+            f"Means of {n:,} records{each}: 95 % intervals of about +- {middle}, and +- {end} near a clip "
+            "bound. Clip bounds that are closer together have less noise, and clip more."
+        )
+        if isinstance(spec.domain, FloatDomain):
+            most = in_digits(spec.domain.resolution / 2)
+            of_means += f"\nEach number counts as the nearest step, up to {most} away: intervals do not include that."
+    of_others = f"Half width of counts from the noise alone, by {bound_in_words(terms)}: {listed(by_bound)}."
+    if terms.unit.over_horizon:
+        words = of_means = of_others = ""
+    fields = [{"bound": float(each.setting), "error": each.error} for each in by_bound]
+    yield Line(words, "count", count, {"count_half_width": count})
+    yield Line(of_means, "mean", mean, {"mean_half_width": mean})
+    yield Line(of_others if by_bound else "", "by_bound", by_bound, {"by_bound": fields})
+
+
+def _mean(calibrated: DeclaredCalibration, n: int | None, of_one_sum: float) -> tuple[float, float] | None:
+    """Return half the width of the mean of n records, in the middle of the clip bounds, and at an end."""
+    spec = calibrated.spec
+    if n is None or calibrated.terms.choosing is not None or n >= _room(calibrated):
+        return None
+    of_places = (math.sqrt(squares_of_mean(spec.parts, place)) for place in (0.5, 1.0))
+    middle, end = (spec.width * (of_one_sum * each / n + spec.moved + spec.floored / 2) for each in of_places)
+    return middle, end
 
 
 def _room(calibrated: DeclaredCalibration) -> float:

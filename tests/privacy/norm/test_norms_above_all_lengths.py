@@ -26,7 +26,7 @@ from beam_dpsketch import (
     SketchSpec,
 )
 from beam_dpsketch.engine.norms import choice_table
-from beam_dpsketch.planning.norm_choice import norm_units
+from beam_dpsketch.planning.suiting import norm_units
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm import choice
 from beam_dpsketch.privacy.norm.bounds import AutoNorm

@@ -21,7 +21,7 @@ from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, PaneInfo, PaneIn
 from beam_dpsketch import ListedItems, NormBound, PrivacySpec, PrivacyUnit, ReleaseTerms, SketchSpec
 from beam_dpsketch.engine import norms as norm_choosing
 from beam_dpsketch.errors import WindowingError
-from beam_dpsketch.planning.norm_choice import scaled_units
+from beam_dpsketch.planning.suiting import scaled_units
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.choice import bin_count
 from beam_dpsketch.records.bounding.norm_rule import NormRule
