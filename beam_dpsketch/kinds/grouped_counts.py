@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -15,18 +14,8 @@ from beam_dpsketch.engine.counting import Counting, note_of
 from beam_dpsketch.engine.keys import sketch_share
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.kinds.sketched import MAX_K, Searchable, TopKSearch, search_over_time
-from beam_dpsketch.planning.advice import errors_at, of_bound, round_bounds
-from beam_dpsketch.planning.plan import (
-    Line,
-    Plan,
-    bound_in_words,
-    listed,
-    noise_in_words,
-    order_line,
-    paid_in_words,
-    tell,
-    under_norm,
-)
+from beam_dpsketch.planning.advice import errors_by_bound
+from beam_dpsketch.planning.plan import Line, Plan, bound_in_words, listed, order_line, paid_in_words, tell, under_norm
 from beam_dpsketch.planning.suiting import crossover, decided, norm_units
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
@@ -138,6 +127,7 @@ class GroupedCounts(Count):
     ) -> Plan:
         refuse_guess(guess)
         terms = calibrated.declared
+        what = f"a count for each item of {self.domain}; nothing collides, and its size grows with data"
         return Plan(
             spec=self.spec,
             terms=terms,
@@ -145,7 +135,8 @@ class GroupedCounts(Count):
             keys=keys,
             sigma_squared=calibrated.per_table,
             foolish=terms.foolish(),
-            about=tuple(_about(calibrated)),
+            about=(Line(f"groups: {what}.", fields={"kind": "groups"}),),
+            noisy=f"each count{under_norm(terms)}; {paid_in_words(terms, sketch_share(self.spec, terms))} for it",
             promised=tuple(_items(calibrated)),
             expected=tuple(_expected(calibrated)),
         )
@@ -210,15 +201,6 @@ def _least_with_interval(terms: ReleaseTerms, parameters: Sequence[Fraction]) ->
     return note.least_count + 2 * terms.noise.margin(parameter, 0.95, note.scale_bits)
 
 
-def _about(counting: Counting) -> Iterator[Line]:
-    terms, domain = counting.declared, counting.spec.domain
-    fields = {"kind": "groups", "sigma": [math.sqrt(counting.items.parameter)]}
-    what = f"a count for each item of {domain}; nothing collides, and its size grows with data"
-    yield Line(f"groups: {what}.", fields=fields)
-    noise, paid = noise_in_words(terms, counting.per_table), paid_in_words(terms, sketch_share(counting.spec, terms))
-    yield Line(f"Noise: {noise} on each count{under_norm(terms)}; {paid} for it.")
-
-
 def _items(counting: Counting) -> Iterator[Line]:
     note, votes = counting.note, counting.note.votes
     yield tell("items", note, f"Items{under_norm(counting.declared)}: {dataclasses.replace(note, votes=None)}.")
@@ -229,10 +211,10 @@ def _items(counting: Counting) -> Iterator[Line]:
 def _expected(counting: Counting) -> Iterator[Line]:
     terms, note = counting.declared, counting.note
 
-    def likely(size: int | Fraction) -> float:
-        return Counting.of(counting.spec, of_bound(terms, size)).note.likely_count
+    def likely(at: ReleaseTerms) -> float:
+        return (counting if at == terms else Counting.of(counting.spec, at)).note.likely_count
 
-    by_bound = errors_at(() if terms.unit.is_one_record else round_bounds(terms.bounds.size), likely)
+    by_bound = errors_by_bound(terms, likely)
     released = "Released" if note.votes is None else "By counts alone, released"
     words = f"{released} with probability 99 %, by {bound_in_words(terms)}: from {listed(by_bound)}."
     fields = [{"bound": float(each.setting), "likely": each.error} for each in by_bound]

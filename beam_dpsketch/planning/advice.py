@@ -107,16 +107,13 @@ def advise(calibration: DeclaredCalibration, *, search: bool, wanted_error: Frac
     epsilon, (measure, given) = shown.epsilon, measured(spec, shown, parameters, search=search)
 
     def error(at: ReleaseTerms) -> float:
-        return measured(spec, at, calibrate(spec, at), search=search)[1]
-
-    def of_size(size: int | Fraction) -> float:
-        return given if size == bound else error(of_bound(terms, size))
+        return given if at == shown else measured(spec, at, calibrate(spec, at), search=search)[1]
 
     return Advice(
         measure,
         bound,
-        () if terms.unit.is_one_record else errors_at(round_bounds(terms.bounds.size), of_size),
-        errors_at(_around(epsilon, _ROUND_EPSILONS), lambda e: given if e == epsilon else error(of_epsilon(shown, e))),
+        errors_by_bound(terms, error),
+        _errors_at(_around(epsilon, _ROUND_EPSILONS), lambda e: error(shown if e == epsilon else of_epsilon(shown, e))),
         _needed(given, shown, bound, _validate.exact(wanted_error=wanted_error)),
         crossover(spec, terms),
     )
@@ -130,9 +127,14 @@ def measured(
     return _MEASURES[purpose], _ERRORS[purpose](spec, terms, parameters)
 
 
-def round_bounds(bound: int | Fraction | None) -> Sequence[int | Fraction]:
-    """Return a bound and round ones near it; usual norms if the data choose it."""
-    return _NORMS if bound is None else _around(bound, _ROUND_BOUNDS)
+def errors_by_bound(terms: DeclaredTerms, error: Callable[[ReleaseTerms], float]) -> tuple[ErrorAt, ...]:
+    """Return errors at the bound of the terms and at round ones near it; at usual norms if the data choose it.
+
+    Empty where one record is protected.
+    """
+    bound = terms.bounds.size
+    near = _NORMS if bound is None else _around(bound, _ROUND_BOUNDS)
+    return _errors_at(() if terms.unit.is_one_record else near, lambda size: error(of_bound(terms, size)))
 
 
 def of_bound(terms: DeclaredTerms, bound: int | Fraction) -> ReleaseTerms:
@@ -157,7 +159,7 @@ def _around(value: Setting, round_values: Sequence[Setting]) -> list[Setting]:
     return [*below[-_NEIGHBOURS:], value, *above[:_NEIGHBOURS]]
 
 
-def errors_at(settings: Iterable[Setting], error: Callable[[Setting], float]) -> tuple[ErrorAt, ...]:
+def _errors_at(settings: Iterable[Setting], error: Callable[[Setting], float]) -> tuple[ErrorAt, ...]:
     """Return the errors by setting; those that a release would refuse are left out."""
     found = []
     for setting in settings:

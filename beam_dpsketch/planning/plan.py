@@ -105,7 +105,8 @@ class Plan:
       keys: how many output keys there are; `None` without, or where they are not known.
       sigma_squared: the noise parameter of each table of counters; under an `AutoNorm`, that of a norm of 1.
       foolish: what is foolish about epsilon, delta and the room of counters, in words.
-      about: lines about what is released, and its noise.
+      about: lines about what is released.
+      noisy: what has the noise, in words.
       promised: lines that the kind adds to the promise.
       expected: lines about answers.
       apart: over a horizon, the terms of a release of its own for each window, under the same bounds; else `None`.
@@ -118,6 +119,7 @@ class Plan:
     sigma_squared: tuple[Fraction, ...]
     foolish: list[str]
     about: tuple[Line, ...]
+    noisy: str
     promised: tuple[Line, ...] = ()
     expected: tuple[Line, ...] = ()
     apart: DeclaredTerms | None = dataclasses.field(default=None, repr=False)
@@ -125,16 +127,18 @@ class Plan:
     @property
     def lines(self) -> list[Line]:
         """All of the plan, in order."""
+        sigmas = {"sigma": [math.sqrt(each) for each in self.sigma_squared]}
+        noise = Line(f"Noise: {_noise_in_words(self.terms, self.sigma_squared)} on {self.noisy}.", fields=sigmas)
         promise = Line(privacy_line(self.terms), fields=_terms_fields(self.terms))
         warned = tell("warnings", self.foolish, "\n".join(f"Warning: {words}." for words in self.foolish))
         bounds = Line(f"Contribution: {self.terms.bounds.words(self.terms)}.")
         windows = (Line(words) for words in _windows(self))
-        return [*self.about, promise, warned, bounds, *self.promised, *windows, *self.expected]
+        return [*self.about, noise, promise, warned, bounds, *self.promised, *windows, *self.expected]
 
     def __getattr__(self, name: str) -> Any:
         told = vars(self).get
         for line in (*told("about", ()), *told("promised", ()), *told("expected", ())):
-            if name and line.name == name:
+            if line.name == name:
                 return line.number
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
@@ -187,11 +191,11 @@ def loss_in_words(terms: DeclaredTerms) -> str:
     return f"{loss}, {_BY_LAPLACE}" if terms.loss.is_pure else f"rho = {round_up(terms.privacy.rho, 6):g}, {loss}"
 
 
-def noise_in_words(terms: DeclaredTerms, parameters: Sequence[Fraction]) -> str:
+def _noise_in_words(terms: DeclaredTerms, parameters: Sequence[Fraction]) -> str:
     """Return which noise it is, with the sigma of Gaussians or the scale of a Laplace; of several tables, its span."""
     noise = terms.noise
     kind = "" if noise is Noise.GAUSSIAN else f"{noise.value} with "
-    return f"{kind}{noise.measure} = {span([noise.spread(each) for each in parameters])}"
+    return f"{kind}{noise.measure} = {_span([noise.spread(each) for each in parameters])}"
 
 
 def under_norm(terms: DeclaredTerms) -> str:
@@ -258,7 +262,7 @@ def _windows(plan: Plan) -> Iterator[str]:
     copies = copies_in_words(plan.keys)
     yield f"Rows: {mechanism.row_count} over {mechanism.windows} windows{copies}, rho for all of them together."
     if (noise := noise_of_answers(mechanism)) is not None:
-        window, half, every = (span([each * sigma for sigma in sigmas]) for each in noise)
+        window, half, every = (_span([each * sigma for sigma in sigmas]) for each in noise)
         middle = mechanism.windows // 2
         yield (
             f"Answers at the end: sigma = {window} on each counter of window {middle}, {half} of the first {middle}, "
@@ -270,9 +274,9 @@ def _windows(plan: Plan) -> Iterator[str]:
         if terms.bounds.has_norm and terms.window_count == 1 and windows > 1:
             who = f"With a norm that keeps any person with a record in each of {windows} windows in full, the timeline"
             growth = math.sqrt(windows / mechanism.squared_reach(windows))
-        ranges = closer_from(mechanism, growth * math.hypot(*alone) / math.hypot(*sigmas))
+        ranges = _closer_from(mechanism, growth * math.hypot(*alone) / math.hypot(*sigmas))
         closer = f"from ranges of {ranges} windows on" if ranges else "for no range of windows"
-        yield f"A release of its own for each window: sigma = {span(alone)} on each counter. {who} is closer {closer}."
+        yield f"A release of its own for each window: sigma = {_span(alone)} on each counter. {who} is closer {closer}."
 
 
 def listed(errors: Sequence[tuple[float | Fraction, float]]) -> str:
@@ -285,13 +289,13 @@ def in_digits(number: float | Fraction) -> str:
     return f"{float(number):,.0f}" if number >= 100 else f"{float(number):.3g}"
 
 
-def span(sigmas: Sequence[float]) -> str:
+def _span(sigmas: Sequence[float]) -> str:
     """Return the least and the largest, or one number."""
     return " to ".join(dict.fromkeys(f"{each:.4g}" for each in (min(sigmas), max(sigmas))))
 
 
 @functools.lru_cache(maxsize=8)
-def closer_from(mechanism: RowMechanism, alone: float) -> int | None:
+def _closer_from(mechanism: RowMechanism, alone: float) -> int | None:
     """Return from how many windows on a range in the middle has less noise than releases of its windows, if from any.
 
     `alone` is the sigma of a release of one window, over that of rows.

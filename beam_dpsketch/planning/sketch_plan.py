@@ -19,7 +19,6 @@ from beam_dpsketch.planning.plan import (
     copies_in_words,
     in_digits,
     listed,
-    noise_in_words,
     order_line,
     tell,
     under_norm,
@@ -70,6 +69,7 @@ def plan_sketch(
         sigma_squared=calibration.per_table,
         foolish=[*terms.foolish(people), *_full(calibration, n)],
         about=tuple(_about(calibration, keys, layout, even_records)),
+        noisy=f"{calibration.spec.noisy}{' of each row' if over_time else ''}{under_norm(terms)}",
         promised=tuple(_promised(calibration, even_records)),
         expected=tuple(_expected(calibration, n, guess, numbers, advice)),
     )
@@ -108,8 +108,7 @@ def _full(calibration: DeclaredCalibration, n: int | None) -> Iterator[str]:
 
 
 def _about(calibration: DeclaredCalibration, keys: int | None, layout: str, even_records: int | None) -> Iterator[Line]:
-    spec, terms = calibration.spec, calibration.terms
-    sigmas = [math.sqrt(each) for each in calibration.per_table]
+    spec, sigmas = calibration.spec, [math.sqrt(each) for each in calibration.per_table]
     fields = {
         "kind": spec.kind,
         "counters": spec.cells,
@@ -117,7 +116,6 @@ def _about(calibration: DeclaredCalibration, keys: int | None, layout: str, even
         "even_records": even_records,
         "keys": keys,
         "bytes": spec.cells * BYTES_PER_COUNTER * (keys or 1),
-        "sigma": sigmas,
     }
     tables = f"{len(sigmas)} tables" if len(sigmas) > 1 else "1 table"
     size = f"{spec.cells} counters, {spec.cells * BYTES_PER_COUNTER} bytes at {BYTES_PER_COUNTER} a counter"
@@ -125,8 +123,6 @@ def _about(calibration: DeclaredCalibration, keys: int | None, layout: str, even
     for number, (level, sigma) in enumerate(zip(spec.describe_levels(), sigmas, strict=False)):
         yield Line(f"  level {number}: {level}, sigma = {sigma:.4g}")
     yield Line(f"Layout: {layout}." if layout else "", "layout", layout)
-    rows = " of each row" if terms.unit.over_horizon else ""
-    yield Line(f"Noise: {noise_in_words(terms, calibration.per_table)} on {spec.noisy}{rows}{under_norm(terms)}.")
 
 
 def _promised(calibration: DeclaredCalibration, even_records: int | None) -> Iterator[Line]:

@@ -130,7 +130,7 @@ def test_noise_over_time_is_that_of_answers(kind: dict[str, Any], windows: int) 
 
 def test_the_largest_level_alone_and_a_half_with_the_middle_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(planning, "span", lambda sigmas: f"{max(sigmas):.4g}")
+        patch.setattr(planning, "_span", lambda sigmas: f"{max(sigmas):.4g}")
         with pytest.raises(AssertionError):
             check_answers(TREE, 3)
     monkeypatch.setattr(planning, "noise_of_answers", lambda mechanism: (*noise_of_answers(mechanism)[::2], 1.0))

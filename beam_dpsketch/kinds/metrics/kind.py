@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -15,15 +14,7 @@ from beam_dpsketch.engine.calibration import DeclaredCalibration
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec, argument_of
 from beam_dpsketch.kinds.sketched import calibrated
-from beam_dpsketch.planning.plan import (
-    Line,
-    Plan,
-    copies_in_words,
-    in_digits,
-    noise_in_words,
-    paid_in_words,
-    under_norm,
-)
+from beam_dpsketch.planning.plan import Line, Plan, copies_in_words, in_digits, paid_in_words, under_norm
 from beam_dpsketch.planning.suiting import decided
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
@@ -146,7 +137,7 @@ class Metrics(Count):
     ) -> Plan:
         refuse_guess(guess)
         check_size(n, calibrated.terms)
-        terms = calibrated.terms
+        terms, names = calibrated.terms, f"{', '.join(self.metrics)}{copies_in_words(keys)}"
         return Plan(
             spec=self.spec,
             terms=terms,
@@ -154,22 +145,14 @@ class Metrics(Count):
             keys=keys,
             sigma_squared=calibrated.per_table,
             foolish=terms.foolish(),
-            about=tuple(_about(calibrated, keys)),
+            about=(Line(f"metrics: {names}, of the same records.", fields={"kind": "metrics", "keys": keys}),),
+            noisy=f"each counter{under_norm(terms)}; {paid_in_words(terms)} for all",
             expected=(_expected(calibrated, self.errors(terms.resolved(1), calibrated.per_table)),),
         )
 
 
 def _width(count: Count, tables: slice, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
     return count.width(terms, parameters[tables])
-
-
-def _about(calibrated: DeclaredCalibration, keys: int | None) -> Iterator[Line]:
-    terms, per_table = calibrated.terms, calibrated.per_table
-    fields = {"kind": "metrics", "keys": keys, "sigma": [math.sqrt(each) for each in per_table]}
-    names = ", ".join(part.name for part in calibrated.spec.parts)
-    yield Line(f"metrics: {names}{copies_in_words(keys)}, of the same records.", fields=fields)
-    noise, paid = noise_in_words(terms.resolved(1), per_table), paid_in_words(terms)
-    yield Line(f"Noise: {noise} on each counter{under_norm(terms)}; {paid} for all.")
 
 
 def _expected(calibrated: DeclaredCalibration, errors: dict[str, tuple[str, float]]) -> Line:

@@ -14,7 +14,7 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.sketched import calibrated
 from beam_dpsketch.kinds.statistics.ratios import squares_of_mean
 from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
-from beam_dpsketch.planning.advice import errors_at, of_bound, round_bounds
+from beam_dpsketch.planning.advice import errors_by_bound
 from beam_dpsketch.planning.plan import (
     Line,
     Plan,
@@ -22,7 +22,6 @@ from beam_dpsketch.planning.plan import (
     copies_in_words,
     in_digits,
     listed,
-    noise_in_words,
     paid_in_words,
     under_norm,
 )
@@ -95,7 +94,8 @@ class Statistics(Count):
             keys=keys,
             sigma_squared=calibrated.per_table,
             foolish=[*calibrated.terms.foolish(), *_full(calibrated, n)],
-            about=tuple(_about(calibrated, keys)),
+            about=(Line(_title(calibrated.spec, keys), fields={"kind": "statistics", "keys": keys}),),
+            noisy=_noisy(calibrated),
             expected=tuple(_expected(calibrated, n, keys)),
         )
 
@@ -107,16 +107,15 @@ class Statistics(Count):
         refuse_item_limit(unit, "statistics: each value would be an item of its own")
 
 
-def _about(calibrated: DeclaredCalibration, keys: int | None) -> Iterator[Line]:
-    terms, spec, per_table = calibrated.terms, calibrated.spec, calibrated.per_table
-    fields = {"kind": "statistics", "keys": keys, "sigma": [math.sqrt(each) for each in per_table]}
+def _title(spec: StatisticsSpec, keys: int | None) -> str:
     what = "count, sum and squares" if spec.variance else "count and sum"
-    yield Line(
-        f"statistics: {what} of {spec.domain.describe()}{copies_in_words(keys)}; nothing collides.", fields=fields
-    )
-    noise, paid = noise_in_words(terms.resolved(1), per_table), paid_in_words(terms)
-    of_what = f"each of {spec.cells} sums{under_norm(terms)}, over what one record adds to all"
-    yield Line(f"Noise: {noise} on {of_what}; {paid} for it.")
+    return f"statistics: {what} of {spec.domain.describe()}{copies_in_words(keys)}; nothing collides."
+
+
+def _noisy(calibrated: DeclaredCalibration) -> str:
+    terms = calibrated.terms
+    sums = f"each of {calibrated.spec.cells} sums{under_norm(terms)}, over what one record adds to all"
+    return f"{sums}; {paid_in_words(terms)} for it"
 
 
 def _full(calibrated: DeclaredCalibration, n: int | None) -> Iterator[str]:
@@ -133,11 +132,10 @@ def _expected(calibrated: DeclaredCalibration, n: int | None, keys: int | None) 
     one = _of_one_sum(spec, terms.resolved(1), calibrated.per_table)
     count, mean = one * math.sqrt(spec.parts), _mean(calibrated, n, one)
 
-    def of_bounds(size: int | Fraction) -> float:
-        resolved = of_bound(terms, size)
-        return _of_one_sum(spec, resolved, calibrate(spec, resolved)) * math.sqrt(spec.parts)
+    def of_count(at: ReleaseTerms) -> float:
+        return count if at == terms else _of_one_sum(spec, at, calibrate(spec, at)) * math.sqrt(spec.parts)
 
-    by_bound = errors_at(() if terms.unit.is_one_record else round_bounds(terms.bounds.size), of_bounds)
+    by_bound = errors_by_bound(terms, of_count)
     yield Line("", fields={"n": n})
     words = f"Counts{under_norm(terms)}: 95 % intervals of about +- {in_digits(count)} from the noise alone."
     of_means = ""
