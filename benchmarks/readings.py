@@ -8,9 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from beam_dpsketch import DyadicCountSketch, TreeSpec
-from beam_dpsketch.estimators.tree.choice import choose, least_squares_fit, residual_fit
-from beam_dpsketch.estimators.tree.least_squares import PaperTree
-from beam_dpsketch.estimators.tree.levels import tree_levels
+from beam_dpsketch.estimators.tree_fit import PaperTree, choose, least_squares_fit, residual_fit
+from beam_dpsketch.estimators.tree_levels import tree_levels
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.sketches import LinearSketch
 

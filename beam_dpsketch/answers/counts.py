@@ -21,7 +21,7 @@ from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Many, One, as_list
 from beam_dpsketch.errors import ArgumentError, IncompatibleSketchError
 from beam_dpsketch.estimators.comparing import NoisyTable
-from beam_dpsketch.estimators.decoding.shrinking import DecodedList
+from beam_dpsketch.estimators.decoding import DecodedList
 from beam_dpsketch.sketches.grouped_items import GroupedHistogram, GroupedItems
 from beam_dpsketch.sketches.listed_items import ListedHistogram, find_all
 from beam_dpsketch.statement.notes import GroupNote

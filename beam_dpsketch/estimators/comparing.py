@@ -39,8 +39,8 @@ from beam_dpsketch import _validate
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.presence import deviations_for
 from beam_dpsketch.estimators.row_mean import RowReader
-from beam_dpsketch.estimators.tree.least_squares import children_of, fitted_tree, heaviest
-from beam_dpsketch.estimators.tree.levels import TreeLevel, median_variance
+from beam_dpsketch.estimators.tree_fit import children_of, fitted_tree, heaviest
+from beam_dpsketch.estimators.tree_levels import TreeLevel, median_variance
 
 Hashing: TypeAlias = Literal["exact", "signs", "columns"]
 """Each item has a counter of its own, or shares one with a random sign, or shares one without."""

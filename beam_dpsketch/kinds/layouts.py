@@ -28,7 +28,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.engine.calibration import Calibration, why_not_laplace
 from beam_dpsketch.errors import ArgumentTypeError
-from beam_dpsketch.estimators.tree.levels import median_variance
+from beam_dpsketch.estimators.tree_levels import median_variance
 from beam_dpsketch.kinds.ranks.histogram import USUAL_SIZE, FactorSpec
 from beam_dpsketch.planning.expected_error import factor_value_deviation, noise_detection, noise_rank_deviation
 from beam_dpsketch.planning.plan import Plan

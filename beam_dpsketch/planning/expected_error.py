@@ -32,10 +32,9 @@ from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.noising import release_parts
 from beam_dpsketch.engine.parts import Part
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.estimators.factor import decoding
-from beam_dpsketch.estimators.factor.partial_ranks import PartialRanks
-from beam_dpsketch.estimators.factor.variances import FactorVariances, rank_deviation
-from beam_dpsketch.estimators.tree.levels import median_variance
+from beam_dpsketch.estimators import factor as factors
+from beam_dpsketch.estimators.factor import FactorVariances, PartialRanks, rank_deviation
+from beam_dpsketch.estimators.tree_levels import median_variance
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
 from beam_dpsketch.privacy.terms import ReleaseTerms
@@ -58,7 +57,7 @@ def noise_variances(spec: Any, sigma_squared: Sequence[Fraction]) -> list[float]
     odd = [depth - 1 + depth % 2 for depth in depths]
     found = [float(each) * median_variance(depth) for depth, each in zip(odd, sigma_squared, strict=True)]
     if spec.has_factor:
-        found[0] *= spec.factor.squared_length * float(np.mean(decoding.value_variances(spec.factor)))
+        found[0] *= spec.factor.squared_length * float(np.mean(factors.value_variances(spec.factor)))
     return found
 
 
@@ -73,7 +72,7 @@ def factor_rank_deviation(spec: Any, sigma_squared: Sequence[Fraction], *, known
 def factor_value_deviation(spec: Any, sigma_squared: Sequence[Fraction]) -> float:
     """Return the root mean square error of single values by a square-root factor."""
     unit = float(sigma_squared[0]) * spec.factor.squared_length
-    return math.sqrt(float(np.mean(decoding.value_variances(spec.factor))) * unit)
+    return math.sqrt(float(np.mean(factors.value_variances(spec.factor))) * unit)
 
 
 def noise_rank_deviation(spec: Any, sigma_squared: Sequence[Fraction], *, known_total: bool = False) -> float:
@@ -96,7 +95,7 @@ def exact_tree_deviation(spec: TreeSpec, variances: Sequence[Fraction | float], 
     total = 0.0
     for number, variance in enumerate(_upward_variances(spec, variances)):
         if number == 0 and spec.has_factor:
-            of_nodes = decoding.value_variances(spec.factor).mean()
+            of_nodes = factors.value_variances(spec.factor).mean()
             ranks = PartialRanks(FactorVariances(spec.factor, variance / of_nodes, known_total=known_total))
             total += ranks.mean_variance(1 << spec.shift(0))
             continue

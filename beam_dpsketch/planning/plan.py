@@ -19,7 +19,7 @@ import numpy as np
 from beam_dpsketch._showing import round_up, shown_plainly
 from beam_dpsketch.engine.calibration import Calibration, calibrate
 from beam_dpsketch.estimators.lost_weight import told_units
-from beam_dpsketch.estimators.over_time.decoders import decoder_of
+from beam_dpsketch.estimators.over_time import decoder_of
 from beam_dpsketch.privacy.aside.side_counters import WEIGHT
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot

@@ -24,7 +24,7 @@ from beam_dpsketch.engine.keys import sketch_share
 from beam_dpsketch.engine.norms import choice_table
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.estimators.row_mean import noise_margin
-from beam_dpsketch.estimators.tree.levels import median_variance
+from beam_dpsketch.estimators.tree_levels import median_variance
 from beam_dpsketch.planning.expected_error import factor_rank_deviation
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import NeighboringRelation

@@ -17,7 +17,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from beam_dpsketch.estimators.over_time.decoders import decoder_of
+from beam_dpsketch.estimators.over_time import decoder_of
 from beam_dpsketch.privacy.noise.drawing import add_noise
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.encoder import RowEncoder

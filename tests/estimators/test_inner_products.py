@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from beam_dpsketch.estimators.comparing import Hashing, NoisyTable, inner_product, second_moment
-from beam_dpsketch.estimators.tree.levels import median_variance
+from beam_dpsketch.estimators.tree_levels import median_variance
 
 F, G = np.array([5, -3, 2]), np.array([4, 1, -6])
 WIDTH = 3

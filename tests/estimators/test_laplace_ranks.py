@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import IntegerDomain, TreeSpec
-from beam_dpsketch.estimators.tree.cumulative import CumulativeTree
-from beam_dpsketch.estimators.tree.least_squares import fitted_tree
-from beam_dpsketch.estimators.tree.levels import tree_levels
+from beam_dpsketch.estimators.tree_fit import CumulativeTree, fitted_tree
+from beam_dpsketch.estimators.tree_levels import tree_levels
 from beam_dpsketch.privacy.noise.laws import Noise
 
 SIZE = 64

@@ -24,9 +24,8 @@ from beam_dpsketch import (
     TimestampDomain,
     TreeSpec,
 )
-from beam_dpsketch.estimators.tree.cumulative import CumulativeTree
-from beam_dpsketch.estimators.tree.least_squares import fitted_tree
-from beam_dpsketch.estimators.tree.levels import TreeLevel, tree_levels
+from beam_dpsketch.estimators.tree_fit import CumulativeTree, fitted_tree
+from beam_dpsketch.estimators.tree_levels import TreeLevel, tree_levels
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.sketches.levels import Level
 

@@ -19,10 +19,9 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.estimators.tree import least_squares
-from beam_dpsketch.estimators.tree.cumulative import CumulativeTree
-from beam_dpsketch.estimators.tree.least_squares import fitted_tree
-from beam_dpsketch.estimators.tree.levels import tree_levels
+from beam_dpsketch.estimators import tree_fit
+from beam_dpsketch.estimators.tree_fit import CumulativeTree, fitted_tree
+from beam_dpsketch.estimators.tree_levels import tree_levels
 from beam_dpsketch.kinds.layouts import plan
 from beam_dpsketch.planning import expected_error
 from beam_dpsketch.privacy.contributions import ONE_RECORD
@@ -34,7 +33,7 @@ SHAPES = [(64, 2), (256, 4), (512, 4), (512, 8), (4096, 16), (48, 4)]
 @pytest.fixture(autouse=True)
 def _expand_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """The closed form is for trees whose nodes are all expanded."""
-    monkeypatch.setattr(least_squares, "EXPANSION_DEVIATIONS", -math.inf)
+    monkeypatch.setattr(tree_fit, "EXPANSION_DEVIATIONS", -math.inf)
 
 
 @pytest.mark.parametrize(("size", "arity"), SHAPES)
@@ -101,7 +100,7 @@ def test_a_plan_is_of_the_part_of_rho_that_side_counters_leave():
 
 
 def test_a_plan_of_a_wide_domain_names_its_reference_distributions(monkeypatch):
-    monkeypatch.setattr(least_squares, "EXPANSION_DEVIATIONS", 2.0)
+    monkeypatch.setattr(tree_fit, "EXPANSION_DEVIATIONS", 2.0)
     planned = plan(TreeSpec.for_memory(IPv4Domain(), 100_000), TERMS, n=20_000)
     assert set(planned.rank_deviation) == set(expected_error.REFERENCES)
     assert planned.memory <= 100_000

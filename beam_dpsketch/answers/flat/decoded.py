@@ -19,8 +19,7 @@ from beam_dpsketch.answers.notes import Basis
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.answers.rows import Frequencies, Many, One, as_asked, as_list, as_many
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.estimators.decoding.rounds import DecodedRows, FreedRows, Rounds
-from beam_dpsketch.estimators.decoding.shrinking import LIMIT, MIN_ITEMS
+from beam_dpsketch.estimators.decoding import LIMIT, MIN_ITEMS, DecodedRows, FreedRows, Rounds
 from beam_dpsketch.estimators.row_mean import centred
 from beam_dpsketch.hashing.cells import Places
 from beam_dpsketch.privacy.aside.side_counters import WEIGHT

@@ -53,7 +53,7 @@ class ReleasedFrequencies(ReleasedSketch):
             is taken from the data would publish it. Decoding takes about 125 bytes of memory for each item and row.
 
         Raises `TypeError` or `ValueError` for items that cannot be counted, and `ValueError` if there are none. Source:
-        see `estimators/decoding/rounds.py`.
+        see `estimators/decoding.py`.
         """
         return decode_flat(
             dictionary, self._spec, self.counters, self.privacy, keys_of=self._keys, basis=self._basis(0.95)

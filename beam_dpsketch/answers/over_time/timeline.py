@@ -4,7 +4,7 @@ Guarantee: post-processing of rows. Their noise was drawn for all rows together,
 number of questions. Each answer is one linear estimate from the rows, with the variance of its own noise. Answers share
 rows, so their noise is correlated: compare windows by `minus`, `distance` and `movers`, which ask once.
 
-Sources: see `root_decoder` and `decoders`.
+Sources: see `estimators.over_time`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from beam_dpsketch.answers.released import DRAWERS
 from beam_dpsketch.answers.rows import Many
 from beam_dpsketch.domains.timestamps import from_micros, to_micros
 from beam_dpsketch.errors import ArgumentError, IncompatibleSketchError
-from beam_dpsketch.estimators.over_time.decoders import decoder_of
-from beam_dpsketch.estimators.over_time.root_decoder import RowDecoder
+from beam_dpsketch.estimators.over_time import RowDecoder, decoder_of
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.statement.clipping import Clipping

@@ -22,9 +22,8 @@ from beam_dpsketch.answers.tree.heavy_hitters import detection_limit, expansion
 from beam_dpsketch.answers.tree.ranked import Fitted, Method, ReleasedRanks
 from beam_dpsketch.estimators.comparing import Hashing, NoisyTable, changed_leaves, leaf_bounds
 from beam_dpsketch.estimators.ranks import Ranks
-from beam_dpsketch.estimators.tree.choice import Fit, FitMethod, choose, least_squares_fit, residual_fit
-from beam_dpsketch.estimators.tree.least_squares import PaperTree
-from beam_dpsketch.estimators.tree.levels import TreeLevel, tree_levels
+from beam_dpsketch.estimators.tree_fit import Fit, FitMethod, PaperTree, choose, least_squares_fit, residual_fit
+from beam_dpsketch.estimators.tree_levels import TreeLevel, tree_levels
 from beam_dpsketch.sketches.trees import DyadicCountSketch
 
 _HASHING: dict[str, Hashing] = {"exact": "exact", "count_sketch": "signs", "count_min": "columns"}

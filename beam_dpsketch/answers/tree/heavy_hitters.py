@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Any
 
-from beam_dpsketch.estimators.tree.least_squares import EXPANSION_DEVIATIONS
+from beam_dpsketch.estimators.tree_fit import EXPANSION_DEVIATIONS
 from beam_dpsketch.privacy.noise.laws import Noise
 
 FOUND = 0.95

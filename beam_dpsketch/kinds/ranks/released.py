@@ -19,10 +19,9 @@ from beam_dpsketch.answers.rows import Frequencies
 from beam_dpsketch.answers.tree.asked import positions_of
 from beam_dpsketch.answers.tree.heavy_hitters import detection_limit, expansion
 from beam_dpsketch.answers.tree.ranked import Fitted, Method, ReleasedRanks
+from beam_dpsketch.estimators import factor as factors
 from beam_dpsketch.estimators.comparing import NoisyTable
-from beam_dpsketch.estimators.factor import decoding
-from beam_dpsketch.estimators.factor.likely import block_variances, likely_weights
-from beam_dpsketch.estimators.factor.variances import FactorVariances
+from beam_dpsketch.estimators.factor import FactorVariances, block_variances, likely_weights
 from beam_dpsketch.estimators.presence import deviations_for, exceeds_noise
 from beam_dpsketch.estimators.ranks import Ranks
 from beam_dpsketch.kinds.ranks.histogram import FactorHistogram, FactorSpec
@@ -47,7 +46,7 @@ class ReleasedFactor(ReleasedRanks):
         """The weight of each value of the domain, unbiased, float64 of shape (size,), read-only; it may be below 0."""
         weights = self._decoded
         if self._known_total is not None:
-            weights = decoding.with_total(self._spec.factor, weights, self._known_total)
+            weights = factors.with_total(self._spec.factor, weights, self._known_total)
         weights.flags.writeable = False
         return weights
 
@@ -92,7 +91,7 @@ class ReleasedFactor(ReleasedRanks):
         return self._likely[positions]
 
     def _own_total(self) -> tuple[float, float]:
-        return float(self._decoded.sum()), float(decoding.total_covariances(self._spec.factor)[-1]) * self._row_variance
+        return float(self._decoded.sum()), float(factors.total_covariances(self._spec.factor)[-1]) * self._row_variance
 
     def _fitted_by(self, method: Method) -> Fitted:
         _validate.one_of(("chosen",), method=method)
@@ -101,7 +100,7 @@ class ReleasedFactor(ReleasedRanks):
     @functools.cached_property
     def _decoded(self) -> np.ndarray:
         """The weight of each value as the rows alone say, without a known total."""
-        return decoding.decode(self._spec.factor, self._rows)
+        return factors.decode(self._spec.factor, self._rows)
 
     @property
     def _row_variance(self) -> float:
@@ -116,7 +115,7 @@ class ReleasedFactor(ReleasedRanks):
     @functools.cached_property
     def _deviations(self) -> np.ndarray:
         """The standard deviation of the weight of each value."""
-        return np.sqrt(decoding.value_variances(self._spec.factor) * self._row_variance)
+        return np.sqrt(factors.value_variances(self._spec.factor) * self._row_variance)
 
     @property
     def _expansion(self) -> float:
@@ -143,10 +142,10 @@ class ReleasedFactor(ReleasedRanks):
     @property
     def _table(self) -> NoisyTable:
         factor, noise = self._spec.factor, float(np.mean(np.square(self._deviations)))
-        scale, spread = math.sqrt(self._row_variance / noise), decoding.spread(self._spec.factor)
+        scale, spread = math.sqrt(self._row_variance / noise), factors.spread(self._spec.factor)
 
         def uncorrelated(weights: np.ndarray) -> np.ndarray:
-            return scale * decoding.rows_of_sums(factor, weights)
+            return scale * factors.rows_of_sums(factor, weights)
 
         return NoisyTable(self.weights[np.newaxis], noise, "exact", spread=spread, uncorrelated=uncorrelated)
 

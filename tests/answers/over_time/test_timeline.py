@@ -26,7 +26,7 @@ from beam_dpsketch import (
     TimelineRow,
     TreeSpec,
 )
-from beam_dpsketch.estimators.over_time.root_decoder import RootDecoder
+from beam_dpsketch.estimators.over_time import RootDecoder
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
 from beam_dpsketch.sketches.listed_items import ListedHistogram
 from tests.helpers.raw import raw_of

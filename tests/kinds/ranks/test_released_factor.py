@@ -24,7 +24,7 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.estimators import comparing
-from beam_dpsketch.estimators.factor import decoding
+from beam_dpsketch.estimators.factor import inverse as inverse_of
 from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 from tests.helpers import factors, trees
@@ -164,7 +164,7 @@ def test_intervals_of_values_include_that_rows_are_rounded(size: int) -> None:
     of_rows = factor.squared_length / 256 + step**2 / 12
     place = size // 2
     found = released.range_interval(place, place)
-    inverse = np.cumsum(np.square(decoding.inverse(factor)))[place] / factor.gains[place] ** 2
+    inverse = np.cumsum(np.square(inverse_of(factor)))[place] / factor.gains[place] ** 2
     margin = stats.norm.isf(0.025) * np.sqrt(inverse * of_rows)
     assert (found.upper - found.lower) / 2 == pytest.approx(margin, rel=1e-8)
 

@@ -37,7 +37,7 @@ from beam_dpsketch import (
     TreeSpec,
     release_frame,
 )
-from beam_dpsketch.estimators.factor import decoding
+from beam_dpsketch.estimators import factor as factors
 from beam_dpsketch.kinds.layouts import layout_of
 from beam_dpsketch.privacy.aside.side_counters import side_counters
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
@@ -81,7 +81,7 @@ def test_weight_is_counted_aside_only_where_the_sum_of_counters_has_more_noise(
 @pytest.mark.parametrize("size", [*range(1, 40), 255, 256, 1440, 4096, 1 << 17])
 def test_the_total_of_a_factor_has_no_more_noise_than_it_is_said_to(size: int) -> None:
     factor = ToeplitzRoot(size)
-    exact = float(decoding.total_covariances(factor)[-1]) * factor.squared_length
+    exact = float(factors.total_covariances(factor)[-1]) * factor.squared_length
     assert exact <= factor.total_cells <= 2 * exact + 1
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from beam_dpsketch.estimators.decoding import shrinking
-from beam_dpsketch.estimators.decoding.shrinking import LIMIT, MIN_ITEMS, WeightLaw, shrink
+from beam_dpsketch.estimators import decoding
+from beam_dpsketch.estimators.decoding import LIMIT, MIN_ITEMS, WeightLaw, shrink
 
 GENERATOR = np.random.default_rng(7)
 WEIGHTS = GENERATOR.choice([0, 1, 2, 40], p=[0.5, 0.3, 0.1, 0.1], size=4000).astype(np.float64)
@@ -88,7 +88,7 @@ def test_too_few_estimates_stay_as_they_are() -> None:
 
 def test_a_grid_reaches_its_end_and_is_fine_near_zero() -> None:
     for smallest, reach in ((0.01, 0.3), (0.5, 1e7), (300.0, 9000.0)):
-        grid = shrinking._grid(smallest, reach, signed=False)
+        grid = decoding._grid(smallest, reach, signed=False)
         steps = np.diff(grid)
         assert grid[0] == 0
         assert grid[-1] >= reach

@@ -18,11 +18,10 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from beam_dpsketch import IntegerDomain, TreeSpec
+from beam_dpsketch.estimators import tree_fit
 from beam_dpsketch.estimators.ranks import isotonic, reach
-from beam_dpsketch.estimators.tree import least_squares
-from beam_dpsketch.estimators.tree.cumulative import CumulativeTree, TreeVariances
-from beam_dpsketch.estimators.tree.least_squares import Nodes, fitted_tree
-from beam_dpsketch.estimators.tree.levels import TreeLevel, tree_levels
+from beam_dpsketch.estimators.tree_fit import CumulativeTree, Nodes, TreeVariances, fitted_tree
+from beam_dpsketch.estimators.tree_levels import TreeLevel, tree_levels
 from tests.helpers import trees
 
 layouts = st.one_of(
@@ -33,7 +32,7 @@ layouts = st.one_of(
 
 @pytest.fixture(autouse=True)
 def everything_is_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(least_squares, "EXPANSION_DEVIATIONS", -np.inf)
+    monkeypatch.setattr(tree_fit, "EXPANSION_DEVIATIONS", -np.inf)
 
 
 @dataclasses.dataclass
@@ -99,7 +98,7 @@ def test_children_sum_to_their_parent_and_the_first_level_to_a_known_total(
 @given(spec=trees.layouts(), seed=seeds)
 def test_children_sum_to_their_parent_in_truncated_trees_too(spec: TreeSpec, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(least_squares, "EXPANSION_DEVIATIONS", 2.0)
+        patch.setattr(tree_fit, "EXPANSION_DEVIATIONS", 2.0)
         random = np.random.default_rng(seed)
         counters = random.integers(-30, 100, spec.cells)
         levels = tree_levels(spec, counters, (25.0,) * len(spec.levels))
@@ -178,7 +177,7 @@ def test_the_cumulative_tree_asks_for_the_variances_of_its_own_case() -> None:
 def closed(size: int, sigma_squared: float, *items: int) -> CumulativeTree:
     """Exact counters with a known variance, of which only the coarsest level is expanded."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(least_squares, "EXPANSION_DEVIATIONS", np.inf)
+        patch.setattr(tree_fit, "EXPANSION_DEVIATIONS", np.inf)
         raw = trees.noiseless(trees.exact_tree(size), items)
         levels = [dataclasses.replace(level, sigma_squared=sigma_squared) for level in raw]
         return CumulativeTree(levels, fitted_tree(levels), size=size, total=None)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch.estimators.factor import range_variances as module
-from beam_dpsketch.estimators.factor.range_variances import FEW, range_variances
+from beam_dpsketch.estimators import factor as module
+from beam_dpsketch.estimators.factor import FEW, range_variances
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 from tests.helpers import laws
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beam_dpsketch import CountMin, CountSketch
-from beam_dpsketch.estimators.decoding import rounds
-from beam_dpsketch.estimators.decoding.rounds import FreedRows, Rounds, weighted_huber_mean, weighted_median
+from beam_dpsketch.estimators import decoding
+from beam_dpsketch.estimators.decoding import FreedRows, Rounds, weighted_huber_mean, weighted_median
 from beam_dpsketch.estimators.row_mean import huber_mean
 from tests.helpers.decoding import noisy_release, places, root_mean_square, zipf_weights
 
@@ -82,8 +82,8 @@ def test_a_heavy_item_that_is_not_listed_does_not_stop_the_rounds() -> None:
 
 
 def test_at_most_a_quarter_as_many_items_as_columns_are_peeled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "_PEELS", 1)
-    monkeypatch.setattr(rounds, "_ROUNDS", 0)
+    monkeypatch.setattr(decoding, "_PEELS", 1)
+    monkeypatch.setattr(decoding, "_ROUNDS", 0)
     found = freed(noisy_release(np.full(40, 10_000), sigma=2, width=64), 40)
     peeled = [np.count_nonzero(row) for row in found.subtracted]
     assert 0 < min(peeled) <= max(peeled) <= 16

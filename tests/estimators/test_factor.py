@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_dpsketch.estimators.factor import decoding, variances
-from beam_dpsketch.estimators.factor.likely import likely_weights
-from beam_dpsketch.estimators.factor.range_variances import FEW, range_variances
-from beam_dpsketch.estimators.factor.variances import FactorVariances
+from beam_dpsketch.estimators import factor as factors
+from beam_dpsketch.estimators.factor import FEW, FactorVariances, likely_weights, range_variances
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 from tests.helpers import laws
 from tests.helpers.factors import covariances
@@ -22,7 +20,7 @@ SIZES = [1, 2, 3, 7, 64, 150]
 def check_weights() -> None:
     for size in SIZES:
         factor, counts = ToeplitzRoot(size), np.random.default_rng(size).integers(-(1 << 30), 1 << 30, size)
-        found = decoding.decode(factor, factor.rows(counts).astype(np.float64))
+        found = factors.decode(factor, factor.rows(counts).astype(np.float64))
         assert np.abs(found - counts).max() < 1e-3, "biased"
 
 
@@ -55,15 +53,15 @@ def without_gains(exact: Any, factor: ToeplitzRoot, rows: np.ndarray) -> np.ndar
 
 
 test_decoded_weights_are_unbiased = laws.mutants(
-    {"without the gains": laws.around(decoding, "decode", without_gains, "biased")}, check_weights, intact=True
+    {"without the gains": laws.around(factors, "decode", without_gains, "biased")}, check_weights, intact=True
 )
 test_variances_are_those_of_the_inverse = laws.mutants(
     {
         "values without gains": laws.around(
-            variances, "value_variances", lambda exact, factor: exact(factor) * factor.gains**2, "Not equal"
+            factors, "value_variances", lambda exact, factor: exact(factor) * factor.gains**2, "Not equal"
         ),
         "ranges without what is common": laws.around(
-            variances, "total_covariances", lambda exact, factor: exact(factor) * 0.5, "Not equal"
+            factors, "total_covariances", lambda exact, factor: exact(factor) * 0.5, "Not equal"
         ),
     },
     check_variances,
@@ -76,22 +74,22 @@ def test_interpolated_variances_are_close(size: int) -> None:
     factor = ToeplitzRoot(size)
     places = np.unique(np.append(np.random.default_rng(1).integers(0, size, 20), [0, 1, 2, size - 2, size - 1]))
     exact = range_variances(factor, np.zeros(len(places), dtype=np.int64), places)
-    np.testing.assert_allclose(decoding.rank_variances(factor)[places], exact, rtol=1e-3)
+    np.testing.assert_allclose(factors.rank_variances(factor)[places], exact, rtol=1e-3)
 
 
 def test_ranks_have_the_error_that_the_papers_say() -> None:
     """In units of Delta / sqrt(2 rho): 2.997 at 1,024 values, and 3.98 of the best tree (arity 4, equal shares)."""
     factor = ToeplitzRoot(1024)
     scale = factor.squared_length
-    assert abs(np.sqrt(decoding.rank_variances(factor).mean() * scale) - 2.997) < 0.01
-    assert abs(np.sqrt(decoding.value_variances(factor).mean() * scale) - 1.943) < 0.01
+    assert abs(np.sqrt(factors.rank_variances(factor).mean() * scale) - 2.997) < 0.01
+    assert abs(np.sqrt(factors.value_variances(factor).mean() * scale) - 1.943) < 0.01
 
 
 def test_empty_blocks_have_no_noise_of_their_own_and_heavy_values_keep_their_weight() -> None:
     factor, generator = ToeplitzRoot(1000), np.random.default_rng(5)
     counts = np.zeros(1000)
     counts[[10, 500]] = 1000.0
-    noise = decoding.decode(factor, generator.normal(0, np.sqrt(factor.squared_length), 1000))
+    noise = factors.decode(factor, generator.normal(0, np.sqrt(factor.squared_length), 1000))
     weights = counts + noise
     ranks = np.maximum.accumulate(np.cumsum(weights))
     found = likely_weights(factor, weights, np.diff(ranks, prepend=0.0), float(factor.squared_length))

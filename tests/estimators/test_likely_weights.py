@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_dpsketch.estimators.factor import likely
-from beam_dpsketch.estimators.factor.likely import likely_weights
+from beam_dpsketch.estimators import factor as factors
+from beam_dpsketch.estimators.factor import likely_weights
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 from tests.helpers.factors import covariances
 
@@ -55,7 +55,7 @@ def test_blocks_are_opened_above_two_deviations(check: Any) -> None:
 
 @pytest.mark.parametrize("deviations", [0.0, 1.0, 3.5])
 def test_another_threshold_is_found(deviations: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(likely, "_OPENED_DEVIATIONS", deviations)
+    monkeypatch.setattr(factors, "_OPENED_DEVIATIONS", deviations)
     with pytest.raises(AssertionError, match="block"):
         check_blocks()
 

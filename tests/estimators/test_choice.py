@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import DyadicCountSketch, IntegerDomain, PrivacySpec, ReleaseTerms, TreeSpec, release
-from beam_dpsketch.estimators.tree.choice import choose, least_squares_fit, residual_fit
+from beam_dpsketch.estimators.tree_fit import choose, least_squares_fit, residual_fit
 from tests.helpers import tree_data, trees
 
 SHARES = np.arange(1, 100) / 100

@@ -1,4 +1,4 @@
-"""Answers from rows over time: what decoders share, and that of the binned square root.
+"""Answers from rows over time, by the decoder of the mechanism: of the binned square root, or of the binary tree.
 
 Rows are y = C x + noise, as `privacy.over_time.mechanism` makes them. An answer is the sum over windows of a_s x_s: a
 range has ones in it, and the difference of two ranges has 1 and -1. The estimate is a sum over rows, w . y, with w from
@@ -14,6 +14,11 @@ Variances need no counters. C^T w = a is solved from the last window to the firs
 from each bin around window t. For all prefixes together there is a faster way: the covariances of what the forward
 substitution holds, of one counter with noise of variance 1. They are a small matrix, and each step changes one row.
 
+The binary tree: least squares. Given the rows of C that came out so far, w = C (C^T C)^-1 a is the least-squares
+estimate: among all w with C^T w = a, none is shorter. Complete subtrees that share no node have blocks of their own in
+C^T C, so rows outside the subtrees that are asked for count exactly 0. Rows that come later make estimates of earlier
+windows closer, so these change.
+
 Guarantee: post-processing of released rows; nothing here decides about privacy. Source: Andersson and Pagh 2024 (bins);
 the order of steps is that of any triangular system.
 """
@@ -21,12 +26,14 @@ the order of steps is that of any triangular system.
 from __future__ import annotations
 
 import functools
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from beam_dpsketch.privacy.over_time.mechanism import Bin, RowMechanism
+from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
+from beam_dpsketch.privacy.over_time.mechanism import Bin, RowMechanism, matrix_rows
 
 MAX_KEPT_BYTES = 1 << 28
 
@@ -203,3 +210,30 @@ def _weights(mechanism: RowMechanism, packed: bytes) -> np.ndarray:
 def _steps(coefficients: np.ndarray) -> np.ndarray:
     """Return how often the sum of the windows up to each one counts, so that windows count as the coefficients say."""
     return coefficients - np.append(coefficients[1:], 0.0)
+
+
+_ROUNDED = 1e-12  # what rounding leaves of a weight of 0
+
+
+class TreeDecoder(RowDecoder):
+    """The normal equations of a `BinaryTree`, over the windows that coefficients are given for."""
+
+    def weights(self, coefficients: np.ndarray) -> np.ndarray:
+        found = coefficients @ _inverse(self._mechanism, len(coefficients))
+        return np.where(np.abs(found) > _ROUNDED * np.abs(found).max(), found, 0.0)
+
+
+@functools.lru_cache(maxsize=2)
+def _inverse(mechanism: RowMechanism, windows: int) -> np.ndarray:
+    """Compute (C^T C)^-1 C^T of the rows of the first windows, of shape (windows, rows)."""
+    rows = itertools.islice(matrix_rows(mechanism), mechanism.first_row(windows))
+    matrix = np.array([row[:windows] for row in rows], dtype=np.float64)
+    return np.linalg.solve(matrix.T @ matrix, matrix.T)
+
+
+_DECODERS = {BinnedRoot: RootDecoder, BinaryTree: TreeDecoder}
+
+
+def decoder_of(mechanism: RowMechanism, row: Callable[[int], np.ndarray]) -> RowDecoder:
+    """Return the decoder; `row` gives the values of a row by its number."""
+    return _DECODERS[type(mechanism)](mechanism, row)

@@ -9,9 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from beam_dpsketch.estimators.over_time import decoders, root_decoder
-from beam_dpsketch.estimators.over_time.decoders import decoder_of
-from beam_dpsketch.estimators.over_time.root_decoder import KeptArrays, RootDecoder, prefix_variances
+from beam_dpsketch.estimators import over_time
+from beam_dpsketch.estimators.over_time import KeptArrays, RootDecoder, decoder_of, prefix_variances
 from beam_dpsketch.privacy.noise.drawing import add_noise
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.encoder import RowEncoder
@@ -36,7 +35,7 @@ def prefix(windows: int, closed: int | None = None) -> np.ndarray:
 def prefix_forms(mechanism: RowMechanism) -> np.ndarray:
     """How much each row counts in each prefix at the end, (T, rows): what decoding makes of unit vectors."""
     if isinstance(mechanism, BinaryTree):
-        return np.cumsum(decoders._inverse(mechanism, mechanism.windows), axis=0)
+        return np.cumsum(over_time._inverse(mechanism, mechanism.windows), axis=0)
     decoder = decoder_of(mechanism, np.eye(mechanism.row_count).__getitem__)
     return np.array([decoder.estimate(prefix(last + 1, mechanism.windows)) for last in range(mechanism.windows)])
 
@@ -136,11 +135,11 @@ def test_rows_in_another_order_are_found(monkeypatch: pytest.MonkeyPatch) -> Non
         rows = [*matrix_rows(mechanism)]
         return [rows[0], rows[2], rows[1], *rows[3:]]
 
-    monkeypatch.setattr(decoders, "matrix_rows", swapped)
-    decoders._inverse.cache_clear()
+    monkeypatch.setattr(over_time, "matrix_rows", swapped)
+    over_time._inverse.cache_clear()
     with pytest.raises(AssertionError):
         check_tree(8)
-    decoders._inverse.cache_clear()
+    over_time._inverse.cache_clear()
 
 
 def test_other_bins_than_the_encoder_had_are_found() -> None:
@@ -222,14 +221,14 @@ def test_answers_are_right_where_little_is_kept(room: int, monkeypatch: pytest.M
     roomy = decoder_of(mechanism, rows.__getitem__)
     questions = [prefix(48), prefix(30, 48) - prefix(10, 48), prefix(3, 48), generator.normal(size=48)]
     expected = [roomy.estimate(each) for each in questions]
-    monkeypatch.setattr(root_decoder, "MAX_KEPT_BYTES", room * rows[0].nbytes)
+    monkeypatch.setattr(over_time, "MAX_KEPT_BYTES", room * rows[0].nbytes)
     decoder = decoder_of(mechanism, rows.__getitem__)
     for question, answer in zip(questions, expected, strict=True):
         np.testing.assert_allclose(decoder.estimate(question), answer, rtol=1e-9, atol=1e-12)
 
 
 def test_kept_arrays_stay_within_their_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(root_decoder, "MAX_KEPT_BYTES", 80)
+    monkeypatch.setattr(over_time, "MAX_KEPT_BYTES", 80)
     kept = KeptArrays()
     for name in range(5):
         kept.put(name, np.full(4, float(name)))

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch.estimators.factor import decoding
-from beam_dpsketch.estimators.factor.partial_ranks import PartialRanks
-from beam_dpsketch.estimators.factor.variances import FactorVariances
+from beam_dpsketch.estimators import factor as factors
+from beam_dpsketch.estimators.factor import FactorVariances, PartialRanks
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 from beam_dpsketch.privacy.noise.laws import Noise
@@ -175,7 +174,7 @@ class FactorLevel(TreeLevel):
         """Return the level of a tree, given its released rows (nodes,) and the noise parameter over their length."""
         factor, of_rows = spec.factor, sigma_squared * spec.factor.squared_length
         drawn = rows * float(1 << factor.dropped_bits)
-        weights, variance = decoding.decode(factor, drawn), float(decoding.value_variances(factor).mean()) * of_rows
+        weights, variance = factors.decode(factor, drawn), float(factors.value_variances(factor).mean()) * of_rows
         place = spec.levels[0].bits, spec.shift(0), spec.nodes(0)
         own = "exact", spec.level_spec(0), weights[np.newaxis], variance
         return cls(*own, *place, rows_drawn=drawn, row_variance=of_rows, factor=factor)
@@ -188,10 +187,10 @@ class FactorLevel(TreeLevel):
         return self.rows_drawn, self.row_variance
 
     def total(self) -> tuple[float, float]:
-        return float(self.counters.sum()), float(decoding.total_covariances(self.factor)[-1]) * self.row_variance
+        return float(self.counters.sum()), float(factors.total_covariances(self.factor)[-1]) * self.row_variance
 
     def given_total(self, weights: np.ndarray, variances: np.ndarray, total: float) -> np.ndarray:
-        return decoding.with_total(self.factor, weights, total)
+        return factors.with_total(self.factor, weights, total)
 
     def joint_variances(self, *, known_total: bool) -> PartialRanks:
         return PartialRanks(FactorVariances(self.factor, self.row_variance, known_total=known_total))

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch.estimators.factor.partial_ranks import PartialRanks
-from beam_dpsketch.estimators.factor.variances import FactorVariances
+from beam_dpsketch.estimators.factor import FactorVariances, PartialRanks
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 from tests.helpers import laws
 from tests.helpers.factors import covariances
