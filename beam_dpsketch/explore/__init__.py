@@ -10,7 +10,7 @@ long is worked out while the page is made, as fits of trees, lists of the larges
     Path("delays.html").write_text(page, encoding="utf-8")
 """
 
-from beam_dpsketch.explore.entries import Explored
+from beam_dpsketch.explore.content import Explored
 from beam_dpsketch.explore.exploring import explore
 
 __all__ = ["Explored", "explore"]

@@ -1,21 +1,170 @@
-"""What a page knows of one release: its statement, its numbers, its largest items, and the reading that answers."""
+"""The content of a page: which releases a reader may choose, what is known of each, and changes between two.
+
+* Releases and timelines come with where they were found.
+* Of each, there are its statement, its numbers, its largest items, and the reading that answers.
+* Of each pair of one kind, there are the items of largest change.
+"""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+import dataclasses
+import datetime
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence, ValuesView
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from beam_dpsketch.answers.over_time.timeline import SketchTimeline
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.entries import Answered, Takes
 from beam_dpsketch.answers.questions.kinds import KINDS
 from beam_dpsketch.answers.released import Released
-from beam_dpsketch.explore.entries import Chosen
-from beam_dpsketch.plots.asking import counted
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.domains.timestamps import from_micros
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, IncompatibleSketchError
+from beam_dpsketch.plots.pictures import counted
 from beam_dpsketch.privacy.aside.side_counters import RECORDS, WEIGHT
-from beam_dpsketch.statement.showing import finite, in_words, interval_words, plain, shown
+from beam_dpsketch.statement.showing import finite, in_words, interval_words, plain, shown, within
+from beam_dpsketch.statement.side_notes import Interval
+
+MOST_RANGES, MOST_CELLS = 300, 1 << 20
+"""All ranges of a timeline are in a page up to this number, with this number of counters: 24 windows have 300."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Explored:
+    """A release, or a timeline, and what a reader chooses it by.
+
+    Attributes:
+      asked: the release, or the rows over time as a `SketchTimeline`.
+      file: the name of its file, or another name of its own.
+      key: its output key.
+      window: its window, as an ISO 8601 interval.
+      windows: the first and the last window of a timeline that the page is about; `None` takes all.
+    """
+
+    asked: Released | SketchTimeline
+    file: str | None = None
+    key: Any = None
+    window: str | None = None
+    windows: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.asked, (Released, SketchTimeline)):
+            raise ArgumentTypeError(
+                "releases",
+                "must be a release, a SketchTimeline of rows over time, a dict of them by key or window, or a list of "
+                f"Explored ones, got {type(self.asked).__name__}",
+                "E723",
+            )
+
+    @property
+    def name(self) -> str:
+        """What it is called among others."""
+        return ", ".join(filter(None, self.place.values()))
+
+    @property
+    def chosen(self) -> Iterator[Chosen]:
+        """All releases in it: itself, or those of ranges of windows."""
+        if isinstance(self.asked, Released):
+            yield Chosen(self.asked, self.place, None if self.window is None else self.window.split("/")[0])
+            return
+        edges, (begin, end) = self.asked.horizon.edges, self.windows or (0, self.asked.available - 1)
+        for first, last in ranges_of(begin, end, self.asked.between(begin, end).spec.cells):
+            opens, closes = (in_words(from_micros(edge)) for edge in (edges(first)[0], edges(last)[1]))
+            place, is_whole = {**self.place, "from": opens, "to": closes}, (first, last) == (begin, end)
+            moment = opens if first == last else None
+            yield Chosen(self.asked.between(first, last), place, moment, is_whole, self.asked.gap)
+
+    @property
+    def place(self) -> dict[str, str | None]:
+        """What a reader chooses it by, as text."""
+        return {"file": self.file, "key": None if self.key is None else in_words(self.key), "window": self.window}
+
+
+class Chosen(NamedTuple):
+    """A release among others.
+
+    Attributes:
+      released: itself.
+      place: what a reader chooses it by.
+      moment: when its window begins, if it is of one window.
+      is_whole: whether it is all that its entry has.
+      gap: which rows of its timeline are missing, in words; empty if none is.
+    """
+
+    released: Released
+    place: dict[str, str | None]
+    moment: str | None
+    is_whole: bool = True
+    gap: str = ""
+
+
+def ranges_of(begin: int, end: int, cells: int) -> list[tuple[int, int]]:
+    """Return which ranges of these windows can be chosen: all; of many, or large ones, each window and all up to each.
+
+    Args:
+      begin: the first window.
+      end: the last one.
+      cells: how many counters the release of a range has.
+    """
+    windows = range(begin, end + 1)
+    count = len(windows) * (len(windows) + 1) // 2
+    is_small = count <= MOST_RANGES and count * cells <= MOST_CELLS
+    return [
+        (first, last) for first in windows for last in windows[first - begin :] if is_small or first in (begin, last)
+    ]
+
+
+def entries_of(releases: Any) -> list[Explored]:
+    """Return all that is given, in its order."""
+    found = [*_each(releases)]
+    if not found:
+        raise ArgumentError("releases", "must not be empty: give at least one release", "E723")
+    return found
+
+
+def distinct(entries: list[Explored]) -> list[Explored]:
+    """Return the same, each by a place of its own: numbered where nothing else tells them from each other.
+
+    The name of a file that all are of is left out.
+    """
+    if len({entry.file for entry in entries}) == 1 and len({entry.name for entry in entries}) == len(entries):
+        return [dataclasses.replace(entry, file=None) for entry in entries]
+    alike: dict[tuple[str | None, ...], list[int]] = {}
+    for number, entry in enumerate(entries):
+        alike.setdefault(tuple(entry.place.values()), []).append(number)
+    found = [*entries]
+    for numbers in alike.values():
+        for place, number in enumerate(numbers, 1):
+            if len(numbers) > 1:
+                file = f"{entries[number].file or 'release'} ({place})"
+                found[number] = dataclasses.replace(entries[number], file=file)
+    return found
+
+
+def _each(releases: Any, **found: Any) -> Iterator[Explored]:
+    if isinstance(releases, Explored):
+        yield releases
+    elif isinstance(releases, Mapping) and not isinstance(releases, Released):
+        for name, each in releases.items():
+            yield from _each(each, **{**found, **_named(name)})
+    elif isinstance(releases, (Sequence, Iterator, ValuesView)) and not isinstance(releases, (str, bytes)):
+        for each in releases:
+            yield from _each(each, **found)
+    else:
+        yield Explored(releases, **found)
+
+
+def _named(name: Any) -> dict[str, Any]:
+    """Return the name of a release in a dict as a window, which is a pair of times, or as a key."""
+    if isinstance(name, tuple) and [*map(type, name)] == [datetime.datetime] * 2:
+        return {"window": "/".join(map(in_words, name))}
+    return {"key": name}
+
 
 MOST_LISTED = 1000
 _CHOSEN = (
@@ -148,3 +297,106 @@ def encoded(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [encoded(each) for each in value]
     return finite(plain(value))
+
+
+_FEW, _MOST_PAIRS, _ROWS = 6, 100, 20
+_LEAST_FAILING = 2.0**-53
+"""What may fail of one interval at least, where a float can still say its confidence."""
+_COLUMNS = ("before", "after", "change", "lower", "upper", "changed")
+
+
+def changes_of(entries: Sequence[Explored], wanted: Wanted) -> tuple[list[dict[str, Any]], int]:
+    """Return what changed in each pair, the newest first, and how many more pairs there are.
+
+    Releases of one kind are compared between files or windows of one key, and between keys of one file; rows over time
+    from window to window. All pairs of a few are taken, else each with the next.
+    """
+    alike: dict[Any, list[Explored]] = {}
+    pairs: list[_Pair] = []
+    for entry in entries:
+        if isinstance(entry.asked, SketchTimeline):
+            pairs += _windows(entry, entry.asked)
+        elif isinstance(entry.asked, ReleasedSketch):
+            key, has_window = repr(entry.key), entry.window is not None
+            alike.setdefault(("key", key, has_window, entry.asked.name), []).append(entry)
+            alike.setdefault(("keys", entry.file, entry.window, entry.asked.name), []).append(entry)
+    for found in alike.values():
+        for earlier, later in _pairs(found):
+            name = f"{earlier.name or 'a release'} to {later.name or 'a release'}"
+            pairs.append(_Pair(name, (earlier, later), later.asked, (earlier.asked,), later.asked))
+    waiting = iter(pairs[::-1])
+    changes = filter(None, (each.change(wanted) for each in waiting))
+    return [*itertools.islice(changes, _MOST_PAIRS)], len([*waiting])
+
+
+def _pairs(alike: list[Any]) -> Iterator[tuple[Any, Any]]:
+    return itertools.combinations(alike, 2) if len(alike) <= _FEW else itertools.pairwise(alike)
+
+
+def _windows(entry: Explored, timeline: SketchTimeline) -> Iterator[_Pair]:
+    begin, end = entry.windows or (0, timeline.available - 1)
+    if not isinstance(first := timeline.between(begin, begin), ReleasedSketch):
+        return
+    starts = {number: in_words(from_micros(timeline.horizon.edges(number)[0])) for number in range(begin, end + 1)}
+    for earlier, later in _pairs(list(starts)):
+        between = f"{starts[earlier]} to {starts[later]}"
+        yield _Pair(between, (entry, entry), timeline, (later, earlier), first)
+
+
+class _Pair(NamedTuple):
+    """Two releases, or two windows: whom to ask about which sides, and a release of their kind."""
+
+    name: str
+    entries: tuple[Explored, Explored]
+    asked: Any
+    sides: tuple[Any, ...]
+    alike: Any
+
+    def change(self, wanted: Wanted) -> dict[str, Any] | None:
+        """Return the largest changes and the distance; `None` of what cannot be compared."""
+        try:
+            far = self.asked.distance(*self.sides, confidence=wanted.confidence)
+        except IncompatibleSketchError:
+            return None
+        except ValueError:  # grouped counts know no distance
+            far = None
+        finds = searches(self.alike)
+        candidates = None if finds else wanted.candidates
+        rows: list[dict[str, Any]] = []
+        clipping = None if far is None else far.clipping
+        if finds or candidates:
+            failing = (1 - wanted.confidence) / (len(candidates) if candidates else _listed(self.alike))
+            sure = 1 - max(failing, _LEAST_FAILING)
+            together, alone = (self.asked.movers(*self.sides, _ROWS, candidates, p) for p in (sure, wanted.confidence))
+            clipping = together.clipping
+            changed = (together.lower > 0) | (together.upper < 0)
+            rows = [{**row, "changed": each} for row, each in zip(alone.to_rows(), changed, strict=True)]
+        return {
+            "name": self.name,
+            "places": [each.place for each in self.entries],
+            "words": [*([] if clipping is None else [str(clipping)]), *_words(far, bool(rows), wanted.confidence)],
+            "caption": f"The largest changes, {self.name}",
+            "rows": [{**encoded({key: row[key] for key in _COLUMNS}), "item": in_words(row["item"])} for row in rows],
+        }
+
+
+def _listed(released: ReleasedSketch) -> float:
+    """Return how many items a release can find, by itself."""
+    return len(released.spec.items) if released.spec.is_listed else getattr(released.spec.domain, "size", math.inf)
+
+
+def _words(far: Interval | None, has_rows: bool, confidence: float) -> Iterator[str]:
+    if has_rows:
+        yield (
+            "Each interval is about an item that is chosen before looking; of the largest of many, fewer hold, as "
+            "noise moved some to the top. More or less is said where it holds for all of them together, with "
+            f"{100 * confidence:.10g} %. Before and after are read apart, so they may differ by another number."
+        )
+    else:
+        yield "There is no list of items to compare: give candidates, a public list, when the page is made."
+    if far is not None:
+        estimate, lower, upper = (within(each, far.lower, far.upper) for each in far)
+        yield (
+            f"All changes together have a length of {estimate}, from {lower} to {upper}: the root of the sum of their "
+            "squares."
+        )

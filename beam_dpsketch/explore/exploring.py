@@ -19,9 +19,7 @@ from beam_dpsketch._showing import round_up
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.rows import Many, as_list
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.explore.changes import changes_of
-from beam_dpsketch.explore.content import Wanted, contents_of
-from beam_dpsketch.explore.entries import Explored, distinct, entries_of
+from beam_dpsketch.explore.content import Explored, Wanted, changes_of, contents_of, distinct, entries_of
 from beam_dpsketch.statement.accounting import add_up
 from beam_dpsketch.statement.clipping import COLUMNS, weakest
 from beam_dpsketch.statement.showing import in_words, interval_words

@@ -28,7 +28,7 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.cli.main import main
-from beam_dpsketch.explore import Explored, changes, entries, explore, exploring
+from beam_dpsketch.explore import Explored, content, explore, exploring
 from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from tests.cli.consoles import make_folder
 from tests.helpers import golden
@@ -113,9 +113,9 @@ def test_ranges_of_a_timeline() -> None:
 
 def test_ranges_of_a_long_timeline() -> None:
     """Up to 24 windows have all; of more there is each window, and all up to each."""
-    assert len(entries.ranges_of(0, 23, 1)) == entries.MOST_RANGES
-    assert len(entries.ranges_of(3, 26, 1 << 20)) == 47
-    many = entries.ranges_of(0, 24, 1)
+    assert len(content.ranges_of(0, 23, 1)) == content.MOST_RANGES
+    assert len(content.ranges_of(3, 26, 1 << 20)) == 47
+    many = content.ranges_of(0, 24, 1)
     assert {*many} == {(each, each) for each in range(25)} | {(0, each) for each in range(25)}
     assert len({*many}) == len(many)
 
@@ -205,7 +205,7 @@ def test_numbers_of_metrics() -> None:
 
 def test_changes_behind_releases_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     """Releases that cannot be compared take no room from those that can."""
-    monkeypatch.setattr(changes, "_MOST_PAIRS", 1)
+    monkeypatch.setattr(content, "_MOST_PAIRS", 1)
     others = [FactorHistogram(FactorSpec(IntegerDomain(0, high))).accumulate([1, 2]) for high in (5, 6, 7)]
     differing = [release(each, ReleaseTerms(PrivacySpec(rho=1.0))) for each in others]
     (change,) = data_of(explore([*differing, Explored(delays(1), "one"), Explored(delays(2), "two")]))["changes"]

@@ -224,7 +224,7 @@ def test_windows_are_chosen(browser: Browser, tmp_path: pathlib.Path) -> None:
 
 def test_windows_of_a_long_timeline(browser: Browser, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a window is all that begins there, the page says where it ends too."""
-    monkeypatch.setattr("beam_dpsketch.explore.entries.MOST_RANGES", 5)
+    monkeypatch.setattr("beam_dpsketch.explore.content.MOST_RANGES", 5)
     shown(browser, tmp_path, SketchTimeline(rides(), HORIZON))
     assert browser.text("#choice p").startswith("This page has each window alone")
     browser.run("chosen.from = arguments[0]; show();", "2024-05-01T02:00:00Z")
