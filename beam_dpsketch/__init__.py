@@ -41,8 +41,7 @@ from beam_dpsketch.errors import (
     PrivacyWarning,
     WindowingError,
 )
-from beam_dpsketch.frames.rehearsal import rehearse
-from beam_dpsketch.frames.rehearsed import Rehearsal
+from beam_dpsketch.frames.rehearsal import Rehearsal, rehearse
 from beam_dpsketch.frames.releasing import release_frame
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts, Groups
 from beam_dpsketch.kinds.layouts import plan
