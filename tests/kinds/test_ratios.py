@@ -17,8 +17,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beam_dpsketch.kinds.statistics import ratios
-from beam_dpsketch.kinds.statistics.ratios import mean_of, variance_of
+from beam_dpsketch.kinds.statistics import released
+from beam_dpsketch.kinds.statistics.released import mean_of, variance_of
 from tests.helpers import laws
 
 BITS = 400
@@ -153,7 +153,7 @@ def check_variance(sums: Sums, k: float) -> None:
     if found is None:
         return
     estimate, lower, upper = found
-    assert 0 <= lower <= estimate <= upper <= ratios.LARGEST_VARIANCE, "out of order"
+    assert 0 <= lower <= estimate <= upper <= released.LARGEST_VARIANCE, "out of order"
     values, parameter = [*map(Fraction, sums.values)], Fraction(sums.parameter)
     n, total = sum(values), values[0] + values[1] / 2
     m = min(max(total / n, Fraction(0)), Fraction(1))
@@ -162,7 +162,7 @@ def check_variance(sums: Sums, k: float) -> None:
     if exact[0] <= Fraction(float(n)) ** 2 * Fraction(2.0**-30):
         return  # where floats decide whether the set is an interval
     low, high = ends(exact)
-    most, cancelled = ratios.LARGEST_VARIANCE, max(map(abs, sums.values)) / float(n)
+    most, cancelled = released.LARGEST_VARIANCE, max(map(abs, sums.values)) / float(n)
     half, rounding = (high - low) / 2, (1e-9 + 1e-6 * (high - low)) * max(cancelled, 1.0)
     if min(abs(low - most), abs(high)) <= rounding:
         return
@@ -191,7 +191,7 @@ def test_no_sums_give_what_is_not_finite_or_out_of_order(numbers: Any, parameter
     for found, high in (
         (mean_of(numbers[:2], parameter, k), 1),
         (mean_of(numbers, parameter, k), 1),
-        (variance_of(numbers, parameter, k, 0.0), ratios.LARGEST_VARIANCE),
+        (variance_of(numbers, parameter, k, 0.0), released.LARGEST_VARIANCE),
     ):
         if found is not None:
             estimate, lower, upper = found
@@ -238,9 +238,9 @@ def check_some() -> None:
 
 test_planted_intervals_are_refused = laws.mutants(
     {
-        "the root of a difference": laws.around(ratios, "_ratio", unstable, "another .* end|left out|out of order"),
-        "the delta method": laws.around(ratios, "_ratio", of_the_delta_method, "another .* end"),
-        "noise of the number forgotten": laws.around(ratios, "_ratio", noise_of_the_form_alone, "another .* end"),
+        "the root of a difference": laws.around(released, "_ratio", unstable, "another .* end|left out|out of order"),
+        "the delta method": laws.around(released, "_ratio", of_the_delta_method, "another .* end"),
+        "noise of the number forgotten": laws.around(released, "_ratio", noise_of_the_form_alone, "another .* end"),
     },
     check_some,
     intact=True,

@@ -20,7 +20,7 @@ from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.noising import release_parts
 from beam_dpsketch.engine.parts import Part
-from beam_dpsketch.kinds.statistics import ratios, released
+from beam_dpsketch.kinds.statistics import released
 from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
 from tests.helpers import laws, noise_audit
 
@@ -105,14 +105,14 @@ TOO_FEW, FINE = "too few of a", ("Gaussian", "an end", 1000)
 FAULTS = {
     "half the noise of a mean": less_noise("mean_of", 0.5).found(f"{TOO_FEW} mean", *FINE),
     "half the noise of a variance": less_noise("variance_of", 0.5).found(f"{TOO_FEW} var", *FINE),
-    "the noise of the number forgotten": laws.around(ratios, "_ratio", of_the_form_alone).found(
+    "the noise of the number forgotten": laws.around(released, "_ratio", of_the_form_alone).found(
         "too many", "Gaussian", "both ends", 1000
     ),
     "intervals of half the width": laws.around(
-        ratios, "_ratio", lambda exact, *terms: exact(*terms[:-1], terms[-1] / 2)
+        released, "_ratio", lambda exact, *terms: exact(*terms[:-1], terms[-1] / 2)
     ).found(TOO_FEW, *FINE),
     "intervals of twice the width": laws.around(
-        ratios, "_ratio", lambda exact, *terms: exact(*terms[:-1], terms[-1] * 2)
+        released, "_ratio", lambda exact, *terms: exact(*terms[:-1], terms[-1] * 2)
     ).found("too many", *FINE),
 }
 

@@ -12,7 +12,7 @@ from beam_dpsketch.domains import FloatDomain, IntegerDomain
 from beam_dpsketch.engine.calibration import DeclaredCalibration, calibrate
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.sketched import calibrated
-from beam_dpsketch.kinds.statistics.ratios import squares_of_mean
+from beam_dpsketch.kinds.statistics.released import squares_of_mean
 from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
 from beam_dpsketch.planning.advice import errors_by_bound
 from beam_dpsketch.planning.plan import (
