@@ -22,9 +22,14 @@ Colours are those of Okabe and Ito, which all people tell apart. Lines differ in
 
 from beam_dpsketch.answers.released import DRAWERS
 from beam_dpsketch.plots.drawing import COLOURS, Look
-from beam_dpsketch.plots.over_time import plot_timeline
-from beam_dpsketch.plots.pictures import plot_cdf, plot_histogram, plot_top_k
-from beam_dpsketch.plots.releases import draw_release, draw_timeline
+from beam_dpsketch.plots.pictures import (
+    draw_release,
+    draw_timeline,
+    plot_cdf,
+    plot_histogram,
+    plot_timeline,
+    plot_top_k,
+)
 
 DRAWERS.update(release=draw_release, timeline=draw_timeline)
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from beam_dpsketch.ledger.accounts import Account
 from beam_dpsketch.ledger.entries import SPEND, WRITE_OFF, LedgerEntry
-from beam_dpsketch.plots.drawing import COLOURS, axes_for
-from beam_dpsketch.plots.scales import mark, places_of
+from beam_dpsketch.plots.drawing import COLOURS, axes_for, mark, places_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,21 +1,100 @@
-"""Answers as bars (items, bins of a histogram) and as curves (shares at or below values)."""
+"""Pictures of answers that are given, or of a release that is asked at the confidence of a `Look`.
+
+Bars show items and bins of a histogram, curves the shares at or below values. Lines show answers over time: of each
+window of a timeline, or of all windows so far. `draw_release` and `draw_timeline` choose the picture for `plot`.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
 import itertools
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from beam_dpsketch import _validate
+from beam_dpsketch.answers.over_time.timeline import SketchTimeline
+from beam_dpsketch.answers.questions.ask import Ask
+from beam_dpsketch.answers.questions.entries import Row, Takes
+from beam_dpsketch.answers.questions.kinds import Kind
+from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.answers.rows import Frequencies, Intervals, Many, as_list
-from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.plots.asking import counted, is_logarithmic, to_draw
-from beam_dpsketch.plots.drawing import Look, add_legend, axes_for, draw_band, draw_bars, draw_intervals
-from beam_dpsketch.plots.scales import mark, mark_weights, number, numbers_of, places_of, text
+from beam_dpsketch.answers.rows import Frequencies, Intervals, Many, as_list, as_many
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
+from beam_dpsketch.plots.drawing import (
+    COLOURS,
+    Look,
+    Told,
+    add_legend,
+    axes_for,
+    draw_band,
+    draw_bars,
+    draw_intervals,
+    mark,
+    mark_weights,
+    number,
+    numbers_of,
+    places_of,
+    text,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+Answers = TypeVar("Answers")
+
+
+def to_draw(
+    answers: Any, expected: type[Answers], kind: Kind, what: Any, look: Look, candidates: Many | None = None
+) -> tuple[Answers, list[Row]]:
+    """Return the answers, and those of a release as rows too; refuse what is neither."""
+    if isinstance(answers, expected):
+        return answers, []
+    if not isinstance(answers, Released):
+        raise ArgumentTypeError(
+            "answers",
+            f"must be a release, or its {expected.__name__}, got {type(answers).__name__}; of several keys draw one, "
+            "and of a SketchTimeline a release of some windows, timeline.between(first, last)",
+            "E701",
+        )
+    found = ask_of(kind, what, look, candidates).answer(answers)
+    return found.answer, found.rows
+
+
+def ask_of(kind: Any, what: Any, look: Look, candidates: Many | None = None) -> Ask:
+    """Return a question; one value stands for a list of it where it takes several."""
+    ask = Ask(kind, what, look.confidence, None if candidates is None else _validate.many(candidates=candidates))
+    if ask.entry.takes not in (Takes.SHARES, Takes.VALUES):
+        return ask
+    if what is None:
+        raise ArgumentError("what", f"must say which {kind} are asked for", "E719")
+    return dataclasses.replace(ask, what=as_many(what)[0])
+
+
+def is_logarithmic(answers: Any) -> bool:
+    """Return whether the values of a release lie by their logarithms; of answers, which do not say, they do not."""
+    domain = answers.spec.domain if isinstance(answers, Released) else None
+    return domain is not None and domain.is_logarithmic
+
+
+def intervals_of(rows: Iterable[Row]) -> Intervals:
+    """Return what rows of answers say; an estimate that is not known is NaN, which is not drawn."""
+    rows = list(rows)
+    estimates = [math.nan if row["estimate"] is None else row["estimate"] for row in rows]
+    return Intervals(estimates, [row["lower"] for row in rows], [row["upper"] for row in rows])
+
+
+def counted(answers: Any) -> str:
+    """Return what a release counts; of answers, which do not say, records."""
+    if not isinstance(answers, Released):
+        return "records"
+    bounds = answers.privacy.bounds
+    return "weight" if bounds.has_weights or bounds.has_norm else "records"
+
 
 _USUAL = Look()
 _WIDTH, _ROOM = 0.7, 0.3
@@ -211,3 +290,122 @@ def checked(places: Any, answers: Intervals) -> list[Any]:
             "", f"values and answers must be of one length and not empty, got {len(listed)} and {len(answers)}", "E719"
         )
     return listed
+
+
+_FEW, _MARKED = 12, 60
+WINDOW_STARTS, WINDOW_ENDS = "start of the window (UTC)", "end of the window, from the start (UTC)"
+
+
+def plot_timeline(
+    answers: SketchTimeline | Intervals,
+    about: Many | Kind = "total_weight",
+    what: Any = None,
+    *,
+    windows: tuple[int, int] | None = None,
+    so_far: bool = False,
+    axes: Axes | None = None,
+    look: Look = _USUAL,
+) -> Axes:
+    """Draw answers over time as lines, with their intervals; return the axes.
+
+    Up to 12 windows have an interval each, more have a band. Each interval holds for its window alone.
+
+    Args:
+      answers: a timeline, which is asked about each window; or what was answered about each: weights, shares, or values
+        such as quantiles.
+      about: of a timeline, the kind of question: "items", "quantiles", "records", "privacy_units", "total_weight"; of
+        numbers "count", "total", "mean", "variance" or "std". Of answers, when the windows are: times, or their
+        numbers.
+      what: of a timeline, the items or the shares that are asked, up to 7 lines.
+      windows: of a timeline, the first and the last window; all that are available if not given.
+      so_far: of a timeline, whether each answer is about all windows up to that one.
+      axes: where to draw; `None` makes a new figure. Several series on the same axes need different `look.series`.
+      look: names, confidence and colour; `look.value` names the times, and `look.weight` the answers.
+
+    Raises `ValueError` where times and answers are not of one length, and `ImportError` without matplotlib.
+    """
+    is_new = axes is None
+    if isinstance(answers, SketchTimeline):
+        ask = ask_of(about, what, look)
+        asked = answers.each_window(*windows or (), so_far=so_far)
+        axes, told = _draw_windows(asked, ask, so_far, axes_for(axes), look)
+    elif isinstance(answers, Intervals):
+        axes = _draw_line(answers, about, axes_for(axes), look.or_else(value="time", weight="records"))
+        told = (answers,)
+    else:
+        raise ArgumentTypeError(
+            "answers", f"must be a SketchTimeline, or Intervals, got {type(answers).__name__}", "E701"
+        )
+    if is_new:
+        add_legend(axes, *told)
+    return axes
+
+
+def _draw_windows(
+    windows: Iterable[tuple[datetime.datetime, ReleasedSketch]], ask: Ask, so_far: bool, axes: Axes, look: Look
+) -> tuple[Axes, Sequence[Told]]:
+    """Draw one line for each row of the answer about a window; return the answers too."""
+    drawing = ask.entry.drawing
+    if drawing is None or drawing.form != "lines":
+        raise ArgumentError(
+            "", f"{ask.kind} is not drawn over time: plot a release of some windows, by $some_windows", "E719"
+        )
+    times, releases = zip(*windows, strict=True)
+    asked = [ask.answer(released) for released in releases]
+    series = [*zip(*(each.rows for each in asked), strict=True)]
+    if len(series) > len(COLOURS):
+        raise ArgumentError("what", f"must be at most {len(COLOURS)}, one line each, got {len(series)}", "E719")
+    axis = drawing.axis or counted(releases[0])
+    starts, intervals = WINDOW_ENDS if so_far else WINDOW_STARTS, asked[0].intervals
+    look = look.or_else(value=starts, weight=axis, interval_name=intervals)
+    for place, rows in enumerate(series):
+        name = drawing.line.format(**{**rows[0], "item": text(rows[0].get("item"))})
+        line = dataclasses.replace(look, name=name, series=look.series + place)
+        _draw_line(intervals_of(rows), times, axes, line)
+    return axes, asked
+
+
+def _draw_line(answers: Intervals, times: Any, axes: Axes, look: Look) -> Axes:
+    times, look = checked(times, answers), look.of(answers)
+    places = places_of(times)
+    drawn = [places_of(column) for column in (answers.estimate, answers.lower, answers.upper)]
+    few, marked = len(times) <= _FEW, len(times) <= _MARKED
+    if few:
+        draw_intervals(axes, places, drawn, look, upright=True)
+    else:
+        lower, upper = (np.where(np.isfinite(bound), bound, np.nan) for bound in drawn[1:])
+        draw_band(axes, places, lower, upper, look)
+    axes.plot(places, drawn[0], marker=look.marker if marked else "", markersize=4, label=look.name, **look.line)
+    axes.margins(x=0.04 if marked else 0.01)
+    axes.grid(alpha=0.3)
+    mark(axes.xaxis, times)
+    mark(axes.yaxis, answers.estimate)
+    axes.set_xlabel(look.value)
+    axes.set_ylabel(look.weight)
+    return axes
+
+
+_PICTURES: Mapping[str, Callable[..., Any]] = {"cdf": plot_cdf, "histogram": plot_histogram, "top_k": plot_top_k}
+
+
+def draw_release(
+    released: ReleasedSketch, kind: str, what: Any, *, candidates: Many | None, axes: Any, look: Look | None
+) -> Any:
+    """Do what `ReleasedSketch.plot` says."""
+    look = (look or Look()).or_else(weight=counted(released))
+    if candidates is not None and kind != "top_k":
+        raise ArgumentError("candidates", "are for top_k alone: leave them out", "E709")
+    if kind == "items":
+        return plot_top_k(ask_of(kind, what, look).answer(released).answer, axes=axes, look=look)
+    if kind not in _PICTURES:
+        raise ArgumentError(
+            "kind", f"must be one of {', '.join(_PICTURES)}, items; a SketchTimeline draws others, over time", "E719"
+        )
+    asked = () if what is None else (what,)
+    chosen = {} if candidates is None else {"candidates": candidates}
+    return _PICTURES[kind](released, *asked, **chosen, axes=axes, look=look)
+
+
+def draw_timeline(timeline: SketchTimeline, kind: str, what: Any, *, look: Look | None, **more: Any) -> Any:
+    """Do what `SketchTimeline.plot` says."""
+    return plot_timeline(timeline, kind, what, look=look or Look(), **more)

@@ -31,11 +31,8 @@ from beam_dpsketch.cli.stored import Stored, add_files
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, note
 from beam_dpsketch.errors import UsageError
 from beam_dpsketch.plots import Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
-from beam_dpsketch.plots.asking import counted, intervals_of, is_logarithmic
-from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, to_bytes
-from beam_dpsketch.plots.over_time import WINDOW_ENDS, WINDOW_STARTS
-from beam_dpsketch.plots.pictures import show_growth
-from beam_dpsketch.plots.scales import places_of, text
+from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, places_of, text, to_bytes
+from beam_dpsketch.plots.pictures import WINDOW_ENDS, WINDOW_STARTS, counted, intervals_of, is_logarithmic, show_growth
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.statement.showing import in_words
 

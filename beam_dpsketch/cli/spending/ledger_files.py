@@ -20,9 +20,8 @@ from beam_dpsketch.cli.text import AnswerError, note
 from beam_dpsketch.errors import UsageError
 from beam_dpsketch.ledger.entries import ACCOUNT, SPEND, LedgerEntry
 from beam_dpsketch.ledger.ledger import Ledger
-from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, to_bytes
+from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, text, to_bytes
 from beam_dpsketch.plots.ledger import draw_account
-from beam_dpsketch.plots.scales import text
 from beam_dpsketch.privacy.loss.events import event_fields
 
 TABLES, PICTURES = ("csv", "json"), ("png", "svg", "pdf")
