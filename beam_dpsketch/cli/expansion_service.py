@@ -8,15 +8,14 @@ import sys
 import threading
 from types import FrameType
 
-from beam_dpsketch.cli.asking.values import read_whole
-from beam_dpsketch.cli.text import DONE, note, write
+from beam_dpsketch.cli.text import DONE, note, read_whole, write
 from beam_dpsketch.errors import ConfigError, UsageError
 
 _MAX_PORT = 65_535
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def declare_serve(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
         "--port",
@@ -34,8 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--image", help="the container image of the workers")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Serve until SIGTERM or SIGINT."""
+def serve(arguments: argparse.Namespace) -> int:
+    """Offer the transforms to pipelines in Java and Go.
+
+    It serves until SIGTERM or SIGINT.
+    """
     if (arguments.worker == "docker") != (arguments.image is not None):
         raise UsageError("--worker docker needs --image IMAGE, and --image needs --worker docker")
     from beam_dpsketch.rows import expansion

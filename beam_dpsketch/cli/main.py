@@ -11,33 +11,31 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from beam_dpsketch import __version__
 from beam_dpsketch._starting import stop
-from beam_dpsketch.cli import expansion_service, inspecting, releasing
-from beam_dpsketch.cli.asking import exploring, plotting, query
-from beam_dpsketch.cli.settings import checking, planning, rehearsing
-from beam_dpsketch.cli.spending import ledger, spent
+from beam_dpsketch.cli import asking, expansion_service, planning, plotting, releasing, spending, stored
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, STDOUT, WRONG_USAGE, AnswerError, note, write
 from beam_dpsketch.config.paths import hint_of, nearest
 from beam_dpsketch.errors import FormatError, UsageError
 
-_COMMANDS: dict[str, tuple[Any, str]] = {
-    "inspect": (inspecting, "show what is in files of releases, and how well it is protected"),
-    "query": (query, "ask releases; costs no privacy, however often"),
-    "plot": (plotting, "draw what releases answer, with intervals, as PNG, SVG or PDF"),
-    "explore": (exploring, "write one HTML page in which anyone may ask releases"),
-    "spent": (spent, "add up what all releases in some files cost together"),
-    "ledger": (ledger, "keep accounts that pay for releases, and refuse what is too much"),
-    "plan": (planning, "say what a release will be like, before any data is read"),
-    "check": (checking, "say whether settings of a release can be used, and what they mean"),
-    "rehearse": (rehearsing, "show exact, bounded and private answers of a sample that is public or made up"),
-    "run": (releasing, "release Parquet or CSV files; every run is another release, which spends"),
-    "expansion-service": (expansion_service, "offer the transforms to pipelines in Java and Go"),
+_COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]]] = {
+    "inspect": (stored.declare_inspect, stored.inspect),
+    "query": (asking.declare_query, asking.query),
+    "plot": (plotting.declare_plot, plotting.plot),
+    "explore": (plotting.declare_explore, plotting.write_page),
+    "spent": (spending.declare_spent, spending.show_spent),
+    "ledger": (spending.declare_ledger, spending.use_ledger),
+    "plan": (planning.declare_plan, planning.plan),
+    "check": (planning.declare_check, planning.check),
+    "rehearse": (planning.declare_rehearse, planning.show_answers),
+    "run": (releasing.declare_run, releasing.run),
+    "expansion-service": (expansion_service.declare_serve, expansion_service.serve),
 }
+"""What declares the arguments of a command, and what runs it: the first line of its docstring is the help."""
 
 PROVIDERS = Path(__file__).parents[1] / "rows" / "providers.yaml"
 """The listing of the transforms of rows for Beam YAML; a path, because `rows` imports Beam."""
@@ -124,13 +122,15 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"dpsketch {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for name, (module, summary) in _COMMANDS.items():
-        command = commands.add_parser(name, help=summary, description=summary.capitalize() + ".", allow_abbrev=False)
-        module.add_arguments(command)
+    for name, (declare, run) in _COMMANDS.items():
+        words = str(run.__doc__).partition("\n")[0]
+        summary = words[0].lower() + words[1:].removesuffix(".")
+        command = commands.add_parser(name, help=summary, description=words, allow_abbrev=False)
+        declare(command)
         for action in command._actions:
             if str(action.metavar).startswith(_OF_FILES):
                 action.complete = _FILES  # type: ignore[attr-defined]
-        command.set_defaults(run=module.run)
+        command.set_defaults(run=run)
     words = "print where the listing of transforms for Beam YAML is"
     listing = commands.add_parser("yaml-providers", help=words, description=words.capitalize() + ".")
     listing.set_defaults(run=_print_providers)

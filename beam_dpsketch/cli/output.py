@@ -26,6 +26,9 @@ from beam_dpsketch.statement.showing import finite, in_words, plain, printable
 Shape: TypeAlias = Literal["table", "json", "csv"]
 SHAPES: tuple[Shape, ...] = ("table", "json", "csv")
 Row: TypeAlias = Mapping[str, Any]
+PICTURES = ("png", "svg", "pdf")
+MAX_PANELS = 12
+"""How many panels a picture has."""
 _TOLD = {"notes", *COLUMNS}
 """Columns for programs; people read the same in lines."""
 

@@ -12,20 +12,23 @@ import math
 import os
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from beam_dpsketch.answers.over_time.timeline import SketchTimeline
-from beam_dpsketch.answers.release_file import SUFFIX, RecordWriter, to_record
-from beam_dpsketch.cli.contents import contents, window_files
+from beam_dpsketch.answers.release_file import SUFFIX, RecordWriter, to_record, window_path
+from beam_dpsketch.cli.options import add_settings_options, read_config
 from beam_dpsketch.cli.output import check_output, complete_file, refuse_input, unfinished_files
-from beam_dpsketch.cli.settings.checking import in_words
-from beam_dpsketch.cli.settings.options import add_settings_options, read_config
+from beam_dpsketch.cli.planning import in_words
 from beam_dpsketch.cli.text import DONE, AnswerError, is_terminal, note, said_warnings
 from beam_dpsketch.config import ConfigError
+from beam_dpsketch.domains.timestamps import from_micros
 from beam_dpsketch.errors import AllAtOnce, UsageError
+from beam_dpsketch.frames.outcome import Window, windows_of_table
 from beam_dpsketch.frames.releasing import release_frame
 from beam_dpsketch.frames.steps.files import Position, open_files
+from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.clipping import in_one_line
 
@@ -34,8 +37,8 @@ _HAS_COST = ", and has cost budget"
 _ACCOUNT = "nothing was published; if dpsketch ledger show lists a payment for it, it can be written off"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
+def declare_run(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `run`."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="Parquet or CSV files, or patterns with wildcards")
     parser.add_argument("--output", metavar=f"X{SUFFIX}", help="the file of the release")
     parser.add_argument("--replace", action="store_true", help="replace the release in this file, which stays spent")
@@ -44,7 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write one release, or one of each key; of each window a file."""
+    """Release Parquet or CSV files; every run is another release, which spends.
+
+    Each window has a file, with one release or one of each key.
+    """
     with AllAtOnce() as checks:
         checks.do(_check_output, arguments.output, replace=arguments.replace)
         declared = checks.do(read_config, arguments)
@@ -54,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         rest = "nothing was spent" if declared.privacy.payer is None else _ACCOUNT
         raise AnswerError(f"interrupted: {arguments.output} was not written, so {rest}") from None
-    files = contents(arguments.output, declared, released)
+    files = _contents(arguments.output, declared, released)
     nothing = [released.unreleased] if declared.is_keyed and released.unreleased else []
     rest = "nothing was published"
     for path, elements in files.items() if not nothing else [(arguments.output, nothing)]:
@@ -84,7 +90,7 @@ def _released(arguments: argparse.Namespace, declared: ReleaseSpec) -> Any:
     """Return the releases."""
     with said_warnings():
         try:
-            paths = window_files(arguments.output, declared)
+            paths = _window_files(arguments.output, declared)
             for path in [*paths[:1], *filter(os.path.lexists, paths)]:
                 check_output(path, replace=arguments.replace, which=_HAS_COST)
             _note_unfinished(paths)
@@ -137,3 +143,37 @@ class Progress:
             self._said = step
             read, total = (f"{size / 1e6:,.1f}" for size in (at.read, at.total))
             note(f"read {read} of {total} MB ({step} %), {at.done} of {at.files} file(s) to the end")
+
+
+def _window_files(output: str, declared: ReleaseSpec) -> list[str]:
+    """Return the names of the files of all windows; none where there are no windows."""
+    return [] if declared.time is None else [_named(output, window) for window in windows_of_table(declared)]
+
+
+def _contents(output: str, declared: ReleaseSpec, released: Any) -> dict[str, list[Any]]:
+    """Return what goes into each file: releases or rows, or pairs of a key and one of them.
+
+    A window in which no key was chosen, or that brings no row, has no file.
+    """
+    if declared.horizon is not None:
+        return _rows(output, declared.horizon, released if declared.is_keyed else {None: released}, declared.is_keyed)
+    if declared.time is None:
+        return {output: _elements(released, declared.is_keyed)}
+    files = {_named(output, window): _elements(each, declared.is_keyed) for window, each in released.items()}
+    return {path: elements for path, elements in files.items() if elements}
+
+
+def _elements(released: Any, is_keyed: bool) -> list[Any]:
+    return [*released.items()] if is_keyed else [released]
+
+
+def _rows(output: str, horizon: Horizon, by_key: dict[Any, Any], is_keyed: bool) -> dict[str, list[Any]]:
+    files: dict[int, list[Any]] = defaultdict(list)
+    for key, rows in by_key.items():
+        for row in rows:
+            files[row.window].append((key, row) if is_keyed else row)
+    return {_named(output, Window(*map(from_micros, horizon.edges(each)))): files[each] for each in sorted(files)}
+
+
+def _named(output: str, window: Window) -> str:
+    return window_path(output.removesuffix(SUFFIX), *window)

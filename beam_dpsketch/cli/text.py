@@ -1,4 +1,4 @@
-"""What a command says: values as text, lines that cannot steer a terminal, and the errors that stop it.
+"""Text that commands print and read: values, lines that cannot steer a terminal, errors that stop a command, arguments.
 
 Guarantee: a terminal gets printable characters and ends of lines alone, from every command. A file or another program
 gets CSV exactly, and JSON with escapes that stand for the exact text.
@@ -6,15 +6,21 @@ gets CSV exactly, and JSON with escapes that stand for the exact text.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import errno
+import math
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
-from beam_dpsketch.errors import SHELL, ElementsWarning, OneCodeError, RefusalError
+from beam_dpsketch.config import ConfigError
+from beam_dpsketch.config.scalars import read_number
+from beam_dpsketch.config.scalars import read_whole as read_whole_number
+from beam_dpsketch.domains.timestamps import BLANKS
+from beam_dpsketch.errors import SHELL, ElementsWarning, OneCodeError, RefusalError, UsageError
 from beam_dpsketch.statement.showing import in_words, plain, printable
 
 DONE, NO_ANSWER, WRONG_USAGE = 0, 1, 2
@@ -81,3 +87,58 @@ def write(stream: TextIO | None, text: str, *, exact: bool = False) -> None:
         print(text.encode(encoding, "backslashreplace").decode(encoding), end="", file=stream, flush=True)
     except OSError as error:
         raise OSError(error.errno, error.strerror, STDOUT) from None
+
+
+def read_lines(path: str, option: str) -> list[str]:
+    """Return the lines of the file that an option names, without blanks around them and without empty ones."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            lines = [*filter(None, (line.strip(BLANKS) for line in file.read().split("\n")))]
+    except OSError as error:  # what was given may be the items themselves, so it is not shown
+        words = f"must be a file with one item a line, and what was given is none: {error.strerror}"
+        raise UsageError(f"{option} {words}") from None
+    except ValueError:  # of the encoding; its message would contain bytes of the file
+        raise UsageError(f"{option} must be a file of text in UTF-8, with one item a line") from None
+    if not lines:
+        raise UsageError(f"{option} must be a file with one item a line, and it is empty")
+    return lines
+
+
+def read_share(text: str) -> float:
+    """Return an argument from 0 to 1."""
+    return _read_argument(text, _read_real, 0.0, 1.0, "a number from 0 to 1, such as 0.95 for 95 %")
+
+
+def read_real(text: str) -> float:
+    """Return an argument that is a finite number."""
+    return _read_argument(text, _read_real, -math.inf, math.inf, "a number")
+
+
+def read_open_share(text: str) -> float:
+    """Return an argument above 0 and below 1."""
+    low, high = math.nextafter(0.0, 1.0), math.nextafter(1.0, 0.0)
+    return _read_argument(text, _read_real, low, high, "a number above 0 and below 1")
+
+
+def read_confidence(text: str) -> float:
+    """Return an argument that is a confidence; nearer to 1, (1 + confidence) / 2 is 1 among floats."""
+    return _read_argument(text, _read_real, 1e-12, 1 - 1e-12, "a confidence such as 0.95, at most 0.999999999999")
+
+
+def read_whole(low: int, high: int, expected: str | None = None) -> Callable[[str], int]:
+    """Return a function that reads an argument that is a whole number of a range."""
+    words = expected or f"a whole number from {low} to {high}"
+    return lambda text: _read_argument(text, read_whole_number, low, high, words)
+
+
+def _read_argument(text: str, read: Callable[[str, str], Any], low: Any, high: Any, expected: str) -> Any:
+    try:
+        if low <= (number := read(text, "")) <= high:
+            return number
+    except ConfigError:
+        pass
+    raise argparse.ArgumentTypeError(f"expected {expected}")
+
+
+def _read_real(text: str, path: str) -> float:
+    return float(read_number(text, path))

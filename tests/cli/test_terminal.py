@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from beam_dpsketch import ListedItems, PrivacySpec, ReleaseTerms, release
-from beam_dpsketch.cli import inspecting, main, output, text
+from beam_dpsketch.cli import main, output, stored, text
 from beam_dpsketch.sketches import raw_type
 from tests.cli.consoles import write
 
@@ -136,7 +136,7 @@ def _note_as_it_is(message: object) -> None:
 
 
 FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
-    "titles as they are": lambda patch: patch.setattr(inspecting, "printable", str),
+    "titles as they are": lambda patch: patch.setattr(stored, "printable", str),
     "notes as they are": lambda patch: patch.setattr(main, "note", _note_as_it_is),
     "cells as they are": lambda patch: patch.setattr(text, "printable", str),
     "CSV as for programs": lambda patch: patch.setattr(output, "is_terminal", lambda _: False),

@@ -11,8 +11,8 @@ import pytest
 
 from beam_dpsketch import Domain, FloatDomain, IntegerDomain, IPv4Domain, LogDomain, TimestampDomain
 from beam_dpsketch import config as settings
-from beam_dpsketch.cli.asking.over_time import read_horizon
-from beam_dpsketch.cli.asking.values import read_open_share, read_share, read_values, read_whole
+from beam_dpsketch.cli.asking import read_horizon, read_values
+from beam_dpsketch.cli.text import read_open_share, read_share, read_whole
 from beam_dpsketch.errors import ConfigError, UsageError
 
 DAY = datetime.timedelta(days=1)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import BytesDomain, CountSketch, ReleasedCounts, SketchSpec
-from beam_dpsketch.cli.asking.values import read_values
+from beam_dpsketch.cli.asking import read_values
 from beam_dpsketch.errors import UsageError
 from beam_dpsketch.sketches.grouped_items import GroupedItems
 from tests.helpers import by_hand

@@ -32,7 +32,7 @@ from beam_dpsketch import (
     rehearse,
     release_frame,
 )
-from beam_dpsketch.cli.asking.values import read_lines
+from beam_dpsketch.cli.text import read_lines
 from beam_dpsketch.config import read_release
 from beam_dpsketch.domains import spelling
 from beam_dpsketch.domains.spelling import FLOAT, INTEGER, MISSING, TIME

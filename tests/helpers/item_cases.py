@@ -32,7 +32,7 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.cli.asking.values import read_values
+from beam_dpsketch.cli.asking import read_values
 from beam_dpsketch.domains.base import short_keys
 from beam_dpsketch.errors import UsageError
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness

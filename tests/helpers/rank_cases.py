@@ -22,7 +22,7 @@ from beam_dpsketch import (
     TimestampDomain,
     TreeSpec,
 )
-from beam_dpsketch.cli.asking.values import read_values
+from beam_dpsketch.cli.asking import read_values
 from beam_dpsketch.errors import UsageError
 from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from beam_dpsketch.privacy.noise.laws import Noise

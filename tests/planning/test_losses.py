@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from beam_dpsketch.cli.settings.checking import in_words
+from beam_dpsketch.cli.planning import in_words
 from beam_dpsketch.config import read_release
 
 

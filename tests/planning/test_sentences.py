@@ -12,7 +12,7 @@ import pytest
 
 from beam_dpsketch import PrivacyStatement, SketchTimeline
 from beam_dpsketch.answers.batch import answers_of
-from beam_dpsketch.cli.settings.checking import in_words
+from beam_dpsketch.cli.planning import in_words
 from beam_dpsketch.config import read_release
 from beam_dpsketch.engine.calibration import empty_lost
 from beam_dpsketch.engine.noising import release_parts

@@ -18,8 +18,7 @@ import pytest
 
 from beam_dpsketch import FactorSpec, FormatError, IntegerDomain, Released, TimelineRow, TreeSpec
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
-from beam_dpsketch.cli.inspecting import describe
-from beam_dpsketch.cli.stored import Stored
+from beam_dpsketch.cli.stored import Stored, describe
 from beam_dpsketch.sketches.levels import Level
 from beam_dpsketch.statement.accounting import add_up
 from beam_dpsketch.statement.format import release_format

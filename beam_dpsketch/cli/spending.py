@@ -1,4 +1,4 @@
-"""`dpsketch ledger`: make accounts, look at them, write off what was not released, and count all again."""
+"""What releases cost: `dpsketch spent` adds up files, and `dpsketch ledger` keeps accounts that pay for releases."""
 
 from __future__ import annotations
 
@@ -7,24 +7,90 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from beam_dpsketch.cli.output import add_format, print_rows
-from beam_dpsketch.cli.spending import ledger_files
-from beam_dpsketch.cli.text import DONE, note, write
+from beam_dpsketch._showing import float_above, round_up
+from beam_dpsketch.cli.output import (
+    MAX_PANELS,
+    PICTURES,
+    add_escape_formulas,
+    add_format,
+    add_output_options,
+    as_csv,
+    as_json,
+    csv_spelling,
+    one_line,
+    output_kind,
+    print_rows,
+    write_output,
+)
+from beam_dpsketch.cli.stored import DELTA_DIGITS, RHO_DIGITS, add_files, read_all, rounded_delta, rounded_epsilon
+from beam_dpsketch.cli.text import DONE, WRONG_USAGE, AnswerError, note, read_open_share, write
 from beam_dpsketch.config.scalars import read_exact
-from beam_dpsketch.errors import RefusalError, UsageError
+from beam_dpsketch.errors import FormatError, RefusalError, UsageError
 from beam_dpsketch.ledger.accounts import PERIODS, UNITS, Account
-from beam_dpsketch.ledger.entries import SPEND, WRITE_OFF, LedgerEntry
+from beam_dpsketch.ledger.entries import ACCOUNT, SPEND, WRITE_OFF, LedgerEntry
 from beam_dpsketch.ledger.ledger import Ledger
 from beam_dpsketch.ledger.limits import LossLimit
 from beam_dpsketch.ledger.postgres import SCHEMA, USUAL_SCHEMA
 from beam_dpsketch.ledger.sums import Balance, largest, together
+from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, text, to_bytes
+from beam_dpsketch.plots.ledger import draw_account
 from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch.privacy.loss.events import event_fields
+from beam_dpsketch.statement.accounting import Spent, add_up
 
 _RELATIONS = {relation.name.lower(): relation for relation in NeighboringRelation}
 _LEDGER = "a file, or postgresql://user@host/database"
+_TABLES = ("csv", "json")
+_SIZE = (8.0, 3.6)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def declare_spent(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `spent`."""
+    add_files(parser)
+    add_format(parser)
+    parser.add_argument(
+        "--delta",
+        type=read_open_share,
+        help="the delta at which epsilon is shown; else the smallest that a release shows its own at",
+    )
+
+
+def show_spent(arguments: argparse.Namespace) -> int:
+    """Add up what all releases in some files cost together.
+
+    Each unit and relation has a line.
+    """
+    stored, nothing, damaged = read_all(arguments.files)
+    for error in damaged:
+        note(FormatError(f"{error.message}; what it has spent is not in these sums"))
+    spent = add_up((each.released.privacy for each in stored), [each.spent.privacy for each in nothing])
+    print_rows([_spent_row(each, arguments.delta) for each in spent], arguments)
+    note(
+        "each line says how well its releases together protect what is named, if all are about the same people; "
+        "rounded up. Releases that are not in these files add to it."
+    )
+    if len(spent) > 1:
+        note("lines with different units or relations are promises of different kinds, and do not add up to one number")
+    return WRONG_USAGE if damaged else DONE
+
+
+def _spent_row(spent: Spent, delta: float | None) -> dict[str, Any]:
+    epsilon, delta = spent.loss.shown(spent.shown_delta) if delta is None else (spent.epsilon(delta), delta)
+    return {
+        "releases": spent.release_count,
+        "runs": spent.run_count,
+        "rho": round_up(spent.rho, RHO_DIGITS),
+        "epsilon": rounded_epsilon(epsilon),
+        "delta": round_up(delta, DELTA_DIGITS),
+        "attack_accuracy": round_up(spent.loss.attack_accuracy, 3),
+        "keys_delta": rounded_delta(spent.lost),
+        "relation": spent.relation.name,
+        "protected": spent.unit.value,
+        "period_seconds": spent.period_micros / 1_000_000 or None,
+    }
+
+
+def declare_ledger(parser: argparse.ArgumentParser) -> None:
     """Declare the commands of a ledger."""
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="ledger_command")
     for name, (words, declare, run) in _COMMANDS.items():
@@ -34,8 +100,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         command.set_defaults(ask=run)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run one of the commands; what the ledger refuses is wrong usage."""
+def use_ledger(arguments: argparse.Namespace) -> int:
+    """Keep accounts that pay for releases, and refuse what is too much.
+
+    What the ledger refuses is wrong usage.
+    """
     try:
         arguments.ask(Ledger(arguments.ledger), arguments)
     except RefusalError as error:
@@ -123,6 +192,67 @@ def _write_off(ledger: Ledger, arguments: argparse.Namespace) -> None:
     note(f"entry {entry.number} writes off payment {entry.payment} of account {entry.account!r}; both stay visible")
 
 
+def _declare_export(parser: argparse.ArgumentParser) -> None:
+    add_output_options(parser, _TABLES)
+    add_escape_formulas(parser)
+
+
+def _export(ledger: Ledger, arguments: argparse.Namespace) -> None:
+    """Write all entries, one row each, with the events of `dp_accounting`."""
+    kind = output_kind(arguments, _TABLES)
+    spell = csv_spelling(arguments, kind)
+    rows = [_exported(each) for each in ledger.entries()]
+    if kind == "csv":
+        rows = [{**row, **{name: one_line(row[name]) for name in ("what", "dp_event") if row[name]}} for row in rows]
+    data = as_csv(rows, spell) if kind == "csv" else as_json(rows)
+    write_output(arguments, data.encode("utf-8", "backslashreplace"), [ledger.address])
+    note(f"wrote {len(rows)} entries to {arguments.output}")
+
+
+def _declare_plot(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--account", action="append", metavar="ACCOUNT", help="one of them; else all, a panel each")
+    add_output_options(parser, PICTURES)
+
+
+def _plot(ledger: Ledger, arguments: argparse.Namespace) -> None:
+    """Draw what was spent of each account over time, against its limit."""
+    kind = output_kind(arguments, PICTURES)
+    entries = ledger.entries()
+    names = arguments.account or [each.account for each in entries if each.kind == ACCOUNT]
+    accounts = [ledger.account(name) for name in dict.fromkeys(names)]
+    if not 0 < len(accounts) <= MAX_PANELS:
+        raise AnswerError(f"a picture has 1 to {MAX_PANELS} panels, and there are {len(accounts)} accounts: --account")
+    try:
+        figure, grid = panel_grid(len(accounts), 1, _SIZE)
+    except ImportError as error:
+        raise UsageError.of(error) from None
+    for axes, account in zip(grid, accounts, strict=True):
+        draw_account(account, [each for each in entries if each.account == account.name], axes)
+        axes.set_title(text(account.name), fontsize=11)
+    add_common_legend(figure, grid, ())
+    write_output(arguments, to_bytes(figure, kind), [ledger.address])
+
+
+def _exported(each: LedgerEntry) -> dict[str, Any]:
+    event: dict[str, Any] | None = dict([event_fields(each.loss)]) if each.kind == SPEND else None
+    if event and each.loss.delta:
+        event["and_delta"] = float_above(each.loss.delta)
+    return {
+        "entry": each.number,
+        "kind": each.kind,
+        "time": each.time,
+        "who": each.who,
+        "account": each.account or None,
+        "period": each.period or None,
+        "payment": each.payment or None,
+        **{name: float_above(getattr(each.loss, name)) for name in ("rho", "delta", "pure")},
+        **{f"total_{name}": float_above(getattr(each.total, name)) for name in ("rho", "delta", "pure")},
+        "what": dict(each.what),
+        "dp_event": event,
+        "digest": each.digest,
+    }
+
+
 def _balance(each: Balance) -> dict[str, Any]:
     account = each.account
     return {
@@ -170,8 +300,8 @@ _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], Calla
     "create": ("add an account, and make the ledger if there is none", _declare_create, _create),
     "list": ("show what is spent and left of each account", add_format, _list),
     "show": ("show all payments of an account", _declare_show, _show),
-    "plot": ("draw what was spent over time", ledger_files.declare_plot, ledger_files.plot),
-    "export": ("write all entries to a table", ledger_files.declare_export, ledger_files.export),
+    "plot": ("draw what was spent over time", _declare_plot, _plot),
+    "export": ("write all entries to a table", _declare_export, _export),
     "verify": ("count all again, and print the head of the chain of entries", _declare_verify, _verify),
     "write-off": ("take back what was paid for a release that was not made", _declare_write_off, _write_off),
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from beam_dpsketch.cli.settings.options import add_settings_options, read_config
+from beam_dpsketch.cli.options import add_settings_options, read_config
 from beam_dpsketch.config import read_release
 from beam_dpsketch.errors import UsageError
 from beam_dpsketch.records.release_spec import ReleaseSpec

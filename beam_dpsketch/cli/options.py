@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from beam_dpsketch.cli.asking.values import read_lines
+from beam_dpsketch.cli.text import read_lines
 from beam_dpsketch.config import ConfigError, read_release
 from beam_dpsketch.config.blocks import Block, Entry, Option, plain
 from beam_dpsketch.config.scalars import FLAG

@@ -1,35 +1,223 @@
-"""`dpsketch query`: ask releases, as often as you like; and what `plot` shares with it."""
+"""Questions to releases in files: `dpsketch query`, and what `plot` and `explore` share with it.
+
+Values are read by the type of the domain, and rows over time by run and key.
+"""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+import datetime
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from beam_dpsketch.answers.notes import codes
+from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.answers.over_time.timeline import SketchTimeline
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.entries import Answered, QuestionKind, Takes
 from beam_dpsketch.answers.questions.kinds import KINDS, Kind, even_values
 from beam_dpsketch.answers.released import Released
-from beam_dpsketch.cli.asking.over_time import group_rows, needs_horizon, read_horizon
-from beam_dpsketch.cli.asking.values import (
-    ITEM_TYPES,
-    ItemType,
-    count_outside,
+from beam_dpsketch.cli.output import add_format, print_rows, say_notes
+from beam_dpsketch.cli.stored import Stored, add_files, name_without_window, read_stored, window_of
+from beam_dpsketch.cli.text import (
+    DONE,
+    NO_ANSWER,
+    AnswerError,
+    note,
     read_confidence,
     read_lines,
     read_share,
-    read_values,
     read_whole,
 )
-from beam_dpsketch.cli.output import add_format, print_rows, say_notes
-from beam_dpsketch.cli.stored import Stored, add_files, read_stored
-from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, note
+from beam_dpsketch.config import ConfigError
+from beam_dpsketch.config import read_horizon as read_settings
+from beam_dpsketch.config.asking import value_reader
+from beam_dpsketch.config.scalars import read_time
+from beam_dpsketch.config.scalars import read_whole as read_whole_number
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.errors import UsageError
 from beam_dpsketch.privacy.over_time.horizon import Horizon
+from beam_dpsketch.statement.release_id import timeline
 from beam_dpsketch.statement.showing import in_words
+
+ItemType: TypeAlias = Literal["int", "text"]
+ITEM_TYPES: tuple[ItemType, ...] = ("text", "int")
+
+
+def read_values(texts: Iterable[str], released: Released, item_type: ItemType | None) -> tuple[Any, ...]:
+    """Parse texts as values of a release.
+
+    Args:
+      texts: as they were typed, or stand in a file. Bytes are given in hex after 0x, or else as text.
+      released: what will be asked. The type of its domain decides; of listed items, that of the item itself.
+      item_type: what items of a flat sketch are, which does not say so itself; `None` for text. Of listed items it
+        picks "1" or 1 where both are listed.
+
+    Raises `UsageError` where a text is not of this type; the message does not contain it.
+    """
+    spec = released.spec
+    if spec.is_listed:
+        wanted = {"int": (int,), "text": (str,), None: (object,)}[item_type]
+        listed = {in_words(item): item for item in reversed(spec.items) if isinstance(item, wanted)}
+        return tuple(listed.get(text, text) for text in texts)
+    domain = spec.domain
+    try:
+        if domain is not None:
+            read = _READERS.get(domain.plain_type) or value_reader(domain)
+            return tuple(read(text, "") for text in texts)
+        return read_items(texts, item_type)
+    except ConfigError:
+        expected = "whole numbers" if domain is None else domain.parsed
+        raise UsageError(f"this release is about {expected}: give such values") from None
+
+
+def read_items(texts: Iterable[str], item_type: ItemType | None) -> tuple[Any, ...]:
+    """Parse texts as items of a flat sketch, which does not say what they are; raise `ConfigError` for other text."""
+    return tuple(read_whole_number(text, "") for text in texts) if item_type == "int" else tuple(texts)
+
+
+def count_outside(values: Iterable[Any], domain: Domain) -> int:
+    """Return how many values lie outside a domain, which moves them to its nearest end."""
+    return sum(not domain.is_inside(value) for value in values)
+
+
+def _read_bytes(text: str, path: str) -> bytes:
+    try:
+        return bytes.fromhex(text[2:]) if text[:2] == "0x" else text.encode("utf-8", "surrogateescape")
+    except ValueError:
+        raise ConfigError(path, "expected bytes in hexadecimal digits after 0x") from None
+
+
+_READERS: dict[type, Callable[[str, str], Any]] = {int: read_whole_number, bytes: _read_bytes}
+
+
+MAX_SERIES, MAX_MOMENTS = 7, 2000
+
+
+class RunRows:
+    """The rows of one run and key."""
+
+    def __init__(self, stored: list[Stored]) -> None:
+        self.stored = stored
+        files = list(dict.fromkeys(each.path for each in stored))
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        self._file, self._key = os.path.basename(files[0]) + more, stored[0].key
+        self.title = f"{files[0]}{more}" + ("" if self._key is None else f", key {in_words(self._key)}")
+
+    def answer(self, horizon: Horizon, windows: tuple[int, int] | None) -> tuple[dict[str, Any], Released]:
+        """Return the columns that say what is asked, and the release of a range of windows; `None` takes all."""
+        timeline = self.timeline(horizon)
+        first, last = windows or (0, timeline.available - 1)
+        try:
+            return {**self.place, "windows": f"{first} to {last}"}, timeline.between(first, last)
+        except ValueError as error:
+            raise AnswerError.of(error) from None
+
+    def timeline(self, horizon: Horizon) -> SketchTimeline:
+        try:
+            timeline = SketchTimeline((each.released for each in self.stored), horizon)
+        except ValueError as error:
+            raise AnswerError.of(error) from None
+        if not timeline.available:
+            raise AnswerError(f"no window can be asked about yet: {timeline.gap or 'row 0 is missing'}")
+        if timeline.missing:
+            note(f"{self.title}: {timeline.gap}: give all files of the run")
+        return timeline
+
+    @property
+    def place(self) -> dict[str, Any]:
+        return {"file": self._file, "key": self._key}
+
+
+def group_rows(stored: Iterable[Stored]) -> list[RunRows]:
+    """Return the rows among what was found, those of each run and key together; copies of a row count once."""
+    found: dict[Any, dict[bytes, Stored]] = {}
+    for each in stored:
+        if isinstance(each.released, TimelineRow):
+            release_id = each.released.privacy.release_ids[0]
+            found.setdefault((each.key, timeline(release_id)), {}).setdefault(release_id, each)
+    return [RunRows([*rows.values()]) for rows in found.values()]
+
+
+def read_horizon(arguments: argparse.Namespace) -> Horizon | None:
+    """Return the horizon that the arguments declare; `None` without one."""
+    if arguments.horizon is None:
+        if arguments.windows is not None:
+            raise UsageError("--windows needs --horizon START SIZE WINDOWS, as it was declared for the release")
+        return None
+    settings = dict(zip(("start", "window_size", "windows"), arguments.horizon, strict=True))
+    try:
+        return read_settings(settings, "--horizon")
+    except ConfigError as error:
+        raise UsageError.of(error) from None
+
+
+def needs_horizon(title: str) -> UsageError:
+    """Return the error about rows over time without their horizon."""
+    return UsageError(f"{title}: holds rows over time; give --horizon START SIZE WINDOWS, as it was declared for them")
+
+
+class Moment(NamedTuple):
+    """A window's release, and when the window begins; of all windows so far, when they end."""
+
+    time: datetime.datetime
+    released: Released
+
+
+Found = tuple[str, dict[str, Any], "list[Moment] | AnswerError"]
+
+
+def moments(
+    stored: Sequence[Stored], horizon: Horizon | None, windows: tuple[int, int] | None, *, so_far: bool
+) -> Iterator[Found]:
+    """Yield the windows of each key, with a title and the columns that say where they were found."""
+    yield from _of_files([each for each in stored if isinstance(each.released, Released)])
+    for rows in group_rows(stored):
+        if horizon is None:
+            raise needs_horizon(rows.title)
+        try:
+            yield rows.title, rows.place, _of_rows(rows, horizon, windows, so_far)
+        except AnswerError as error:
+            yield rows.title, rows.place, error
+
+
+def _of_files(stored: list[Stored]) -> Iterator[Found]:
+    found: dict[Any, list[tuple[Stored, Moment]]] = {}
+    for each in stored:
+        window = window_of(each.path)
+        if window is None:
+            raise UsageError(
+                f"{each.title}: is not of a window: this is drawn over time, out of files with windows in their names, "
+                "or of rows over time; `dpsketch query` answers about one release"
+            )
+        moment = Moment(read_time(window.split("/")[0], ""), each.released)
+        found.setdefault((name_without_window(each.path), each.key), []).append((each, moment))
+    for (name, key), windows in found.items():
+        first = windows[0][0]
+        place = {"file": os.path.basename(name), "key": key}
+        _check_number(len(windows))
+        yield first.title, place, sorted((moment for _, moment in windows), key=lambda moment: moment.time)
+
+
+def _of_rows(rows: RunRows, horizon: Horizon, windows: tuple[int, int] | None, so_far: bool) -> list[Moment]:
+    """Return the release of each window of a horizon, or of all windows up to it."""
+    timeline = rows.timeline(horizon)
+    first, last = windows or (0, timeline.available - 1)
+    _check_number(last - first + 1)
+    if first > last:
+        raise AnswerError("--windows FIRST LAST must be ascending")
+    try:
+        return [Moment(*each) for each in timeline.each_window(first, last, so_far=so_far)]
+    except ValueError as error:
+        raise AnswerError.of(error) from None
+
+
+def _check_number(windows: int) -> None:
+    if windows > MAX_MOMENTS:
+        raise UsageError(f"this would draw {windows} windows, more than {MAX_MOMENTS}: give fewer, as with --windows")
+
 
 _FEW = 20
 _MAX_WINDOW = (1 << 17) - 1
@@ -45,8 +233,8 @@ FORMS: Mapping[Takes, dict[str, Any]] = {
 """How each form of a question is an option."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
+def declare_query(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `query`."""
     add_files(parser)
     add_format(parser)
     kinds = parser.add_argument_group("one kind of question").add_mutually_exclusive_group(required=True)
@@ -98,8 +286,11 @@ def add_answer_options(
     )
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the answers of all releases; return 1 if one of them does not answer."""
+def query(arguments: argparse.Namespace) -> int:
+    """Ask releases; costs no privacy, however often.
+
+    The exit code is 1 if one of them does not answer.
+    """
     ask, horizon = read_question(arguments), read_horizon(arguments)
     rows, told, code = [], [], DONE
     stored = read_asked(arguments)

@@ -1,9 +1,10 @@
-"""`dpsketch plot`: what releases answer, as a picture with one panel for each release, or for each key over time."""
+"""What releases answer as pictures: `dpsketch plot` draws panels, and `explore` writes a page that anyone may ask."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,29 +15,36 @@ from beam_dpsketch.answers.questions.entries import Answered, Drawing, QuestionK
 from beam_dpsketch.answers.questions.kinds import KINDS
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.rows import Frequencies
-from beam_dpsketch.cli.asking.over_time import MAX_SERIES, Moment, moments, read_horizon
-from beam_dpsketch.cli.asking.query import (
+from beam_dpsketch.cli.asking import (
+    MAX_SERIES,
+    ItemType,
+    Moment,
     add_answer_options,
     add_labels,
     add_question,
     answer,
+    group_rows,
+    moments,
+    needs_horizon,
     parts_of,
     read_asked,
+    read_horizon,
+    read_items,
     read_question,
     releases_of,
 )
-from beam_dpsketch.cli.asking.values import ItemType, read_whole
-from beam_dpsketch.cli.output import add_output_options, output_kind, write_output
-from beam_dpsketch.cli.stored import Stored, add_files
-from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, note
+from beam_dpsketch.cli.output import MAX_PANELS, PICTURES, add_output_options, output_kind, write_output
+from beam_dpsketch.cli.stored import Stored, add_files, name_without_window, window_of
+from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, note, read_lines, read_whole
+from beam_dpsketch.config import ConfigError
 from beam_dpsketch.errors import UsageError
+from beam_dpsketch.explore import Explored, explore
 from beam_dpsketch.plots import Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
 from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, places_of, text, to_bytes
 from beam_dpsketch.plots.pictures import WINDOW_ENDS, WINDOW_STARTS, counted, intervals_of, is_logarithmic, show_growth
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.statement.showing import in_words
 
-MAX_PANELS = 12
 _WIDE, _ONE_WIDE, _HIGH, _BAR = 6.0, 8.0, 3.6, 0.3
 
 
@@ -146,7 +154,6 @@ def _height(panel: Panel, names: Names) -> float:
     return 0.9 + _BAR * max(5, len(panel.series[0])) if names.drawing.form == "bars" else _HIGH
 
 
-FORMATS = ("png", "svg", "pdf")
 POINTS, MAX_K, MAX_BINS = 1000, 50, 200
 _CHANGES: Mapping[Takes, dict[str, Any]] = {
     Takes.COUNT: {"type": read_whole(1, MAX_K)},
@@ -161,8 +168,8 @@ _CHANGES: Mapping[Takes, dict[str, Any]] = {
 """What an option draws that is not what it asks in `query`."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
+def declare_plot(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `plot`."""
     add_files(parser)
     alone = parser.add_argument_group("what to draw: of each release, or over the windows of a key")
     kinds = alone.add_mutually_exclusive_group(required=True)
@@ -173,12 +180,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_answer_options(parser)
     parser.add_argument("--so-far", action="store_true", help="over time: all windows up to each, of rows over time")
     add_labels(parser)
-    add_output_options(parser, FORMATS)
+    add_output_options(parser, PICTURES)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Draw all panels; return 1 if a release does not answer."""
-    kind, horizon = output_kind(arguments, FORMATS), read_horizon(arguments)
+def plot(arguments: argparse.Namespace) -> int:
+    """Draw what releases answer, with intervals, as PNG, SVG or PDF.
+
+    The exit code is 1 if a release does not answer.
+    """
+    kind, horizon = output_kind(arguments, PICTURES), read_horizon(arguments)
     ask = _with_points(read_question(arguments))
     drawing, over_time = ask.entry.drawing, _is_over_time(ask.entry)
     assert drawing is not None  # or it has no option
@@ -256,3 +266,62 @@ def _panel(title: str, place: dict[str, Any], found: list[Moment], ask: Ask, ite
     timed = [[{"time": moment.time, **row} for row in each.rows] for moment, each in zip(found, answers, strict=True)]
     series = [list(rows) for rows in zip(*timed, strict=True)]
     return Panel(place, series, found[0].released, answers[0])
+
+
+_PAGES = ("html",)
+
+
+def declare_explore(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `explore`."""
+    add_files(parser)
+    add_output_options(parser, _PAGES)
+    parser.add_argument("--title", default="A private release", help="of the page (A private release)")
+    add_labels(parser)
+    add_answer_options(parser, "the items that the page suggests, and flat sketches list, one a line; public")
+
+
+def write_page(arguments: argparse.Namespace) -> int:
+    """Write one HTML page in which anyone may ask releases."""
+    output_kind(arguments, _PAGES)
+    horizon, stored = read_horizon(arguments), read_asked(arguments)
+    entries = [*_entries(stored, horizon, arguments)]
+    if not entries:
+        raise AnswerError("no release in these files has this --metric; `dpsketch inspect` lists their metrics")
+    try:
+        page = explore(
+            entries,
+            title=arguments.title,
+            candidates=_candidates(arguments),
+            value=arguments.value_label,
+            weight=arguments.weight_label,
+            confidence=arguments.confidence,
+        )
+    except (ValueError, ImportError) as error:
+        raise UsageError.of(error) from None
+    write_output(arguments, page.encode(), [each.path for each in stored])
+    note(f"wrote a page about {len(entries)} release(s), {len(page) / 1e6:.0f} MB, to {arguments.output}")
+    return DONE
+
+
+def _entries(stored: list[Stored], horizon: Horizon | None, arguments: argparse.Namespace) -> Iterator[Explored]:
+    for each in stored:
+        if isinstance(each.released, Released):
+            parts = each.released.parts
+            if arguments.metric is None or arguments.metric in parts:
+                asked = each.released if arguments.metric is None else parts[arguments.metric]
+                yield Explored(asked, os.path.basename(name_without_window(each.path)), each.key, window_of(each.path))
+    for rows in group_rows(stored):
+        if horizon is None:
+            raise needs_horizon(rows.title)
+        place = rows.place
+        windows = None if arguments.windows is None else tuple(arguments.windows)
+        yield Explored(rows.timeline(horizon), place["file"], place["key"], windows=windows)
+
+
+def _candidates(arguments: argparse.Namespace) -> tuple[Any, ...] | None:
+    if arguments.candidates is None:
+        return None
+    try:
+        return read_items(read_lines(arguments.candidates, "--candidates"), arguments.type)
+    except ConfigError:
+        raise UsageError("--candidates must be whole numbers with --type int, one a line") from None

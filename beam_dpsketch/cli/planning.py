@@ -1,0 +1,231 @@
+"""What settings of a release mean before there are data: `dpsketch check`, `plan` and `rehearse`.
+
+`check` reads files of settings, and looks at the columns of a file of data; `rehearse` shows exact, bounded and private
+answers of a sample that anyone may see.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+
+import pyarrow.compute as pc
+
+from beam_dpsketch.answers.notes import ONE_RECORD_EACH
+from beam_dpsketch.cli.options import add_settings_options, read_config, read_settings_file
+from beam_dpsketch.cli.output import add_format, one_line
+from beam_dpsketch.cli.text import (
+    DONE,
+    WRONG_USAGE,
+    note,
+    read_open_share,
+    read_real,
+    read_share,
+    read_whole,
+    said_warnings,
+    write,
+)
+from beam_dpsketch.config import ConfigError, read_release
+from beam_dpsketch.errors import SETTINGS, RefusalError, UsageError
+from beam_dpsketch.frames.rehearsal import USUAL_SHARES, rehearse
+from beam_dpsketch.frames.steps.files import Position, open_files
+from beam_dpsketch.frames.steps.plan import check_columns, plan_of_table, plan_release, tally_of
+from beam_dpsketch.frames.steps.windows import windows_of
+from beam_dpsketch.planning.plan import loss_in_words
+from beam_dpsketch.records.count import USUAL_QUANTILES
+from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.statement.showing import printable
+
+_MANY = 100  # rows
+
+
+def declare_check(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `check`."""
+    parser.add_argument("files", nargs="+", metavar="FILE", help="files of settings, YAML or JSON")
+    parser.add_argument(
+        "--against",
+        metavar="FILE.parquet|csv",
+        help="look whether this file has the columns, and whether its first rows can be used",
+    )
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """Say whether settings of a release can be used, and what they mean.
+
+    A file that can be used has one line, and each other an error; then the exit code is 2.
+    """
+    code = DONE
+    for path in arguments.files:
+        try:
+            declared = read_release(read_settings_file(path))
+            if arguments.against is not None:
+                _check_against(declared, arguments.against, f"{path} against {arguments.against}")
+            write(sys.stdout, printable(f"{path}: OK: {in_words(declared)}") + "\n")
+            for words in declared.terms.foolish():
+                note(f"{path}: warning: {words}")
+        except (RefusalError, OSError) as error:
+            note(_said(path, error))
+            code = WRONG_USAGE
+    return code
+
+
+def _said(path: str, error: Exception) -> object:
+    """Return what is said of a file: of settings and of what the system says, with the file before it."""
+    if isinstance(error, RefusalError) and not isinstance(error, UsageError):
+        return UsageError.of(error, lambda each: f"{path}: {each.through(SETTINGS).message}")
+    return f"{path}: {error.strerror}" if isinstance(error, OSError) else error
+
+
+def in_words(declared: ReleaseSpec) -> str:
+    """Return what is released, for whom, and what it spends, without a key or an item."""
+    terms, k = declared.terms, declared.count.wanted
+    counted = f"the {k} most frequent values" if k else declared.count.name
+    counted += f" of {', '.join(dict.fromkeys(map(str, declared.selectors.items.values())))}"
+    weight = "" if declared.weight is None else f", weighted by {declared.weight}"
+    whose = "" if declared.privacy_id is None else f" (in {declared.privacy_id.field})"
+    return (
+        f"{counted}{weight}{_keys(declared)}{_windows(declared)}; protected: {terms.unit.value}{whose}; "
+        f"contribution: {terms.bounds.words(terms)}; {loss_in_words(terms)}"
+    )
+
+
+def _keys(declared: ReleaseSpec) -> str:
+    return "" if declared.keys is None else f", for {declared.keys.words}"
+
+
+def _windows(declared: ReleaseSpec) -> str:
+    if declared.horizon is not None:
+        return f", over time in {declared.horizon.windows} windows"
+    if declared.time is None or (starts := plan_of_table(declared).starts) is None:
+        return "" if declared.windows is None else ", in each window of a declared range"
+    return f", in each of {len(starts):,} windows ({len(starts) * len(declared.public_keys or [None]):,} releases)"
+
+
+def _check_against(declared: ReleaseSpec, against: str, title: str) -> None:
+    """Refuse, or warn of, what `dpsketch run` would, of the columns of a file and of its first rows."""
+    try:
+        table = open_files([against], declared, lambda _: None, note).table
+        check_columns(declared, table)
+        tally = tally_of(declared, table)
+        parts = iter(table.parts)
+        for rows in itertools.islice(parts, 1):
+            declared.reader.read_batch(rows, declared.sketch_input, tally)
+            limit = declared.privacy_id
+            if limit is not None and limit.bounds.size != 1 and _MANY <= len(rows) == len(pc.unique(rows[limit.field])):
+                note(f"{title}: privacy_id {limit.field!r}: {ONE_RECORD_EACH.words}")
+            if declared.time is not None:
+                [*windows_of(declared, plan_of_table(declared)).rows(rows, tally)]
+        tally.refuse(drops=declared.unreadable == "drop", is_whole=next(parts, None) is None)
+    except (UsageError, ValueError, TypeError) as error:
+        raise UsageError.of(error, lambda each: f"{title}: {each.message}") from None
+    for words in tally.told(is_signed=declared.unit.bounds.signed):
+        note(f"{title}: {words}")
+
+
+_MAX_N = 1 << 50
+
+
+def declare_plan(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `plan`."""
+    add_settings_options(parser)
+    parser.add_argument(
+        "--n",
+        type=read_whole(1, _MAX_N, "a whole number from 1 to 2**50, as 1000000 or 1e6"),
+        metavar="N",
+        help="about how many records count in one release, as 1e6; with weights, their total weight; of one key",
+    )
+    parser.add_argument(
+        "--wanted-error",
+        type=read_open_share,
+        default=0.01,
+        metavar="E",
+        help="a share of all that counts; says how many people it needs (0.01)",
+    )
+    parser.add_argument(
+        "--typical",
+        nargs=2,
+        type=read_real,
+        metavar=("MEDIAN", "P99"),
+        help="of quantiles, about the median and the 99 %% point of the values; tells errors of values, with --n",
+    )
+    parser.add_argument(
+        "--quantile",
+        nargs="+",
+        type=read_open_share,
+        default=USUAL_QUANTILES,
+        metavar="Q",
+        help="the quantiles whose errors are told (0.5 0.95 0.99)",
+    )
+    add_format(parser, ("text", "json"))
+
+
+def plan(arguments: argparse.Namespace) -> int:
+    """Say what a release will be like, before any data is read."""
+    declared = read_config(arguments)
+    try:
+        planned = plan_release(
+            declared,
+            arguments.n,
+            wanted_error=arguments.wanted_error,
+            typical=arguments.typical,
+            quantiles=arguments.quantile,
+        )
+    except (ValueError, ArithmeticError) as error:
+        raise UsageError.of(error) from None
+    if arguments.format == "json":
+        write(sys.stdout, f"{one_line(planned.as_dict())}\n")
+    else:
+        write(sys.stdout, f"{planned}\n")
+    return DONE
+
+
+_MOST = 1 << 20
+
+
+def declare_rehearse(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `rehearse`."""
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="Parquet or CSV files that are public or made up, or patterns"
+    )
+    parser.add_argument(
+        "--show",
+        type=read_whole(1, _MOST, "a whole number from 1 to 2**20, as 20"),
+        metavar="N",
+        help="how many of the most frequent items of each key are shown (the k of a top-K list, else 10)",
+    )
+    parser.add_argument(
+        "--quantile",
+        nargs="+",
+        type=read_share,
+        default=USUAL_SHARES,
+        metavar="Q",
+        help="which quantiles are shown (0.1 0.25 0.5 0.75 0.9 0.99)",
+    )
+    add_settings_options(parser)
+    add_format(parser, ("text", "json"))
+
+
+def show_answers(arguments: argparse.Namespace) -> int:
+    """Show exact, bounded and private answers of a sample that is public or made up.
+
+    Nothing is written, and nothing spent.
+    """
+    declared = read_config(arguments)
+    with said_warnings():
+        try:
+            found = open_files(arguments.files, declared, _say_nothing, note)
+            for words in declared.terms.foolish():
+                note(f"warning: {words}")
+            rehearsed = rehearse(found.table, declared, k=arguments.show, quantiles=arguments.quantile)
+        except (ConfigError, TypeError, ValueError) as error:
+            raise UsageError.of(error) from None
+    if arguments.format == "json":
+        write(sys.stdout, f"{one_line(rehearsed.as_dict())}\n")
+    else:
+        write(sys.stdout, f"{rehearsed}\n")
+    return DONE
+
+
+def _say_nothing(_: Position) -> None:
+    """Say nothing of how far the sample is read."""

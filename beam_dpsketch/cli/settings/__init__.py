@@ -1,1 +1,0 @@
-"""`dpsketch plan` and `check`: what settings of a release mean, before there are data."""
