@@ -34,7 +34,7 @@ PYTHON_ALONE = {
     "domains/doors.py:": "how to cast a column, for those who make the table",
     "by_hand.py:release": "a function of raw sketches",
     "frames/steps/tables.py:_to_reader": "the type of a table",
-    "planning/plan.py:_full": "a note in the words of Python and of settings",
+    "planning/sketch_plan.py:_full": "a note in the words of Python and of settings",
     "kinds/statistics/sums.py:__post_init__": "the type of an argument",
     "plots/asking.py:to_draw": "the type of an argument",
     "privacy/contributions.py:check_bounds": "the type of an argument",

@@ -34,8 +34,8 @@ from beam_dpsketch.cli.text import (
 from beam_dpsketch.config import ConfigError
 from beam_dpsketch.config import read_horizon as read_settings
 from beam_dpsketch.config.asking import value_reader
-from beam_dpsketch.config.scalars import read_time
-from beam_dpsketch.config.scalars import read_whole as read_whole_number
+from beam_dpsketch.config.forms import read_time
+from beam_dpsketch.config.forms import read_whole as read_whole_number
 from beam_dpsketch.domains import Domain
 from beam_dpsketch.errors import UsageError
 from beam_dpsketch.privacy.over_time.horizon import Horizon

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from beam_dpsketch.cli.text import read_lines
 from beam_dpsketch.config import ConfigError, read_release
-from beam_dpsketch.config.blocks import Block, Entry, Option, plain
-from beam_dpsketch.config.scalars import FLAG
-from beam_dpsketch.config.settings import RELEASE
+from beam_dpsketch.config.forms import Block, Entry, Form, Option
+from beam_dpsketch.config.plain import plain
+from beam_dpsketch.config.settings import RELEASE_BLOCK
 from beam_dpsketch.errors import SETTINGS, RefusalError, UsageError
 from beam_dpsketch.kinds import KINDS
 from beam_dpsketch.records.release_spec import ReleaseSpec
@@ -34,24 +34,24 @@ class _Option(NamedTuple):
     A path with * is for the block that has the bounds.
     """
 
-    option: Option
+    name: str
     path: str
     excludes: tuple[str, ...]
     entry: Entry
-
-    @property
-    def name(self) -> str:
-        return self.option.name
+    option: Option
 
     def declare(self, group: Any) -> None:
         """Add the option to a parser."""
         form: dict[str, Any] = {"metavar": self.option.metavar}
-        if self.entry.form is FLAG:
+        if isinstance(self.entry.form, Form) and self.entry.form.shape is bool:
             form = {"action": "store_true", "default": None}
         elif self.name == "unit":
             form = {"choices": [self.option.metavar]}
         words = re.sub(r"`(\w+)`", lambda found: _SPELLED.get(found[1], found[1]), self.entry.words)
-        group.add_argument(_spelled(self.name), **form, help=self.option.help or words.replace("field", "column"))
+        words, own = words.replace("field", "column"), self.option.help
+        group.add_argument(
+            _spelled(self.name), **form, help=f"{words}, {own}" if own.startswith("as ") else own or words
+        )
 
 
 def _options(block: Block, path: str = "", excludes: tuple[str, ...] = ()) -> Iterator[_Option]:
@@ -60,7 +60,7 @@ def _options(block: Block, path: str = "", excludes: tuple[str, ...] = ()) -> It
         others = (f"{path}{other}" for group in block.either if name in group for other in group if other != name)
         found = (*excludes, *others)
         if entry.option is not None:
-            yield _Option(entry.option, f"{path}{name}", found, entry)
+            yield _Option(entry.option.name or name, f"{path}{name}", found, entry, entry.option)
         if isinstance(entry.form, Block):
             yield from _options(entry.form, f"{path}{name}.", found)
 
@@ -74,7 +74,7 @@ def _by_name(found: Iterable[_Option]) -> dict[str, _Option]:
     return known
 
 
-_OPTIONS = _by_name(_options(RELEASE))
+_OPTIONS = _by_name(_options(RELEASE_BLOCK))
 _PATHS = {option.path: _spelled(name) for name, option in _OPTIONS.items()}
 _SPELLED = {option.path.split(".")[-1]: _spelled(name) for name, option in reversed(_OPTIONS.items())}
 """How the command names a setting that has an option."""

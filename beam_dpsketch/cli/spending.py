@@ -24,7 +24,7 @@ from beam_dpsketch.cli.output import (
 )
 from beam_dpsketch.cli.stored import DELTA_DIGITS, RHO_DIGITS, add_files, read_all, rounded_delta, rounded_epsilon
 from beam_dpsketch.cli.text import DONE, WRONG_USAGE, AnswerError, note, read_open_share, write
-from beam_dpsketch.config.scalars import read_exact
+from beam_dpsketch.config.forms import read_exact
 from beam_dpsketch.errors import FormatError, RefusalError, UsageError
 from beam_dpsketch.ledger.accounts import PERIODS, UNITS, Account
 from beam_dpsketch.ledger.entries import ACCOUNT, SPEND, WRITE_OFF, LedgerEntry

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 from beam_dpsketch.config import ConfigError
-from beam_dpsketch.config.scalars import read_number
-from beam_dpsketch.config.scalars import read_whole as read_whole_number
+from beam_dpsketch.config.forms import read_number
+from beam_dpsketch.config.forms import read_whole as read_whole_number
 from beam_dpsketch.domains.timestamps import BLANKS
 from beam_dpsketch.errors import SHELL, ElementsWarning, OneCodeError, RefusalError, UsageError
 from beam_dpsketch.statement.showing import in_words, plain, printable

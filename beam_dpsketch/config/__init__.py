@@ -40,9 +40,24 @@ since 1970; without a zone they are in UTC. Lengths of time are text such as `30
 """
 
 from beam_dpsketch.config.asking import read_ask
-from beam_dpsketch.config.layouts import read_domain, read_items, read_method, read_spec, read_tree
-from beam_dpsketch.config.privacy import read_norm, read_privacy, read_records, read_side_counters, read_unit
-from beam_dpsketch.config.release import read_csv, read_horizon, read_keys, read_release, read_time, read_windows
+from beam_dpsketch.config.release import (
+    read_csv,
+    read_domain,
+    read_horizon,
+    read_items,
+    read_keys,
+    read_method,
+    read_norm,
+    read_privacy,
+    read_records,
+    read_release,
+    read_side_counters,
+    read_spec,
+    read_time,
+    read_tree,
+    read_unit,
+    read_windows,
+)
 from beam_dpsketch.errors import ConfigError
 
 # fmt: off

@@ -9,20 +9,27 @@ from typing import Any
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.entries import Takes
 from beam_dpsketch.answers.questions.kinds import KINDS, Kind
-from beam_dpsketch.config.blocks import Block, Entry, Form, Reader, plain, read_block, read_list, take_one
-from beam_dpsketch.config.paths import join, refusal
-from beam_dpsketch.config.scalars import (
-    ITEM,
-    ITEMS,
-    NUMBER,
-    WHOLE,
+from beam_dpsketch.config.forms import (
+    ITEM_FORM,
+    ITEMS_FORM,
+    NUMBER_FORM,
+    WHOLE_FORM,
+    Block,
+    Entry,
+    Form,
+    Reader,
+    read_block,
     read_bytes,
     read_flag,
     read_item,
+    read_list,
     read_number,
     read_time,
     read_whole,
+    take_one,
 )
+from beam_dpsketch.config.paths import join, refusal
+from beam_dpsketch.config.plain import plain
 from beam_dpsketch.domains import BytesDomain, Domain
 
 _WORDS = f"give one kind of question: {', '.join(KINDS)}"
@@ -38,8 +45,8 @@ def read_ask(settings: Any, path: str = "ask", domain: Domain | BytesDomain | No
         text, whole numbers, bytes or lists of these.
     """
     given = plain(settings, path)
-    block = read_block(given, path, ASK, **_readers(value_reader(domain)))
-    confidence = block.pop("confidence", ASK.entries["confidence"].usual)
+    block = read_block(given, path, ASK_BLOCK, **_readers(value_reader(domain)))
+    confidence = block.pop("confidence", ASK_BLOCK.entries["confidence"].usual)
     if not 0 < confidence < 1:
         raise refusal(join(path, "confidence"), "must be between 0 and 1, as 0.95")
     candidates = block.pop("candidates", None)
@@ -140,30 +147,25 @@ _READERS: Mapping[type, Reader] = {int: read_whole, float: _read_real, datetime.
 
 _ASKED: Mapping[Takes, tuple[Form, str]] = {
     Takes.SHARES: (Form(list[float], _read_shares), "a list, as `[0.5, 0.95]`"),
-    Takes.VALUES: (ITEMS, "a list"),
-    Takes.RANGES: (ITEMS, "a list of pairs, as `[[0, 15], [15, 60]]`"),
-    Takes.EDGES: (ITEMS, "a list, as `[0, 15, 60]`"),
-    Takes.PARTS: (ITEM, "a list of values, or a number N"),
-    Takes.COUNT: (WHOLE, "a number K"),
+    Takes.VALUES: (ITEMS_FORM, "a list"),
+    Takes.RANGES: (ITEMS_FORM, "a list of pairs, as `[[0, 15], [15, 60]]`"),
+    Takes.EDGES: (ITEMS_FORM, "a list, as `[0, 15, 60]`"),
+    Takes.PARTS: (ITEM_FORM, "a list of values, or a number N"),
+    Takes.COUNT: (WHOLE_FORM, "a number K"),
     Takes.NOTHING: (Form(bool, _read_true), "`true`"),
 }
 _CANDIDATES = "with `top_k`: the public list of items to choose from; not needed where a release is searched"
 
-
-def _entry(form: Form, given: str, answered: str) -> Entry:
-    return Entry(form, f"{given}: {answered}")
-
-
-ASK = Block(
+ASK_BLOCK = Block(
     "Ask",
     {
         **{
-            kind: Entry(form, f"{words}: {entry.words}")
+            kind: Entry(f"{words}: {entry.words}", form)
             for kind, entry in KINDS.items()
             for form, words in [_ASKED[entry.takes]]
         },
-        "candidates": Entry(ITEMS, _CANDIDATES),
-        "confidence": Entry(NUMBER, "of each interval, between 0 and 1", usual=0.95),
+        "candidates": Entry(_CANDIDATES, ITEMS_FORM),
+        "confidence": Entry("of each interval, between 0 and 1", NUMBER_FORM, usual=0.95),
     },
 )
 """The settings of a question; values are read as the domain has them."""

@@ -1,41 +1,83 @@
-"""Read all of a release, checked together; and which releases there are: `keys`, `windows`, `horizon`."""
+"""Read a release, checked together, and each of its blocks that is more than the arguments of one value object."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from beam_dpsketch.config.blocks import Block, Reader, make, plain, read_block, read_list, refuse_others, take_one
-from beam_dpsketch.config.layouts import read_domain, read_items, read_method, read_spec, read_tree
+from beam_dpsketch.config.forms import (
+    ITEMS_FORM,
+    Block,
+    Reader,
+    make,
+    read_block,
+    read_choice,
+    read_list,
+    refuse_others,
+    take_one,
+)
 from beam_dpsketch.config.paths import join, refusal, shown
-from beam_dpsketch.config.privacy import read_privacy, read_unit
-from beam_dpsketch.config.scalars import WHOLE
-from beam_dpsketch.config.settings import CSV, HORIZON, KEYS, METRIC, RELEASE, SELECT, TIME_COLUMN, WINDOWS
-from beam_dpsketch.domains import BytesDomain
+from beam_dpsketch.config.plain import plain
+from beam_dpsketch.config.settings import (
+    CSV_BLOCK,
+    DOMAIN_BLOCK,
+    DOMAIN_TYPES,
+    HORIZON_BLOCK,
+    KEYS_BLOCK,
+    METHOD_BLOCK,
+    METRIC_BLOCK,
+    NORM_BLOCK,
+    OF_BLOCK,
+    PRIVACY_BLOCK,
+    RECORDS_BLOCK,
+    RELEASE_BLOCK,
+    SIDE_BLOCK,
+    SPEC_BLOCK,
+    TIME_BLOCK,
+    TREE_BLOCK,
+    UNIT_BLOCK,
+    WINDOWS_BLOCK,
+)
+from beam_dpsketch.domains import DOMAINS, BytesDomain, Domain
 from beam_dpsketch.domains.spelling import Spelling
 from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.kinds import KINDS
-from beam_dpsketch.kinds.grouped_counts import top_k
+from beam_dpsketch.kinds.grouped_counts import Groups, top_k
 from beam_dpsketch.kinds.layouts import with_factor
 from beam_dpsketch.kinds.metrics.kind import Metric
 from beam_dpsketch.kinds.sketched import ItemFrequencies, search_over_time
+from beam_dpsketch.ledger.ledger import payer_of
+from beam_dpsketch.privacy.aside.side_counters import SideCounters
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.records.count import Count
 from beam_dpsketch.records.public import AssumePublicKeys, Keys, KeySelection, PublicKeys, TimeColumn, TimeRange
 from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.units import Record, Unit
+from beam_dpsketch.records.units import PrivacyId, Record, Unit
+from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.sketches.tree_spec import TreeSpec
 
+_USE = "give epsilon and delta, as epsilon: 2 and delta: 1.0e-6, or rho"
+_SHARE, _LEDGER = "share: 1/4 and of: {epsilon: 2, delta: 1.0e-6}", "ledger: spent.db and account: visits"
+_WHOM = "give privacy_id, the field that says whose a record is; or take unit: record, which protects no person"
+_HOW_MUCH = "give norm, as norm: {max_norm: 10} or norm: auto; or records"
+_ALONE = "not a setting of unit: {record: ...}; put max_weight and signed into record, or take privacy_id"
+_WHICH = (
+    "give public, the list of keys to release; or select, as select: {delta: 1.0e-8}, for those that enough people "
+    "are in; or assume_public: true, if the keys in the data may be published"
+)
+_TYPES = read_choice({kind.type_name: kind for kind in DOMAINS})
+_LEVELS = TREE_BLOCK.only(("levels", "seed", "hash_version"))
+_ACCURACY = SPEC_BLOCK.without("depth", "width", "hash_version")
 _LAYOUTS: Mapping[str, Callable[..., Any]] = {
     "factor": with_factor,
     "histogram": TreeSpec.histogram,
     "tree": TreeSpec.for_memory,
 }
-_WHICH = (
-    "give public, the list of keys to release; or select, as select: {delta: 1.0e-8}, for those that enough people "
-    "are in; or assume_public: true, if the keys in the data may be published"
-)
 
 
 def read_release(settings: Any, path: str = "") -> ReleaseSpec:
@@ -56,7 +98,7 @@ def read_release(settings: Any, path: str = "") -> ReleaseSpec:
     kind = given.pop("kind")
     if "horizon" in given:
         given["windows"] = given.pop("horizon")
-    own = [name for name, entry in RELEASE.entries.items() if entry.kinds]
+    own = [name for name, entry in RELEASE_BLOCK.entries.items() if entry.kinds]
     counted = {name: given.pop(name) for name in own if name in given}
     count = _read_count(kind, counted, path)
     return make(path, _declare, {"count": count, **given}, places_of_arguments(given["unit"], path))
@@ -66,20 +108,20 @@ def _read_settings(written: Any, path: str) -> dict[str, Any]:
     """Return the settings that a kind has, each read for itself; refuse those that do not go together."""
     kind = str(written.get("kind")).lower() if isinstance(written, dict) else ""
     with AllAtOnce() as checks:
-        known = RELEASE.of_kind(kind)
-        block = RELEASE
+        known = RELEASE_BLOCK.of_kind(kind)
+        block = RELEASE_BLOCK
         if kind in KINDS:  # the settings of other kinds are refused below
-            others = {name: entry._replace(needed="") for name, entry in RELEASE.entries.items()}
-            block = Block(RELEASE.name, {**others, **known.entries})
+            others = {name: entry._replace(needed="") for name, entry in RELEASE_BLOCK.entries.items()}
+            block = Block(RELEASE_BLOCK.name, {**others, **known.entries})
         given = checks.do(read_block, written, path, block, **_READERS) or {}
         if kind in KINDS:
             words = f"not a setting of kind {kind}, which has {', '.join(known.without('kind').entries)}"
-            names = [name for name in written if name in RELEASE.entries]
+            names = [name for name in written if name in RELEASE_BLOCK.entries]
             if KINDS[kind].is_search and "horizon" in names:
                 names.remove("horizon")
                 checks.refuse(search_over_time().at(places={"windows": join(path, "horizon")}))
             checks.do(refuse_others, names, path, known.entries, words)
-        for pair in RELEASE.either:
+        for pair in RELEASE_BLOCK.either:
             if given.keys() & set(pair):
                 checks.do(take_one, given, path, pair, f"give {pair[0]} or {pair[1]}")
         if kind == "quantiles" and isinstance(given.get("domain"), BytesDomain):
@@ -112,7 +154,7 @@ def _read_metrics(settings: Any, path: str) -> dict[str, Metric]:
 def _read_metric(settings: Any, path: str) -> tuple[str, Metric]:
     given = plain(settings, path)
     kind = str(given.get("kind")).lower() if isinstance(given, dict) else ""
-    read = read_block(given, path, METRIC.of_kind(kind) if kind in KINDS else METRIC, **_READERS)
+    read = read_block(given, path, METRIC_BLOCK.of_kind(kind) if kind in KINDS else METRIC_BLOCK, **_READERS)
     of_metric: dict[str, Any] = {name: read.pop(name) for name in ("item", "share") if name in read}
     name, kind = read.pop("name"), read.pop("kind")
     return name, make(path, Metric, {"count": _read_count(kind, read, path), **of_metric})
@@ -144,28 +186,92 @@ def places_of_arguments(of: Unit, path: str = "") -> dict[str, str]:
     }
 
 
+def read_side_counters(settings: Any, path: str = "side_counters") -> SideCounters | None:
+    """Return the parts of rho for the side counters; `None` for the word `none`."""
+    return None if settings == "none" else make(path, SideCounters, read_block(settings, path, SIDE_BLOCK))
+
+
+def read_privacy(settings: Any, path: str = "privacy") -> PrivacySpec:
+    """Return what a release may spend: epsilon and delta, or rho, or a share of them.
+
+    Each share is a release of its own. Nobody but the reader of the settings checks that the shares of all releases
+    sum to at most 1.
+
+    >>> read_privacy({"share": "1/4", "of": {"rho": 0.2}}).rho
+    Fraction(1, 20)
+    """
+    given = read_block(settings, path, PRIVACY_BLOCK, of=_read_budget, side_counters=read_side_counters)
+    paying: dict[str, Any] = {name: given.pop(name) for name in ("ledger", "account") if name in given}
+    if "share" not in given and "of" not in given:
+        spent = _read_whole(given, path)
+    else:
+        refuse_others(given, path, ("share", "of", "side_counters"), "not a setting next to share; put it into of")
+        share, whole = (_take(given, name, path, _SHARE) for name in ("share", "of"))
+        spent = whole.share(share, given.get("side_counters", whole.side_counters))
+    if not paying:
+        return spent
+    ledger, account = (_take(paying, name, path, _LEDGER) for name in ("ledger", "account"))
+    payer = make(path, payer_of, {"account": account, "address": ledger}, {"address": join(path, "ledger")})
+    return spent.paid_by(payer)
+
+
+def _read_whole(given: dict[str, Any], path: str) -> PrivacySpec:
+    take_one(given, path, ("epsilon", "rho"), _USE)
+    return make(path, PrivacySpec, given)
+
+
+def _read_budget(settings: Any, path: str) -> PrivacySpec:
+    return _read_whole(read_block(settings, path, OF_BLOCK), path)
+
+
+def _take(given: Mapping[str, Any], name: str, path: str, both: str) -> Any:
+    if name not in given:
+        raise refusal(join(path, name), f"is missing; give both, as {both}", "E802")
+    return given[name]
+
+
+def read_norm(settings: Any, path: str = "norm") -> NormBound | AutoNorm:
+    """Return the bound of a norm; `auto`, or `{auto: {...}}`, lets the data choose it."""
+    given = plain(settings, path)
+    if given == "auto":
+        return AutoNorm()
+    if isinstance(given, dict) and "auto" in given:
+        chosen: AutoNorm = read_block(given, path, NORM_BLOCK.only(["auto"]))["auto"]
+        return chosen
+    return make(path, NormBound, read_block(given, path, NORM_BLOCK.without("auto")))
+
+
+def read_records(settings: Any, path: str = "records") -> RecordBounds:
+    """Return the bound of a number of records."""
+    return make(path, RecordBounds, read_block(settings, path, RECORDS_BLOCK))
+
+
+def read_unit(settings: Any, path: str = "unit") -> Unit:
+    """Return whom a release protects: `record`, `{record: {...}}`, or an id with `norm` or `records`."""
+    given = plain(settings, path)
+    if given == "record":
+        return Record()
+    if not isinstance(given, dict):
+        raise refusal(path, _WHOM)
+    given = read_block(given, path, UNIT_BLOCK, norm=read_norm)
+    if take_one(given, path, ("privacy_id", "record"), _WHOM) == "record":
+        refuse_others(given, path, ["record"], _ALONE)
+        return given["record"]
+    bounds = given.pop(take_one(given, path, ("norm", "records"), _HOW_MUCH))
+    return make(path, PrivacyId, {"field": given.pop("privacy_id"), "bounds": bounds, **given})
+
+
 def read_keys(settings: Any, path: str = "keys") -> Keys:
     """Return which keys are released: `public`, `select` or `assume_public`, with `field`."""
-    given = read_block(settings, path, KEYS, select=_read_select, assume_public=_read_true)
-    way = take_one(given, path, KEYS.either[0], _WHICH)
+    given = read_block(settings, path, KEYS_BLOCK)
+    way = take_one(given, path, KEYS_BLOCK.either[0], _WHICH)
     where: dict[str, Any] = {name: given[name] for name in ("field", "opaque_bytes") if name in given}
     if way == "public":
-        return make(
-            path, PublicKeys, {"keys": given["public"], "field": where["field"]}, {"keys": join(path, "public")}
-        )
+        public = {"keys": given["public"], "field": where["field"]}
+        return make(path, PublicKeys, public, {"keys": join(path, "public")})
     if way == "select":
         return make(join(path, "select"), KeySelection, {**given["select"], **where})
     return make(path, AssumePublicKeys, where)
-
-
-def _read_select(settings: Any, path: str) -> dict[str, Any]:
-    return read_block(settings, path, SELECT)
-
-
-def _read_true(value: Any, path: str) -> bool:
-    if value is not True and value != "true":
-        raise refusal(path, f"expected true, or public or select in its place; got {shown(value)}")
-    return True
 
 
 def read_windows(settings: Any, path: str = "windows") -> TimeRange:
@@ -175,30 +281,86 @@ def read_windows(settings: Any, path: str = "windows") -> TimeRange:
         if len(given) != 2:
             raise refusal(path, f"expected two times, the start and the end, got {len(given)}")
         given = {name: time for name, time in zip(("start", "end"), given, strict=True) if time is not None}
-    return make(path, TimeRange, read_block(given, path, WINDOWS))
+    return make(path, TimeRange, read_block(given, path, WINDOWS_BLOCK))
 
 
 def read_horizon(settings: Any, path: str = "horizon") -> Horizon:
     """Return the declared windows of continual release."""
-    return make(path, Horizon, read_block(settings, path, HORIZON))
+    return make(path, Horizon, read_block(settings, path, HORIZON_BLOCK))
 
 
 def read_time(settings: Any, path: str = "time") -> TimeColumn:
     """Return where a table holds its times: `{field: ..., every: ...}`, or the name of the column alone."""
     given = plain(settings, path)
-    return make(path, TimeColumn, read_block({"field": given} if isinstance(given, str) else given, path, TIME_COLUMN))
+    return make(path, TimeColumn, read_block({"field": given} if isinstance(given, str) else given, path, TIME_BLOCK))
 
 
 def read_csv(settings: Any, path: str = "csv") -> Spelling:
     """Return how CSV files spell numbers and times: `{thousands: ",", decimal: ".", date_format: "%d/%m/%Y"}`."""
-    return make(path, Spelling, read_block(settings, path, CSV))
+    return make(path, Spelling, read_block(settings, path, CSV_BLOCK))
 
 
-def _read_k(value: Any, path: str) -> int:
-    k = WHOLE.read(value, path)
-    if k < 1:
-        raise refusal(path, f"must be at least 1, got {k}")
-    return int(k)
+def read_domain(settings: Any, path: str = "domain") -> Domain | BytesDomain:
+    """Return which values there can be: `{type: integer, low: 0, high: 99}`, or the name of a type without settings."""
+    given = plain(settings, path)
+    given = {"type": given} if isinstance(given, str) else given
+    if not isinstance(given, dict):
+        raise refusal(path, f"expected a block, as {{type: integer, low: 0, high: 100}}, got {shown(given)}")
+    if "type" not in given:
+        raise refusal(join(path, "type"), f"is missing; one of {', '.join(DOMAIN_TYPES)}", "E802")
+    chosen = _TYPES(given["type"], join(path, "type"))
+    block = DOMAIN_TYPES[chosen.type_name]
+    others = DOMAIN_BLOCK.entries.keys() - block.entries.keys()
+    words = f"not a setting of type {given['type']}, which has {', '.join(chosen.settings) or 'none'}"
+    refuse_others(given, path, given.keys() - others, words)
+    read = read_block(given, path, block)
+    return make(path, chosen, {name: value for name, value in read.items() if name != "type"})
+
+
+def read_spec(settings: Any, path: str = "spec") -> SketchSpec:
+    """Return a sketch, by its depth and width or by the accuracy that is needed."""
+    given = read_block(settings, path, SPEC_BLOCK)
+    if not given.keys() & _ACCURACY.required.keys():
+        return make(path, SketchSpec, given)
+    refuse_others(given, path, _ACCURACY.entries, "not a setting next to relative_error, which chooses depth and width")
+    read_block(settings, path, _ACCURACY)
+    return make(path, SketchSpec.for_accuracy, given)
+
+
+def read_items(settings: Any, path: str = "items") -> ListedItems:
+    """Return items that are counted exactly."""
+    return make(path, ListedItems, {"items": ITEMS_FORM.read(settings, path)}, {"items": path})
+
+
+def read_tree(settings: Any, domain: Any, path: str = "tree", *, search: bool = False) -> TreeSpec:
+    """Return the layout of a tree over a domain: for a memory, or as its levels say.
+
+    Args:
+      settings: the block.
+      domain: the values.
+      path: where the block is, for errors.
+      search: whether the tree is for a top-K list. Its usual layout depends on `memory` and `seed` alone; any other
+        setting then needs `arity`.
+    """
+    if not domain.is_ordered:
+        raise refusal(path, "not a setting of text and bytes, which are counted one by one; leave it out", "E804")
+    given = read_block(settings, path, TREE_BLOCK)
+    if "levels" in given or "hash_version" in given:
+        refuse_others(given, path, _LEVELS.entries, "not a setting next to levels, which say all of the layout")
+        read_block(settings, path, _LEVELS)
+        return make(path, functools.partial(TreeSpec, domain=domain), given)
+    if search and given.keys() <= {"memory", "seed"}:
+        return make(path, functools.partial(TreeSpec.for_search, domain), given)
+    if search and "arity" not in given:
+        words = "is missing; a tree for a top-K list with more settings than memory and seed needs it, as arity: 16"
+        raise refusal(join(path, "arity"), words, "E802")
+    return make(path, functools.partial(TreeSpec.for_memory, domain), given)
+
+
+def read_method(settings: Any, path: str = "method") -> Groups:
+    """Return the method of a top-K list: `groups`, or `{groups: {delta: 1.0e-8}}`."""
+    method: Groups = read_block({"groups": {}} if settings == "groups" else settings, path, METHOD_BLOCK)["groups"]
+    return method
 
 
 _READERS: Mapping[str, Reader] = {
@@ -206,14 +368,12 @@ _READERS: Mapping[str, Reader] = {
     "unit": read_unit,
     "keys": read_keys,
     "windows": read_windows,
-    "horizon": read_horizon,
     "time": read_time,
-    "csv": read_csv,
     "spec": read_spec,
     "items": read_items,
     "domain": read_domain,
     "tree": lambda value, path: value,
-    "k": _read_k,
     "method": read_method,
     "metrics": _read_metrics,
 }
+"""The readers of blocks that are more than the arguments of one value object."""

@@ -1,48 +1,94 @@
-"""The table of settings: what each is, how it is written, and where it may stand. One entry is one setting.
+"""The table of settings: where each may stand, and what differs from the value object that it is an argument of.
 
-Readers, the schemas and signatures of `beam_dpsketch.rows`, the options of the command and the tables of
-`docs/settings.md` are made of it. Marks of code in words are for the page alone. Layouts of counters, domains and kinds
-of questions have tables of their own, which are taken in here and in `asking.py`.
+A setting has the name, the type and the default of its argument, and the first sentence that the class has for it. So
+an argument with a line of documentation is a setting, and an entry here says the rest. Readers, the schemas and
+signatures of `beam_dpsketch.rows`, the options of the command and the tables of `docs/settings.md` are made of these
+blocks. Marks of code in words are for the page alone. Domains and kinds of questions have tables of their own, which
+are read here and in `asking.py`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
-from beam_dpsketch.config.asking import ASK
-from beam_dpsketch.config.blocks import Block, Entry, Form, ListOf, Option
-from beam_dpsketch.config.layout_settings import DOMAIN, SPEC, TREE
-from beam_dpsketch.config.scalars import (
-    DURATION,
-    EXACT,
-    FLAG,
-    FRACTION,
-    ITEMS,
-    NUMBER,
-    PART,
-    TEXT,
-    TIME,
-    WHOLE,
+from beam_dpsketch.config.asking import ASK_BLOCK
+from beam_dpsketch.config.forms import (
+    BYTES_FORM,
+    DURATION_FORM,
+    FLAG_FORM,
+    FRACTION_FORM,
+    ITEM_FORM,
+    ITEMS_FORM,
+    NUMBER_FORM,
+    PART_FORM,
+    TEXT_FORM,
+    TIME_FORM,
+    WHOLE_FORM,
+    Block,
+    Entry,
+    Form,
+    ListOf,
+    Option,
+    block_of,
     one_of,
     read_choice,
+    read_fraction,
+    read_whole,
 )
+from beam_dpsketch.config.paths import refusal, shown
+from beam_dpsketch.domains import DOMAINS
+from beam_dpsketch.domains.spelling import Spelling
+from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
 from beam_dpsketch.kinds import ALIASES, KINDS
-from beam_dpsketch.privacy.contributions import NeighboringRelation
+from beam_dpsketch.kinds.grouped_counts import Groups
+from beam_dpsketch.privacy.aside.side_counters import SideCounters
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import NeighboringRelation, RecordBounds
 from beam_dpsketch.privacy.noise.laws import NOISES
-from beam_dpsketch.privacy.norm.bounds import ITEM_SHARES
-from beam_dpsketch.privacy.over_time.horizon import MECHANISMS
+from beam_dpsketch.privacy.norm.bounds import ITEM_SHARES, AutoNorm, NormBound
+from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Horizon
 from beam_dpsketch.privacy.selection import METHODS
+from beam_dpsketch.records.bounding.scale import Scale
+from beam_dpsketch.records.public import AssumePublicKeys, KeySelection, TimeColumn, TimeRange
+from beam_dpsketch.records.units import PrivacyId, Record
 from beam_dpsketch.records.unreadable import UNREADABLE
+from beam_dpsketch.sketches.levels import LEVEL_KINDS, Level
+from beam_dpsketch.sketches.spec import KINDS as SKETCHES
+from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.sketches.tree_spec import TreeSpec
 
 _RELATION = Form(str, read_choice({relation.name.lower(): relation for relation in NeighboringRelation}))
-ENCODING = Form(str, read_choice({"bytes": False, "base64": True}))
+ENCODING_FORM = Form(str, read_choice({"bytes": False, "base64": True}))
+_SKETCH = one_of(SKETCHES)
+
+
+def _read_share(value: Any, path: str) -> Fraction:
+    share = read_fraction(value, path)
+    if not 0 < share <= 1:
+        raise refusal(path, "must be above 0 and at most 1, as 1/4")
+    return share
+
+
+def _read_k(value: Any, path: str) -> int:
+    k = read_whole(value, path)
+    if k < 1:
+        raise refusal(path, f"must be at least 1, got {k}")
+    return k
+
+
+def _read_true(value: Any, path: str) -> bool:
+    if value is not True and value != "true":
+        raise refusal(path, f"expected true, or public or select in its place; got {shown(value)}")
+    return True
+
+
+_SHARE, _K, _TRUE = Form(float, _read_share), Form(int, _read_k), Form(bool, _read_true)
 
 _OF_TREES = ("quantiles", "top_k")
-_DELTA = "take less than 1 / the number of people, as 1.0e-8"
 _ASSUMED = "release each key that has data; your word that these may be published"
-_KEYS_OF_ID = Option("max_keys", "N", "in how many keys, or texts, an id counts; or votes under --max-norm")
 
 
 def _having(name: str) -> tuple[str, ...]:
@@ -54,247 +100,271 @@ def _having(name: str) -> tuple[str, ...]:
 _OF_ONE = tuple(kind for kind in KINDS if kind not in _having("metrics"))
 
 # fmt: off
-SIDE_COUNTERS = Block("SideCounters", {
-    "units": Entry(PART, "the part for the number of people, or of what is protected", usual="1/50"),
-    "records": Entry(PART, "the part for the number of records, which are not counted without it"),
-    "weight": Entry(PART, "the part for the total weight, unless the counters sum to it as exactly", usual="1/50"),
-    "lost": Entry(PART, "the part for what the bounds take away", usual="1/50"),
+SIDE_BLOCK = block_of("SideCounters", SideCounters, {
+    "units": Entry("the part for the number of people, or of what is protected", PART_FORM),
+    "records": Entry("the part for the number of records, which are not counted without it", PART_FORM),
+    "weight": Entry("the part for the total weight, unless the counters sum to it as exactly", PART_FORM),
+    "lost": Entry("the part for what the bounds take away", PART_FORM),
 })
-_LOSS: Mapping[str, Entry] = {
-    "epsilon": Entry(
-        NUMBER, "what the release may spend, above 0; without `delta` it is pure, by Laplace noise",
-        option=Option("epsilon", "E")),
+_LOSS = {
+    "epsilon": Entry("what the release may spend, above 0; without `delta` it is pure, by Laplace noise", NUMBER_FORM,
+                     option=Option("E")),
     "delta": Entry(
-        NUMBER, "less than 1 / the number of people, as 1e-6; next to `rho` it says where statements show epsilon",
-        option=Option("delta", "D")),
-    "rho": Entry(EXACT, "what the release may spend, above 0, in place of `epsilon`", option=Option("rho", "R")),
-    "relation": Entry(_RELATION, "`add_or_remove_one` or `replace_one`", usual="add_or_remove_one"),
-    "noise": Entry(
-        one_of(tuple(NOISES)), "`gaussian` or `laplace`; without it, what gives the narrower intervals",
-        option=Option("noise", "gaussian|laplace")),
+        "less than 1 / the number of people, as 1e-6; next to `rho` it says where statements show epsilon", NUMBER_FORM,
+        option=Option("D")),
+    "rho": Entry("what the release may spend, above 0, in place of `epsilon`", option=Option("R")),
+    "relation": Entry("`add_or_remove_one` or `replace_one`", _RELATION),
+    "noise": Entry("`gaussian` or `laplace`; without it, what gives the narrower intervals", one_of(tuple(NOISES)),
+                   option=Option("gaussian|laplace")),
 }
-OF = Block("Whole", {name: entry._replace(option=None) for name, entry in _LOSS.items()}, (("epsilon", "rho"),))
-PRIVACY = Block("Privacy", {
+_EITHER = (("epsilon", "rho"),)
+OF_BLOCK = block_of("Whole", PrivacySpec, {name: entry._replace(option=None) for name, entry in _LOSS.items()},
+                    either=_EITHER, without=("side_counters",))
+PRIVACY_BLOCK = block_of("Privacy", PrivacySpec, {
     **_LOSS,
-    "share": Entry(FRACTION, "the part of `of` that this release takes, above 0 and at most 1, as `1/4`"),
-    "of": Entry(OF, "a block with `epsilon`, `delta`, `rho` and `relation`, which hold for all releases together"),
-    "side_counters": Entry(SIDE_COUNTERS, "a block, or `none`, which gives all of rho to the sketch"),
+    "share": Entry("the part of `of` that this release takes, above 0 and at most 1, as `1/4`", _SHARE),
+    "of": Entry(
+        "a block with `epsilon`, `delta`, `rho` and `relation`, which hold for all releases together", OF_BLOCK),
+    "side_counters": Entry("a block, or `none`, which gives all of rho to the sketch", SIDE_BLOCK),
     "ledger": Entry(
-        TEXT, "the file, or the URL of PostgreSQL, of the ledger that pays each time that the release is made",
-        option=Option("ledger", "FILE", "the ledger that pays, a file or a URL of PostgreSQL; with --account")),
-    "account": Entry(TEXT, "the account of the ledger; required with `ledger`",
-                     option=Option("account", "NAME", "the account of the ledger")),
-}, OF.either)
+        "the file, or the URL of PostgreSQL, of the ledger that pays each time that the release is made", TEXT_FORM,
+        option=Option("FILE", "the ledger that pays, a file or a URL of PostgreSQL; with --account")),
+    "account": Entry("the account of the ledger; required with `ledger`", TEXT_FORM,
+                     option=Option("NAME", "the account of the ledger")),
+}, either=_EITHER)
 
-RECORD = Block("Record", {
-    "max_weight": Entry(
-        WHOLE, "the largest weight of a record; required with `weight`", option=Option("max_weight", "W")),
-    "signed": Entry(FLAG, "`true` if negative weights delete"),
-})
-RECORDS = Block("Records", {
+_KEYS_OF_ID = Option(help="in how many keys, or texts, an id counts; or votes under --max-norm")
+RECORD_BLOCK = block_of("Record", Record, {"max_weight": Entry(option=Option("W"))})
+RECORDS_BLOCK = block_of("Records", RecordBounds, {
     "max_per_key": Entry(
-        WHOLE, "how many records of an id count for each key",
-        "how many records of one id count for one key, as 10",
-        option=Option("max_per_key", "N", "how many records of an id count, for each key, in place of --max-norm")),
-    "max_keys": Entry(WHOLE, "in how many keys, or items one by one, an id counts; required there", option=_KEYS_OF_ID),
-    **RECORD.entries,
-})
-AUTO = Block("Auto", {
-    "spend": Entry(EXACT, "the part of rho that pays for the choice, at most 1/2"),
-    "optimize_for": Entry(one_of(tuple(ITEM_SHARES)), "`largest` items, or `typical` ones, which are rarer"),
-    "item_share": Entry(
-        EXACT, "in place of `optimize_for`: which part of a heavy id's length one item that you ask about has"),
-    "max_weight": RECORD.entries["max_weight"],
-    "max_per_item": Entry(WHOLE, "how much one id may count for one item; 1 counts people"),
-    "signed": RECORD.entries["signed"],
-    "resource_limit": Entry(WHOLE, "how many different items of an id are kept, to save memory"),
-    "order": Entry(
-        WHOLE, "`2`, the root of the sum of squares, or `1`, the total weight, which Laplace noise needs",
-        option=Option("order", "1|2", "1 lets --max-norm limit the total weight of an id, which Laplace noise needs")),
-    "max_keys": Entry(WHOLE, "how many items that are counted one by one an id has", usual="128", option=_KEYS_OF_ID),
-})
-NORM = Block("Norm", {
+        "how many records of an id count for each key", needed="how many records of one id count for one key, as 10",
+        option=Option(help="how many records of an id count, for each key, in place of --max-norm")),
+    "max_keys": Entry("in how many keys, or items one by one, an id counts; required there", option=_KEYS_OF_ID),
+}, like=RECORD_BLOCK)
+_NORM = block_of("Norm", NormBound, {
     "max_norm": Entry(
-        EXACT, "how many records of one item of an id count in full",
-        "about as many records as a heavy person has of one item, as max_norm: 10; or norm: auto",
-        option=Option(
-            "max_norm", "N|auto", "how many records of one item of an id count in full; auto lets the data choose")),
-    "max_weight": RECORD.entries["max_weight"],
-    "max_per_item": AUTO.entries["max_per_item"],
+        "how many records of one item of an id count in full",
+        needed="about as many records as a heavy person has of one item, as max_norm: 10; or norm: auto",
+        option=Option("N|auto", "how many records of one item of an id count in full; auto lets the data choose")),
+    "order": Entry(
+        "`2`, the root of the sum of squares, or `1`, the total weight, which Laplace noise needs",
+        option=Option("1|2", "1 lets --max-norm limit the total weight of an id, which Laplace noise needs")),
     "max_keys": Entry(
-        WHOLE, "for how many keys an id votes, required with `keys: {select: ...}`; or how many items that are counted "
+        "for how many keys an id votes, required with `keys: {select: ...}`; or how many items that are counted "
         "one by one an id has, 128 if not given", option=_KEYS_OF_ID),
-    "signed": RECORD.entries["signed"],
-    "resource_limit": AUTO.entries["resource_limit"],
-    "order": AUTO.entries["order"],
-    "auto": Entry(AUTO, "in place of `max_norm`: a block; the data choose the norm"),
-}, (("max_norm", "auto"),))
-UNIT = Block("Unit", {
-    "privacy_id": Entry(
-        TEXT, "the field that says whose a record is; all records of an id are protected",
-        option=Option("privacy_id", "COLUMN")),
-    "norm": Entry(NORM, "a block, or `auto`; scales down what is more"),
-    "records": Entry(RECORDS, "a block; drops what is more, at random"),
+}, like=RECORD_BLOCK)
+AUTO_BLOCK = block_of("Auto", AutoNorm, {
+    "optimize_for": Entry(form=one_of(tuple(ITEM_SHARES))),
+    "max_keys": Entry("how many items that are counted one by one an id has", usual="128", option=_KEYS_OF_ID),
+}, like=_NORM)
+NORM_BLOCK = dataclasses.replace(_NORM, either=(("max_norm", "auto"),), entries={
+    **_NORM.entries, "auto": Entry("in place of `max_norm`: a block; the data choose the norm", AUTO_BLOCK)})
+UNIT_BLOCK = block_of("Unit", PrivacyId, {
+    "privacy_id": Entry("the field that says whose a record is; all records of an id are protected", TEXT_FORM,
+                        option=Option("COLUMN")),
+    "norm": Entry("a block, or `auto`; scales down what is more", NORM_BLOCK),
+    "records": Entry("a block; drops what is more, at random", RECORDS_BLOCK),
     "max_windows": Entry(
-        WHOLE, "in how many windows each id counts; under `records` without it, windows protect an id within each"),
-    "period": Entry(
-        DURATION, "the length of time in which `max_windows`, or the norm, holds; without it all of the input"),
-    "opaque_bytes": Entry(FLAG, "`true` if a column of eight bytes holds ids, and no addresses of objects"),
-    "record": Entry(RECORD, "in place of all others: `{}`, or a block with `max_weight` and `signed`",
-                    option=Option("unit", "record", "protect single records, and no person")),
-}, (("privacy_id", "record"), ("norm", "records")))
+        "in how many windows each id counts; under `records` without it, windows protect an id within each"),
+    "period": Entry("the length of time in which `max_windows`, or the norm, holds; without it all of the input",
+                    DURATION_FORM),
+    "record": Entry("in place of all others: `{}`, or a block with `max_weight` and `signed`", RECORD_BLOCK,
+                    option=Option("record", "protect single records, and no person", "unit")),
+}, either=(("privacy_id", "record"), ("norm", "records")), without=("field", "bounds"))
 
-SELECT = Block("Select", {
+SELECT_BLOCK = dataclasses.replace(block_of("Select", KeySelection, {
     "delta": Entry(
-        EXACT, "the probability that a key of one person alone is released", _DELTA,
-        option=Option("select_keys", "DELTA",
-                      "release keys that enough ids are in; the probability that one id shows a key, as 1e-8")),
-    "share": Entry(EXACT, "the part of rho for the choice"),
-    "min_units": Entry(WHOLE, "how many people must be in a key, at the least"),
-    "method": Entry(one_of(METHODS), "`two_rounds` or `gaussian`; `geometric` is of lists of keys alone"),
-})
-KEYS = Block("Keys", {
-    "field": Entry(TEXT, "the field of the output key: one release for each key",
-                   "the field that holds the key, as field: country", option=Option("key", "COLUMN")),
+        "the probability that a key of one person alone is released",
+        needed="take less than 1 / the number of people, as 1.0e-8",
+        option=Option("DELTA", "release keys that enough ids are in; the probability that one id shows a key, as 1e-8",
+                      "select_keys")),
+    "method": Entry("`two_rounds` or `gaussian`; `geometric` is of lists of keys alone", one_of(METHODS)),
+}, without=("field", "opaque_bytes")), maker=dict)
+KEYS_BLOCK = block_of("Keys", AssumePublicKeys, {
+    "field": Entry("the field of the output key: one release for each key",
+                   needed="the field that holds the key, as field: country", option=Option("COLUMN", name="key")),
     "public": Entry(
-        ITEMS, "the list of keys to release, known without the data",
-        option=Option("public_keys", "FILE", "the keys to release, one a line, known without the data")),
-    "select": Entry(SELECT, "a block: release the keys that enough people are in"),
-    "assume_public": Entry(FLAG, f"`true`: {_ASSUMED}", option=Option("assume_public_keys", "", _ASSUMED)),
-    "opaque_bytes": Entry(FLAG, "`true` if a column of eight bytes holds keys, and no addresses of objects"),
-}, (("public", "select", "assume_public"),))
+        "the list of keys to release, known without the data", ITEMS_FORM,
+        option=Option("FILE", "the keys to release, one a line, known without the data", "public_keys")),
+    "select": Entry("a block: release the keys that enough people are in", SELECT_BLOCK),
+    "assume_public": Entry(f"`true`: {_ASSUMED}", _TRUE, option=Option("", _ASSUMED, "assume_public_keys")),
+    "opaque_bytes": Entry("`true` if a column of eight bytes holds keys, and no addresses of objects"),
+}, either=(("public", "select", "assume_public"),))
 
-WINDOWS = Block("Windows", {
-    "start": Entry(TIME, "when the first window opens", 'when the first window opens, as "2024-01-01"',
-                   option=Option("start", "TIME", "when the first window opens, as 2024-01-01")),
-    "end": Entry(TIME, "when the last window closes", 'when the last window closes, as "2024-02-01"',
-                 option=Option("end", "TIME", "when the last window closes, as 2024-02-01")),
-    "max_releases": Entry(WHOLE, "how many releases there may be, one for each window and listed key", usual="10,000",
-                          option=Option("max_releases", "N", "how many releases there may be (10000)")),
+WINDOWS_BLOCK = block_of("Windows", TimeRange, {
+    "start": Entry("when the first window opens", TIME_FORM, 'as "2024-01-01"', option=Option("TIME", "as 2024-01-01")),
+    "end": Entry("when the last window closes", TIME_FORM, 'as "2024-02-01"', option=Option("TIME", "as 2024-02-01")),
+    "max_releases": Entry(usual="", option=Option(help="how many releases there may be (10000)")),
 })
-HORIZON = Block("Horizon", {
-    "start": WINDOWS.entries["start"]._replace(words="when the first window opens, in 1970 or later", option=None),
-    "window_size": Entry(DURATION, "the length of a window", "the length of a window, as 1d"),
-    "windows": Entry(WHOLE, "how many windows there are", "how many windows there are, as 30"),
-    "mechanism": Entry(one_of(MECHANISMS), "`binned`, or `tree`, up to 2,048 windows with about twice the error"),
+HORIZON_BLOCK = block_of("Horizon", Horizon, {
+    "start": Entry("when the first window opens, in 1970 or later", TIME_FORM,
+                   'when the first window opens, as "2024-01-01"'),
+    "window_size": Entry("the length of a window", DURATION_FORM, "as 1d"),
+    "windows": Entry(needed="how many windows there are, as 30"),
+    "mechanism": Entry("`binned`, or `tree`, up to 2,048 windows with about twice the error", one_of(MECHANISMS)),
 })
-TIME_COLUMN = Block("Time", {
-    "field": Entry(TEXT, "the column of times: timestamps, dates or ISO text, in UTC without a zone",
-                   "the column of times, as field: day", option=Option("time", "COLUMN")),
-    "every": Entry(DURATION, "the time from one window to the next; required with `windows`", option=Option(
-        "every", "TIME", "the time from one window to the next, as 1d or 1h")),
-    "window_size": Entry(DURATION, "how long a window is; longer ones than `every` overlap", usual="every",
-                         option=Option("window_size", "TIME", "how long a window is, if it is longer than --every")),
+TIME_BLOCK = block_of("Time", TimeColumn, {
+    "field": Entry("the column of times: timestamps, dates or ISO text, in UTC without a zone",
+                   needed="the column of times, as field: day", option=Option("COLUMN", name="time")),
+    "every": Entry("the time from one window to the next; required with `windows`", DURATION_FORM,
+                   option=Option("TIME", "the time from one window to the next, as 1d or 1h")),
+    "window_size": Entry("how long a window is; longer ones than `every` overlap", DURATION_FORM, usual="every",
+                         option=Option("TIME", "how long a window is, if it is longer than --every")),
 })
 
-CSV = Block("Csv", {
-    "thousands": Entry(TEXT, "what separates thousands, as `,` in 1,234", option=Option("thousands", "SIGN")),
-    "decimal": Entry(TEXT, "what separates the fraction, as `,` in 12,5", usual=".", option=Option("decimal", "SIGN")),
-    "date_format": Entry(TEXT, "how times are written, as `%d/%m/%Y`, or `%s`, seconds since 1970; else in ISO 8601",
-                         option=Option("date_format", "FORMAT", "how times are written, as %%d/%%m/%%Y or %%s")),
+CSV_BLOCK = block_of("Csv", Spelling, {
+    "thousands": Entry(option=Option("SIGN")),
+    "decimal": Entry(option=Option("SIGN")),
+    "date_format": Entry("how times are written, as `%d/%m/%Y`, or `%s`, seconds since 1970; else in ISO 8601",
+                         option=Option("FORMAT", "how times are written, as %%d/%%m/%%Y or %%s")),
 })
-GROUPS = Block("Groups", {
-    "delta": Entry(EXACT, "the probability that an item of one person alone shows", usual="half of privacy.delta"),
+GROUPS_BLOCK = block_of("Groups", Groups, {
+    "delta": Entry("the probability that an item of one person alone shows", usual="half of privacy.delta"),
 })
-METHOD = Block("Method", {
-    "groups": Entry(GROUPS, "a block: count items one by one", "the one method is groups: {delta: 1.0e-8}"),
+METHOD_BLOCK = Block("Method", {
+    "groups": Entry("a block: count items one by one", GROUPS_BLOCK, "the one method is groups: {delta: 1.0e-8}"),
 })
+
+_FORMS = {"whole": WHOLE_FORM, "byte": WHOLE_FORM, "number": NUMBER_FORM, "time": TIME_FORM, "duration": DURATION_FORM}
+DOMAIN_TYPES: Mapping[str, Block] = {
+    kind.type_name: Block("Domain", {
+        "type": Entry("", TEXT_FORM, f"one of {', '.join(each.type_name for each in DOMAINS)}"),
+        **{name: Entry("", _FORMS[each.form], each.needed or "") for name, each in kind.settings.items()},
+    })
+    for kind in DOMAINS
+}
+"""The settings of each type of domain."""
+
+
+def _common(name: str) -> Entry:
+    """Return a setting of several types of domains, whose form suits all of them."""
+    found = [block.entries[name] for block in DOMAIN_TYPES.values() if name in block.entries]
+    shapes = {entry.form.shape for entry in found if isinstance(entry.form, Form)}
+    form = found[0].form if len(shapes) == 1 else NUMBER_FORM if shapes == {int, float} else ITEM_FORM
+    return found[0]._replace(form=form, needed=found[0].needed if len(found) == len(DOMAINS) else "")
+
+
+DOMAIN_BLOCK = Block("Domain", {name: _common(name) for block in DOMAIN_TYPES.values() for name in block.entries})
+
+_VERSION = Entry("the version of the hash, to be sure of it")
+SPEC_BLOCK = block_of("Sketch", SketchSpec, {
+    "kind": Entry(form=_SKETCH),
+    "relative_error": Entry("the error as a share of the total weight, in place of `depth` and `width`", NUMBER_FORM,
+                            "the error as a share of the total weight, as 0.001"),
+    "failure_probability": Entry("how often the error may be larger; required with `relative_error`", NUMBER_FORM,
+                                 "how often the error may be larger, as 0.01"),
+    "item_hash": Entry(form=one_of(ITEM_HASHES)),
+    "item_key": Entry("32 hexadecimal digits in quotes, with `blake2b` only", BYTES_FORM),
+    "hash_version": _VERSION,
+}, either=(("depth", "relative_error"), ("width", "failure_probability")))
+_OF_LEVEL = "a level needs bits, sketch, depth, width and share"
+LEVEL_BLOCK = block_of("Level", Level, {
+    "bits": Entry("of the position; at most 20 where the level is sketched", needed=_OF_LEVEL),
+    "sketch": Entry(form=one_of(LEVEL_KINDS), needed=_OF_LEVEL),
+    **{name: Entry(needed=_OF_LEVEL) for name in ("depth", "width")},
+    "share": Entry(form=FRACTION_FORM, needed=_OF_LEVEL),
+})
+TREE_BLOCK = block_of("Tree", TreeSpec.for_memory, {
+    "arity": Entry(
+        "children of a node, a power of two; required for `top_k` if more than `memory` and `seed` are given"),
+    "sketch": Entry(form=_SKETCH),
+    "leaf_share": Entry(form=FRACTION_FORM),
+    "levels": Entry("a list of blocks, from the coarsest level to the finest", ListOf(LEVEL_BLOCK),
+                    "a list from the coarsest level to the finest"),
+    "hash_version": SPEC_BLOCK.entries["hash_version"],
+}, either=(("memory", "levels"),), without=("domain",))
 
 _ONE: Mapping[str, Entry] = {
-    "kind": Entry(one_of(tuple(KINDS), ALIASES), f"what is released: {', '.join(f'`{kind}`' for kind in KINDS)}",
-                  f"one of {', '.join(KINDS)}", option=Option("kind", "KIND")),
-    "item": Entry(TEXT, "the field that is counted", "the field that is counted, as item: city",
-                  without=_having("metrics"), option=Option("item", "COLUMN")),
+    "kind": Entry(f"what is released: {', '.join(f'`{kind}`' for kind in KINDS)}", one_of(tuple(KINDS), ALIASES),
+                  f"one of {', '.join(KINDS)}", option=Option("KIND")),
+    "item": Entry("the field that is counted", TEXT_FORM, "as item: city",
+                  without=_having("metrics"), option=Option("COLUMN")),
     "domain": Entry(
-        DOMAIN, "which values there can be, as `{type: integer, low: -120, high: 1500}`",
+        "which values there can be, as `{type: integer, low: -120, high: 1500}`", DOMAIN_BLOCK,
         "the values there can be, as domain: {type: integer, low: 0, high: 99}", _having("domain"),
-        option=Option(
-            "domain", "DOMAIN", "which values there can be, as '{type: integer, low: 0, high: 99}' or ipv4")),
-    "k": Entry(WHOLE, "how many values are wanted", "how many values are wanted, as k: 10", _having("k"),
-               option=Option("k", "K", "of top_k: how many values are wanted")),
+        option=Option("DOMAIN", "which values there can be, as '{type: integer, low: 0, high: 99}' or ipv4")),
+    "k": Entry("how many values are wanted", _K, "as k: 10", _having("k"),
+               option=Option("K", "of top_k: how many values are wanted")),
     "horizon": Entry(
-        HORIZON, "the windows of a release over time, in place of `windows`",
+        "the windows of a release over time, in place of `windows`", HORIZON_BLOCK,
         kinds=tuple(kind for kind, count in KINDS.items() if not count.is_search),
         over_time='the windows, as `{start: "2024-01-01", window_size: 1d, windows: 30}`'),
     "privacy": Entry(
-        PRIVACY, "what the release may spend, as `{epsilon: 2, delta: 1.0e-6}`",
+        "what the release may spend, as `{epsilon: 2, delta: 1.0e-6}`", PRIVACY_BLOCK,
         "what the release may spend, as privacy: {epsilon: 2, delta: 1.0e-6}",
         over_time="what all rows of the horizon may spend together"),
     "unit": Entry(
-        UNIT, "whom it protects, as `{privacy_id: person, norm: {max_norm: 10}}`",
+        "whom it protects, as `{privacy_id: person, norm: {max_norm: 10}}`", UNIT_BLOCK,
         "whom the release protects, as unit: {privacy_id: person, norm: {max_norm: 10}}, or unit: record",
         over_time="whom they protect, as "
         "`{privacy_id: person, records: {max_per_key: 5}, max_windows: 7}`"),
-    "spec": Entry(SPEC, "the size of the sketch; without it the usual one", kinds=("frequencies",)),
-    "items": Entry(ITEMS, "a public list of items to count exactly, in place of `spec`", kinds=("frequencies",)),
+    "spec": Entry("the size of the sketch; without it the usual one", SPEC_BLOCK, kinds=("frequencies",)),
+    "items": Entry("a public list of items to count exactly, in place of `spec`", ITEMS_FORM, kinds=("frequencies",)),
     "optimize_for": Entry(
-        one_of(("ranks", "ranges", "values")),
-        "what is asked most, which chooses the layout: `ranks`, which quantiles are read from (the default), "
-        "`ranges`, or `values`, for how often single values occur",
-        kinds=("quantiles",)),
+        "what is asked most, which chooses the layout: `ranks`, which quantiles are read from, `ranges`, or `values`, "
+        "for how often single values occur",
+        one_of(("ranks", "ranges", "values")), kinds=("quantiles",), usual="ranks"),
     "layout": Entry(
-        one_of(("factor", "histogram", "tree")),
         "`histogram`, the usual one of up to 256 values where Laplace noise suits; `factor`, ranks by a square-root "
         "factor, the usual one of up to 2**32 values where one is possible; or `tree`, which a norm of order 2 needs",
-        kinds=("quantiles",)),
+        one_of(("factor", "histogram", "tree")), kinds=("quantiles",)),
     "tree": Entry(
-        TREE, "the layout of the counters; without it the usual one", kinds=_OF_TREES,
+        "the layout of the counters; without it the usual one", TREE_BLOCK, kinds=_OF_TREES,
         over_time="the layout of the counters of one window; without it the usual one"),
-    "method": Entry(METHOD, "`groups`, or a block: count numbers one by one, as text is; else a histogram or a tree",
-                    kinds=("top_k",)),
-    "variance": Entry(
-        FLAG, "`true` releases the variance of numbers too",
-        kinds=_having("variance"), option=Option("variance", "", "release the variance of numbers too")),
-    "weight": Entry(TEXT, "the field that says how much a record counts; without it each counts 1",
-                    option=Option("weight", "COLUMN")),
-    "keys": Entry(KEYS, "one release for each of these keys, as `{public: [NL, BE], field: country}`",
+    "method": Entry("`groups`, or a block: count numbers one by one, as text is; else a histogram or a tree",
+                    METHOD_BLOCK, kinds=("top_k",)),
+    "variance": Entry("`true` releases the variance of numbers too", FLAG_FORM, kinds=_having("variance"),
+                      option=Option(help="release the variance of numbers too")),
+    "weight": Entry("the field that says how much a record counts; without it each counts 1", TEXT_FORM,
+                    option=Option("COLUMN")),
+    "keys": Entry("one release for each of these keys, as `{public: [NL, BE], field: country}`", KEYS_BLOCK,
                   over_time="a timeline for each of these keys, as `{public: [NL, BE], field: country}`"),
     "windows": Entry(
-        WINDOWS, 'the windows to release, with data or without, as `{start: "2024-01-01", end: "2024-02-01"}`'),
-    "unreadable": Entry(one_of(UNREADABLE), "`refuse` a table with many unreadable values, or `drop` them",
-                        usual="refuse", option=Option("unreadable", "refuse|drop")),
-    "csv": Entry(CSV, "how CSV files spell numbers and times, as `{thousands: \",\", decimal: \".\"}`"),
-    "time": Entry(TIME_COLUMN, "the times of a table, as `{field: day, every: 1d}`; not in pipelines, which have some"),
+        'the windows to release, with data or without, as `{start: "2024-01-01", end: "2024-02-01"}`', WINDOWS_BLOCK),
+    "unreadable": Entry("`refuse` a table with many unreadable values, or `drop` them", one_of(UNREADABLE),
+                        usual="refuse", option=Option("refuse|drop")),
+    "csv": Entry('how CSV files spell numbers and times, as `{thousands: ",", decimal: "."}`', CSV_BLOCK),
+    "time": Entry("the times of a table, as `{field: day, every: 1d}`; not in pipelines, which have some", TIME_BLOCK),
 }
-METRIC = Block("Metric", {
-    "name": Entry(TEXT, "what it is called in the release", "what it is called in the release, as name: delay"),
-    "kind": Entry(one_of(_OF_ONE, ALIASES), f"what is released for it: {', '.join(f'`{kind}`' for kind in _OF_ONE)}",
+METRIC_BLOCK = Block("Metric", {
+    "name": Entry("what it is called in the release", TEXT_FORM, "as name: delay"),
+    "kind": Entry(f"what is released for it: {', '.join(f'`{kind}`' for kind in _OF_ONE)}", one_of(_OF_ONE, ALIASES),
                   f"one of {', '.join(_OF_ONE)}"),
-    "item": Entry(TEXT, "the field that is counted for it", "the field that is counted for it, as item: city"),
+    "item": Entry("the field that is counted for it", TEXT_FORM, "as item: city"),
     **{name: _ONE[name]._replace(option=None)
        for name in ("domain", "k", "spec", "items", "optimize_for", "layout", "tree", "variance")},
-    "share": Entry(FRACTION, "its part of rho; all of them sum to 1, and without any they are equal"),
+    "share": Entry("its part of rho; all of them sum to 1, and without any they are equal", FRACTION_FORM),
 }, (("spec", "items"),))
-RELEASE = Block("Release", {
+RELEASE_BLOCK = Block("Release", {
     **_ONE,
     "metrics": Entry(
-        ListOf(METRIC), "several metrics of the same records, a list of blocks, each with the settings of its kind",
-        "the metrics, as metrics: [{name: pages, kind: frequencies, item: page}, ...]", _having("metrics")),
+        "several metrics of the same records, a list of blocks, each with the settings of its kind",
+        ListOf(METRIC_BLOCK), "the metrics, as metrics: [{name: pages, kind: frequencies, item: page}, ...]",
+        _having("metrics")),
 }, (
     ("windows", "horizon"), ("layout", "tree"), ("layout", "optimize_for"), ("tree", "optimize_for"),
     ("tree", "method"), ("spec", "items"),
 ))
 
-IDEMPOTENT_NOISE = Block("IdempotentNoise", {
-    "release_id": Entry(TEXT, "names the release", "names this release of this input, as visits 2026-11-21"),
-    "environment": Entry(TEXT, "the variable of workers that holds the secret"),
-    "file": Entry(TEXT, "the file of workers that holds the secret"),
+NOISE_BLOCK = Block("IdempotentNoise", {
+    "release_id": Entry("names the release", TEXT_FORM, "names this release of this input, as visits 2026-11-21"),
+    "environment": Entry("the variable of workers that holds the secret", TEXT_FORM),
+    "file": Entry("the file of workers that holds the secret", TEXT_FORM),
 }, (("environment", "file"),))
-EXPECT = Block("Scale", {
-    "rows": Entry(WHOLE, "about how many records are read", "about how many records are read, as rows: 10000000000"),
-    "keys": Entry(WHOLE, "over about how many keys they spread; leave it out if most have one key"),
+EXPECT_BLOCK = block_of("Scale", Scale, {
+    "rows": Entry(needed="about how many records are read, as rows: 10000000000"),
 })
-ROWS = Block("Rows", {
-    "ask": Entry(ASK, "one kind of question, as `{items: [Oslo, Bern]}`; rows of answers come out"),
-    "encoding": Entry(
-        ENCODING, "of rows of releases, `bytes` or `base64`", usual="bytes",
-        over_time="of the releases, `bytes` or `base64`"),
+ROWS_BLOCK = Block("Rows", {
+    "ask": Entry("one kind of question, as `{items: [Oslo, Bern]}`; rows of answers come out", ASK_BLOCK),
+    "encoding": Entry("of rows of releases, `bytes` or `base64`", ENCODING_FORM, usual="bytes",
+                      over_time="of the releases, `bytes` or `base64`"),
     "idempotent_noise": Entry(
-        IDEMPOTENT_NOISE, "a name for the release and the place of a secret, for runners that repeat work"),
+        "a name for the release and the place of a secret, for runners that repeat work", NOISE_BLOCK),
     "expect": Entry(
-        EXPECT, "about how large the input is, as `{rows: 10000000000}`; it parts the work, and changes no result"),
-    "label": Entry(TEXT, "a name for the steps, where two transforms have equal settings and another language gives "
-                          "them one name"),
+        "about how large the input is, as `{rows: 10000000000}`; it parts the work, and changes no result",
+        EXPECT_BLOCK),
+    "label": Entry("a name for the steps, where two transforms have equal settings and another language gives "
+                   "them one name", TEXT_FORM),
 })
 """The settings that private transforms of `beam_dpsketch.rows` have next to those of a release."""
 # fmt: on

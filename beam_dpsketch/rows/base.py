@@ -18,11 +18,11 @@ from beam_dpsketch.answers.released import KINDS, Released
 from beam_dpsketch.answers.side_answers import SideAnswers
 from beam_dpsketch.config import read_release
 from beam_dpsketch.config.asking import read_ask
-from beam_dpsketch.config.blocks import Block, Entry, make, plain, read_block, take_one
+from beam_dpsketch.config.forms import Block, Entry, make, read_block, read_text, take_one
 from beam_dpsketch.config.paths import nearest, refusal, unknown
+from beam_dpsketch.config.plain import plain
 from beam_dpsketch.config.release import places_of_arguments
-from beam_dpsketch.config.scalars import read_text
-from beam_dpsketch.config.settings import ENCODING, EXPECT, IDEMPOTENT_NOISE, RELEASE, ROWS
+from beam_dpsketch.config.settings import ENCODING_FORM, EXPECT_BLOCK, NOISE_BLOCK, RELEASE_BLOCK, ROWS_BLOCK
 from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.errors import AllAtOnce, ConfigError, RefusalError
 from beam_dpsketch.privacy.aside.side_counters import WEIGHT, same_as
@@ -264,15 +264,15 @@ def private_transform(declared: ReleaseSpec) -> PrivateRelease[Any]:
 
 def read_noise(settings: Any, path: str = "idempotent_noise") -> dict[str, Any]:
     """Return the arguments of noise that a replay draws again: `{release_id, environment}`, or `file`."""
-    given = read_block(settings, path, IDEMPOTENT_NOISE)
-    place = take_one(given, path, IDEMPOTENT_NOISE.either[0], _NO_SECRET)
+    given = read_block(settings, path, NOISE_BLOCK)
+    place = take_one(given, path, NOISE_BLOCK.either[0], _NO_SECRET)
     secret: Secret = EnvironmentSecret(given[place]) if place == "environment" else FileSecret(given[place])
     return {"release_id": given["release_id"], "secret": secret}
 
 
 def read_scale(settings: Any, path: str = "expect") -> Scale:
     """Return about how large the input is: `{rows, keys}`."""
-    return make(path, Scale, read_block(settings, path, EXPECT))
+    return make(path, Scale, read_block(settings, path, EXPECT_BLOCK))
 
 
 def digest(settings: dict[str, Any]) -> str:
@@ -283,12 +283,12 @@ def digest(settings: dict[str, Any]) -> str:
 
 def read_encoding(value: Any) -> bool:
     """Return whether releases in rows are text."""
-    return bool(ENCODING.read(ROWS.entries["encoding"].usual if value is None else value, "encoding"))
+    return bool(ENCODING_FORM.read(ROWS_BLOCK.entries["encoding"].usual if value is None else value, "encoding"))
 
 
 def _settings_of(kind: str, others: Mapping[str, Entry], *, over_time: bool) -> Block:
     """Return the settings of the transform of a kind of release."""
-    block = Block("Release", {**RELEASE.entries, **ROWS.entries, **others}).of_kind(kind)
+    block = Block("Release", {**RELEASE_BLOCK.entries, **ROWS_BLOCK.entries, **others}).of_kind(kind)
     if not over_time:
         return block.without("kind", "horizon", *_OF_TABLES)
     entries = {name: entry._replace(words=entry.over_time or entry.words) for name, entry in block.entries.items()}

@@ -14,9 +14,8 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_dpsketch import transforms as python
-from beam_dpsketch.config.blocks import make
+from beam_dpsketch.config.forms import make, read_choice, read_flag, read_text
 from beam_dpsketch.config.paths import refusal
-from beam_dpsketch.config.scalars import read_choice, read_flag, read_text
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.rows.base import RowTransform, read_encoding
 from beam_dpsketch.rows.queries import check_releases

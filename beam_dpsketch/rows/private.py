@@ -1,10 +1,10 @@
 """The private transforms with plain settings: rows in, rows with a schema out. Their arguments are in the table."""
 
-from beam_dpsketch.config.scalars import ITEM
-from beam_dpsketch.config.settings import RELEASE, ROWS
+from beam_dpsketch.config.forms import ITEM_FORM
+from beam_dpsketch.config.settings import RELEASE_BLOCK, ROWS_BLOCK
 from beam_dpsketch.rows.base import PrivateRows
 
-_ASK, _DOMAIN = ROWS.entries["ask"], RELEASE.entries["domain"]
+_ASK, _DOMAIN = ROWS_BLOCK.entries["ask"], RELEASE_BLOCK.entries["domain"]
 
 
 class PrivateFrequencies(PrivateRows, kind="frequencies"):
@@ -29,7 +29,9 @@ class PrivateTopK(
     PrivateRows,
     kind="top_k",
     domain=_DOMAIN._replace(words="which values there can be, as `{type: ipv4}` or `{type: text, max_bytes: 16}`"),
-    ask=_ASK._replace(form=ITEM, words="another kind of question, or the word releases for one row for each release"),
+    ask=_ASK._replace(
+        form=ITEM_FORM, words="another kind of question, or the word releases for one row for each release"
+    ),
 ):
     """Find the most frequent values of a field, with differential privacy, without a list of candidates.
 
@@ -43,7 +45,7 @@ class PrivateTopK(
 class PrivateStatistics(
     PrivateRows,
     kind="statistics",
-    item=RELEASE.entries["item"]._replace(words="the field of numbers"),
+    item=RELEASE_BLOCK.entries["item"]._replace(words="the field of numbers"),
     domain=_DOMAIN._replace(words="the clip bounds and steps, as `{type: integer, low: -60, high: 240}`"),
     ask=_ASK._replace(words="one kind of question, as `{mean: true}`; rows of answers come out"),
 ):

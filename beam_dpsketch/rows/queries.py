@@ -12,10 +12,9 @@ from apache_beam.transforms.window import GlobalWindows
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.over_time.timeline import SketchTimeline
 from beam_dpsketch.config import read_domain, read_horizon, read_windows
-from beam_dpsketch.config.asking import ASK, read_ask
-from beam_dpsketch.config.layout_settings import DOMAIN
+from beam_dpsketch.config.asking import ASK_BLOCK, read_ask
 from beam_dpsketch.config.paths import refusal
-from beam_dpsketch.config.settings import HORIZON
+from beam_dpsketch.config.settings import DOMAIN_BLOCK, HORIZON_BLOCK
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.rows.base import AnswerRows, RowTransform
@@ -36,7 +35,7 @@ from beam_dpsketch.rows.schema import (
 from beam_dpsketch.statement.release_id import timeline
 
 _OVER = ("windows", "prefixes")
-_Ask, _Domain, _Horizon = block_type(ASK), block_type(DOMAIN), block_type(HORIZON)
+_Ask, _Domain, _Horizon = block_type(ASK_BLOCK), block_type(DOMAIN_BLOCK), block_type(HORIZON_BLOCK)
 
 
 class QueryReleaseRows(RowTransform):

@@ -22,7 +22,7 @@ from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.questions.ask import PRIVACY_COLUMNS, Ask, answer_columns, privacy_fields
 from beam_dpsketch.answers.questions.entries import AnswerType
 from beam_dpsketch.answers.released import Released
-from beam_dpsketch.config.blocks import Block, Entry, ListOf
+from beam_dpsketch.config.forms import Block, Entry, ListOf
 from beam_dpsketch.domains.timestamps import from_micros, to_iso
 from beam_dpsketch.errors import ConfigError, FormatError
 from beam_dpsketch.records.public import Keys

@@ -8,32 +8,32 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from beam_dpsketch.config import layout_settings, settings
-from beam_dpsketch.config.asking import ASK
-from beam_dpsketch.config.blocks import Block, Entry
+from beam_dpsketch.config import settings
+from beam_dpsketch.config.asking import ASK_BLOCK
+from beam_dpsketch.config.forms import Block, Entry
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 BLOCKS = {
-    "privacy": settings.PRIVACY,
-    "side_counters": settings.SIDE_COUNTERS,
-    "unit": settings.UNIT,
-    "norm": settings.NORM.without("auto"),
-    "auto": settings.AUTO,
-    "records": settings.RECORDS,
-    "keys": settings.KEYS,
-    "select": settings.SELECT,
-    "windows": settings.WINDOWS,
-    "horizon": settings.HORIZON,
-    "time": settings.TIME_COLUMN,
-    "csv": settings.CSV,
-    "spec": layout_settings.SPEC,
-    "tree": layout_settings.TREE.without("levels", "hash_version"),
-    "levels": layout_settings.TREE.only(("levels", "seed", "hash_version")),
-    "level": layout_settings.LEVEL,
-    "method": settings.METHOD,
-    "groups": settings.GROUPS,
-    "metric": settings.METRIC,
-    "ask": ASK,
+    "privacy": settings.PRIVACY_BLOCK,
+    "side_counters": settings.SIDE_BLOCK,
+    "unit": settings.UNIT_BLOCK,
+    "norm": settings.NORM_BLOCK.without("auto"),
+    "auto": settings.AUTO_BLOCK,
+    "records": settings.RECORDS_BLOCK,
+    "keys": settings.KEYS_BLOCK,
+    "select": settings.SELECT_BLOCK,
+    "windows": settings.WINDOWS_BLOCK,
+    "horizon": settings.HORIZON_BLOCK,
+    "time": settings.TIME_BLOCK,
+    "csv": settings.CSV_BLOCK,
+    "spec": settings.SPEC_BLOCK,
+    "tree": settings.TREE_BLOCK.without("levels", "hash_version"),
+    "levels": settings.TREE_BLOCK.only(("levels", "seed", "hash_version")),
+    "level": settings.LEVEL_BLOCK,
+    "method": settings.METHOD_BLOCK,
+    "groups": settings.GROUPS_BLOCK,
+    "metric": settings.METRIC_BLOCK,
+    "ask": ASK_BLOCK,
 }
 """The tables of the page, by name."""
 
@@ -41,11 +41,11 @@ BLOCKS = {
 def tables() -> dict[str, str]:
     """Return the lines of all tables."""
     release = "".join(
-        f"| `{name}` | {_kinds(entry)} | {_words(entry)} |\n" for name, entry in settings.RELEASE.entries.items()
+        f"| `{name}` | {_kinds(entry)} | {_words(entry)} |\n" for name, entry in settings.RELEASE_BLOCK.entries.items()
     )
     types = "".join(
         f"| `{name}` | {', '.join(f'`{each}`' for each in block.without('type').entries) or 'none'} |\n"
-        for name, block in layout_settings.DOMAIN_TYPES.items()
+        for name, block in settings.DOMAIN_TYPES.items()
     )
     return {
         "release": f"| setting | kinds | value |\n|---|---|---|\n{release}",
@@ -73,7 +73,7 @@ def _kinds(entry: Entry) -> str:
 
 def _words(entry: Entry, is_required: bool | None = None) -> str:
     required = bool(entry.needed) if is_required is None else is_required
-    usual = "" if entry.usual is None else f"; `{entry.usual}` if not given"
+    usual = "" if entry.usual in (None, "") else f"; `{entry.usual}` if not given"
     return f"{entry.words}{'; required' * required}{usual}"
 
 

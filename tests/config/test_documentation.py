@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import re
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,9 @@ import yaml
 
 import beam_dpsketch.config
 from beam_dpsketch import IntegerDomain, config
-from beam_dpsketch.config import layout_settings, read_release, read_tree
+from beam_dpsketch.config import read_release, read_tree
 from beam_dpsketch.config import settings as table
-from beam_dpsketch.config.blocks import Block
+from beam_dpsketch.config.forms import EXACT_FORM, TEXT_FORM, WHOLE_FORM, Block, Entry, block_of
 from tests.config import page
 from tests.config.snapshots import message
 
@@ -54,10 +56,9 @@ def test_the_tables_are_those_of_the_settings() -> None:
 def test_the_page_has_every_block_of_the_table() -> None:
     """Of the blocks without a table of their own, all settings are in one of the others, or told in words."""
     shown = {name for block in page.BLOCKS.values() for name in block.entries}
-    tables = {**vars(layout_settings), **vars(table)}
-    blocks = {name: each for name, each in tables.items() if isinstance(each, Block)}
+    blocks = {name: each for name, each in vars(table).items() if isinstance(each, Block)}
     missing = {name for name, each in blocks.items() if each not in page.BLOCKS.values() and {*each.entries} - shown}
-    assert missing == {"RELEASE", "DOMAIN", "NORM", "ROWS", "IDEMPOTENT_NOISE", "EXPECT"}
+    assert missing == {"RELEASE_BLOCK", "DOMAIN_BLOCK", "NORM_BLOCK", "ROWS_BLOCK", "NOISE_BLOCK", "EXPECT_BLOCK"}
     assert {*re.findall(r"<!-- table: (\w+) -->", PAGE)} == {*page.tables()}
 
 
@@ -94,3 +95,42 @@ def test_the_docstring_lists_the_functions_and_its_example_can_be_used() -> None
 def test_no_message_on_record_names_a_value_object() -> None:
     messages = Path(__file__).with_name("messages.txt").read_text(encoding="utf-8")
     assert not re.search(r"\b(NormBound|AutoNorm|RecordBounds|PublicKeys|KeySelection|TimeRange|Groups)\b", messages)
+
+
+def test_every_setting_has_words_of_settings() -> None:
+    """Those out of docstrings name no class, and spell values as settings do."""
+    blocks = [each for each in vars(table).values() if isinstance(each, Block) and each.name != "Domain"]
+    words = {f"{block.name}.{name}": entry.words for block in blocks for name, entry in block.entries.items()}
+    assert [name for name, each in words.items() if not each] == []
+    classes = "|".join(name for name in beam_dpsketch.__all__ if name[0].isupper())
+    python = re.compile(rf"\b(None|True|False|callable|{classes})\b|\"")
+    assert [name for name, each in words.items() if python.search(re.sub(r"`\{.*?\}`", "", each))] == []
+
+
+def test_an_argument_with_a_line_of_documentation_is_a_setting() -> None:
+    @dataclasses.dataclass
+    class Grown:
+        """A bound.
+
+        Args:
+          old: the first. It has a second sentence.
+          new: "many" or "few" of them,
+            or `None`.
+          share: a part.
+        """
+
+        old: int
+        share: Fraction | float = Fraction(1, 3)
+        _: dataclasses.KW_ONLY
+        new: str | None = None
+        size: int = 10_000
+
+    block = block_of("Grown", Grown, {"size": Entry("how many", TEXT_FORM), "more": Entry("no argument", TEXT_FORM)})
+    assert {name: (each.words, each.missing, each.usual, each.form) for name, each in block.entries.items()} == {
+        "old": ("the first", "the first", None, WHOLE_FORM),
+        "share": ("a part", "", "1/3", EXACT_FORM),
+        "new": ("`many` or `few` of them, or `null`", "", None, TEXT_FORM),
+        "size": ("how many", "", "10,000", TEXT_FORM),
+        "more": ("no argument", "", None, TEXT_FORM),
+    }
+    assert block.read({"old": 3, "share": "1/2"}, "") == Grown(3, Fraction(1, 2))

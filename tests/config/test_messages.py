@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from beam_dpsketch import ConfigError, config
-from beam_dpsketch.config import blocks, read_items, read_keys, read_privacy, read_release, read_spec, read_unit
+from beam_dpsketch.config import plain, read_items, read_keys, read_privacy, read_release, read_spec, read_unit
 from tests.config.examples import KEY, PRIVACY, RELEASES, TABLES, UNIT, release
 from tests.config.snapshots import FILES, SNAPSHOTS, snapshots
 
@@ -113,7 +113,7 @@ def test_names_that_cannot_be_printed_are_escaped() -> None:
 
 
 def test_a_settings_object_of_many_values_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "MAX_VALUES", 10_000)
+    monkeypatch.setattr(plain, "MAX_VALUES", 10_000)
     value: Any = ["x"] * 10
     for _ in range(9):
         value = [value] * 10
@@ -124,7 +124,7 @@ def test_a_settings_object_of_many_values_is_refused(monkeypatch: pytest.MonkeyP
 def test_a_cycle_is_refused() -> None:
     cycle: dict[str, Any] = {}
     cycle["privacy"] = cycle
-    with pytest.raises(ConfigError, match=f"nested more than {blocks.MAX_DEPTH} deep"):
+    with pytest.raises(ConfigError, match=f"nested more than {plain.MAX_NESTING} deep"):
         read_release(cycle)
 
 
@@ -134,6 +134,6 @@ def test_a_mistake_of_the_package_is_not_taken_for_a_wrong_setting(monkeypatch: 
     def broken(**given: Any) -> None:
         raise AssertionError
 
-    monkeypatch.setattr("beam_dpsketch.config.privacy.PrivacySpec", broken)
+    monkeypatch.setattr("beam_dpsketch.config.release.PrivacySpec", broken)
     with pytest.raises(AssertionError):
         config.read_privacy(PRIVACY)

@@ -66,6 +66,6 @@ def test_another_error_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(text: str, path: str) -> Any:
         raise KeyError(text)
 
-    monkeypatch.setattr("beam_dpsketch.config.blocks.parse", broken)
+    monkeypatch.setattr("beam_dpsketch.config.plain.parse", broken)
     with pytest.raises(KeyError):
         run(150)

@@ -42,8 +42,8 @@ from beam_dpsketch import (
     TimestampDomain,
     config,
 )
-from beam_dpsketch.config.blocks import Form
-from beam_dpsketch.config.settings import NORM
+from beam_dpsketch.config.forms import Form
+from beam_dpsketch.config.settings import NORM_BLOCK
 from beam_dpsketch.privacy.norm.bounds import ITEM_SHARES
 from tests.config.examples import BLOCKS, RELEASES, TABLES
 
@@ -258,8 +258,8 @@ def test_a_reader_that_misreads_would_be_found(monkeypatch: pytest.MonkeyPatch) 
     check(config.read_norm, fields(bound), bound)
     for name, read in (("max_per_item", lambda value, path: int(value) + 1), ("signed", lambda value, path: False)):
         with monkeypatch.context() as patched:
-            entry = NORM.entries[name]
-            patched.setitem(NORM.entries, name, entry._replace(form=Form(int, read)))
+            entry = NORM_BLOCK.entries[name]
+            patched.setitem(NORM_BLOCK.entries, name, entry._replace(form=Form(int, read)))
             with pytest.raises(AssertionError):
                 check(config.read_norm, fields(bound), bound)
 

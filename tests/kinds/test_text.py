@@ -36,7 +36,7 @@ from beam_dpsketch import (
     rows,
 )
 from beam_dpsketch.config import read_release
-from beam_dpsketch.config.settings import AUTO, NORM
+from beam_dpsketch.config.settings import AUTO_BLOCK, NORM_BLOCK
 from beam_dpsketch.kinds.grouped_counts import USUAL_MAX_KEYS
 from beam_dpsketch.transforms import PrivateTopK
 from tests.cli.consoles import run
@@ -193,8 +193,8 @@ def test_a_norm_that_says_no_number_of_items_has_the_usual_one(bounds: Any, item
 
 
 def test_the_pages_name_the_usual_number_of_items() -> None:
-    assert AUTO.entries["max_keys"].usual == str(USUAL_MAX_KEYS)
-    assert f", {USUAL_MAX_KEYS} if not given" in NORM.entries["max_keys"].words
+    assert AUTO_BLOCK.entries["max_keys"].usual == str(USUAL_MAX_KEYS)
+    assert f", {USUAL_MAX_KEYS} if not given" in NORM_BLOCK.entries["max_keys"].words
     for documented in (Groups, NormBound):
         assert str(USUAL_MAX_KEYS) in (documented.__doc__ or "")
 

@@ -10,7 +10,7 @@ import pytest
 
 from beam_dpsketch import Ledger, LossLimit, PrivacySpec
 from beam_dpsketch.config import read_privacy
-from beam_dpsketch.config.text import parse
+from beam_dpsketch.config.plain import parse
 from beam_dpsketch.ledger.ledger import payer_of
 from beam_dpsketch.privacy.loss.composition import Loss
 from tests.cli.consoles import CLIPPED, is_equal, run, run_block

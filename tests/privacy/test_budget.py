@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, BudgetExceededError, PrivacyBudget, PrivacySpec
-from beam_dpsketch.config.privacy import read_privacy
+from beam_dpsketch.config import read_privacy
 from beam_dpsketch.privacy.loss import gaussian_curve
 from beam_dpsketch.privacy.loss.composition import Loss
 

@@ -13,7 +13,7 @@ from beam_dpsketch import Interval, read_releases
 from beam_dpsketch.answers.questions import KINDS, Ask, Kind, answer_columns
 from beam_dpsketch.answers.questions.entries import Answered, Takes
 from beam_dpsketch.config import read_ask
-from beam_dpsketch.config.asking import ASK
+from beam_dpsketch.config.asking import ASK_BLOCK
 from tests.cli.consoles import ROOT, run
 
 CITIES = str(ROOT / "docs" / "releases" / "cities.dpsketch")
@@ -22,7 +22,7 @@ CITIES = str(ROOT / "docs" / "releases" / "cities.dpsketch")
 def test_every_entry_has_a_name_an_option_and_a_field_of_rows() -> None:
     assert tuple(KINDS) == typing.get_args(Kind)
     assert len({entry.option for entry in KINDS.values()}) == len(KINDS)
-    assert {*ASK.entries} == {*KINDS, "candidates", "confidence"}
+    assert {*ASK_BLOCK.entries} == {*KINDS, "candidates", "confidence"}
 
 
 def twice(released: Any, confidence: float) -> Interval:
@@ -38,7 +38,9 @@ def test_a_new_entry_is_asked_by_settings_and_command(monkeypatch: pytest.Monkey
 
     planted: Any = {"method": "total_weight", "asked": asked, "option": "twice"}
     monkeypatch.setitem(KINDS, "twice", dataclasses.replace(KINDS["total_weight"], **planted))  # type: ignore[arg-type]
-    monkeypatch.setitem(ASK.entries, "twice", ASK.entries["total_weight"])  # the table of settings is made on import
+    monkeypatch.setitem(
+        ASK_BLOCK.entries, "twice", ASK_BLOCK.entries["total_weight"]
+    )  # the table of settings is made on import
     ask = read_ask({"twice": True, "confidence": 0.9})
     (_, released), *_ = read_releases(CITIES)  # type: ignore[misc]
     expected = twice(released, 0.9)._asdict()

@@ -1,0 +1,153 @@
+"""Settings as plain values, out of JSON, YAML, dicts or rows.
+
+Names that are given twice are refused, and so are numbers that are not finite and more values than MAX_VALUES.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import numbers
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NoReturn
+
+from beam_dpsketch.config.paths import join, refusal
+from beam_dpsketch.errors import ConfigError
+from beam_dpsketch.sketches.listed_items import MAX_ITEMS
+
+MAX_NESTING = 16
+MAX_VALUES = MAX_ITEMS + (1 << 16)
+_MAX_NUMBER = 1 << 64
+_OF_BEAM_YAML = ("__line__", "__uuid__")
+_TWO_MEANINGS = re.compile(r"(.*\.)?side_counters(\.\w+)?")
+_BARE_NAME = re.compile(r"\s*\w+\s*")
+_TOO_DEEP = "blocks are nested too deeply"
+
+
+def plain(settings: Any, path: str) -> Any:
+    """Return blocks as dicts, sequences as lists and values as they are; drop what is `None`.
+
+    Text is read as JSON or YAML. Anything with `_asdict()` or `as_dict()` is a block: named tuples, rows of Beam.
+    """
+    if isinstance(settings, str):
+        settings = parse(settings, path)
+    return _Walk(MAX_VALUES).visit(settings, path, 0)
+
+
+@dataclasses.dataclass
+class _Walk:
+    """A walk over settings that stops after MAX_VALUES: a few anchors of YAML can stand for billions of values."""
+
+    left: int
+
+    def visit(self, value: Any, path: str, depth: int) -> Any:
+        self._count(1, path)
+        if depth > MAX_NESTING:
+            raise refusal(path, f"blocks are nested more than {MAX_NESTING} deep")
+        if isinstance(value, (str, bytes, bool)) or value is None:
+            return value
+        if isinstance(value, numbers.Real):
+            return _plain_number(value, path)
+        if isinstance(value, (datetime.date, datetime.time)):
+            raise refusal(path, f'put times in quotes, as "{value.isoformat()}"')
+        as_dict = getattr(value, "_asdict", None) or getattr(value, "as_dict", None)
+        is_row = False
+        if not isinstance(value, Mapping) and callable(as_dict):
+            value, is_row = as_dict(), True
+        if isinstance(value, Mapping):
+            return self._block(value, path, depth, may_be_null=is_row)
+        if isinstance(value, (list, tuple)):
+            return self._list(value, path, depth)
+        raise refusal(path, f"expected text, a number, a list or a block of settings, got {type(value).__name__}")
+
+    def _list(self, value: Sequence[Any], path: str, depth: int) -> list[Any]:
+        if all(type(each) is str for each in value):  # much faster, for lists of a million items
+            self._count(len(value), path)
+            return list(value)
+        return [self.visit(each, f"{path}[{place}]", depth + 1) for place, each in enumerate(value)]
+
+    def _count(self, values: int, path: str) -> None:
+        self.left -= values
+        if self.left < 0:
+            raise refusal(path, f"there are more than {MAX_VALUES} values in all; anchors of YAML count each time")
+
+    def _block(self, value: Mapping[Any, Any], path: str, depth: int, *, may_be_null: bool) -> dict[str, Any]:
+        block = {}
+        for name, each in value.items():
+            if not isinstance(name, str):
+                raise refusal(path, f"names of settings must be text, got {type(name).__name__}")
+            if each is None and not may_be_null and _TWO_MEANINGS.fullmatch(join(path, name)):
+                words = "is null, which Python and settings read differently: write none, or leave it out for the usual"
+                raise refusal(join(path, name), words)
+            if each is not None and name not in _OF_BEAM_YAML:
+                block[name] = self.visit(each, join(path, name), depth + 1)
+        return block
+
+
+def _plain_number(value: numbers.Real, path: str) -> int | float | Fraction:
+    """Return a number of Python, also for one of numpy."""
+    if isinstance(value, numbers.Integral) and abs(int(value)) > _MAX_NUMBER:
+        raise refusal(path, "the number is too large: no setting takes more than 2**64")
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    return value if isinstance(value, Fraction) else float(value)
+
+
+def parse(text: str, path: str) -> Any:
+    """Return what JSON or YAML text says; a single word is that word.
+
+    Args:
+      text: JSON, or YAML where PyYAML is installed.
+      path: where the text stands, for errors.
+    """
+    if _BARE_NAME.fullmatch(text):
+        return text.strip()
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return _parse_json(text, path)
+        except json.JSONDecodeError:
+            pass  # YAML in flow style begins in the same way
+    return _parse_yaml(text, path)
+
+
+def _parse_json(text: str, path: str) -> Any:
+    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+        block = dict(found)
+        if len(block) < len(found):
+            names = [name for name, _ in found]
+            raise refusal(path, f"{join('', max(names, key=names.count))} is given twice; keep one of them", "E806")
+        return block
+
+    def constant(name: str) -> NoReturn:
+        raise refusal(path, f"{name} is not a number that can be used; take a finite one", "E806")
+
+    try:
+        return json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
+    except (ConfigError, json.JSONDecodeError):
+        raise
+    except RecursionError:
+        raise refusal(path, _TOO_DEEP, "E806") from None
+    except ValueError:  # Python reads no more than 4,300 digits
+        raise refusal(path, "a number has too many digits", "E806") from None
+
+
+def _parse_yaml(text: str, path: str) -> Any:
+    try:
+        import yaml
+
+        from beam_dpsketch.config.strict_yaml import StrictLoader
+    except ImportError:
+        raise refusal(path, "expected JSON; to read YAML, install PyYAML", "E806") from None
+    try:
+        return yaml.load(text, Loader=StrictLoader)
+    except yaml.YAMLError as error:
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or "not YAML"
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise refusal(path, f"{place}{problem}", "E806") from None
+    except RecursionError:
+        raise refusal(path, _TOO_DEEP, "E806") from None
+    except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError):  # from PyYAML's own constructors
+        raise refusal(path, "a value is not what its form in YAML says; put it in quotes", "E806") from None
