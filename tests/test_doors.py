@@ -36,7 +36,7 @@ PYTHON_ALONE = {
     "frames/steps/tables.py:_to_reader": "the type of a table",
     "planning/sketch_plan.py:_full": "a note in the words of Python and of settings",
     "kinds/statistics/sums.py:__post_init__": "the type of an argument",
-    "plots/asking.py:to_draw": "the type of an argument",
+    "plots/pictures.py:to_draw": "the type of an argument",
     "privacy/contributions.py:check_bounds": "the type of an argument",
     "privacy/loss/events.py:_package": "a method",
     "privacy/loss/events.py:event_of": "a method",
