@@ -280,7 +280,7 @@ def test_planted_violations_are_found(part, source):
         ("answers", "from beam_dpsketch import _validate\nfrom beam_dpsketch.answers import wire"),
         ("engine", "from beam_dpsketch.sketches import CountMin\nimport numpy as np"),
         ("__init__", "from beam_dpsketch.by_hand import release"),
-        ("answers", "from beam_dpsketch.engine.noising import NOISE_VERSION"),
+        ("answers", "from beam_dpsketch.engine.tables import NOISE_VERSION"),
         ("transforms", "import apache_beam as beam"),
         ("config", "from beam_dpsketch.records.units import Record\nimport yaml"),
         ("plots", "from beam_dpsketch.answers.rows import Intervals\nimport matplotlib"),

@@ -21,8 +21,8 @@ from beam_dpsketch.domains.text import TRUNCATED
 from beam_dpsketch.engine import tables
 from beam_dpsketch.engine.calibration import counter_tables
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys, find_chosen
-from beam_dpsketch.engine.tables import NoisyTable
-from beam_dpsketch.hashing.encodings import canonical, encode
+from beam_dpsketch.engine.tables import NoisyTable, message, settings_of
+from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.drawing import least_quantile, round_off
@@ -35,8 +35,6 @@ from beam_dpsketch.statement.notes import GroupNote
 from beam_dpsketch.statement.release_id import DRAW_BYTES
 from beam_dpsketch.statement.stated import Stated
 
-# The version of what turns random bytes into noisy counts; another version of a keyed release is another release.
-COUNTING_VERSION = 6
 _LIKELY = Fraction(1, 100)
 
 
@@ -114,9 +112,9 @@ class Counting(NamedTuple):
         if randomness is None:
             noisy, released = self.add_noise(rows[:, 0])
         else:
-            settings = canonical((self.terms.for_noise(), self.spec, self.items.parameter, self.note))
-            messages = (encode(("count", COUNTING_VERSION, settings, count)) for count in rows[:, 0].tolist())
-            streams = (keyed.random_bytes(message) for keyed, message in zip(randomness, messages, strict=True))
+            settings = settings_of([self.items], self.spec, self.terms.for_noise(), self.note)
+            messages = (message("count", settings, [row]) for row in rows[:, :1])
+            streams = (keyed.random_bytes(each) for keyed, each in zip(randomness, messages, strict=True))
             drawn = [self.add_noise(row[:1], stream) for row, stream in zip(rows, streams, strict=True)]
             noisy, released = (np.concatenate(each) for each in zip(*drawn, strict=True))
         if self.choice is not None:
@@ -193,4 +191,4 @@ def note_of(terms: ReleaseTerms, parameter: Fraction) -> GroupNote:
 def draw_of(rows: Iterable[tuple[bytes, int]], randomness: KeyedRandomness) -> bytes:
     """Return the last third of a release id, a function of what is released and of a secret."""
     digest = hashlib.blake2b(encode(tuple(sorted(rows))), digest_size=32).digest()
-    return randomness.random_bytes(encode(("rows", COUNTING_VERSION, digest)))(DRAW_BYTES)
+    return randomness.random_bytes(message("rows", digest, []))(DRAW_BYTES)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.engine.tables import NoisyTable
+from beam_dpsketch.engine.tables import NoisyTable, message, settings_of
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy import selection
@@ -38,8 +38,6 @@ from beam_dpsketch.records.sums.vote_rounds import WINDOW
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.notes import KeyNote
 
-# The version of what turns random bytes into a decision; another version of a keyed release is another release.
-SELECTION_VERSION = 3
 _MOST = Fraction(99, 100)
 
 
@@ -141,26 +139,9 @@ def _streams(
     choice: KeyChoice, step: str, votes: np.ndarray, randomness: Sequence[KeyedRandomness]
 ) -> Iterator[RandomBytes]:
     """Yield the random bytes of a step for each key."""
-    settings = named_settings(choice)
-    for keyed, each in zip(randomness, votes.tolist(), strict=True):
-        yield keyed.random_bytes(encode(("votes", SELECTION_VERSION, step, *settings, *each)))
-
-
-def named_settings(choice: KeyChoice) -> list[str]:
-    """Return all that decides, exactly, under names that stay where classes and fields are renamed."""
-    rule, note = choice.rule, choice.note
-    settings = {
-        "method": note.method,
-        "delta": rule.delta,
-        "max_keys": rule.max_keys,
-        "min_units": rule.min_units,
-        "asked share": rule.share,
-        "share": note.share,
-        "grid": note.grid,
-        "sigma_squared": note.sigma_squared,
-        "threshold": note.threshold,
-    }
-    return [f"{name}={value}" for name, value in settings.items()]
+    settings = settings_of(choice.votes, choice.rule, choice.note)
+    for keyed, each in zip(randomness, votes, strict=True):
+        yield keyed.random_bytes(message(step, settings, [each]))
 
 
 def choose_keys(spec: Any, terms: DeclaredTerms) -> KeyChoice | None:

@@ -1,4 +1,4 @@
-"""Raw sketch to released sketch: the one place where noise is drawn.
+"""Exact sketches to noisy releases: each table of a release is drawn once.
 
 Guarantee: the release loses what its terms say, for the given neighbouring relation, if no unit contributed more than
 `terms.bounds` allow: rho-zCDP by Gaussian noise, or epsilon-DP by Laplace noise. Every call draws new noise from the
@@ -10,7 +10,6 @@ differ only in it would share noise and reveal the counters. The raw sketch does
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import itertools
 import os
@@ -22,16 +21,13 @@ import numpy as np
 from beam_dpsketch.engine import tables
 from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.parts import Part, PartColumns
-from beam_dpsketch.engine.tables import NoisyTable
+from beam_dpsketch.engine.tables import NoisyTable, message, settings_of
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.hashing.encodings import canonical, encode
-from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.drawing import round_off
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.noise.random_words import RandomBytes
 from beam_dpsketch.privacy.terms import RowTerms
-from beam_dpsketch.statement.format.release_format import pack
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.statement.notes import RowNote
@@ -39,9 +35,6 @@ from beam_dpsketch.statement.release_id import DRAW_BYTES, RELEASE_ID_BYTES, RUN
 from beam_dpsketch.statement.stated import Stated
 
 Secret: TypeAlias = KeyedRandomness | None
-
-# The version of what turns random bytes into noise; another version of a keyed release is another release.
-NOISE_VERSION = 9
 
 
 def release_parts(
@@ -92,10 +85,13 @@ def release_parts(
     if randomness is None:
         drawn = [_draw(exact, calibration, os.urandom)]
     else:
+        choice = None if calibration.choice is None else (calibration.choice.rule, calibration.choice.note)
+        found = (*calibration.of_release, *calibration.counters)
+        settings = settings_of(found, exact.spec, terms.for_noise(), choice, lost)
         drawn = [
-            _draw(part, calibration, keyed.random_bytes(_all_of(part, _placed(statement, part))))
-            for place, keyed in zip(range(len(exact.names)), randomness, strict=True)
-            for part in [exact.alone(place)]
+            _draw(part, calibration, keyed.random_bytes(_message(part, settings, row)))
+            for number, keyed in zip(range(len(exact.names)), randomness, strict=True)
+            for part in [exact.alone(number)]
         ]
     release_ids, side, counters = zip(*drawn, strict=True)
     return NoisyReleases(
@@ -119,9 +115,8 @@ def draw_lost(exact: np.ndarray, calibration: Calibration, randomness: Secret = 
     """
     random_bytes: RandomBytes = os.urandom
     if randomness is not None:
-        settings = canonical((calibration.spec, calibration.terms.for_noise(), calibration.empty_lost))
-        message = encode(("lost", NOISE_VERSION, settings, exact.astype("<i8").tobytes()))
-        random_bytes = randomness.random_bytes(message)
+        settings = settings_of(calibration.lost, calibration.spec, calibration.terms.for_noise())
+        random_bytes = randomness.random_bytes(message("lost", settings, [exact]))
     return _draw_columns(exact[np.newaxis], calibration.lost, random_bytes)[0].tolist()
 
 
@@ -148,17 +143,7 @@ def _draw_columns(exact: np.ndarray, found: Sequence[NoisyTable], random_bytes: 
     return np.concatenate(noisy, axis=1)
 
 
-def _placed(statement: Stated, part: PartColumns) -> Stated:
-    """Return the statement with what is known of the id of the one release before the draw."""
-    known = part_of_run(part.runs[0] or bytes(RUN_BYTES), part.names[0])
-    return dataclasses.replace(statement, release_ids=(known + bytes(DRAW_BYTES),))
-
-
-def _all_of(part: PartColumns, statement: Stated) -> bytes:
-    """Return all that must be equal for equal noise: its version, kind, spec, exact counters, and the statement.
-
-    What is never counted is left out, as `ReleaseTerms.for_noise` does.
-    """
-    alike = dataclasses.replace(statement, uncounted=Uncounted.NOTHING)
-    packed = pack(part.kind.name, part.spec, part.counters[0], alike, part.scale_bits)
-    return encode(("noise", NOISE_VERSION, packed, *part.side[0].tolist()))
+def _message(part: PartColumns, settings: bytes, row: int | None) -> bytes:
+    """Return what the noise of one part is a function of."""
+    place = (part.runs[0] or b"", part.names[0], *(() if row is None else (row,)))
+    return message("release", settings, [part.side[0], part.counters[0]], place)

@@ -26,12 +26,12 @@ import numpy as np
 
 from beam_dpsketch import _validate
 from beam_dpsketch.engine.calibration import counter_tables
-from beam_dpsketch.engine.noising import NOISE_VERSION
-from beam_dpsketch.engine.tables import NoisyTable, aside, lengths, lost
+from beam_dpsketch.engine.tables import NoisyTable, aside, lengths, lost, message, settings_of
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.hashing.encodings import canonical, encode
+from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.noise.drawing import MAX_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.random_words import RandomBytes
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.choice import GRID, choose
 from beam_dpsketch.privacy.terms import ReleaseTerms
@@ -67,7 +67,10 @@ def choose_norm(
     table = choice_table(terms)
     if histogram.dtype != np.int64 or histogram.shape != (table.size,):
         raise ValueError("histogram must be int64, with one count for each bin that max_weight needs")
-    random_bytes = os.urandom if randomness is None else randomness.random_bytes(_all_of(histogram, spec, terms))
+    random_bytes: RandomBytes = os.urandom
+    if randomness is not None:
+        settings = settings_of([table], spec, terms)
+        random_bytes = randomness.random_bytes(message("lengths", settings, [histogram]))
     noisy = table.draw(histogram, random_bytes)
     chosen = choose(noisy, noise=table.noise, parameter=table.parameter, scaled_units=scaled_units)
     return min(chosen, _largest_norm(spec, terms))
@@ -99,8 +102,3 @@ def _largest_norm(spec: Any, terms: ReleaseTerms[AutoNorm]) -> Fraction:
     of_weights = (*counter_tables(spec, of_one), *aside(of_one), *lost(of_one)[1:])
     largest = max(table.parameter * table.unit for table in of_weights)
     return Fraction(math.isqrt(math.floor(MAX_SIGMA_SQUARED / largest * GRID**2)), GRID)
-
-
-def _all_of(histogram: np.ndarray, spec: Any, terms: ReleaseTerms[AutoNorm]) -> bytes:
-    """Return all that must be equal for equal noise: its version, spec, terms and exact counts."""
-    return encode(("norm", NOISE_VERSION, canonical(spec), canonical(terms), histogram.astype("<i8").tobytes()))

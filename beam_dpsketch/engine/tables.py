@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from beam_dpsketch.hashing.encodings import Item, canonical, encode, named
 from beam_dpsketch.privacy.aside.lost_histogram import BINS
 from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.contributions import NeighboringRelation
@@ -32,7 +33,11 @@ from beam_dpsketch.privacy.norm.choice import bin_count
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.sketches import raw_type
 
+NOISE_VERSION = 10
+"""The version of what turns a secret into noise and decisions; another version of a keyed draw is another draw."""
 
+
+@named("NoisyTable")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoisyTable:
     """Numbers that get noise, before there are data.
@@ -108,6 +113,26 @@ class NoisyTable:
         parameter = self.parameter * self.unit
         drawn = add_noise(exact, parameter, self.grid_bits, noise=self.noise, random_bytes=random_bytes)
         return round_off(drawn, self.dropped_bits)
+
+
+def settings_of(found: Sequence[NoisyTable], *settings: Any) -> bytes:
+    """Return the bytes of all settings of a draw, and of its tables, for `message`."""
+    return canonical((settings, tuple(found)))
+
+
+def message(what: str, settings: bytes, exact: Iterable[np.ndarray], place: Item = ()) -> bytes:
+    """Return what keyed noise is a function of: its version, what is drawn and where, all settings, all exact numbers.
+
+    If one were left out, two draws of the same numbers that differ only in it would share noise and reveal them.
+
+    Args:
+      what: which draw it is.
+      settings: what `settings_of` returns.
+      exact: the exact numbers, int64.
+      place: what tells the draw from others of the same numbers, as far as the secret itself does not.
+    """
+    numbers = [np.ascontiguousarray(each, dtype="<i8").tobytes() for each in exact]
+    return encode(("draw", NOISE_VERSION, what, settings, place, *numbers))
 
 
 def counters(spec: Any, terms: ReleaseTerms, share: Fraction) -> tuple[NoisyTable, ...]:

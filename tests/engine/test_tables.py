@@ -37,6 +37,7 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec
 from beam_dpsketch.kinds.ranks.histogram import FactorSpec
 from beam_dpsketch.privacy.aside.lost_histogram import LostIn
+from beam_dpsketch.privacy.mechanism import Sensitivity
 from beam_dpsketch.privacy.noise import discrete_gaussian, discrete_laplace
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.noise.laws import Noise
@@ -249,6 +250,45 @@ def test_tables_that_cost_too_much_are_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(tables, "counters", lambda spec, terms, share: right(spec, terms, share * Fraction(21, 20)))
     with pytest.raises(ValueError, match="the tables of a release cost more than it may spend"):
         Calibration.of(FLAT, TERMS["records"])
+
+
+def message_of(**changes: Any) -> bytes:
+    """Return a message that differs in these parts from another."""
+    given = {"what": "release", "spec": FLAT, "terms": TERMS["bounds"], "place": (b"run", b"part", 3)} | changes
+    found = changes.get("found", Calibration.of(given["spec"], given["terms"]).counters)
+    exact = changes.get("exact", [np.arange(3), np.arange(4)])
+    return tables.message(
+        given["what"], tables.settings_of(found, given["spec"], given["terms"]), exact, given["place"]
+    )
+
+
+def test_a_message_tells_apart_whatever_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    (table,) = Calibration.of(FLAT, TERMS["bounds"]).counters
+    changed: dict[str, Any] = {
+        "change": Sensitivity(Fraction(7)),
+        "share": Fraction(1, 7),
+        "noise": Noise.LAPLACE,
+        "parameter": table.parameter + 1,
+        **dict.fromkeys(("size", "unit", "grid_bits", "dropped_bits"), 7),
+        "names": ("others",),
+    }
+    assert changed.keys() == {field.name for field in dataclasses.fields(NoisyTable)}
+    messages = [
+        message_of(),
+        message_of(what="lost"),
+        message_of(spec=dataclasses.replace(FLAT, seed=1)),
+        *(message_of(terms=terms) for name, terms in TERMS.items() if name in ("records", "replacing", "signs")),
+        *(message_of(place=place) for place in ((), (b"run", b"part"), (b"run", b"part", 4), (b"runp", b"art", 3))),
+        *(message_of(exact=exact) for exact in ([np.arange(3)], [np.arange(7)], [np.arange(4), np.arange(3)])),
+        message_of(exact=[np.arange(3), np.array([0, 1, 2, 4])]),
+        *(message_of(found=[dataclasses.replace(table, **{name: value})]) for name, value in changed.items()),
+        message_of(found=[table, table]),
+        message_of(found=[]),
+    ]
+    monkeypatch.setattr(tables, "NOISE_VERSION", tables.NOISE_VERSION + 1)
+    messages.append(message_of())
+    assert len(set(messages)) == len(messages)
+    assert message_of(exact=[np.arange(3, dtype=np.int32), np.arange(4)]) == messages[-1]
 
 
 def of_counters(change: Any) -> laws.Fault:
