@@ -175,7 +175,7 @@ class Run:
                 block.sketch_input.spec,
                 block.sketch_input.scale_bits,
                 block.counters,
-                block.side[:, : known.terms.aside],
+                block.sketch_input.released_of(block.side),
                 key_part_names(block.keys.to_pylist(), window.start, window.end),
                 [name] * len(own),
             )
@@ -219,7 +219,7 @@ class Run:
         known = calibration.with_norm(first.max_norm)
         sketches = SketchAccumulator.to_sketches([each.accumulator for each in sums])
         parts = [
-            Part(sketch, each.accumulator.total_side[: known.terms.aside], *self._part(each))
+            Part(sketch, each.accumulator.released_side, *self._part(each))
             for sketch, each in zip(sketches, sums, strict=True)
         ]
         which = () if first.row is None else ("row", first.row)
@@ -274,7 +274,7 @@ def _told(lost: Sequence[int] | None, calibration: Calibration) -> LostNote | No
 
 def release_alone(accumulator: SketchAccumulator, calibration: Calibration) -> NoisyReleases:
     """Return the release of an exact sum that is a run of its own; each call draws new noise."""
-    return release_parts([Part(accumulator.to_sketch(), accumulator.total_side)], calibration)
+    return release_parts([Part(accumulator.to_sketch(), accumulator.released_side)], calibration)
 
 
 def bill_of(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -14,7 +16,7 @@ from beam_dpsketch.domains.spelling import INTEGER, TEXT
 from beam_dpsketch.domains.weights import parse_weights
 from beam_dpsketch.privacy.aside.lost_histogram import BINS, LostCounter
 from beam_dpsketch.privacy.aside.lost_histogram import histogram as lost_histogram
-from beam_dpsketch.privacy.aside.side_counters import RECORDS, UNITS, WEIGHT, SideCounter
+from beam_dpsketch.privacy.aside.side_counters import LOST, RECORDS, UNITS, WEIGHT, SideCounter
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
 from beam_dpsketch.privacy.over_time.horizon import WindowRows
@@ -87,10 +89,30 @@ class SketchInput:
         """How many counts of lost weight a release has itself."""
         return 0 if self.lost is None or self.lost.of_run else BINS
 
+    @functools.cached_property
+    def side_columns(self) -> dict[str, slice]:
+        """Where the numbers that are counted aside are in an array of them, by name, along its last axis."""
+        sizes = dict.fromkeys((counter.name for counter in self.counters), 1)
+        sizes |= {LOST: self.own_bins} if self.own_bins else {}
+        sizes |= dict.fromkeys(self.vote_names, 1)
+        ends = itertools.accumulate(sizes.values())
+        return {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
+
     @property
     def side_size(self) -> int:
         """How many numbers are counted aside: the side counters, lost weight, and what decides on keys."""
         return len(self.side_names) + self.own_bins
+
+    def votes_of(self, side: np.ndarray) -> np.ndarray:
+        """Return what decides on keys, of shape (..., vote names)."""
+        return self._columns(side, self.vote_names)
+
+    def released_of(self, side: np.ndarray) -> np.ndarray:
+        """Return what a release counts aside itself: its side counters and its lost weight."""
+        return self._columns(side, [name for name in self.side_columns if name not in self.vote_names])
+
+    def _columns(self, side: np.ndarray, names: Sequence[str]) -> np.ndarray:
+        return np.concatenate([side[..., :0], *(side[..., self.side_columns[name]] for name in names)], axis=-1)
 
     @functools.cached_property
     def readables(self) -> dict[str, Readable]:
@@ -180,14 +202,16 @@ class SketchInput:
         amounts = {UNITS: records, RECORDS: records, WEIGHT: weight, VOTES: votes, VOTERS: records}
         numbers = np.array([amounts[name] for name in self.side_names], dtype=np.int64)
         own = None if self.lost is None or self.lost.of_run else lost_histogram(lost, self.lost.first)
-        return self.with_own_bins(numbers, own)
+        return self.side_of(numbers, own)
 
-    def with_own_bins(self, numbers: np.ndarray, bins: np.ndarray | None) -> np.ndarray:
-        """Return the numbers of `side_names`, and between them the lost weight of a release that counts it itself."""
-        if not self.own_bins:
-            return numbers
-        bins = np.zeros(self.own_bins, dtype=np.int64) if bins is None else bins
-        return np.insert(numbers, len(self.counters), bins)
+    def side_of(self, numbers: np.ndarray, lost: np.ndarray | None) -> np.ndarray:
+        """Return what is counted aside, int64 of shape (side_size,): the numbers of `side_names`, and the own bins."""
+        side = np.zeros(self.side_size, dtype=np.int64)
+        for name, number in zip(self.side_names, numbers, strict=True):
+            side[self.side_columns[name]] = number
+        if self.own_bins and lost is not None:
+            side[self.side_columns[LOST]] = lost
+        return side
 
     @functools.cached_property
     def key_type(self) -> np.dtype[Any]:

@@ -294,7 +294,7 @@ def test_logs_and_errors_show_no_votes(caplog: pytest.LogCaptureFixture, monkeyp
 
 
 def hidden(accumulator: Any) -> list[Any]:
-    return [accumulator.total_side[-2:].tolist(), repr(accumulator), str(accumulator), f"{accumulator}"]
+    return [accumulator.votes.tolist(), repr(accumulator), str(accumulator), f"{accumulator}"]
 
 
 def test_representations_show_no_votes() -> None:

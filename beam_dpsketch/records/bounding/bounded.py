@@ -50,7 +50,7 @@ class Bounded(NamedTuple):
         """Return items, weights and side counters, over all keys."""
         items = sketch_input.column_keys(self.kept["item"])
         counted = sketch_input.bounded(items, total_weights(self.kept, sketch_input.bounds))
-        side = sketch_input.with_own_bins(self._side_rows(sketch_input).sum(axis=0), self.lost)
+        side = sketch_input.side_of(self._side_rows(sketch_input).sum(axis=0), self.lost)
         return counted._replace(side=side, max_norm=self.max_norm)
 
     def by_key(self, sketch_input: SketchInput) -> Iterator[tuple[Any, WeightedItems]]:

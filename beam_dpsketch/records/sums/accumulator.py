@@ -220,7 +220,12 @@ class SketchAccumulator:
     @property
     def votes(self) -> np.ndarray:
         """What decides on its key, int64: the numbers of `SketchInput.vote_names`, at least two."""
-        return self.total_side[-len(self._sketch_input.vote_names) :]
+        return self._sketch_input.votes_of(self.total_side)
+
+    @property
+    def released_side(self) -> np.ndarray:
+        """What its release counts aside itself, int64: the side counters, then lost weight."""
+        return self._sketch_input.released_of(self.total_side)
 
     def _take_norm(self, max_norm: Fraction | None) -> None:
         """Note the norm that scaled what is added; refuse a second one, for which the noise would be wrong."""

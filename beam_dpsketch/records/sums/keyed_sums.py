@@ -109,12 +109,14 @@ class KeyedSums:
     @property
     def votes(self) -> np.ndarray:
         """What decides on each key, int64 of shape (keys, n), as `SketchInput.vote_names` has it."""
-        return self.side[:, self.side.shape[1] - len(self.sketch_input.vote_names) :]
+        return self.sketch_input.votes_of(self.side)
 
     def with_votes(self, votes: np.ndarray) -> KeyedSums:
         """Return the same with other numbers of what decides on each key."""
-        kept = self.side[:, : self.side.shape[1] - votes.shape[1]]
-        return dataclasses.replace(self, side=np.concatenate([kept, votes], axis=1))
+        side = self.side.copy()
+        for name, column in zip(self.sketch_input.vote_names, votes.T, strict=True):
+            side[:, self.sketch_input.side_columns[name]] = column[:, np.newaxis]
+        return dataclasses.replace(self, side=side)
 
     @property
     def counters(self) -> np.ndarray:

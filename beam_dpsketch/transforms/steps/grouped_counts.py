@@ -96,7 +96,8 @@ class WrappingSum(beam.CombineFn):
 def _votes(part: tuple[bytes, bytes], sketch_input: SketchInput) -> Iterator[tuple[bytes, Row]]:
     """Yield each pair of a shard with what two rounds of votes add to its row."""
     sums = KeyedSums.from_bytes(sketch_input, part[1])
-    yield from zip(sums.keys.to_pylist(), map(tuple, np.insert(sums.side, 0, 0, axis=1).tolist()), strict=True)
+    votes = sums.votes.tolist()
+    yield from ((pair, (0, *each)) for pair, each in zip(sums.keys.to_pylist(), votes, strict=True))
 
 
 class CountRecords(ShardRecords):
