@@ -6,7 +6,7 @@ import functools
 import hashlib
 import inspect
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
@@ -48,7 +48,7 @@ from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 
 _OF_TABLES = ("time", "unreadable", "csv")
 _NO_SECRET = "say where workers find the secret, as environment: DPSKETCH_SECRET, or file: /run/secrets/dpsketch"
-_NAMED, _OTHERS = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_KEYWORD
+_NAMED = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _NO_DOMAIN = "is missing; the releases have one: give it as it was given to the private transform"
 _OTHER_DOMAIN = "the release was made with another domain, or with none"
 _NO_ERROR_OUTPUT = (
@@ -62,26 +62,27 @@ class RowTransform(beam.PTransform):
     """A transform with plain settings, whose steps are told apart from those of other settings."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Show the settings that there are, without the catch-all for wrong names: Beam YAML reads the signature.
+        """Let errors about wrong and missing names be those of `beam_dpsketch.config`, with others of the settings.
 
-        Settings that are missing arrive as `None`, so that errors about them are those of `beam_dpsketch.config`.
+        The constructor states its settings once, for readers and for Beam YAML. Those that are missing are `None`.
         """
         super().__init_subclass__(**kwargs)
-        make, given = cls.__init__, inspect.signature(cls.__init__)
-        known = [each for each in given.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
-        missing = {each.name: None for each in known[1:] if each.default is inspect.Parameter.empty}
+        make: Callable[..., None] = cls.__init__
+        shown = inspect.signature(make)
+        names = [*shown.parameters][1:]
 
         @functools.wraps(make)
-        def with_all(*arguments: Any, **settings: Any) -> None:
-            bound = given.bind_partial(*arguments, **settings).arguments
-            others = bound.pop("others", {})
-            make(**{**missing, **bound, **others})
+        def checked(self: RowTransform, *given: Any, **named: Any) -> None:
+            others = {name: named.pop(name) for name in [*named] if name not in names}
+            bound = shown.bind_partial(self, *given, **named).arguments
+            with AllAtOnce() as checks:
+                checks.do(self._name_settings, {name: bound.get(name) for name in names}, others)
+                checks.do(make, self, **{name: self._settings.get(name) for name in names})
 
-        with_all.__signature__ = given.replace(parameters=known)  # type: ignore[attr-defined]
-        cls.__init__ = with_all  # type: ignore[method-assign]
+        cls.__init__ = checked  # type: ignore[assignment, method-assign]
 
-    def __init__(self, settings: Mapping[str, Any], others: Mapping[str, Any]) -> None:
-        """Refuse what is not a setting.
+    def _name_settings(self, settings: Mapping[str, Any], others: Mapping[str, Any]) -> None:
+        """Keep the settings, and refuse what is not one.
 
         Args:
           settings: all that the transform knows, by name.
@@ -129,15 +130,13 @@ class PrivateRows(RowTransform):
         lines = "\n".join(f"  {name}: {_line(entry)}." for name, entry in block.entries.items())
         cls.__doc__ = f"{inspect.cleandoc(str(cls.__doc__))}\n\nArgs:\n{lines}"
 
-        def make(self: PrivateRows, **given: Any) -> None:
-            known = {name: given.pop(name, None) for name in block.entries}
-            self._declare(kind, known, given, block if over_time else None)
+        def make(self: PrivateRows, **_: Any) -> None:
+            self._declare(kind, block if over_time else None)
 
-        own, rest = (inspect.Parameter(name, each) for name, each in (("self", _NAMED), ("others", _OTHERS)))
         types = setting_types(block).items()
         empty = dict.fromkeys(block.required, inspect.Parameter.empty)
         known = [inspect.Parameter(name, _NAMED, annotation=each, default=empty.get(name)) for name, each in types]
-        shown = inspect.Signature([own, *known, rest], return_annotation=None)
+        shown = inspect.Signature([inspect.Parameter("self", _NAMED), *known], return_annotation=None)
         make.__name__, make.__signature__ = "__init__", shown  # type: ignore[attr-defined]
         cls.__init__ = make  # type: ignore[method-assign]
         super().__init_subclass__()
@@ -145,13 +144,10 @@ class PrivateRows(RowTransform):
     def __init__(self, *_: Any, **__: Any) -> None:
         raise TypeError("PrivateRows is what the private transforms share: take one of them")
 
-    def _declare(
-        self, kind: str, settings: Mapping[str, Any], others: Mapping[str, Any], over_time: Block | None
-    ) -> None:
+    def _declare(self, kind: str, over_time: Block | None) -> None:
         """Read the settings."""
         with AllAtOnce() as checks:
-            checks.do(super().__init__, settings, others)
-            if over_time is not None and settings["horizon"] is None:
+            if over_time is not None and "horizon" not in self._settings:
                 checks.refuse(refusal("horizon", f"is missing; {over_time.required['horizon']}", "E802"))
             given = {name: value for name, value in self._settings.items() if name != "label"}
             ask, noise, size = (given.pop(name, None) for name in ("ask", "idempotent_noise", "expect"))

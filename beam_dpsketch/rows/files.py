@@ -16,7 +16,7 @@ from apache_beam.io.filesystems import FileSystems
 from beam_dpsketch import transforms as python
 from beam_dpsketch.config.forms import make, read_choice, read_flag, read_text
 from beam_dpsketch.config.paths import refusal
-from beam_dpsketch.errors import ConfigError
+from beam_dpsketch.errors import ConfigError, RefusalError
 from beam_dpsketch.rows.base import RowTransform, read_encoding
 from beam_dpsketch.rows.queries import check_releases
 from beam_dpsketch.rows.schema import columns_of, release_columns, row_type, to_release, to_release_row
@@ -35,13 +35,12 @@ class WriteReleases(RowTransform):
       overwrite: whether to replace releases of the same names.
     """
 
-    def __init__(self, path: str, overwrite: Optional[bool] = None, **others: Any) -> None:
-        super().__init__({"path": path, "overwrite": overwrite}, others)
-        given = {
-            "file_path_prefix": read_text(path, "path"),
-            "overwrite": overwrite is not None and read_flag(overwrite, "overwrite"),
-        }
-        self._write = make("", python.WriteReleases, given, {"file_path_prefix": "path"})
+    def __init__(self, path: str, overwrite: Optional[bool] = None) -> None:
+        prefix, replaces = read_text(path, "path"), overwrite is not None and read_flag(overwrite, "overwrite")
+        try:
+            self._write = python.WriteReleases(prefix, overwrite=replaces)
+        except RefusalError as error:
+            raise error.at(places={"file_path_prefix": "path"}) from None
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         known = columns_of(pcoll)
@@ -67,14 +66,8 @@ class ReadReleases(RowTransform):
     _yaml_requires_inputs = False
 
     def __init__(
-        self,
-        path: str,
-        key: Optional[str] = None,
-        over_time: Optional[bool] = None,
-        encoding: Optional[str] = None,
-        **others: Any,
+        self, path: str, key: Optional[str] = None, over_time: Optional[bool] = None, encoding: Optional[str] = None
     ) -> None:
-        super().__init__({"path": path, "key": key, "over_time": over_time, "encoding": encoding}, others)
         self._path = read_text(path, "path")
         self._key = None if key is None else read_choice(_KEYS)(key, "key")
         self._over_time = over_time is not None and read_flag(over_time, "over_time")
@@ -104,8 +97,7 @@ class ReadParquetBatches(RowTransform):
 
     _yaml_requires_inputs = False
 
-    def __init__(self, path: str, columns: Optional[list[str]] = None, **others: Any) -> None:
-        super().__init__({"path": path, "columns": columns}, others)
+    def __init__(self, path: str, columns: Optional[list[str]] = None) -> None:
         self._path = read_text(path, "path")
         if columns is not None and (not isinstance(columns, (list, tuple)) or not columns):
             raise refusal("columns", "expected a list of the fields to read, as [person, city]")

@@ -55,9 +55,7 @@ class QueryReleaseRows(RowTransform):
         ask: _Ask,  # type: ignore[valid-type]
         domain: Optional[_Domain] = None,  # type: ignore[valid-type]
         label: Optional[str] = None,
-        **others: Any,
     ) -> None:
-        super().__init__({"ask": ask, "domain": domain, "label": label}, others)
         self._domain = None if domain is None else read_domain(domain)
         self._ask = read_ask(ask, "ask", self._domain)
 
@@ -97,9 +95,7 @@ class QueryTimeline(RowTransform):
         over: Optional[Any] = None,
         domain: Optional[_Domain] = None,  # type: ignore[valid-type]
         label: Optional[str] = None,
-        **others: Any,
     ) -> None:
-        super().__init__({"ask": ask, "horizon": horizon, "over": over, "domain": domain, "label": label}, others)
         self._domain = None if domain is None else read_domain(domain)
         self._ask = read_ask(ask, "ask", self._domain)
         self._horizon = read_horizon(horizon)
