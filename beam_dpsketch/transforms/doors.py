@@ -8,8 +8,9 @@ earlier rows. The search of `PrivateTopK` is post-processing of the release, so 
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Mapping
-from typing import Any, Required, TypeAlias, TypedDict, Unpack, overload
+from typing import Any, Required, TypeAlias, TypedDict, Unpack
 
 from beam_dpsketch.answers.over_time.row import TimelineRow
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
@@ -39,8 +40,12 @@ Spec: TypeAlias = "SketchSpec | ListedItems"
 Numbers: TypeAlias = "IntegerDomain | FloatDomain"
 
 
+# Type checkers read the overloads: what comes out depends on `keys` and `windows`. They are spelled `typing.overload`,
+# because Jedi, which notebooks use, then shows the one signature that follows them, with all names and defaults.
+
+
 class _Shared(TypedDict, total=False):
-    """The arguments of all doors, for type checkers: `keys` and `windows` decide what comes out."""
+    """Arguments of all private transforms."""
 
     unit: Required[Unit]
     weight: Selector
@@ -102,7 +107,7 @@ class PrivateFrequencies(PrivateRelease[Output], kind=ItemFrequencies):
         that have data. In windows, `PublicKeys` need a `TimeRange`.
     """
 
-    @overload
+    @typing.overload
     def __init__(
         self: PrivateFrequencies[ReleasedSketch],
         spec: Spec,
@@ -111,7 +116,7 @@ class PrivateFrequencies(PrivateRelease[Output], kind=ItemFrequencies):
         item: Selector = ...,
         **others: Unpack[_One],
     ) -> None: ...
-    @overload
+    @typing.overload
     def __init__(
         self: PrivateFrequencies[tuple[Any, ReleasedSketch]],
         spec: Spec,
@@ -120,7 +125,7 @@ class PrivateFrequencies(PrivateRelease[Output], kind=ItemFrequencies):
         item: Selector = ...,
         **others: Unpack[_OneForEachKey],
     ) -> None: ...
-    @overload
+    @typing.overload
     def __init__(
         self: PrivateFrequencies[TimelineRow],
         spec: Spec,
@@ -129,7 +134,7 @@ class PrivateFrequencies(PrivateRelease[Output], kind=ItemFrequencies):
         item: Selector = ...,
         **others: Unpack[_Rows],
     ) -> None: ...
-    @overload
+    @typing.overload
     def __init__(
         self: PrivateFrequencies[tuple[Any, TimelineRow]],
         spec: Spec,
@@ -179,7 +184,7 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
         "values", for how often single values occur.
     """
 
-    @overload
+    @typing.overload
     def __init__(
         self: PrivateQuantiles[ReleasedRanks],
         domain: Domain | TreeSpec | FactorSpec,
@@ -189,7 +194,7 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
         optimize_for: Purpose = ...,
         **others: Unpack[_One],
     ) -> None: ...
-    @overload
+    @typing.overload
     def __init__(
         self: PrivateQuantiles[tuple[Any, ReleasedRanks]],
         domain: Domain | TreeSpec | FactorSpec,
@@ -199,7 +204,7 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
         optimize_for: Purpose = ...,
         **others: Unpack[_OneForEachKey],
     ) -> None: ...
-    @overload
+    @typing.overload
     def __init__(
         self: PrivateQuantiles[TimelineRow],
         domain: Domain | TreeSpec | FactorSpec,
@@ -209,7 +214,7 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
         optimize_for: Purpose = ...,
         **others: Unpack[_Rows],
     ) -> None: ...
-    @overload
+    @typing.overload
     def __init__(
         self: PrivateQuantiles[tuple[Any, TimelineRow]],
         domain: Domain | TreeSpec | FactorSpec,
@@ -259,7 +264,7 @@ class PrivateStatistics(PrivateRelease[Output], kind=Statistics):
     Under a `NormBound`, a unit's weight is scaled, so that it counts less often in count, sum and mean alike.
     """
 
-    @overload
+    @typing.overload
     def __init__(
         self: PrivateStatistics[ReleasedStatistics],
         domain: Numbers,
@@ -269,7 +274,7 @@ class PrivateStatistics(PrivateRelease[Output], kind=Statistics):
         item: Selector = ...,
         **others: Unpack[_One],
     ) -> None: ...
-    @overload
+    @typing.overload
     def __init__(
         self: PrivateStatistics[tuple[Any, ReleasedStatistics]],
         domain: Numbers,
@@ -279,7 +284,7 @@ class PrivateStatistics(PrivateRelease[Output], kind=Statistics):
         item: Selector = ...,
         **others: Unpack[_OneForEachKey],
     ) -> None: ...
-    @overload
+    @typing.overload
     def __init__(
         self: PrivateStatistics[TimelineRow],
         domain: Numbers,
@@ -289,7 +294,7 @@ class PrivateStatistics(PrivateRelease[Output], kind=Statistics):
         item: Selector = ...,
         **others: Unpack[_Rows],
     ) -> None: ...
-    @overload
+    @typing.overload
     def __init__(
         self: PrivateStatistics[tuple[Any, TimelineRow]],
         domain: Numbers,
@@ -334,25 +339,25 @@ class PrivateMetrics(PrivateRelease[Output], kind=Metrics):
         that have data.
     """
 
-    @overload
+    @typing.overload
     def __init__(
         self: PrivateMetrics[ReleasedMetrics],
         metrics: Mapping[str, Metric],
         privacy: PrivacySpec,
         **others: Unpack[_One],
     ) -> None: ...
-    @overload
+    @typing.overload
     def __init__(
         self: PrivateMetrics[tuple[Any, ReleasedMetrics]],
         metrics: Mapping[str, Metric],
         privacy: PrivacySpec,
         **others: Unpack[_OneForEachKey],
     ) -> None: ...
-    @overload
+    @typing.overload
     def __init__(
         self: PrivateMetrics[TimelineRow], metrics: Mapping[str, Metric], privacy: PrivacySpec, **others: Unpack[_Rows]
     ) -> None: ...
-    @overload
+    @typing.overload
     def __init__(
         self: PrivateMetrics[tuple[Any, TimelineRow]],
         metrics: Mapping[str, Metric],
@@ -399,7 +404,7 @@ class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
         item have a release only in the global window and with `windows`.
     """
 
-    @overload
+    @typing.overload
     def __init__(
         self: PrivateTopK[TopK],
         domain: Searchable | BytesDomain,
@@ -410,7 +415,7 @@ class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
         method: Groups | None = ...,
         **others: Unpack[_One],
     ) -> None: ...
-    @overload
+    @typing.overload
     def __init__(
         self: PrivateTopK[tuple[Any, TopK]],
         domain: Searchable | BytesDomain,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import inspect
 import re
+import typing
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, NoReturn
@@ -14,7 +15,7 @@ import pytest
 import beam_dpsketch
 from beam_dpsketch import transforms
 from beam_dpsketch.kinds import KINDS
-from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies
+from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, doors
 from beam_dpsketch.transforms.private_release import DOORS
 
 MODULES = [beam_dpsketch, transforms]
@@ -126,6 +127,29 @@ def test_every_parameter_of_a_transform_is_documented(door: type) -> None:
     assert described
     words = re.findall(r"^\s+([\w, ]+):", described.group(1), re.MULTILINE)
     assert {parameter.name for parameter in parameters(door)} <= set(", ".join(words).split(", "))
+
+
+def names_of_overloads(door: type) -> list[set[str]]:
+    """Return the names that each overload of a constructor takes, with those of its typed dict."""
+    found = []
+    for overload in typing.get_overloads(door.__init__):  # type: ignore[misc]
+        given = inspect.signature(overload).parameters
+        others = getattr(doors, given["others"].annotation.removeprefix("Unpack[").removesuffix("]"))
+        found.append((given.keys() - {"self", "others"}) | others.__annotations__.keys())
+    return found
+
+
+@pytest.mark.parametrize("door", DOORS.values(), ids=lambda door: str(door.__name__))
+def test_type_checkers_know_the_arguments_that_a_transform_takes(door: type) -> None:
+    found = names_of_overloads(door)
+    assert len(found) == (2 if door is transforms.PrivateTopK else 4)
+    assert all(names == {parameter.name for parameter in parameters(door)} for names in found)
+
+
+def test_an_argument_that_type_checkers_do_not_know_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(doors._One.__annotations__, "windows")
+    with pytest.raises(AssertionError):
+        test_type_checkers_know_the_arguments_that_a_transform_takes(PrivateFrequencies)
 
 
 def test_names_without_words_of_their_own_would_be_found() -> None:
