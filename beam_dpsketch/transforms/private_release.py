@@ -9,7 +9,7 @@ import dataclasses
 import warnings
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import apache_beam as beam
 
@@ -49,8 +49,6 @@ from beam_dpsketch.transforms.steps.sums import key_shards_for
 from beam_dpsketch.transforms.steps.whole_runs import DrawLost
 from beam_dpsketch.transforms.steps.windows import edges_of, plan_of, windows_of
 
-Self = TypeVar("Self", bound="PrivateRelease[Any]")
-AnyPrivate = TypeVar("AnyPrivate", bound="PrivateTransform")
 Output = TypeVar("Output")
 
 DOORS: dict[str, type[PrivateRelease[Any]]] = {}
@@ -80,7 +78,7 @@ class PrivateTransform(ReadsElements):
         for words in declared.terms.foolish():
             warnings.warn(words, PrivacyWarning, stacklevel=levels_to_caller())
 
-    def expecting(self: AnyPrivate, scale: Scale) -> AnyPrivate:
+    def expecting(self, scale: Scale) -> Self:
         """Return a copy of the transform that parts its work for an input of this size; no result depends on it.
 
         Give it for more than a billion rows, or where one worker ends up with most of the work: more rows mean more
@@ -212,7 +210,7 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
             DOORS[kind.name] = cls
 
     @classmethod
-    def of(cls: type[Self], declared: ReleaseSpec, uses: Uses | None = None) -> Self:
+    def of(cls, declared: ReleaseSpec, uses: Uses | None = None) -> Self:
         """Return the transform of this declaration; `uses` counts the transforms with equal settings."""
         made = cls.__new__(cls)
         PrivateRelease.__init__(made, declared)
@@ -250,7 +248,7 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         calibration = self._pay(elements, resolved).noise(Calibration)
         if "lost" in exact:
             draw = DrawLost(calibration, noise, exact.get("max_norm"), run)
-        if elements.is_bounded and (declared.is_keyed or not plan.is_global):  # a stream would wait for a side input
+        if declared.is_keyed or not plan.is_global:
             run = run_input(elements, declared, plan, calibration, noise, paid)
         if "lost" in exact:
             run["lost"] = beam.pvalue.AsSingleton(exact["lost"] | "DrawLost" >> draw)
@@ -275,9 +273,10 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         run = name_of(paid)
         exact = ExactSums(declared, plan, noise, run, choice=resolved.noise(Calibration).choice)
         sums = (elements | "Windows" >> beam.WindowInto(windows_of(horizon)) | "ExactSums" >> exact)["sums"]
-        calibration, choosing = self._pay(elements, resolved).noise(Calibration), run
-        if elements.is_bounded:  # on streams `RowsInOrder` names the run
-            run = run_input(elements, declared, plan, calibration, noise, paid)
+        calibration = self._pay(elements, resolved).noise(Calibration)
+        of_rows = run_input(
+            elements, declared, plan, calibration, noise, paid
+        )  # on streams `RowsInOrder` names the run
         settings = RowSettings(horizon, horizon.rows, exact.sketch_input, per_key)
         all_rows = AllRows(settings, calibration.choice, noise)
         shards = None
@@ -289,8 +288,8 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         once = ReleaseOnce(calibration, per_key=per_key, idempotent_noise=noise, named=named)
         return (
             sums
-            | "Rows" >> RowsOverTime(settings, longer, all_rows, shards=shards, run=choosing)
+            | "Rows" >> RowsOverTime(settings, longer, all_rows, shards=shards, run=run)
             | "OwnWindow" >> beam.WindowInto(windows_of(horizon))
-            | "ReleaseOnce" >> beam.ParDo(once, **run).with_output_types(tuple[Any, NoisyReleases])
+            | "ReleaseOnce" >> beam.ParDo(once, **of_rows).with_output_types(tuple[Any, NoisyReleases])
             | "MakeFinal" >> MakeFinal(per_key=per_key, kind=TimelineRow)
         )

@@ -56,7 +56,7 @@ def up_to(step: str, elements: beam.PCollection, transform: Any) -> beam.PCollec
     if step == "final":
         return elements | transform
     if step == "bound":
-        return bound_over_windows(elements, declared, plan, None).values
+        return bound_over_windows(elements, declared, declared.sketch_input, plan, None).values
     exact = elements | ExactSums(declared, plan, None, {}, in_columns=True)
     if step == "sum":
         return exact["sums"]

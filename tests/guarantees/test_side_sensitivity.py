@@ -380,8 +380,8 @@ def one_window(exact: Any, *arguments: Any) -> WindowPlan:
 def limits_of_other_counters(exact: Any, self: ExactSums, *arguments: Any, **named: Any) -> None:
     """Limit what is added up by more than what the noise is for."""
     exact(self, *arguments, **named)
-    counters = tuple(each._replace(squared_limit=4 * each.squared_limit) for each in self._sketch_input.counters)
-    self._sketch_input = dataclasses.replace(self._sketch_input, counters=counters)
+    counters = tuple(each._replace(squared_limit=4 * each.squared_limit) for each in self.sketch_input.counters)
+    self.sketch_input = dataclasses.replace(self.sketch_input, counters=counters)
 
 
 def not_limited_but_in_each(column: str, name: str) -> laws.Fault:

@@ -32,6 +32,7 @@ from beam_dpsketch.hashing.encodings import encode, encode_all
 from beam_dpsketch.records.bounding.bounded import Bounded
 from beam_dpsketch.records.bounding.window_rule import rule_over_windows
 from beam_dpsketch.records.groups import group_rows
+from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.reading import RecordReader
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import check_values
@@ -70,6 +71,7 @@ class Contributions(NamedTuple):
 def bound_over_windows(
     elements: beam.PCollection,
     declared: ReleaseSpec,
+    sketch_input: SketchInput,
     plan: WindowPlan,
     idempotent_noise: IdempotentNoise | None,
     run: Mapping[str, Any] = NO_RUN,
@@ -79,8 +81,7 @@ def bound_over_windows(
 
     `run` is a side input of steps that draw noise, and `choice` says how keys are chosen, if the data choose them.
     """
-    reader, sketch_input = declared.reader, declared.summed(plan.terms, plan.rows)
-    periods = None if plan.periods is None else periods_as_windows(plan.periods)
+    reader, periods = declared.reader, None if plan.periods is None else periods_as_windows(plan.periods)
     if periods is not None and not elements.is_bounded:
         if idempotent_noise is not None:
             raise WindowingError(

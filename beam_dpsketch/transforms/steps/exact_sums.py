@@ -35,18 +35,16 @@ from beam_dpsketch.transforms.steps.whole_runs import NO_RUN, stamp
 from beam_dpsketch.transforms.steps.windows import create_always, in_time_range
 
 
-class ExactSums(beam.PTransform):
-    """Sum the elements of each window into an exact accumulator, or (key, accumulator) per key.
-
-    Returns a dict: "sums", and "lost", of what bounding makes of the run, with "max_norm", as `Contributions` has them.
+class ExactStep(beam.PTransform):
+    """What is summed or counted exactly, before the noise.
 
     Args:
       declared: what is released.
       plan: which windows are released.
       idempotent_noise: decides what is kept, under a secret; `None` takes the entropy of the system.
       run: a side input of the steps that draw noise.
-      in_columns: whether to return `KeyedSums` instead of pairs.
       choice: how keys are chosen; `None` if the data do not choose them.
+      in_columns: whether sums of keys come as `KeyedSums`, and not as pairs.
     """
 
     def __init__(
@@ -56,28 +54,33 @@ class ExactSums(beam.PTransform):
         idempotent_noise: IdempotentNoise | None,
         run: Mapping[str, Any] = NO_RUN,
         *,
-        in_columns: bool = False,
         choice: KeyChoice | None = None,
+        in_columns: bool = False,
     ) -> None:
         super().__init__()
-        self._choice = choice
         self._declared, self._plan, self._idempotent_noise, self._run = declared, plan, idempotent_noise, run
-        self._in_columns = in_columns
-        self._sketch_input = declared.summed(plan.terms, plan.rows)
+        self._choice, self._in_columns = choice, in_columns
+        self.sketch_input = declared.summed(plan.terms, plan.rows)
 
-    @property
-    def sketch_input(self) -> SketchInput:
-        """What is summed."""
-        return self._sketch_input
+    def _bounded(self, elements: beam.PCollection) -> Contributions:
+        """Bound the records of each privacy id."""
+        declared, noise = self._declared, self._idempotent_noise
+        return bound_over_windows(elements, declared, self.sketch_input, self._plan, noise, self._run, self._choice)
+
+
+class ExactSums(ExactStep):
+    """Sum the elements of each window into an exact accumulator, or (key, accumulator) per key.
+
+    Returns a dict: "sums", and "lost", of what bounding makes of the run, with "max_norm", as `Contributions` has them.
+    """
 
     def expand(self, pcoll: beam.PCollection) -> dict[str, beam.PCollection]:
-        per_key, sketch_input, selectors = self._declared.is_keyed, self._sketch_input, self._declared.selectors
+        per_key, sketch_input, selectors = self._declared.is_keyed, self.sketch_input, self._declared.selectors
         elements = in_time_range(pcoll, self._plan.starts)
         bounded = selectors.privacy_id is not None  # bounded records all come as a window ends
         found = Contributions(elements)
         if bounded:
-            selectors, noise = IDENTITY_SELECTORS, self._idempotent_noise
-            found = bound_over_windows(elements, self._declared, self._plan, noise, self._run, self._choice)
+            selectors, found = IDENTITY_SELECTORS, self._bounded(elements)
         elif per_key:
             key_records = beam.ParDo(KeyRecords(self._declared.reader, sketch_input)).with_output_types(tuple[Any, Any])
             found = Contributions(elements | "Key" >> key_records)
@@ -101,7 +104,7 @@ class ExactSums(beam.PTransform):
         self, values: beam.PCollection, fn: RawSketchFn | None, fanout: int, always: beam.PCollection | None
     ) -> beam.PCollection:
         """Add up in columns."""
-        sketch_input, shards = self._sketch_input, self._key_shards
+        sketch_input, shards = self.sketch_input, self._key_shards
         in_bundle = SumKeys(sketch_input, shards) if fn is None else SumPairs(sketch_input, shards, fn)
         sums = values | "Combine" >> AddUpKeys(sketch_input, in_bundle, fanout, always)
         if self._in_columns:
@@ -110,7 +113,7 @@ class ExactSums(beam.PTransform):
 
     @property
     def _key_shards(self) -> int:
-        return key_shards_for(self._plan.scale, self._sketch_input.spec.cells)
+        return key_shards_for(self._plan.scale, self.sketch_input.spec.cells)
 
     def _sums_of_nothing(self, values: beam.PCollection, norm: beam.PCollection | None) -> beam.PCollection | None:
         """Return sums, as they travel, for every key that is released regardless of the data.
@@ -121,11 +124,11 @@ class ExactSums(beam.PTransform):
             return None
         chosen = [] if norm is None else [beam.pvalue.AsSingleton(norm)]
         packed = create_always(values, self._plan.starts, in_parts(keys), _alone)
-        return packed | "Empty" >> beam.FlatMap(sums_of_nothing, self._sketch_input, self._key_shards, *chosen)
+        return packed | "Empty" >> beam.FlatMap(sums_of_nothing, self.sketch_input, self._key_shards, *chosen)
 
     def _with_empty(self, values: beam.PCollection, norm: beam.PCollection | None) -> beam.PCollection:
         """Add an empty contribution for every release that must exist regardless of the data, with the chosen norm."""
-        starts, keys, empty = self._plan.starts, self._declared.public_keys, self._sketch_input.empty()
+        starts, keys, empty = self._plan.starts, self._declared.public_keys, self.sketch_input.empty()
         always = norm is not None and self._plan.is_global and not self._declared.is_keyed
         if keys is None and not always and (starts is None or self._declared.is_keyed):
             return values
@@ -149,10 +152,10 @@ class KeyRecords(beam.DoFn):
     """Pair elements with their keys, and sums of batches with each of theirs; drop those whose key does not count."""
 
     def __init__(self, reader: RecordReader, sketch_input: SketchInput) -> None:
-        self._reader, self._sketch_input = reader, sketch_input
+        self._reader, self.sketch_input = reader, sketch_input
 
     def start_bundle(self) -> None:
-        self._tally = self._reader.tally(self._sketch_input, is_sampled=True)
+        self._tally = self._reader.tally(self.sketch_input, is_sampled=True)
 
     def finish_bundle(self) -> None:
         self._tally.log()
@@ -171,5 +174,5 @@ class KeyRecords(beam.DoFn):
             self._tally.note("key", [key], [key])
 
     def _split_batch(self, batch: Any) -> Iterator[tuple[Any, WeightedItems]]:
-        columns = self._reader.read_batch(batch, self._sketch_input, self._tally)
-        yield from read_units(self._reader, columns, self._sketch_input)
+        columns = self._reader.read_batch(batch, self.sketch_input, self._tally)
+        yield from read_units(self._reader, columns, self.sketch_input)

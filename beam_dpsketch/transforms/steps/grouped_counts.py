@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -18,7 +18,6 @@ import pyarrow as pa
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.engine.keys import KeyChoice
 from beam_dpsketch.hashing.encodings import decode, is_unicode
 from beam_dpsketch.hashing.lookup import in_parts, pack, unpack
 from beam_dpsketch.records.groups import Row, add_wrapping, split_pair, sum_by_pair
@@ -29,10 +28,11 @@ from beam_dpsketch.records.sums.keyed_sums import KeyedSums
 from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.transforms.steps.bounding import ShardRecords, ShardWindowedRecords, choose_rule
-from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions, bound_over_windows
+from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions
+from beam_dpsketch.transforms.steps.exact_sums import ExactStep
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.release_once import name_of, run_input
-from beam_dpsketch.transforms.steps.whole_runs import NO_RUN, norm_of
+from beam_dpsketch.transforms.steps.whole_runs import norm_of
 from beam_dpsketch.transforms.steps.windows import create_always, in_time_range, is_global, place_of
 
 _BUFFERED = 1 << 16
@@ -41,33 +41,20 @@ _NO_ITEM = (b"", 0)
 _COUNTED, _ROWS = tuple[bytes, Row], tuple[bytes, tuple[bytes, int]]
 
 
-class CountPairs(beam.PTransform):
+class CountPairs(ExactStep):
     """Turn elements into (pair, exact row) for each pair that counts, in each window.
 
     A privacy id is bounded as where its output keys are the pairs: no more than that is new here. Returns a dict:
     "counts", and "norm", in sixteenths of a record, if the data choose it; else that is `None`.
     """
 
-    def __init__(
-        self,
-        declared: ReleaseSpec,
-        plan: WindowPlan,
-        idempotent_noise: IdempotentNoise | None,
-        run: Mapping[str, Any] = NO_RUN,
-        choice: KeyChoice | None = None,
-    ) -> None:
-        super().__init__()
-        self._declared, self._plan, self._idempotent_noise, self._run = declared, plan, idempotent_noise, run
-        self._choice = choice
-
     def expand(self, pcoll: beam.PCollection) -> dict[str, beam.PCollection]:
-        declared, plan, noise, run = self._declared, self._plan, self._idempotent_noise, self._run
-        elements, sketch_input = in_time_range(pcoll, plan.starts), declared.summed(plan.terms, plan.rows)
-        if declared.privacy_id is not None:
-            bounded = bound_over_windows(elements, declared, plan, noise, run, self._choice)
+        elements, sketch_input = in_time_range(pcoll, self._plan.starts), self.sketch_input
+        if self._declared.privacy_id is not None:
+            bounded = self._bounded(elements)
         else:
             count = CountRecords if is_global(elements) else CountWindowedRecords
-            counted = beam.ParDo(count(declared.reader, sketch_input)).with_output_types(_COUNTED)
+            counted = beam.ParDo(count(self._declared.reader, sketch_input)).with_output_types(_COUNTED)
             bounded = Contributions(elements | "Count" >> counted)
         values = bounded.values
         if bounded.rounds is not None:
@@ -138,10 +125,10 @@ class ReleaseGroups(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         noise, per_key, paid = self._idempotent_noise, self._declared.is_keyed, name_of(self._paid)
-        run = paid
-        if pcoll.is_bounded:  # a stream would wait for a side input
-            run = run_input(pcoll, self._declared, self._plan, self._counting, noise, self._paid)
-        exact = pcoll | "ExactCounts" >> CountPairs(self._declared, self._plan, noise, paid, self._counting.choice)
+        run = run_input(pcoll, self._declared, self._plan, self._counting, noise, self._paid)
+        exact = pcoll | "ExactCounts" >> CountPairs(
+            self._declared, self._plan, noise, paid, choice=self._counting.choice
+        )
         norm = {"norm": beam.pvalue.AsSingleton(exact["norm"])} if "norm" in exact else {}
         add_noise = beam.ParDo(NoiseOnce(self._counting, per_key=per_key, idempotent_noise=noise), **paid, **norm)
         gather = beam.ParDo(GatherRows(self._counting, per_key=per_key, idempotent_noise=noise), **run, **norm)
@@ -158,8 +145,8 @@ class ReleaseGroups(beam.PTransform):
         parts = in_parts(keys or ()) if self._declared.is_keyed else [pack([b""])]
         if not parts or (starts is None and not self._plan.is_global):
             return rows
-        created = create_always(rows, starts, parts, _without_items)
-        return (rows, created | "Typed" >> beam.Map(_as_it_is).with_output_types(_ROWS)) | "WithEmpty" >> beam.Flatten()
+        created = create_always(rows, starts, parts, _without_items, _ROWS)
+        return (rows, created) | "WithEmpty" >> beam.Flatten()
 
 
 def _without_items(packed_keys: bytes) -> list[tuple[bytes, Any]]:
@@ -172,7 +159,6 @@ class _OfCounting(DrawsNoise):
     Args:
       counting: how, as far as it is known before a norm is chosen.
       per_key: whether pairs have keys.
-      idempotent_noise: makes the noise a function of a secret; `None` takes the entropy of the system.
     """
 
     def __init__(self, counting: Counting, *, per_key: bool, idempotent_noise: IdempotentNoise | None) -> None:
@@ -234,7 +220,3 @@ class GatherRows(_OfCounting):
             return
         rows = [row for row in element[1] if row != _NO_ITEM]
         yield keys, self.run().gather(self.under(norm), rows, place, run)
-
-
-def _as_it_is(row: Any) -> Any:
-    return row

@@ -16,7 +16,7 @@ import os
 import pathlib
 import re
 import weakref
-from typing import Any, TypeVar
+from typing import Any, Self
 
 import apache_beam as beam
 from apache_beam.utils.secret import Secret
@@ -26,8 +26,6 @@ from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.noise.keyed_randomness import MIN_SECRET_BYTES, KeyedRandomness
 from beam_dpsketch.records.bounding.priorities import KeyedPriorities, Priorities, RandomPriorities
-
-Self = TypeVar("Self", bound="Replayable")
 
 MAX_RELEASE_ID = 1024
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -75,7 +73,12 @@ class IdempotentNoise:
 
 
 class DrawsNoise(beam.DoFn):
-    """A step that draws noise; under idempotent noise from a secret, which it holds only while it runs."""
+    """A step that draws noise, which names its run too.
+
+    Args:
+      idempotent_noise: makes both a function of a secret, which the step has only while it runs; `None` takes the
+        entropy of the system.
+    """
 
     def __init__(self, idempotent_noise: IdempotentNoise | None) -> None:
         self._idempotent_noise = idempotent_noise
@@ -105,7 +108,7 @@ class Replayable(beam.PTransform):
         """Return whether `with_idempotent_noise` made this transform."""
         return self._idempotent_noise is not None
 
-    def with_idempotent_noise(self: Self, *, release_id: str, secret: Secret) -> Self:
+    def with_idempotent_noise(self, *, release_id: str, secret: Secret) -> Self:
         """Return a copy of the transform whose noise is a function of a secret and of everything that is released.
 
         For Flink, Spark and other runners whose `Reshuffle` is not durable: after a failure they may compute a window

@@ -34,7 +34,6 @@ class ReleaseOnce(DrawsNoise):
     Args:
       calibration: the noise and the terms of each release, before the data have chosen a norm.
       per_key: whether elements are (key, accumulator).
-      idempotent_noise: makes the noise and the run a function of a secret; `None` takes the entropy of the system.
       named: whether each element comes as (name of its run, element). Otherwise a side input names the run, or each
         release is a run of its own.
     """
@@ -93,7 +92,6 @@ class ReleaseKeys(DrawsNoise):
 
     Args:
       calibration: the noise and the terms of each release, before the data have chosen a norm.
-      idempotent_noise: makes the noise and the run a function of a secret; `None` takes the entropy of the system.
     """
 
     def __init__(self, calibration: DeclaredCalibration, idempotent_noise: IdempotentNoise | None = None) -> None:
@@ -135,7 +133,6 @@ class ChooseOnce(DrawsNoise):
 
     Args:
       choice: how keys are chosen.
-      idempotent_noise: makes the decision a function of a secret; `None` takes the entropy of the system.
     """
 
     def __init__(self, choice: KeyChoice, idempotent_noise: IdempotentNoise | None = None) -> None:
@@ -227,11 +224,13 @@ def run_input(
     idempotent_noise: IdempotentNoise | None,
     paid: beam.PCollection | None = None,
 ) -> dict[str, Any]:
-    """Return the side input that names the run of bounded elements, where no secret names it, or a ledger pays.
+    """Return the side input that names the run, where no secret names it, or a ledger pays.
 
     Where the data choose the keys, and may choose none, this also records what the run spends. `paid` is its name, if
-    it was drawn and paid for already.
+    it was drawn and paid for already. A stream has that one alone, because it would wait for another.
     """
+    if not elements.is_bounded:
+        return name_of(paid)
     chooses = declared.is_keyed and declared.public_keys is None and plan.terms.selection is not None
     records_spent = plan.is_global and chooses
     if paid is None and idempotent_noise is not None and not records_spent:

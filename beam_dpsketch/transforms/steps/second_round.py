@@ -57,7 +57,6 @@ class SecondRound(beam.PTransform):
       sketch_input: what is summed.
       choice: how keys are chosen.
       shards: into how many parts keys go.
-      idempotent_noise: makes the noise a function of a secret; `None` takes the entropy of the system.
       run: a side input of the step that draws noise.
     """
 
@@ -194,7 +193,6 @@ class DrawFirst(DrawsNoise):
     Args:
       choice: how keys are chosen.
       once: whether a key is chosen once for all windows.
-      idempotent_noise: makes the noise a function of a secret; `None` takes the entropy of the system.
     """
 
     def __init__(self, choice: KeyChoice, once: bool, idempotent_noise: IdempotentNoise | None = None) -> None:

@@ -44,7 +44,6 @@ class ChooseNorm(beam.PTransform):
     Args:
       sketch_input: the sketch whose counters are scaled, and what counts of records.
       terms: those of the release, with an `AutoNorm`.
-      idempotent_noise: makes the noise a function of a secret; `None` takes the entropy of the system.
       run: the side input that names the run, if a ledger has to pay first.
       scaled_units: how many units should be longer than the norm, as the declaration worked out.
     """
@@ -226,7 +225,6 @@ class DrawLost(beam.PTransform):
 
     Args:
       calibration: that of the releases of the run.
-      idempotent_noise: makes the noise a function of a secret; `None` takes the entropy of the system.
       max_norm: the norm in sixteenths of a record, if the data chose it.
       run: the side input that names the run, if a ledger has to pay first.
     """

@@ -248,7 +248,11 @@ def in_time_range(elements: beam.PCollection, starts: range | None) -> beam.PCol
 
 
 def create_always(
-    like: beam.PCollection, starts: range | None, parts: list[Any], expand: Callable[[Any], Iterable[Any]]
+    like: beam.PCollection,
+    starts: range | None,
+    parts: list[Any],
+    expand: Callable[[Any], Iterable[Any]],
+    kind: Any = Any,
 ) -> beam.PCollection:
     """Create the same values in each declared window of a collection, or if none is declared, in the global window.
 
@@ -259,8 +263,9 @@ def create_always(
       starts: of the windows, in microseconds.
       parts: what travels to the workers.
       expand: returns the values of a part.
+      kind: the type of the values.
     """
-    values = beam.FlatMap(expand).with_output_types(Any)
+    values = beam.FlatMap(expand).with_output_types(kind)
     if starts is None:
         created = like.pipeline | "Always" >> beam.Create(parts, reshuffle=False).with_output_types(Any)
         return created | "Values" >> values

@@ -15,7 +15,7 @@ import re
 import typing
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias
 
 import apache_beam as beam
 import numpy as np
@@ -35,7 +35,6 @@ from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.records.selectors import Selector, Selectors, describe_argument, is_batch_type
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 
-_Self = TypeVar("_Self", bound="ReadsElements")
 AnyDomain: TypeAlias = "Domain | BytesDomain | None"
 
 _ITEMS = (bytes, int, np.integer, decimal.Decimal, tuple)
@@ -55,7 +54,7 @@ class ReadsElements(Replayable):
         super().__init__()
         self._declared = declared
 
-    def check(self: _Self, sample: Iterable[Any]) -> _Self:
+    def check(self, sample: Iterable[Any]) -> Self:
         """Return the transform itself, if it can use every element of a public or made-up sample.
 
         Run the selectors here and now, without a pipeline and without spending privacy. A checked transform does not
@@ -282,8 +281,7 @@ def open_questions(
 
 def refuse_pairs(selectors: Selectors, element_type: Any) -> None:
     """Refuse (key, value) pairs where nothing says what is counted of them: whole pairs would be counted in silence."""
-    kind = convert_to_beam_type(element_type)
-    members = kind.union_types if isinstance(kind, typehints.UnionConstraint) else [kind]
+    members = _members(convert_to_beam_type(element_type))
     pairs = [isinstance(each, typehints.TupleHint.TupleConstraint) and len(each.tuple_types) == 2 for each in members]
     if selectors.item is None and all(pairs):
         raise ArgumentError(
@@ -406,8 +404,7 @@ def _pair(kind: Any) -> tuple[Any, Any]:
     """Return the types of key and value."""
     if _is_open(kind) or kind is tuple:
         return typehints.Any, typehints.Any
-    members = kind.union_types if isinstance(kind, typehints.UnionConstraint) else [kind]
-    pairs = [parts for parts in map(_parts, members) if len(parts) == 2]
+    pairs = [parts for parts in map(_parts, _members(kind)) if len(parts) == 2]
     if not pairs:
         raise ArgumentTypeError(
             "keys",
@@ -432,7 +429,7 @@ def _may_count(kind: Any, takes: Callable[[type], bool]) -> bool:
     if _is_open(kind):
         return True
     if isinstance(kind, typehints.UnionConstraint):
-        return any(_may_count(each, takes) for each in kind.union_types if each is not type(None))
+        return any(_may_count(each, takes) for each in _members(kind) if each is not type(None))
     if isinstance(kind, typehints.TupleHint.TupleConstraint):
         return takes(tuple) and all(_may_count(part, takes) for part in kind.tuple_types)
     if isinstance(kind, typehints.TupleHint.TupleSequenceConstraint):
@@ -456,7 +453,7 @@ def _takes(argument: str, domains: Mapping[str, AnyDomain], kind: type) -> bool:
 def _is_open(kind: Any) -> bool:
     """Return whether nothing is known of the values of a type."""
     if isinstance(kind, typehints.UnionConstraint):
-        return any(map(_is_open, kind.union_types))
+        return any(map(_is_open, _members(kind)))
     if isinstance(kind, type):
         return kind is object or inspect.isabstract(kind)
     return not isinstance(kind, typehints.TypeConstraint) or isinstance(kind, _OPEN)
@@ -465,13 +462,15 @@ def _is_open(kind: Any) -> bool:
 def _has_no_field(kind: Any, name: str) -> bool:
     if isinstance(kind, type):
         return issubclass(kind, _WITHOUT_FIELDS) and not hasattr(kind, name)
-    return not _is_open(kind) and not _may_have_fields(kind)
+    return not _is_open(kind) and not any(
+        isinstance(each, _MAPPINGS) or (isinstance(each, type) and not issubclass(each, _WITHOUT_FIELDS))
+        for each in _members(kind)
+    )
 
 
-def _may_have_fields(kind: Any) -> bool:
-    if isinstance(kind, typehints.UnionConstraint):
-        return any(map(_may_have_fields, kind.union_types))
-    return isinstance(kind, _MAPPINGS) or (isinstance(kind, type) and not issubclass(kind, _WITHOUT_FIELDS))
+def _members(kind: Any) -> list[Any]:
+    """Return the types of a union, or the one type that it is."""
+    return [*kind.union_types] if isinstance(kind, typehints.UnionConstraint) else [kind]
 
 
 def _is_batch(kind: Any) -> bool:
@@ -480,7 +479,7 @@ def _is_batch(kind: Any) -> bool:
 
 def _one_of(kind: Any) -> Any:
     """Return the one type of an optional one."""
-    members = [each for each in getattr(kind, "union_types", [kind]) if each is not type(None)]
+    members = [each for each in _members(kind) if each is not type(None)]
     return members[0] if len(members) == 1 else kind
 
 

@@ -251,6 +251,7 @@ UNUSABLE: dict[str, tuple[beam.PTransform, Any, str]] = {
     "a float id": (frequencies(item="city", unit=who("ms")), [ROW], "privacy_id='ms' is 1.0"),
     "a float key": (per_key(AssumePublicKeys("ms"), item="city"), [ROW], "key='ms' is 1.0"),
     "no pair": (per_key(item="city"), [ROW], r"is no \(key, value\) pair, so keys must name a field"),
+    "a batch in a pair": (per_key(item="x"), [("a", pa.table({"x": ["b"]}))], "batches must hold their keys: name the"),
     "an unlisted key": (
         per_key(PublicKeys(["7"], "n"), item="city"),
         [ROW],
