@@ -154,9 +154,10 @@ class PrivateFrequencies(PrivateRelease[Output], kind=ItemFrequencies):
         keys: Keys | None = None,
         windows: TimeRange | Horizon | None = None,
     ) -> None:
-        with refused_together(privacy, unit, item, weight, keys, windows):
+        others = privacy, unit, item, weight, keys, windows
+        with refused_together(*others):
             count = ItemFrequencies(spec)
-        super().__init__(ReleaseSpec(count, privacy, unit, item, weight, keys, windows))
+        super().__init__(ReleaseSpec(count, *others))
 
 
 class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
@@ -236,9 +237,10 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
         windows: TimeRange | Horizon | None = None,
         optimize_for: Purpose = "ranks",
     ) -> None:
-        with refused_together(privacy, unit, item, weight, keys, windows):
+        others = privacy, unit, item, weight, keys, windows
+        with refused_together(*others):
             count = Quantiles(domain, optimize_for)
-        super().__init__(ReleaseSpec(count, privacy, unit, item, weight, keys, windows))
+        super().__init__(ReleaseSpec(count, *others))
 
 
 class PrivateStatistics(PrivateRelease[Output], kind=Statistics):
@@ -316,9 +318,10 @@ class PrivateStatistics(PrivateRelease[Output], kind=Statistics):
         keys: Keys | None = None,
         windows: TimeRange | Horizon | None = None,
     ) -> None:
-        with refused_together(privacy, unit, item, weight, keys, windows):
+        others = privacy, unit, item, weight, keys, windows
+        with refused_together(*others):
             count = Statistics(domain, variance)
-        super().__init__(ReleaseSpec(count, privacy, unit, item, weight, keys, windows))
+        super().__init__(ReleaseSpec(count, *others))
 
 
 class PrivateMetrics(PrivateRelease[Output], kind=Metrics):
@@ -374,9 +377,10 @@ class PrivateMetrics(PrivateRelease[Output], kind=Metrics):
         keys: Keys | None = None,
         windows: TimeRange | Horizon | None = None,
     ) -> None:
-        with refused_together(privacy, unit, None, weight, keys, windows):
+        others = privacy, unit, None, weight, keys, windows
+        with refused_together(*others):
             count = Metrics(metrics)
-        super().__init__(ReleaseSpec(count, privacy, unit, None, weight, keys, windows))
+        super().__init__(ReleaseSpec(count, *others))
 
 
 class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
@@ -439,6 +443,7 @@ class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
         windows: TimeRange | None = None,
         method: Groups | None = None,
     ) -> None:
-        with refused_together(privacy, unit, item, weight, keys, windows):
+        others = privacy, unit, item, weight, keys, windows
+        with refused_together(*others):
             count = top_k(domain, k, method)
-        super().__init__(ReleaseSpec(count, privacy, unit, item, weight, keys, windows))
+        super().__init__(ReleaseSpec(count, *others))
