@@ -11,7 +11,8 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.testing.test_stream import TestStream as Stream
-from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.transforms.window import FixedWindows, GlobalWindow, IntervalWindow, TimestampedValue
+from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
 from beam_dpsketch import (
@@ -25,8 +26,9 @@ from beam_dpsketch import (
     SketchTimeline,
     WindowingError,
 )
+from beam_dpsketch.engine.run import Place
 from beam_dpsketch.transforms import PrivateFrequencies
-from beam_dpsketch.transforms.steps.windows import fires_again_late
+from beam_dpsketch.transforms.steps.windows import fires_again_late, place_of
 from tests.helpers.pipelines import BUNDLE_BASED, seen_by_sink
 
 WEIGHT = 1000  # noise has a sigma below 50, and exceeds half of this with a probability below 1e-22
@@ -97,3 +99,14 @@ def test_only_late_data_may_fire_again(timing: int, index: int) -> None:
             fires_again_late(pane)
     else:
         assert fires_again_late(pane) is (index > 0)
+
+
+def test_a_step_with_noise_asks_for_late_data_and_times_before_it_has_a_place() -> None:
+    window, no_time = IntervalWindow(60, 120), IntervalWindow(MIN_TIMESTAMP, MIN_TIMESTAMP + 60)
+    on_time = PaneInfo(True, False, PaneInfoTiming.ON_TIME, 0, 0)
+    late = PaneInfo(False, False, PaneInfoTiming.LATE, 1, 1)
+    assert place_of(window, on_time, "key") == Place(("key",), 60_000_000, 120_000_000, 0)
+    assert place_of(GlobalWindow(), on_time) == Place()
+    assert place_of(window, late) is place_of(no_time, late) is None
+    with pytest.raises(WindowingError, match="no timestamps"):
+        place_of(no_time, on_time)
