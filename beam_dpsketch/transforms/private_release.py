@@ -246,17 +246,16 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         exact_sums = ExactSums(declared, plan, noise, run, in_columns=in_columns, choice=choice)
         exact = elements | "ExactSums" >> exact_sums
         calibration = self._pay(elements, resolved).noise(Calibration)
+        several = declared.is_keyed or not plan.is_global
+        inputs = run_input(elements, declared, plan, calibration, noise, paid) if several else run
         if "lost" in exact:
-            draw = DrawLost(calibration, noise, exact.get("max_norm"), run)
-        if declared.is_keyed or not plan.is_global:
-            run = run_input(elements, declared, plan, calibration, noise, paid)
-        if "lost" in exact:
-            run["lost"] = beam.pvalue.AsSingleton(exact["lost"] | "DrawLost" >> draw)
+            lost = exact["lost"] | "DrawLost" >> DrawLost(calibration, noise, exact.get("max_norm"), run)
+            inputs = {**inputs, "lost": beam.pvalue.AsSingleton(lost)}
         once: beam.DoFn = ReleaseOnce(calibration, idempotent_noise=noise)
         once = ReleaseKeys(calibration, noise) if in_columns else once
         return (
             exact["sums"]
-            | "ReleaseOnce" >> beam.ParDo(once, **run).with_output_types(tuple[Any, NoisyReleases])
+            | "ReleaseOnce" >> beam.ParDo(once, **inputs).with_output_types(tuple[Any, NoisyReleases])
             | "MakeFinal" >> MakeFinal(per_key=declared.is_keyed, kind=KINDS[declared.sketch_input.kind.name])
         )
 
