@@ -47,11 +47,13 @@ class _Option(NamedTuple):
             form = {"action": "store_true", "default": None}
         elif self.name == "unit":
             form = {"choices": [self.option.metavar]}
-        words = re.sub(r"`(\w+)`", lambda found: _SPELLED.get(found[1], found[1]), self.entry.words)
-        words, own = words.replace("field", "column"), self.option.help
-        group.add_argument(
-            _spelled(self.name), **form, help=f"{words}, {own}" if own.startswith("as ") else own or words
-        )
+        group.add_argument(_spelled(self.name), **form, help=(self.option.help or self._words()).replace("%", "%%"))
+
+    def _words(self) -> str:
+        """Return the line of the setting, in words of the command."""
+        words = re.sub(r"`(.+?)`", lambda found: _SPELLED.get(found[1], found[1]), self.entry.words)
+        kinds = f"of {', '.join(self.entry.kinds)}: " * bool(self.entry.kinds)
+        return kinds + words.replace("field", "column")
 
 
 def _options(block: Block, path: str = "", excludes: tuple[str, ...] = ()) -> Iterator[_Option]:

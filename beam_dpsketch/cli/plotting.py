@@ -15,24 +15,7 @@ from beam_dpsketch.answers.questions.entries import Answered, Drawing, QuestionK
 from beam_dpsketch.answers.questions.kinds import KINDS
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.rows import Frequencies
-from beam_dpsketch.cli.asking import (
-    MAX_SERIES,
-    ItemType,
-    Moment,
-    add_answer_options,
-    add_labels,
-    add_question,
-    answer,
-    group_rows,
-    moments,
-    needs_horizon,
-    parts_of,
-    read_asked,
-    read_horizon,
-    read_items,
-    read_question,
-    releases_of,
-)
+from beam_dpsketch.cli import asking
 from beam_dpsketch.cli.output import MAX_PANELS, PICTURES, add_output_options, output_kind, write_output
 from beam_dpsketch.cli.stored import Stored, add_files, name_without_window, window_of
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, note, read_lines, read_whole
@@ -176,10 +159,10 @@ def declare_plot(parser: argparse.ArgumentParser) -> None:
     drawn = [entry for entry in KINDS.values() if entry.drawing is not None]
     for entry in sorted(drawn, key=_is_over_time):
         words = {"help": f"over time: {entry.words}"} if _is_over_time(entry) else {}
-        add_question(kinds, entry, **words, **_CHANGES.get(entry.takes, {}))
-    add_answer_options(parser)
+        asking.add_question(kinds, entry, **words, **_CHANGES.get(entry.takes, {}))
+    asking.add_answer_options(parser)
     parser.add_argument("--so-far", action="store_true", help="over time: all windows up to each, of rows over time")
-    add_labels(parser)
+    asking.add_labels(parser)
     add_output_options(parser, PICTURES)
 
 
@@ -188,13 +171,13 @@ def plot(arguments: argparse.Namespace) -> int:
 
     The exit code is 1 if a release does not answer.
     """
-    kind, horizon = output_kind(arguments, PICTURES), read_horizon(arguments)
-    ask = _with_points(read_question(arguments))
+    kind, horizon = output_kind(arguments, PICTURES), asking.read_horizon(arguments)
+    ask = _with_points(asking.read_question(arguments))
     drawing, over_time = ask.entry.drawing, _is_over_time(ask.entry)
     assert drawing is not None  # or it has no option
     if arguments.so_far and (not over_time or horizon is None):
         raise UsageError("--so-far is about rows over time: give --horizon, and what to draw over time")
-    stored = read_asked(arguments)
+    stored = asking.read_asked(arguments)
     panels, code = [], DONE
     found = (_over_time if over_time else _alone)(stored, horizon, arguments, ask)
     for title, panel in found:
@@ -228,8 +211,8 @@ def _with_points(ask: Ask) -> Ask:
         return dataclasses.replace(ask, what=(POINTS, *what) if what else POINTS)
     if takes is Takes.EDGES and len(what) > MAX_BINS + 1:
         raise UsageError(f"--{option} draws at most {MAX_BINS} bins")
-    if _is_over_time(ask.entry) and takes is not Takes.NOTHING and len(what) > MAX_SERIES:
-        raise UsageError(f"--{option} draws at most {MAX_SERIES} lines")
+    if _is_over_time(ask.entry) and takes is not Takes.NOTHING and len(what) > asking.MAX_SERIES:
+        raise UsageError(f"--{option} draws at most {asking.MAX_SERIES} lines")
     return ask
 
 
@@ -237,12 +220,14 @@ Found = Iterator[tuple[str, "Panel | AnswerError"]]
 
 
 def _alone(stored: list[Stored], horizon: Horizon | None, arguments: argparse.Namespace, ask: Ask) -> Found:
-    for title, place, released in parts_of(releases_of(stored, horizon, arguments.windows), ask, arguments.metric):
+    for title, place, released in asking.parts_of(
+        asking.releases_of(stored, horizon, arguments.windows), ask, arguments.metric
+    ):
         if isinstance(released, AnswerError):
             yield title, released
             continue
         try:
-            found = answer(ask, released, title, arguments.type)
+            found = asking.answer(ask, released, title, arguments.type)
             panel = Panel(place, [found.rows], released, found)
             yield title, panel if found.rows else AnswerError("found nothing to draw")
         except AnswerError as error:
@@ -251,7 +236,7 @@ def _alone(stored: list[Stored], horizon: Horizon | None, arguments: argparse.Na
 
 def _over_time(stored: list[Stored], horizon: Horizon | None, arguments: argparse.Namespace, ask: Ask) -> Found:
     windows = (arguments.windows[0], arguments.windows[1]) if arguments.windows else None
-    for title, place, found in moments(stored, horizon, windows, so_far=arguments.so_far):
+    for title, place, found in asking.moments(stored, horizon, windows, so_far=arguments.so_far):
         try:
             if isinstance(found, AnswerError):
                 raise found
@@ -260,9 +245,13 @@ def _over_time(stored: list[Stored], horizon: Horizon | None, arguments: argpars
             yield title, error
 
 
-def _panel(title: str, place: dict[str, Any], found: list[Moment], ask: Ask, item_type: ItemType | None) -> Panel:
+def _panel(
+    title: str, place: dict[str, Any], found: list[asking.Moment], ask: Ask, item_type: asking.ItemType | None
+) -> Panel:
     """Ask about each window; the first one says on stderr what there is to know."""
-    answers = [answer(ask, each.released, title, item_type, quiet=number > 0) for number, each in enumerate(found)]
+    answers = [
+        asking.answer(ask, each.released, title, item_type, quiet=number > 0) for number, each in enumerate(found)
+    ]
     timed = [[{"time": moment.time, **row} for row in each.rows] for moment, each in zip(found, answers, strict=True)]
     series = [list(rows) for rows in zip(*timed, strict=True)]
     return Panel(place, series, found[0].released, answers[0])
@@ -276,14 +265,14 @@ def declare_explore(parser: argparse.ArgumentParser) -> None:
     add_files(parser)
     add_output_options(parser, _PAGES)
     parser.add_argument("--title", default="A private release", help="of the page (A private release)")
-    add_labels(parser)
-    add_answer_options(parser, "the items that the page suggests, and flat sketches list, one a line; public")
+    asking.add_labels(parser)
+    asking.add_answer_options(parser, "the items that the page suggests, and flat sketches list, one a line; public")
 
 
 def write_page(arguments: argparse.Namespace) -> int:
     """Write one HTML page in which anyone may ask releases."""
     output_kind(arguments, _PAGES)
-    horizon, stored = read_horizon(arguments), read_asked(arguments)
+    horizon, stored = asking.read_horizon(arguments), asking.read_asked(arguments)
     entries = [*_entries(stored, horizon, arguments)]
     if not entries:
         raise AnswerError("no release in these files has this --metric; `dpsketch inspect` lists their metrics")
@@ -310,9 +299,9 @@ def _entries(stored: list[Stored], horizon: Horizon | None, arguments: argparse.
             if arguments.metric is None or arguments.metric in parts:
                 asked = each.released if arguments.metric is None else parts[arguments.metric]
                 yield Explored(asked, os.path.basename(name_without_window(each.path)), each.key, window_of(each.path))
-    for rows in group_rows(stored):
+    for rows in asking.group_rows(stored):
         if horizon is None:
-            raise needs_horizon(rows.title)
+            raise asking.needs_horizon(rows.title)
         place = rows.place
         windows = None if arguments.windows is None else tuple(arguments.windows)
         yield Explored(rows.timeline(horizon), place["file"], place["key"], windows=windows)
@@ -322,6 +311,6 @@ def _candidates(arguments: argparse.Namespace) -> tuple[Any, ...] | None:
     if arguments.candidates is None:
         return None
     try:
-        return read_items(read_lines(arguments.candidates, "--candidates"), arguments.type)
+        return asking.read_items(read_lines(arguments.candidates, "--candidates"), arguments.type)
     except ConfigError:
         raise UsageError("--candidates must be whole numbers with --type int, one a line") from None

@@ -8,20 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from beam_dpsketch._showing import float_above, round_up
-from beam_dpsketch.cli.output import (
-    MAX_PANELS,
-    PICTURES,
-    add_escape_formulas,
-    add_format,
-    add_output_options,
-    as_csv,
-    as_json,
-    csv_spelling,
-    one_line,
-    output_kind,
-    print_rows,
-    write_output,
-)
+from beam_dpsketch.cli import output
 from beam_dpsketch.cli.stored import DELTA_DIGITS, RHO_DIGITS, add_files, read_all, rounded_delta, rounded_epsilon
 from beam_dpsketch.cli.text import DONE, WRONG_USAGE, AnswerError, note, read_open_share, write
 from beam_dpsketch.config.forms import read_exact
@@ -47,7 +34,7 @@ _SIZE = (8.0, 3.6)
 def declare_spent(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `spent`."""
     add_files(parser)
-    add_format(parser)
+    output.add_format(parser)
     parser.add_argument(
         "--delta",
         type=read_open_share,
@@ -64,7 +51,7 @@ def show_spent(arguments: argparse.Namespace) -> int:
     for error in damaged:
         note(FormatError(f"{error.message}; what it has spent is not in these sums"))
     spent = add_up((each.released.privacy for each in stored), [each.spent.privacy for each in nothing])
-    print_rows([_spent_row(each, arguments.delta) for each in spent], arguments)
+    output.print_rows([_spent_row(each, arguments.delta) for each in spent], arguments)
     note(
         "each line says how well its releases together protect what is named, if all are about the same people; "
         "rounded up. Releases that are not in these files add to it."
@@ -141,20 +128,20 @@ def _create(ledger: Ledger, arguments: argparse.Namespace) -> None:
 
 
 def _list(ledger: Ledger, arguments: argparse.Namespace) -> None:
-    print_rows([_balance(each) for each in ledger.balances()], arguments)
+    output.print_rows([_balance(each) for each in ledger.balances()], arguments)
 
 
 def _declare_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("account", metavar="ACCOUNT", help="the account")
     parser.add_argument("--period", metavar="P", help="one of its periods, as 2026-11; else all of them")
-    add_format(parser)
+    output.add_format(parser)
 
 
 def _show(ledger: Ledger, arguments: argparse.Namespace) -> None:
     account = ledger.account(arguments.account)
     wanted = None if arguments.period is None else account.checked_period(arguments.period)
     entries = [each for each in ledger.entries() if each.account == account.name and wanted in (None, each.period)]
-    print_rows([_entry(account, each) for each in entries if each.kind in (SPEND, WRITE_OFF)], arguments)
+    output.print_rows([_entry(account, each) for each in entries if each.kind in (SPEND, WRITE_OFF)], arguments)
     found = [each for each in ledger.balances() if each.account == account and wanted in (None, each.period)]
     limit = account.limit
     for each in found:
@@ -193,35 +180,39 @@ def _write_off(ledger: Ledger, arguments: argparse.Namespace) -> None:
 
 
 def _declare_export(parser: argparse.ArgumentParser) -> None:
-    add_output_options(parser, _TABLES)
-    add_escape_formulas(parser)
+    output.add_output_options(parser, _TABLES)
+    output.add_escape_formulas(parser)
 
 
 def _export(ledger: Ledger, arguments: argparse.Namespace) -> None:
     """Write all entries, one row each, with the events of `dp_accounting`."""
-    kind = output_kind(arguments, _TABLES)
-    spell = csv_spelling(arguments, kind)
+    kind = output.output_kind(arguments, _TABLES)
+    spell = output.csv_spelling(arguments, kind)
     rows = [_exported(each) for each in ledger.entries()]
     if kind == "csv":
-        rows = [{**row, **{name: one_line(row[name]) for name in ("what", "dp_event") if row[name]}} for row in rows]
-    data = as_csv(rows, spell) if kind == "csv" else as_json(rows)
-    write_output(arguments, data.encode("utf-8", "backslashreplace"), [ledger.address])
+        rows = [
+            {**row, **{name: output.one_line(row[name]) for name in ("what", "dp_event") if row[name]}} for row in rows
+        ]
+    data = output.as_csv(rows, spell) if kind == "csv" else output.as_json(rows)
+    output.write_output(arguments, data.encode("utf-8", "backslashreplace"), [ledger.address])
     note(f"wrote {len(rows)} entries to {arguments.output}")
 
 
 def _declare_plot(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--account", action="append", metavar="ACCOUNT", help="one of them; else all, a panel each")
-    add_output_options(parser, PICTURES)
+    output.add_output_options(parser, output.PICTURES)
 
 
 def _plot(ledger: Ledger, arguments: argparse.Namespace) -> None:
     """Draw what was spent of each account over time, against its limit."""
-    kind = output_kind(arguments, PICTURES)
+    kind = output.output_kind(arguments, output.PICTURES)
     entries = ledger.entries()
     names = arguments.account or [each.account for each in entries if each.kind == ACCOUNT]
     accounts = [ledger.account(name) for name in dict.fromkeys(names)]
-    if not 0 < len(accounts) <= MAX_PANELS:
-        raise AnswerError(f"a picture has 1 to {MAX_PANELS} panels, and there are {len(accounts)} accounts: --account")
+    if not 0 < len(accounts) <= output.MAX_PANELS:
+        raise AnswerError(
+            f"a picture has 1 to {output.MAX_PANELS} panels, and there are {len(accounts)} accounts: --account"
+        )
     try:
         figure, grid = panel_grid(len(accounts), 1, _SIZE)
     except ImportError as error:
@@ -230,7 +221,7 @@ def _plot(ledger: Ledger, arguments: argparse.Namespace) -> None:
         draw_account(account, [each for each in entries if each.account == account.name], axes)
         axes.set_title(text(account.name), fontsize=11)
     add_common_legend(figure, grid, ())
-    write_output(arguments, to_bytes(figure, kind), [ledger.address])
+    output.write_output(arguments, to_bytes(figure, kind), [ledger.address])
 
 
 def _exported(each: LedgerEntry) -> dict[str, Any]:
@@ -298,7 +289,7 @@ def _number(text: str) -> Any:
 
 _COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], Callable[[Ledger, Any], None]]] = {
     "create": ("add an account, and make the ledger if there is none", _declare_create, _create),
-    "list": ("show what is spent and left of each account", add_format, _list),
+    "list": ("show what is spent and left of each account", output.add_format, _list),
     "show": ("show all payments of an account", _declare_show, _show),
     "plot": ("draw what was spent over time", _declare_plot, _plot),
     "export": ("write all entries to a table", _declare_export, _export),

@@ -253,7 +253,7 @@ class Option(NamedTuple):
 
     Attributes:
       metavar: what is given with it.
-      help: what it says in place of the line of the setting, or after it if it begins with "as".
+      help: what it says in place of the line of the setting.
       name: with _ in place of dashes; empty if it is that of the setting. If several settings have an option of one
         name, it is for those that are in use.
     """

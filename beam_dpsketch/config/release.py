@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from beam_dpsketch.config import settings as table
 from beam_dpsketch.config.forms import (
     ITEMS_FORM,
     Block,
@@ -19,26 +20,6 @@ from beam_dpsketch.config.forms import (
 )
 from beam_dpsketch.config.paths import join, refusal, shown
 from beam_dpsketch.config.plain import plain
-from beam_dpsketch.config.settings import (
-    CSV_BLOCK,
-    DOMAIN_BLOCK,
-    DOMAIN_TYPES,
-    HORIZON_BLOCK,
-    KEYS_BLOCK,
-    METHOD_BLOCK,
-    METRIC_BLOCK,
-    NORM_BLOCK,
-    OF_BLOCK,
-    PRIVACY_BLOCK,
-    RECORDS_BLOCK,
-    RELEASE_BLOCK,
-    SIDE_BLOCK,
-    SPEC_BLOCK,
-    TIME_BLOCK,
-    TREE_BLOCK,
-    UNIT_BLOCK,
-    WINDOWS_BLOCK,
-)
 from beam_dpsketch.domains import DOMAINS, BytesDomain, Domain
 from beam_dpsketch.domains.spelling import Spelling
 from beam_dpsketch.errors import AllAtOnce
@@ -71,8 +52,8 @@ _WHICH = (
     "are in; or assume_public: true, if the keys in the data may be published"
 )
 _TYPES = read_choice({kind.type_name: kind for kind in DOMAINS})
-_LEVELS = TREE_BLOCK.only(("levels", "seed", "hash_version"))
-_ACCURACY = SPEC_BLOCK.without("depth", "width", "hash_version")
+_LEVELS = table.TREE_BLOCK.only(("levels", "seed", "hash_version"))
+_ACCURACY = table.SPEC_BLOCK.without("depth", "width", "hash_version")
 _LAYOUTS: Mapping[str, Callable[..., Any]] = {
     "factor": with_factor,
     "histogram": TreeSpec.histogram,
@@ -98,7 +79,7 @@ def read_release(settings: Any, path: str = "") -> ReleaseSpec:
     kind = given.pop("kind")
     if "horizon" in given:
         given["windows"] = given.pop("horizon")
-    own = [name for name, entry in RELEASE_BLOCK.entries.items() if entry.kinds]
+    own = [name for name, entry in table.RELEASE_BLOCK.entries.items() if entry.kinds]
     counted = {name: given.pop(name) for name in own if name in given}
     count = _read_count(kind, counted, path)
     return make(path, _declare, {"count": count, **given}, places_of_arguments(given["unit"], path))
@@ -108,20 +89,20 @@ def _read_settings(written: Any, path: str) -> dict[str, Any]:
     """Return the settings that a kind has, each read for itself; refuse those that do not go together."""
     kind = str(written.get("kind")).lower() if isinstance(written, dict) else ""
     with AllAtOnce() as checks:
-        known = RELEASE_BLOCK.of_kind(kind)
-        block = RELEASE_BLOCK
+        known = table.RELEASE_BLOCK.of_kind(kind)
+        block = table.RELEASE_BLOCK
         if kind in KINDS:  # the settings of other kinds are refused below
-            others = {name: entry._replace(needed="") for name, entry in RELEASE_BLOCK.entries.items()}
-            block = Block(RELEASE_BLOCK.name, {**others, **known.entries})
+            others = {name: entry._replace(needed="") for name, entry in table.RELEASE_BLOCK.entries.items()}
+            block = Block(table.RELEASE_BLOCK.name, {**others, **known.entries})
         given = checks.do(read_block, written, path, block, **_READERS) or {}
         if kind in KINDS:
             words = f"not a setting of kind {kind}, which has {', '.join(known.without('kind').entries)}"
-            names = [name for name in written if name in RELEASE_BLOCK.entries]
+            names = [name for name in written if name in table.RELEASE_BLOCK.entries]
             if KINDS[kind].is_search and "horizon" in names:
                 names.remove("horizon")
                 checks.refuse(search_over_time().at(places={"windows": join(path, "horizon")}))
             checks.do(refuse_others, names, path, known.entries, words)
-        for pair in RELEASE_BLOCK.either:
+        for pair in table.RELEASE_BLOCK.either:
             if given.keys() & set(pair):
                 checks.do(take_one, given, path, pair, f"give {pair[0]} or {pair[1]}")
         if kind == "quantiles" and isinstance(given.get("domain"), BytesDomain):
@@ -154,7 +135,9 @@ def _read_metrics(settings: Any, path: str) -> dict[str, Metric]:
 def _read_metric(settings: Any, path: str) -> tuple[str, Metric]:
     given = plain(settings, path)
     kind = str(given.get("kind")).lower() if isinstance(given, dict) else ""
-    read = read_block(given, path, METRIC_BLOCK.of_kind(kind) if kind in KINDS else METRIC_BLOCK, **_READERS)
+    read = read_block(
+        given, path, table.METRIC_BLOCK.of_kind(kind) if kind in KINDS else table.METRIC_BLOCK, **_READERS
+    )
     of_metric: dict[str, Any] = {name: read.pop(name) for name in ("item", "share") if name in read}
     name, kind = read.pop("name"), read.pop("kind")
     return name, make(path, Metric, {"count": _read_count(kind, read, path), **of_metric})
@@ -188,7 +171,7 @@ def places_of_arguments(of: Unit, path: str = "") -> dict[str, str]:
 
 def read_side_counters(settings: Any, path: str = "side_counters") -> SideCounters | None:
     """Return the parts of rho for the side counters; `None` for the word `none`."""
-    return None if settings == "none" else make(path, SideCounters, read_block(settings, path, SIDE_BLOCK))
+    return None if settings == "none" else make(path, SideCounters, read_block(settings, path, table.SIDE_BLOCK))
 
 
 def read_privacy(settings: Any, path: str = "privacy") -> PrivacySpec:
@@ -200,7 +183,7 @@ def read_privacy(settings: Any, path: str = "privacy") -> PrivacySpec:
     >>> read_privacy({"share": "1/4", "of": {"rho": 0.2}}).rho
     Fraction(1, 20)
     """
-    given = read_block(settings, path, PRIVACY_BLOCK, of=_read_budget, side_counters=read_side_counters)
+    given = read_block(settings, path, table.PRIVACY_BLOCK, of=_read_budget, side_counters=read_side_counters)
     paying: dict[str, Any] = {name: given.pop(name) for name in ("ledger", "account") if name in given}
     if "share" not in given and "of" not in given:
         spent = _read_whole(given, path)
@@ -221,7 +204,7 @@ def _read_whole(given: dict[str, Any], path: str) -> PrivacySpec:
 
 
 def _read_budget(settings: Any, path: str) -> PrivacySpec:
-    return _read_whole(read_block(settings, path, OF_BLOCK), path)
+    return _read_whole(read_block(settings, path, table.OF_BLOCK), path)
 
 
 def _take(given: Mapping[str, Any], name: str, path: str, both: str) -> Any:
@@ -236,14 +219,14 @@ def read_norm(settings: Any, path: str = "norm") -> NormBound | AutoNorm:
     if given == "auto":
         return AutoNorm()
     if isinstance(given, dict) and "auto" in given:
-        chosen: AutoNorm = read_block(given, path, NORM_BLOCK.only(["auto"]))["auto"]
+        chosen: AutoNorm = read_block(given, path, table.NORM_BLOCK.only(["auto"]))["auto"]
         return chosen
-    return make(path, NormBound, read_block(given, path, NORM_BLOCK.without("auto")))
+    return make(path, NormBound, read_block(given, path, table.NORM_BLOCK.without("auto")))
 
 
 def read_records(settings: Any, path: str = "records") -> RecordBounds:
     """Return the bound of a number of records."""
-    return make(path, RecordBounds, read_block(settings, path, RECORDS_BLOCK))
+    return make(path, RecordBounds, read_block(settings, path, table.RECORDS_BLOCK))
 
 
 def read_unit(settings: Any, path: str = "unit") -> Unit:
@@ -253,7 +236,7 @@ def read_unit(settings: Any, path: str = "unit") -> Unit:
         return Record()
     if not isinstance(given, dict):
         raise refusal(path, _WHOM)
-    given = read_block(given, path, UNIT_BLOCK, norm=read_norm)
+    given = read_block(given, path, table.UNIT_BLOCK, norm=read_norm)
     if take_one(given, path, ("privacy_id", "record"), _WHOM) == "record":
         refuse_others(given, path, ["record"], _ALONE)
         return given["record"]
@@ -263,8 +246,8 @@ def read_unit(settings: Any, path: str = "unit") -> Unit:
 
 def read_keys(settings: Any, path: str = "keys") -> Keys:
     """Return which keys are released: `public`, `select` or `assume_public`, with `field`."""
-    given = read_block(settings, path, KEYS_BLOCK)
-    way = take_one(given, path, KEYS_BLOCK.either[0], _WHICH)
+    given = read_block(settings, path, table.KEYS_BLOCK)
+    way = take_one(given, path, table.KEYS_BLOCK.either[0], _WHICH)
     where: dict[str, Any] = {name: given[name] for name in ("field", "opaque_bytes") if name in given}
     if way == "public":
         public = {"keys": given["public"], "field": where["field"]}
@@ -281,23 +264,25 @@ def read_windows(settings: Any, path: str = "windows") -> TimeRange:
         if len(given) != 2:
             raise refusal(path, f"expected two times, the start and the end, got {len(given)}")
         given = {name: time for name, time in zip(("start", "end"), given, strict=True) if time is not None}
-    return make(path, TimeRange, read_block(given, path, WINDOWS_BLOCK))
+    return make(path, TimeRange, read_block(given, path, table.WINDOWS_BLOCK))
 
 
 def read_horizon(settings: Any, path: str = "horizon") -> Horizon:
     """Return the declared windows of continual release."""
-    return make(path, Horizon, read_block(settings, path, HORIZON_BLOCK))
+    return make(path, Horizon, read_block(settings, path, table.HORIZON_BLOCK))
 
 
 def read_time(settings: Any, path: str = "time") -> TimeColumn:
     """Return where a table holds its times: `{field: ..., every: ...}`, or the name of the column alone."""
     given = plain(settings, path)
-    return make(path, TimeColumn, read_block({"field": given} if isinstance(given, str) else given, path, TIME_BLOCK))
+    return make(
+        path, TimeColumn, read_block({"field": given} if isinstance(given, str) else given, path, table.TIME_BLOCK)
+    )
 
 
 def read_csv(settings: Any, path: str = "csv") -> Spelling:
     """Return how CSV files spell numbers and times: `{thousands: ",", decimal: ".", date_format: "%d/%m/%Y"}`."""
-    return make(path, Spelling, read_block(settings, path, CSV_BLOCK))
+    return make(path, Spelling, read_block(settings, path, table.CSV_BLOCK))
 
 
 def read_domain(settings: Any, path: str = "domain") -> Domain | BytesDomain:
@@ -307,10 +292,10 @@ def read_domain(settings: Any, path: str = "domain") -> Domain | BytesDomain:
     if not isinstance(given, dict):
         raise refusal(path, f"expected a block, as {{type: integer, low: 0, high: 100}}, got {shown(given)}")
     if "type" not in given:
-        raise refusal(join(path, "type"), f"is missing; one of {', '.join(DOMAIN_TYPES)}", "E802")
+        raise refusal(join(path, "type"), f"is missing; one of {', '.join(table.DOMAIN_TYPES)}", "E802")
     chosen = _TYPES(given["type"], join(path, "type"))
-    block = DOMAIN_TYPES[chosen.type_name]
-    others = DOMAIN_BLOCK.entries.keys() - block.entries.keys()
+    block = table.DOMAIN_TYPES[chosen.type_name]
+    others = table.DOMAIN_BLOCK.entries.keys() - block.entries.keys()
     words = f"not a setting of type {given['type']}, which has {', '.join(chosen.settings) or 'none'}"
     refuse_others(given, path, given.keys() - others, words)
     read = read_block(given, path, block)
@@ -319,7 +304,7 @@ def read_domain(settings: Any, path: str = "domain") -> Domain | BytesDomain:
 
 def read_spec(settings: Any, path: str = "spec") -> SketchSpec:
     """Return a sketch, by its depth and width or by the accuracy that is needed."""
-    given = read_block(settings, path, SPEC_BLOCK)
+    given = read_block(settings, path, table.SPEC_BLOCK)
     if not given.keys() & _ACCURACY.required.keys():
         return make(path, SketchSpec, given)
     refuse_others(given, path, _ACCURACY.entries, "not a setting next to relative_error, which chooses depth and width")
@@ -344,7 +329,7 @@ def read_tree(settings: Any, domain: Any, path: str = "tree", *, search: bool = 
     """
     if not domain.is_ordered:
         raise refusal(path, "not a setting of text and bytes, which are counted one by one; leave it out", "E804")
-    given = read_block(settings, path, TREE_BLOCK)
+    given = read_block(settings, path, table.TREE_BLOCK)
     if "levels" in given or "hash_version" in given:
         refuse_others(given, path, _LEVELS.entries, "not a setting next to levels, which say all of the layout")
         read_block(settings, path, _LEVELS)
@@ -359,7 +344,9 @@ def read_tree(settings: Any, domain: Any, path: str = "tree", *, search: bool = 
 
 def read_method(settings: Any, path: str = "method") -> Groups:
     """Return the method of a top-K list: `groups`, or `{groups: {delta: 1.0e-8}}`."""
-    method: Groups = read_block({"groups": {}} if settings == "groups" else settings, path, METHOD_BLOCK)["groups"]
+    method: Groups = read_block({"groups": {}} if settings == "groups" else settings, path, table.METHOD_BLOCK)[
+        "groups"
+    ]
     return method
 
 

@@ -88,7 +88,6 @@ def _read_true(value: Any, path: str) -> bool:
 _SHARE, _K, _TRUE = Form(float, _read_share), Form(int, _read_k), Form(bool, _read_true)
 
 _OF_TREES = ("quantiles", "top_k")
-_ASSUMED = "release each key that has data; your word that these may be published"
 
 
 def _having(name: str) -> tuple[str, ...]:
@@ -107,8 +106,9 @@ SIDE_BLOCK = block_of("SideCounters", SideCounters, {
     "lost": Entry("the part for what the bounds take away", PART_FORM),
 })
 _LOSS = {
-    "epsilon": Entry("what the release may spend, above 0; without `delta` it is pure, by Laplace noise", NUMBER_FORM,
-                     option=Option("E")),
+    "epsilon": Entry(
+        "what the release may spend, above 0; without `delta` it is pure, by Laplace noise", NUMBER_FORM,
+        option=Option("E")),
     "delta": Entry(
         "less than 1 / the number of people, as 1e-6; next to `rho` it says where statements show epsilon", NUMBER_FORM,
         option=Option("D")),
@@ -128,17 +128,14 @@ PRIVACY_BLOCK = block_of("Privacy", PrivacySpec, {
     "side_counters": Entry("a block, or `none`, which gives all of rho to the sketch", SIDE_BLOCK),
     "ledger": Entry(
         "the file, or the URL of PostgreSQL, of the ledger that pays each time that the release is made", TEXT_FORM,
-        option=Option("FILE", "the ledger that pays, a file or a URL of PostgreSQL; with --account")),
-    "account": Entry("the account of the ledger; required with `ledger`", TEXT_FORM,
-                     option=Option("NAME", "the account of the ledger")),
+        option=Option("FILE")),
+    "account": Entry("the account of the ledger; required with `ledger`", TEXT_FORM, option=Option("NAME")),
 }, either=_EITHER)
 
 _KEYS_OF_ID = Option(help="in how many keys, or texts, an id counts; or votes under --max-norm")
 RECORD_BLOCK = block_of("Record", Record, {"max_weight": Entry(option=Option("W"))})
 RECORDS_BLOCK = block_of("Records", RecordBounds, {
-    "max_per_key": Entry(
-        "how many records of an id count for each key", needed="how many records of one id count for one key, as 10",
-        option=Option(help="how many records of an id count, for each key, in place of --max-norm")),
+    "max_per_key": Entry(needed="how many records of one id count for one key, as 10", option=Option()),
     "max_keys": Entry("in how many keys, or items one by one, an id counts; required there", option=_KEYS_OF_ID),
 }, like=RECORD_BLOCK)
 _NORM = block_of("Norm", NormBound, {
@@ -146,9 +143,8 @@ _NORM = block_of("Norm", NormBound, {
         "how many records of one item of an id count in full",
         needed="about as many records as a heavy person has of one item, as max_norm: 10; or norm: auto",
         option=Option("N|auto", "how many records of one item of an id count in full; auto lets the data choose")),
-    "order": Entry(
-        "`2`, the root of the sum of squares, or `1`, the total weight, which Laplace noise needs",
-        option=Option("1|2", "1 lets --max-norm limit the total weight of an id, which Laplace noise needs")),
+    "order": Entry("`1`, the total weight, which Laplace noise needs, or `2`, the root of the sum of squares",
+                   option=Option("1|2")),
     "max_keys": Entry(
         "for how many keys an id votes, required with `keys: {select: ...}`; or how many items that are counted "
         "one by one an id has, 128 if not given", option=_KEYS_OF_ID),
@@ -187,14 +183,15 @@ KEYS_BLOCK = block_of("Keys", AssumePublicKeys, {
         "the list of keys to release, known without the data", ITEMS_FORM,
         option=Option("FILE", "the keys to release, one a line, known without the data", "public_keys")),
     "select": Entry("a block: release the keys that enough people are in", SELECT_BLOCK),
-    "assume_public": Entry(f"`true`: {_ASSUMED}", _TRUE, option=Option("", _ASSUMED, "assume_public_keys")),
+    "assume_public": Entry("whether to release each key that has data; your word that these may be published", _TRUE,
+                           option=Option(name="assume_public_keys")),
     "opaque_bytes": Entry("`true` if a column of eight bytes holds keys, and no addresses of objects"),
 }, either=(("public", "select", "assume_public"),))
 
 WINDOWS_BLOCK = block_of("Windows", TimeRange, {
-    "start": Entry("when the first window opens", TIME_FORM, 'as "2024-01-01"', option=Option("TIME", "as 2024-01-01")),
-    "end": Entry("when the last window closes", TIME_FORM, 'as "2024-02-01"', option=Option("TIME", "as 2024-02-01")),
-    "max_releases": Entry(usual="", option=Option(help="how many releases there may be (10000)")),
+    "start": Entry("when the first window opens", TIME_FORM, 'as "2024-01-01"', option=Option("TIME")),
+    "end": Entry("when the last window closes", TIME_FORM, 'as "2024-02-01"', option=Option("TIME")),
+    "max_releases": Entry(usual="", option=Option()),
 })
 HORIZON_BLOCK = block_of("Horizon", Horizon, {
     "start": Entry("when the first window opens, in 1970 or later", TIME_FORM,
@@ -206,17 +203,16 @@ HORIZON_BLOCK = block_of("Horizon", Horizon, {
 TIME_BLOCK = block_of("Time", TimeColumn, {
     "field": Entry("the column of times: timestamps, dates or ISO text, in UTC without a zone",
                    needed="the column of times, as field: day", option=Option("COLUMN", name="time")),
-    "every": Entry("the time from one window to the next; required with `windows`", DURATION_FORM,
-                   option=Option("TIME", "the time from one window to the next, as 1d or 1h")),
-    "window_size": Entry("how long a window is; longer ones than `every` overlap", DURATION_FORM, usual="every",
-                         option=Option("TIME", "how long a window is, if it is longer than --every")),
+    "every": Entry("the time from one window to the next, as 1d or 1h; required with `windows`", DURATION_FORM,
+                   option=Option("TIME")),
+    "window_size": Entry(form=DURATION_FORM, option=Option("TIME")),
 })
 
 CSV_BLOCK = block_of("Csv", Spelling, {
     "thousands": Entry(option=Option("SIGN")),
     "decimal": Entry(option=Option("SIGN")),
     "date_format": Entry("how times are written, as `%d/%m/%Y`, or `%s`, seconds since 1970; else in ISO 8601",
-                         option=Option("FORMAT", "how times are written, as %%d/%%m/%%Y or %%s")),
+                         option=Option("FORMAT")),
 })
 GROUPS_BLOCK = block_of("Groups", Groups, {
     "delta": Entry("the probability that an item of one person alone shows", usual="half of privacy.delta"),
@@ -283,8 +279,7 @@ _ONE: Mapping[str, Entry] = {
         "which values there can be, as `{type: integer, low: -120, high: 1500}`", DOMAIN_BLOCK,
         "the values there can be, as domain: {type: integer, low: 0, high: 99}", _having("domain"),
         option=Option("DOMAIN", "which values there can be, as '{type: integer, low: 0, high: 99}' or ipv4")),
-    "k": Entry("how many values are wanted", _K, "as k: 10", _having("k"),
-               option=Option("K", "of top_k: how many values are wanted")),
+    "k": Entry("how many values are wanted", _K, "as k: 10", _having("k"), option=Option("K")),
     "horizon": Entry(
         "the windows of a release over time, in place of `windows`", HORIZON_BLOCK,
         kinds=tuple(kind for kind, count in KINDS.items() if not count.is_search),
@@ -313,8 +308,8 @@ _ONE: Mapping[str, Entry] = {
         over_time="the layout of the counters of one window; without it the usual one"),
     "method": Entry("`groups`, or a block: count numbers one by one, as text is; else a histogram or a tree",
                     METHOD_BLOCK, kinds=("top_k",)),
-    "variance": Entry("`true` releases the variance of numbers too", FLAG_FORM, kinds=_having("variance"),
-                      option=Option(help="release the variance of numbers too")),
+    "variance": Entry("whether the variance of numbers is released too", FLAG_FORM, kinds=_having("variance"),
+                      option=Option()),
     "weight": Entry("the field that says how much a record counts; without it each counts 1", TEXT_FORM,
                     option=Option("COLUMN")),
     "keys": Entry("one release for each of these keys, as `{public: [NL, BE], field: country}`", KEYS_BLOCK,
