@@ -6,6 +6,7 @@ Values are read by the type of the domain, and rows over time by run and key.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import datetime
 import os
@@ -44,6 +45,20 @@ from beam_dpsketch.statement.showing import in_words
 
 ItemType: TypeAlias = Literal["int", "text"]
 ITEM_TYPES: tuple[ItemType, ...] = ("text", "int")
+MAX_SERIES, MAX_MOMENTS = 7, 2000
+_FEW = 20
+NO_METRIC = "no release in these files has this --metric; `dpsketch inspect` lists their metrics"
+_MAX_WINDOW = (1 << 17) - 1
+FORMS: Mapping[Takes, dict[str, Any]] = {
+    Takes.SHARES: {"nargs": "+", "type": read_share, "action": "extend"},
+    Takes.VALUES: {"nargs": "+", "action": "extend"},
+    Takes.RANGES: {"nargs": 2, "action": "append"},
+    Takes.EDGES: {"nargs": "+", "action": "extend"},
+    Takes.PARTS: {"nargs": "?", "const": 20},
+    Takes.COUNT: {},
+    Takes.NOTHING: {"action": "store_true", "default": None},
+}
+"""How each form of a question is an option."""
 
 
 def read_values(texts: Iterable[str], released: Released, item_type: ItemType | None) -> tuple[Any, ...]:
@@ -65,7 +80,8 @@ def read_values(texts: Iterable[str], released: Released, item_type: ItemType | 
     domain = spec.domain
     try:
         if domain is not None:
-            read = _READERS.get(domain.plain_type) or value_reader(domain)
+            own = {int: read_whole_number, bytes: _read_bytes}
+            read = own.get(domain.plain_type) or value_reader(domain)
             return tuple(read(text, "") for text in texts)
         return read_items(texts, item_type)
     except ConfigError:
@@ -90,55 +106,67 @@ def _read_bytes(text: str, path: str) -> bytes:
         raise ConfigError(path, "expected bytes in hexadecimal digits after 0x") from None
 
 
-_READERS: dict[type, Callable[[str, str], Any]] = {int: read_whole_number, bytes: _read_bytes}
-
-
-MAX_SERIES, MAX_MOMENTS = 7, 2000
-
-
 class RunRows:
-    """The rows of one run and key."""
+    """The rows of one run and key over a horizon, and which windows are asked about; `None` for all."""
 
-    def __init__(self, stored: list[Stored]) -> None:
-        self.stored = stored
+    def __init__(self, stored: list[Stored], horizon: Horizon | None, windows: Sequence[int] | None) -> None:
         files = list(dict.fromkeys(each.path for each in stored))
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-        self._file, self._key = os.path.basename(files[0]) + more, stored[0].key
-        self.title = f"{files[0]}{more}" + ("" if self._key is None else f", key {in_words(self._key)}")
+        self._stored, self._windows = stored, windows
+        self.place = {"file": os.path.basename(files[0]) + more, "key": stored[0].key}
+        self.title = f"{files[0]}{more}" + ("" if stored[0].key is None else f", key {in_words(stored[0].key)}")
+        if horizon is None:
+            words = "holds rows over time; give --horizon START SIZE WINDOWS, as it was declared for them"
+            raise UsageError(f"{self.title}: {words}")
+        self._horizon = horizon
 
-    def answer(self, horizon: Horizon, windows: tuple[int, int] | None) -> tuple[dict[str, Any], Released]:
-        """Return the columns that say what is asked, and the release of a range of windows; `None` takes all."""
-        timeline = self.timeline(horizon)
-        first, last = windows or (0, timeline.available - 1)
-        try:
+    def answer(self) -> tuple[dict[str, Any], Released]:
+        """Return the columns that say what is asked, and the release of the windows."""
+        timeline, first, last = self._range()
+        with _in_words_of_answers():
             return {**self.place, "windows": f"{first} to {last}"}, timeline.between(first, last)
-        except ValueError as error:
-            raise AnswerError.of(error) from None
 
-    def timeline(self, horizon: Horizon) -> SketchTimeline:
-        try:
-            timeline = SketchTimeline((each.released for each in self.stored), horizon)
-        except ValueError as error:
-            raise AnswerError.of(error) from None
+    def each_window(self, *, so_far: bool) -> list[Moment]:
+        """Return the release of each window, or of all windows up to it."""
+        timeline, first, last = self._range()
+        _check_number(last - first + 1)
+        if first > last:
+            raise AnswerError("--windows FIRST LAST must be ascending")
+        with _in_words_of_answers():
+            return [Moment(*each) for each in timeline.each_window(first, last, so_far=so_far)]
+
+    def timeline(self) -> SketchTimeline:
+        """Return all rows that are there; a note names those that are missing."""
+        with _in_words_of_answers():
+            timeline = SketchTimeline((each.released for each in self._stored), self._horizon)
         if not timeline.available:
             raise AnswerError(f"no window can be asked about yet: {timeline.gap or 'row 0 is missing'}")
         if timeline.missing:
             note(f"{self.title}: {timeline.gap}: give all files of the run")
         return timeline
 
-    @property
-    def place(self) -> dict[str, Any]:
-        return {"file": self._file, "key": self._key}
+    def _range(self) -> tuple[SketchTimeline, int, int]:
+        timeline = self.timeline()
+        first, last = self._windows or (0, timeline.available - 1)
+        return timeline, first, last
 
 
-def group_rows(stored: Iterable[Stored]) -> list[RunRows]:
-    """Return the rows among what was found, those of each run and key together; copies of a row count once."""
+@contextlib.contextmanager
+def _in_words_of_answers() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise AnswerError.of(error) from None
+
+
+def group_rows(stored: Iterable[Stored], horizon: Horizon | None, windows: Sequence[int] | None) -> Iterator[RunRows]:
+    """Yield the rows among what was found, those of each run and key together; copies of a row count once."""
     found: dict[Any, dict[bytes, Stored]] = {}
     for each in stored:
         if isinstance(each.released, TimelineRow):
             release_id = each.released.privacy.release_ids[0]
             found.setdefault((each.key, timeline(release_id)), {}).setdefault(release_id, each)
-    return [RunRows([*rows.values()]) for rows in found.values()]
+    return (RunRows([*rows.values()], horizon, windows) for rows in found.values())
 
 
 def read_horizon(arguments: argparse.Namespace) -> Horizon | None:
@@ -154,11 +182,6 @@ def read_horizon(arguments: argparse.Namespace) -> Horizon | None:
         raise UsageError.of(error) from None
 
 
-def needs_horizon(title: str) -> UsageError:
-    """Return the error about rows over time without their horizon."""
-    return UsageError(f"{title}: holds rows over time; give --horizon START SIZE WINDOWS, as it was declared for them")
-
-
 class Moment(NamedTuple):
     """A window's release, and when the window begins; of all windows so far, when they end."""
 
@@ -166,71 +189,35 @@ class Moment(NamedTuple):
     released: Released
 
 
-Found = tuple[str, dict[str, Any], "list[Moment] | AnswerError"]
-
-
 def moments(
-    stored: Sequence[Stored], horizon: Horizon | None, windows: tuple[int, int] | None, *, so_far: bool
-) -> Iterator[Found]:
+    stored: Sequence[Stored], horizon: Horizon | None, windows: Sequence[int] | None, *, so_far: bool
+) -> Iterator[tuple[str, dict[str, Any], list[Moment] | AnswerError]]:
     """Yield the windows of each key, with a title and the columns that say where they were found."""
-    yield from _of_files([each for each in stored if isinstance(each.released, Released)])
-    for rows in group_rows(stored):
-        if horizon is None:
-            raise needs_horizon(rows.title)
-        try:
-            yield rows.title, rows.place, _of_rows(rows, horizon, windows, so_far)
-        except AnswerError as error:
-            yield rows.title, rows.place, error
-
-
-def _of_files(stored: list[Stored]) -> Iterator[Found]:
-    found: dict[Any, list[tuple[Stored, Moment]]] = {}
+    found: dict[Any, list[tuple[Moment, str]]] = {}
     for each in stored:
         window = window_of(each.path)
-        if window is None:
+        if isinstance(each.released, Released) and window is None:
             raise UsageError(
                 f"{each.title}: is not of a window: this is drawn over time, out of files with windows in their names, "
                 "or of rows over time; `dpsketch query` answers about one release"
             )
-        moment = Moment(read_time(window.split("/")[0], ""), each.released)
-        found.setdefault((name_without_window(each.path), each.key), []).append((each, moment))
-    for (name, key), windows in found.items():
-        first = windows[0][0]
-        place = {"file": os.path.basename(name), "key": key}
-        _check_number(len(windows))
-        yield first.title, place, sorted((moment for _, moment in windows), key=lambda moment: moment.time)
-
-
-def _of_rows(rows: RunRows, horizon: Horizon, windows: tuple[int, int] | None, so_far: bool) -> list[Moment]:
-    """Return the release of each window of a horizon, or of all windows up to it."""
-    timeline = rows.timeline(horizon)
-    first, last = windows or (0, timeline.available - 1)
-    _check_number(last - first + 1)
-    if first > last:
-        raise AnswerError("--windows FIRST LAST must be ascending")
-    try:
-        return [Moment(*each) for each in timeline.each_window(first, last, so_far=so_far)]
-    except ValueError as error:
-        raise AnswerError.of(error) from None
+        if isinstance(each.released, Released) and window is not None:
+            moment = Moment(read_time(window.split("/")[0], ""), each.released)
+            found.setdefault((name_without_window(each.path), each.key), []).append((moment, each.title))
+    for (name, key), of_key in found.items():
+        _check_number(len(of_key))
+        in_order = sorted((moment for moment, _ in of_key), key=lambda moment: moment.time)
+        yield of_key[0][1], {"file": os.path.basename(name), "key": key}, in_order
+    for rows in group_rows(stored, horizon, windows):
+        try:
+            yield rows.title, rows.place, rows.each_window(so_far=so_far)
+        except AnswerError as error:
+            yield rows.title, rows.place, error
 
 
 def _check_number(windows: int) -> None:
     if windows > MAX_MOMENTS:
         raise UsageError(f"this would draw {windows} windows, more than {MAX_MOMENTS}: give fewer, as with --windows")
-
-
-_FEW = 20
-_MAX_WINDOW = (1 << 17) - 1
-FORMS: Mapping[Takes, dict[str, Any]] = {
-    Takes.SHARES: {"nargs": "+", "type": read_share, "action": "extend"},
-    Takes.VALUES: {"nargs": "+", "action": "extend"},
-    Takes.RANGES: {"nargs": 2, "action": "append"},
-    Takes.EDGES: {"nargs": "+", "action": "extend"},
-    Takes.PARTS: {"nargs": "?", "const": 20},
-    Takes.COUNT: {},
-    Takes.NOTHING: {"action": "store_true", "default": None},
-}
-"""How each form of a question is an option."""
 
 
 def declare_query(parser: argparse.ArgumentParser) -> None:
@@ -293,18 +280,16 @@ def query(arguments: argparse.Namespace) -> int:
     """
     ask, horizon = read_question(arguments), read_horizon(arguments)
     rows, told, code = [], [], DONE
-    stored = read_asked(arguments)
-    for title, place, released in parts_of(releases_of(stored, horizon, arguments.windows), ask, arguments.metric):
+    for title, place, released in releases_of(read_asked(arguments), horizon, ask, arguments):
         try:
-            if isinstance(released, AnswerError):
-                raise released
             answered = answer(ask, released, title, arguments.type)
-            of_all = {"notes": codes(answered.notes), **answered.clipping.columns()}
-            rows += [{**place, **row, **of_all} for row in answered.rows]
-            told.append((title, answered.clipping, answered.notes))
         except AnswerError as error:
             note(f"{title}: {error}")
             code = NO_ANSWER
+        else:
+            of_all = {"notes": codes(answered.notes), **answered.clipping.columns()}
+            rows += [{**place, **row, **of_all} for row in answered.rows]
+            told.append((title, answered.clipping, answered.notes))
     say_notes(told)
     level = f"{100 * arguments.confidence:.10g} %"
     print_rows(rows, arguments, {"lower": f"lower {level}", "upper": f"upper {level}"})
@@ -337,28 +322,18 @@ def read_asked(arguments: argparse.Namespace) -> list[Stored]:
     return stored
 
 
+Found: TypeAlias = tuple[str, dict[str, Any], Released | AnswerError]
+
+
 def releases_of(
-    stored: list[Stored], horizon: Horizon | None, windows: list[int] | None
-) -> Iterator[tuple[str, dict[str, Any], Released | AnswerError]]:
-    """Yield each release with its title and columns; in place of an answer that is not there, the error."""
-    for each in stored:
-        if isinstance(each.released, Released):
-            yield each.title, each.place, each.released
-    for rows in group_rows(stored):
-        if horizon is None:
-            raise needs_horizon(rows.title)
-        try:
-            yield rows.title, *rows.answer(horizon, (windows[0], windows[1]) if windows else None)
-        except AnswerError as error:
-            yield rows.title, {}, error
+    stored: list[Stored], horizon: Horizon | None, ask: Ask, arguments: argparse.Namespace
+) -> Iterator[Found]:
+    """Yield each release with its title and columns; in place of one that is not there, the error.
 
-
-def parts_of(
-    found: Iterable[tuple[str, dict[str, Any], Released | AnswerError]], ask: Ask, metric: str | None
-) -> Iterator[tuple[str, dict[str, Any], Released | AnswerError]]:
-    """Yield the metric of each release that is asked for, as `releases_of` does; else those that answer, or all."""
-    is_there = metric is None
-    for title, place, released in found:
+    Of several metrics, the one that is asked for comes; else those that answer, or all.
+    """
+    metric, is_there = arguments.metric, arguments.metric is None
+    for title, place, released in _whole_releases(stored, horizon, arguments.windows):
         parts: Mapping[str, Released | AnswerError] = {"": released}
         if not (isinstance(released, AnswerError) or (metric is None and ask.is_of_the_whole)):
             parts = released.parts
@@ -368,21 +343,34 @@ def parts_of(
             of_metric = {"metric": name} if name else {}
             yield f"{title}, metric {name}" if name else title, {**place, **of_metric}, parts[name]
     if not is_there:
-        raise AnswerError("no release in these files has this --metric; `dpsketch inspect` lists their metrics")
+        raise AnswerError(NO_METRIC)
 
 
-def answer(ask: Ask, released: Released, title: str, item_type: ItemType | None, *, quiet: bool = False) -> Answered:
+def _whole_releases(stored: list[Stored], horizon: Horizon | None, windows: Sequence[int] | None) -> Iterator[Found]:
+    yield from ((each.title, each.place, each.released) for each in stored if isinstance(each.released, Released))
+    for rows in group_rows(stored, horizon, windows):
+        try:
+            yield rows.title, *rows.answer()
+        except AnswerError as error:
+            yield rows.title, {}, error
+
+
+def answer(
+    ask: Ask, released: Released | AnswerError, title: str, item_type: ItemType | None, *, quiet: bool = False
+) -> Answered:
     """Return the answer of one release, with its rows; say on stderr what else there is to know, if not quiet.
 
     Args:
       ask: the question, with texts in place of values.
-      released: the release.
+      released: the release, or the error in place of one, which is raised.
       title: where it was found, for messages.
       item_type: see `read_values`.
       quiet: whether nothing is said.
 
     Raises `AnswerError` where the release does not answer, and `UsageError` where a value is not one of its domain.
     """
+    if isinstance(released, AnswerError):
+        raise released
     if not ask.is_answered_by(released):
         raise AnswerError(ask.refusal(released, lambda kind: f"--{KINDS[kind].option}"))
     try:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -180,12 +181,12 @@ def plot(arguments: argparse.Namespace) -> int:
     stored = asking.read_asked(arguments)
     panels, code = [], DONE
     found = (_over_time if over_time else _alone)(stored, horizon, arguments, ask)
-    for title, panel in found:
-        if isinstance(panel, AnswerError):
-            note(f"{title}: {panel}")
+    for title, make in found:
+        try:
+            panels.append(make())
+        except AnswerError as error:
+            note(f"{title}: {error}")
             code = NO_ANSWER
-        else:
-            panels.append(panel)
         if len(panels) > MAX_PANELS:
             raise UsageError(
                 f"this would draw more than {MAX_PANELS} panels: pick a key with --key, or give fewer files"
@@ -216,45 +217,35 @@ def _with_points(ask: Ask) -> Ask:
     return ask
 
 
-Found = Iterator[tuple[str, "Panel | AnswerError"]]
+Found = Iterator[tuple[str, Callable[[], Panel]]]
+"""Titles, and what makes the panels."""
 
 
 def _alone(stored: list[Stored], horizon: Horizon | None, arguments: argparse.Namespace, ask: Ask) -> Found:
-    for title, place, released in asking.parts_of(
-        asking.releases_of(stored, horizon, arguments.windows), ask, arguments.metric
-    ):
-        if isinstance(released, AnswerError):
-            yield title, released
-            continue
-        try:
-            found = asking.answer(ask, released, title, arguments.type)
-            panel = Panel(place, [found.rows], released, found)
-            yield title, panel if found.rows else AnswerError("found nothing to draw")
-        except AnswerError as error:
-            yield title, error
+    def panel(title: str, place: dict[str, Any], released: Any) -> Panel:
+        found = asking.answer(ask, released, title, arguments.type)
+        if not found.rows:
+            raise AnswerError("found nothing to draw")
+        return Panel(place, [found.rows], released, found)
+
+    for each in asking.releases_of(stored, horizon, ask, arguments):
+        yield each[0], functools.partial(panel, *each)
 
 
 def _over_time(stored: list[Stored], horizon: Horizon | None, arguments: argparse.Namespace, ask: Ask) -> Found:
-    windows = (arguments.windows[0], arguments.windows[1]) if arguments.windows else None
-    for title, place, found in asking.moments(stored, horizon, windows, so_far=arguments.so_far):
-        try:
-            if isinstance(found, AnswerError):
-                raise found
-            yield title, _panel(title, place, found, ask, arguments.type)
-        except AnswerError as error:
-            yield title, error
+    def panel(title: str, place: dict[str, Any], found: list[asking.Moment] | AnswerError) -> Panel:
+        """Ask about each window; the first one says on stderr what there is to know."""
+        if isinstance(found, AnswerError):
+            raise found
+        answers = [
+            asking.answer(ask, each.released, title, arguments.type, quiet=number > 0)
+            for number, each in enumerate(found)
+        ]
+        timed = [[{"time": each.time, **row} for row in one.rows] for each, one in zip(found, answers, strict=True)]
+        return Panel(place, [list(rows) for rows in zip(*timed, strict=True)], found[0].released, answers[0])
 
-
-def _panel(
-    title: str, place: dict[str, Any], found: list[asking.Moment], ask: Ask, item_type: asking.ItemType | None
-) -> Panel:
-    """Ask about each window; the first one says on stderr what there is to know."""
-    answers = [
-        asking.answer(ask, each.released, title, item_type, quiet=number > 0) for number, each in enumerate(found)
-    ]
-    timed = [[{"time": moment.time, **row} for row in each.rows] for moment, each in zip(found, answers, strict=True)]
-    series = [list(rows) for rows in zip(*timed, strict=True)]
-    return Panel(place, series, found[0].released, answers[0])
+    for each in asking.moments(stored, horizon, arguments.windows, so_far=arguments.so_far):
+        yield each[0], functools.partial(panel, *each)
 
 
 _PAGES = ("html",)
@@ -275,7 +266,7 @@ def write_page(arguments: argparse.Namespace) -> int:
     horizon, stored = asking.read_horizon(arguments), asking.read_asked(arguments)
     entries = [*_entries(stored, horizon, arguments)]
     if not entries:
-        raise AnswerError("no release in these files has this --metric; `dpsketch inspect` lists their metrics")
+        raise AnswerError(asking.NO_METRIC)
     try:
         page = explore(
             entries,
@@ -299,12 +290,9 @@ def _entries(stored: list[Stored], horizon: Horizon | None, arguments: argparse.
             if arguments.metric is None or arguments.metric in parts:
                 asked = each.released if arguments.metric is None else parts[arguments.metric]
                 yield Explored(asked, os.path.basename(name_without_window(each.path)), each.key, window_of(each.path))
-    for rows in asking.group_rows(stored):
-        if horizon is None:
-            raise asking.needs_horizon(rows.title)
-        place = rows.place
+    for rows in asking.group_rows(stored, horizon, arguments.windows):
         windows = None if arguments.windows is None else tuple(arguments.windows)
-        yield Explored(rows.timeline(horizon), place["file"], place["key"], windows=windows)
+        yield Explored(rows.timeline(), **rows.place, windows=windows)
 
 
 def _candidates(arguments: argparse.Namespace) -> tuple[Any, ...] | None:
