@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import csv
+import io
 import json
 import os
 import sys
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Literal, TypeAlias
 
 from beam_dpsketch.answers.notes import Note
-from beam_dpsketch.cli.text import cell, defused, is_terminal, note, write
+from beam_dpsketch.cli.text import DONE, cell, defused, is_terminal, note, write
 from beam_dpsketch.errors import UsageError
 from beam_dpsketch.statement.clipping import COLUMNS, Clipping
 from beam_dpsketch.statement.showing import finite, in_words, plain, printable
@@ -103,26 +104,25 @@ def one_line(value: Any) -> str:
     return json.dumps(finite(plain(value)))
 
 
+def print_text(made: Any, arguments: argparse.Namespace) -> int:
+    """Write what was made to stdout, in words or as JSON; return the exit code."""
+    write(sys.stdout, f"{one_line(made.as_dict()) if arguments.format == 'json' else made}\n")
+    return DONE
+
+
 def as_csv(rows: Iterable[Row], spell: Callable[[Any], str] = in_words) -> str:
     """Return a header and one line a row, with nothing for what a row lacks; `spell` turns values into text."""
     rows = list(rows)
     if not rows:
         return ""
-    names, lines = columns(rows), _Lines()
-    writer = csv.writer(lines, lineterminator="\r\n")  # or a cell with one of these two would not be quoted
-    writer.writerow(names)
-    writer.writerows([spell(row.get(name)) for name in names] for row in rows)
-    return "".join(line.removesuffix("\r\n") + "\n" for line in lines.written)
+    names = columns(rows)
+    return "".join(map(_csv_line, [names, *([spell(row.get(name)) for name in names] for row in rows)]))
 
 
-class _Lines:
-    """Takes lines."""
-
-    def __init__(self) -> None:
-        self.written: list[str] = []
-
-    def write(self, line: str) -> None:
-        self.written.append(line)
+def _csv_line(cells: Sequence[str]) -> str:
+    line = io.StringIO(newline="")
+    csv.writer(line, lineterminator="\r\n").writerow(cells)  # or a cell with one of these two would not be quoted
+    return line.getvalue().removesuffix("\r\n") + "\n"
 
 
 def as_table(rows: Iterable[Row]) -> str:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from beam_dpsketch.answers.notes import ONE_RECORD_EACH
 from beam_dpsketch.cli.options import add_settings_options, read_config, read_settings_file
-from beam_dpsketch.cli.output import add_format, one_line
+from beam_dpsketch.cli.output import add_format, print_text
 from beam_dpsketch.cli.text import (
     DONE,
     WRONG_USAGE,
@@ -173,11 +173,7 @@ def plan(arguments: argparse.Namespace) -> int:
         )
     except (ValueError, ArithmeticError) as error:
         raise UsageError.of(error) from None
-    if arguments.format == "json":
-        write(sys.stdout, f"{one_line(planned.as_dict())}\n")
-    else:
-        write(sys.stdout, f"{planned}\n")
-    return DONE
+    return print_text(planned, arguments)
 
 
 _MOST = 1 << 20
@@ -220,11 +216,7 @@ def show_answers(arguments: argparse.Namespace) -> int:
             rehearsed = rehearse(found.table, declared, k=arguments.show, quantiles=arguments.quantile)
         except (ConfigError, TypeError, ValueError) as error:
             raise UsageError.of(error) from None
-    if arguments.format == "json":
-        write(sys.stdout, f"{one_line(rehearsed.as_dict())}\n")
-    else:
-        write(sys.stdout, f"{rehearsed}\n")
-    return DONE
+    return print_text(rehearsed, arguments)
 
 
 def _say_nothing(_: Position) -> None:

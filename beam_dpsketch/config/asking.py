@@ -55,20 +55,32 @@ def read_ask(settings: Any, path: str = "ask", domain: Domain | BytesDomain | No
         raise refusal(join(path, "candidates"), "is for top_k alone, which chooses from them", "E804")
     if KINDS[kind].needs_order and not (domain and domain.is_ordered):
         raise refusal(join(path, kind), "needs a domain with an order: integer, float, ipv4 or timestamp", "E808")
-    _check(kind, block[kind], join(path, kind))
+    limit = KINDS[kind].limit
+    if limit is not None and isinstance(block[kind], int) and not 1 <= block[kind] <= limit:
+        raise refusal(join(path, kind), f"must be from 1 to {limit}, got {block[kind]}")
     if KINDS[kind].takes is Takes.RANGES:
         _check_ranges(block[kind], join(path, kind), domain)
     return Ask(kind, None if block[kind] is True else block[kind], confidence, candidates)
 
 
-def _readers(value: Reader) -> Mapping[str, Reader]:
-    """Return the readers of all that depends on the domain, by the reader of a value."""
+def _listed(read: Reader, fewest: int = 1, words: str = "must not be empty") -> Reader:
+    """Return the reader of a list that is not too short."""
 
     def values(settings: Any, path: str) -> tuple[Any, ...]:
-        return tuple(read_list(settings, path, value))
+        found = tuple(read_list(settings, path, read))
+        if len(found) < fewest:
+            raise refusal(path, words)
+        return found
+
+    return values
+
+
+def _readers(value: Reader) -> Mapping[str, Reader]:
+    """Return the readers of all that depends on the domain, by the reader of a value."""
+    values = _listed(value)
 
     def pair(settings: Any, path: str) -> tuple[Any, ...]:
-        ends = values(settings, path)
+        ends: tuple[Any, ...] = _listed(value, 0)(settings, path)
         if len(ends) != 2:
             raise refusal(path, f"expected the low and the high end, as [0, 60]; got {len(ends)} values")
         return ends
@@ -76,21 +88,14 @@ def _readers(value: Reader) -> Mapping[str, Reader]:
     def parts(settings: Any, path: str) -> Any:
         return values(settings, path) if isinstance(settings, list) else read_whole(settings, path)
 
-    def ranges(settings: Any, path: str) -> tuple[Any, ...]:
-        return tuple(read_list(settings, path, pair))
-
-    forms: dict[Takes, Reader] = {Takes.VALUES: values, Takes.RANGES: ranges, Takes.EDGES: values, Takes.PARTS: parts}
+    forms: dict[Takes, Reader] = {
+        Takes.VALUES: values,
+        Takes.RANGES: _listed(pair),
+        Takes.EDGES: _listed(value, 2, "needs at least two edges"),
+        Takes.PARTS: parts,
+    }
     found: dict[str, Reader] = {kind: forms[entry.takes] for kind, entry in KINDS.items() if entry.takes in forms}
-    return {**found, "candidates": values}
-
-
-def _check(kind: Kind, what: Any, path: str) -> None:
-    """Refuse empty lists, and numbers out of range."""
-    has_edges, limit = KINDS[kind].takes is Takes.EDGES, KINDS[kind].limit
-    if isinstance(what, tuple) and len(what) < (2 if has_edges else 1):
-        raise refusal(path, "needs at least two edges" if has_edges else "must not be empty")
-    if limit is not None and isinstance(what, int) and not 1 <= what <= limit:
-        raise refusal(path, f"must be from 1 to {limit}, got {what}")
+    return {**found, "candidates": _listed(value, 0)}
 
 
 def _check_ranges(pairs: Any, path: str, domain: Any) -> None:
@@ -99,10 +104,6 @@ def _check_ranges(pairs: Any, path: str, domain: Any) -> None:
         low, high = domain.index(pair)[0]
         if low > high:
             raise refusal(f"{path}[{place}]", f"the low end comes first, got {pair[0]} and {pair[1]}: swap them")
-
-
-def _read_shares(settings: Any, path: str) -> tuple[float, ...]:
-    return tuple(read_list(settings, path, _read_share))
 
 
 def _read_share(value: Any, path: str) -> float:
@@ -146,7 +147,7 @@ _READERS: Mapping[type, Reader] = {int: read_whole, float: _read_real, datetime.
 """By the type of values; how text is read depends on the domain."""
 
 _ASKED: Mapping[Takes, tuple[Form, str]] = {
-    Takes.SHARES: (Form(list[float], _read_shares), "a list, as `[0.5, 0.95]`"),
+    Takes.SHARES: (Form(list[float], _listed(_read_share)), "a list, as `[0.5, 0.95]`"),
     Takes.VALUES: (ITEMS_FORM, "a list"),
     Takes.RANGES: (ITEMS_FORM, "a list of pairs, as `[[0, 15], [15, 60]]`"),
     Takes.EDGES: (ITEMS_FORM, "a list, as `[0, 15, 60]`"),
