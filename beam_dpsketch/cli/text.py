@@ -104,41 +104,32 @@ def read_lines(path: str, option: str) -> list[str]:
     return lines
 
 
-def read_share(text: str) -> float:
-    """Return an argument from 0 to 1."""
-    return _read_argument(text, _read_real, 0.0, 1.0, "a number from 0 to 1, such as 0.95 for 95 %")
+def _number_from(low: float, high: float, expected: str, read: Callable[[str, str], Any]) -> Callable[[str], Any]:
+    """Return a function that reads an argument that is a number of a range."""
 
+    def read_argument(text: str) -> Any:
+        try:
+            if low <= (number := read(text, "")) <= high:
+                return number
+        except ConfigError:
+            pass
+        raise argparse.ArgumentTypeError(f"expected {expected}")
 
-def read_real(text: str) -> float:
-    """Return an argument that is a finite number."""
-    return _read_argument(text, _read_real, -math.inf, math.inf, "a number")
-
-
-def read_open_share(text: str) -> float:
-    """Return an argument above 0 and below 1."""
-    low, high = math.nextafter(0.0, 1.0), math.nextafter(1.0, 0.0)
-    return _read_argument(text, _read_real, low, high, "a number above 0 and below 1")
-
-
-def read_confidence(text: str) -> float:
-    """Return an argument that is a confidence; nearer to 1, (1 + confidence) / 2 is 1 among floats."""
-    return _read_argument(text, _read_real, 1e-12, 1 - 1e-12, "a confidence such as 0.95, at most 0.999999999999")
+    return read_argument
 
 
 def read_whole(low: int, high: int, expected: str | None = None) -> Callable[[str], int]:
     """Return a function that reads an argument that is a whole number of a range."""
-    words = expected or f"a whole number from {low} to {high}"
-    return lambda text: _read_argument(text, read_whole_number, low, high, words)
+    return _number_from(low, high, expected or f"a whole number from {low} to {high}", read_whole_number)
 
 
-def _read_argument(text: str, read: Callable[[str, str], Any], low: Any, high: Any, expected: str) -> Any:
-    try:
-        if low <= (number := read(text, "")) <= high:
-            return number
-    except ConfigError:
-        pass
-    raise argparse.ArgumentTypeError(f"expected {expected}")
-
-
-def _read_real(text: str, path: str) -> float:
+def _read_float(text: str, path: str) -> float:
     return float(read_number(text, path))
+
+
+_ABOVE_0, _BELOW_1 = math.nextafter(0.0, 1.0), math.nextafter(1.0, 0.0)
+read_real = _number_from(-math.inf, math.inf, "a number", _read_float)
+read_share = _number_from(0.0, 1.0, "a number from 0 to 1, such as 0.95 for 95 %", _read_float)
+read_open_share = _number_from(_ABOVE_0, _BELOW_1, "a number above 0 and below 1", _read_float)
+read_confidence = _number_from(1e-12, 1 - 1e-12, "a confidence such as 0.95, at most 0.999999999999", _read_float)
+"""Readers of arguments; nearer to 1, (1 + confidence) / 2 is 1 among floats."""

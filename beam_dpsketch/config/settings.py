@@ -201,8 +201,7 @@ HORIZON_BLOCK = block_of("Horizon", Horizon, {
     "mechanism": Entry("`binned`, or `tree`, up to 2,048 windows with about twice the error", one_of(MECHANISMS)),
 })
 TIME_BLOCK = block_of("Time", TimeColumn, {
-    "field": Entry("the column of times: timestamps, dates or ISO text, in UTC without a zone",
-                   needed="the column of times, as field: day", option=Option("COLUMN", name="time")),
+    "field": Entry(needed="the column of times, as field: day", option=Option("COLUMN", name="time")),
     "every": Entry("the time from one window to the next, as 1d or 1h; required with `windows`", DURATION_FORM,
                    option=Option("TIME")),
     "window_size": Entry(form=DURATION_FORM, option=Option("TIME")),
