@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import io
 import re
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ import beam_dpsketch.config
 from beam_dpsketch import IntegerDomain, config
 from beam_dpsketch.config import read_release, read_tree
 from beam_dpsketch.config import settings as table
-from beam_dpsketch.config.forms import EXACT_FORM, TEXT_FORM, WHOLE_FORM, Block, Entry, block_of
+from beam_dpsketch.config.forms import Block
 from tests.config import page
 from tests.config.snapshots import message
 
@@ -105,32 +103,3 @@ def test_every_setting_has_words_of_settings() -> None:
     classes = "|".join(name for name in beam_dpsketch.__all__ if name[0].isupper())
     python = re.compile(rf"\b(None|True|False|callable|{classes})\b|\"")
     assert [name for name, each in words.items() if python.search(re.sub(r"`\{.*?\}`", "", each))] == []
-
-
-def test_an_argument_with_a_line_of_documentation_is_a_setting() -> None:
-    @dataclasses.dataclass
-    class Grown:
-        """A bound.
-
-        Args:
-          old: the first. It has a second sentence.
-          new: "many" or "few" of them,
-            or `None`.
-          share: a part.
-        """
-
-        old: int
-        share: Fraction | float = Fraction(1, 3)
-        _: dataclasses.KW_ONLY
-        new: str | None = None
-        size: int = 10_000
-
-    block = block_of("Grown", Grown, {"size": Entry("how many", TEXT_FORM), "more": Entry("no argument", TEXT_FORM)})
-    assert {name: (each.words, each.missing, each.usual, each.form) for name, each in block.entries.items()} == {
-        "old": ("the first", "the first", None, WHOLE_FORM),
-        "share": ("a part", "", "1/3", EXACT_FORM),
-        "new": ("`many` or `few` of them, or `null`", "", None, TEXT_FORM),
-        "size": ("how many", "", "10,000", TEXT_FORM),
-        "more": ("no argument", "", None, TEXT_FORM),
-    }
-    assert block.read({"old": 3, "share": "1/2"}, "") == Grown(3, Fraction(1, 2))
