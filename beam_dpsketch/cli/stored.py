@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import datetime
 import glob
 import io
 import math
@@ -23,6 +22,7 @@ from beam_dpsketch.answers.privacy_statement import PrivacyStatement, Unreleased
 from beam_dpsketch.answers.release_file import SUFFIX, read_elements
 from beam_dpsketch.cli.output import add_format, add_output_options, output_kind, print_rows, say_notes, write_output
 from beam_dpsketch.cli.text import DONE, WRONG_USAGE, AnswerError, note, write
+from beam_dpsketch.config.forms import read_time
 from beam_dpsketch.errors import FormatError, UsageError, together
 from beam_dpsketch.statement.clipping import COLUMNS
 from beam_dpsketch.statement.release_id import PART_BYTES, RUN_BYTES, runs
@@ -125,8 +125,7 @@ def name_without_window(path: str) -> str:
 
 
 def _spaced(time: str) -> str:
-    moment = datetime.datetime.strptime(time, "%Y%m%dT%H%M%S.%f" if "." in time else "%Y%m%dT%H%M%S")
-    return f"{moment.isoformat()}Z"
+    return f"{read_time(time, '').replace(tzinfo=None).isoformat()}Z"
 
 
 def _paths(name: str) -> list[str]:

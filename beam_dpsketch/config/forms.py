@@ -117,11 +117,6 @@ def read_choice(choices: Mapping[str, Any], others: Mapping[str, str] | None = N
     return read
 
 
-def read_or_none(read: Reader) -> Reader:
-    """Return the reader that also takes the word `none`."""
-    return lambda value, path: None if value == "none" else read(value, path)
-
-
 def read_bytes(value: Any, path: str) -> bytes:
     """Return bytes, given as such or in hexadecimal digits; errors do not show them, because they may be a secret."""
     if isinstance(value, bytes):
@@ -215,7 +210,7 @@ TEXT_FORM, TIME_FORM, DURATION_FORM, BYTES_FORM = (
     Form(str, read) for read in (read_text, read_time, read_duration, read_bytes)
 )
 NUMBER_FORM, EXACT_FORM, FRACTION_FORM = (Form(float, read) for read in (read_number, read_exact, read_fraction))
-PART_FORM = Form(float, read_or_none(read_exact))
+PART_FORM = Form(float, lambda value, path: None if value == "none" else read_exact(value, path))
 WHOLE_FORM, FLAG_FORM = Form(int, read_whole), Form(bool, read_flag)
 ITEM_FORM, ITEMS_FORM = Form(Any, read_item), Form(list[Any], _read_items)
 """How values are written: their types in schemas, and who reads them."""
