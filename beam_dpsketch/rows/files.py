@@ -14,7 +14,7 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
 from beam_dpsketch import transforms as python
-from beam_dpsketch.config.forms import make, read_choice, read_flag, read_text
+from beam_dpsketch.config.forms import read_choice, read_flag, read_text
 from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.errors import ConfigError, RefusalError
 from beam_dpsketch.rows.base import RowTransform, read_encoding

@@ -1,14 +1,19 @@
-"""Advice is what a plan of the other setting says, needs no more than brute force finds, and follows the known laws."""
+"""Advice is what a plan of the other setting says, needs no more than brute force finds, and follows the known laws.
+
+Plans say losses in words.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from beam_dpsketch.cli.settings.checking import in_words
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,6 +36,7 @@ from beam_dpsketch import (
     plan,
     release,
 )
+from beam_dpsketch.config import read_release
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.estimators.row_mean import noise_margin
 from beam_dpsketch.planning import advice as advising
@@ -273,3 +279,26 @@ def test_ranks_are_at_most_as_wrong_as_advised_and_half_as_wrong_at_least(depth:
     squares = [np.mean((release(raw, terms).rank(np.arange(1024)) - exact) ** 2) for _ in range(100)]
     advised = noise_rank_deviation(spec, calibrate(spec, terms))
     assert 0.3 * advised < math.sqrt(np.mean(squares)) < 1.3 * advised
+
+
+@pytest.mark.parametrize(
+    "privacy", [{"rho": rho, "delta": delta} for rho in ("1", "1/3") for delta in (1e-6, 1.234564e-7)]
+)
+def test_no_loss_is_shown_below_the_truth(privacy: dict[str, object]) -> None:
+    config = read_release({"kind": "frequencies", "item": "i", "privacy": privacy, "unit": "record"})
+    for words in (str(config.plan()), in_words(config)):
+        found = re.search(r"rho = ([\d.e-]+),.* epsilon = ([\d.e-]+) at delta = ([\d.e-]+)[,;]", words)
+        assert found is not None
+        rho, epsilon, delta = map(Fraction, found.groups())
+        assert rho >= config.terms.privacy.rho
+        assert epsilon >= Fraction(config.terms.epsilon)
+        assert delta >= Fraction(str(privacy["delta"]))
+
+
+@pytest.mark.parametrize("privacy", [{"rho": 1}, {"epsilon": 1}, {"epsilon": 1, "delta": 1e-6}], ids=str)
+def test_plan_and_check_say_a_loss_alike(privacy: dict[str, object]) -> None:
+    config = read_release({"kind": "frequencies", "item": "i", "privacy": privacy, "unit": "record"})
+    (line,) = [line for line in str(config.plan()).splitlines() if line.startswith("Privacy: ")]
+    loss = line.removeprefix("Privacy: ").split("; ")[0]
+    assert ", ADD_OR_REMOVE_ONE" in loss
+    assert in_words(config).endswith(f"; {loss}")
