@@ -15,7 +15,16 @@ from beam_dpsketch.engine.keys import sketch_share
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.kinds.sketched import MAX_K, Searchable, TopKSearch, search_over_time
 from beam_dpsketch.planning.advice import errors_by_bound
-from beam_dpsketch.planning.plan import Line, Plan, bound_in_words, listed, order_line, paid_in_words, tell, under_norm
+from beam_dpsketch.planning.plan import (
+    Line,
+    Plan,
+    bound_in_words,
+    listed,
+    numbered,
+    order_line,
+    paid_in_words,
+    under_norm,
+)
 from beam_dpsketch.planning.suiting import crossover, decided, norm_units
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
@@ -203,7 +212,7 @@ def _least_with_interval(terms: ReleaseTerms, parameters: Sequence[Fraction]) ->
 
 def _items(counting: Counting) -> Iterator[Line]:
     note, votes = counting.note, counting.note.votes
-    yield tell("items", note, f"Items{under_norm(counting.declared)}: {dataclasses.replace(note, votes=None)}.")
+    yield numbered("items", note, f"Items{under_norm(counting.declared)}: {dataclasses.replace(note, votes=None)}.")
     if votes is not None:
         yield Line(f"Votes, for {votes.share} of rho: at any count, {votes.words('an item', 'item')}.")
 
@@ -220,7 +229,7 @@ def _expected(counting: Counting) -> Iterator[Line]:
     fields = [{"bound": float(each.setting), "likely": each.error} for each in by_bound]
     yield Line(words if by_bound else "", "by_bound", by_bound, {"by_bound": fields})
     ratio = crossover(counting.spec, terms, _least_with_interval)
-    yield tell("crossover", ratio, "" if ratio is None else order_line(terms, ratio))
+    yield numbered("crossover", ratio, "" if ratio is None else order_line(terms, ratio))
     half_width = counting.terms.noise.margin(counting.items.parameter, 0.95, note.scale_bits)
     words = f"95 % intervals of about +- {half_width:,.3g} from the noise alone"
-    yield tell("half_width", half_width, f"Estimates{under_norm(terms)}: {words}.")
+    yield numbered("half_width", half_width, f"Estimates{under_norm(terms)}: {words}.")

@@ -47,7 +47,7 @@ class Line(NamedTuple):
     fields: Mapping[str, Any] = {}
 
 
-def tell(name: str, number: Any, words: str = "") -> Line:
+def numbered(name: str, number: Any, words: str = "") -> Line:
     """Return the line of a number that `as_dict` contains under the same name."""
     return Line(words, name, number, {name: _plain(number)})
 
@@ -130,14 +130,14 @@ class Plan:
         sigmas = {"sigma": [math.sqrt(each) for each in self.sigma_squared]}
         noise = Line(f"Noise: {_noise_in_words(self.terms, self.sigma_squared)} on {self.noisy}.", fields=sigmas)
         promise = Line(privacy_line(self.terms), fields=_terms_fields(self.terms))
-        warned = tell("warnings", self.foolish, "\n".join(f"Warning: {words}." for words in self.foolish))
+        warned = numbered("warnings", self.foolish, "\n".join(f"Warning: {words}." for words in self.foolish))
         bounds = Line(f"Contribution: {self.terms.bounds.words(self.terms)}.")
         windows = (Line(words) for words in _windows(self))
         return [*self.about, noise, promise, warned, bounds, *self.promised, *windows, *self.expected]
 
     def __getattr__(self, name: str) -> Any:
-        told = vars(self).get
-        for line in (*told("about", ()), *told("promised", ()), *told("expected", ())):
+        part = vars(self).get  # a plan that is being copied has no lines yet
+        for line in (*part("about", ()), *part("promised", ()), *part("expected", ())):
             if line.name == name:
                 return line.number
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
@@ -154,7 +154,7 @@ class Plan:
 
 
 def _plain(value: Any) -> Any:
-    """Return a number as plain Python values, with names where it has several."""
+    """Convert a number to plain Python values, with names if it has several."""
     if hasattr(value, "as_dict"):
         return value.as_dict()
     if hasattr(value, "_asdict"):
@@ -180,7 +180,7 @@ def _terms_fields(terms: DeclaredTerms) -> dict[str, Any]:
 
 
 def privacy_line(terms: DeclaredTerms) -> str:
-    """Say in one line the loss, rounded up, and whom it protects."""
+    """Spell the loss, rounded up, and the privacy unit."""
     return f"Privacy: {loss_in_words(terms)}; protected: {terms.unit.value}."
 
 
@@ -192,26 +192,26 @@ def loss_in_words(terms: DeclaredTerms) -> str:
 
 
 def _noise_in_words(terms: DeclaredTerms, parameters: Sequence[Fraction]) -> str:
-    """Return which noise it is, with the sigma of Gaussians or the scale of a Laplace; of several tables, its span."""
+    """Name the noise, with the sigma of Gaussians or the scale of a Laplace; of several tables, its span."""
     noise = terms.noise
     kind = "" if noise is Noise.GAUSSIAN else f"{noise.value} with "
     return f"{kind}{noise.measure} = {_span([noise.spread(each) for each in parameters])}"
 
 
 def under_norm(terms: DeclaredTerms) -> str:
-    """Return under which norm a plan tells noise, if the data choose it."""
+    """Name the norm that the noise of a plan is for, if the data choose the norm; else nothing."""
     return "" if terms.choosing is None else " under a norm of 1, and in proportion under the norm that is chosen"
 
 
 def paid_in_words(terms: DeclaredTerms, share: Fraction | None = None) -> str:
-    """Return what pays for the counts: this share of the loss, or all that is left."""
+    """Name the share of the loss that pays for the counts; `None` means all that is left."""
     share = terms.share_left if share is None else share
     part = "all" if share == 1 else str(share)
     return f"{part} of {terms.privacy.currency} pays"
 
 
 def aside_line(calibration: Calibration[Any]) -> str:
-    """Say how well a release knows how much is in it, and what the bounds took."""
+    """Spell the noise of side counters and of the clipping histogram; empty if it is not known, or that of rows."""
     terms = calibration.terms.resolved(1)
     if calibration.terms.choosing is not None or isinstance(terms, RowTerms):  # noise is not known yet, or of rows
         return ""
@@ -227,12 +227,12 @@ def aside_line(calibration: Calibration[Any]) -> str:
 
 
 def bound_in_words(terms: DeclaredTerms) -> str:
-    """Return which bound it is that plans list others of."""
+    """Name the bound for which plans list other values."""
     return "norm" if terms.bounds.has_norm else "records kept of each"
 
 
 def order_line(terms: DeclaredTerms, crossover: float) -> str:
-    """Return when a norm of the other order gives narrower intervals."""
+    """Spell the weight from which a norm of the other order gives narrower intervals."""
     other, side, few = (1, "below", "up to") if terms.bounds.least.total_weight is None else (2, "above", "more than")
     return (
         f"Order: a norm of order {other} gives narrower intervals where heavy people have a total weight {side} "
@@ -241,12 +241,12 @@ def order_line(terms: DeclaredTerms, crossover: float) -> str:
 
 
 def copies_in_words(keys: int | None) -> str:
-    """Return for how many keys there is a release, if that is known."""
+    """Spell the number of keys with a release each, if it is known; else nothing."""
     return f" for each of {keys} keys" if keys else ""
 
 
 def _windows(plan: Plan) -> Iterator[str]:
-    """Say which windows rho covers; of rows, how many there are, how much noise answers have, and where it pays."""
+    """List the windows that rho covers; of rows over time, their number, the noise of answers, and their gain."""
     spec, terms, apart = plan.spec, plan.terms, plan.apart
     if not isinstance(terms, RowTerms):
         if terms.window_count > 1:
@@ -280,17 +280,17 @@ def _windows(plan: Plan) -> Iterator[str]:
 
 
 def listed(errors: Sequence[tuple[float | Fraction, float]]) -> str:
-    """Return each error with its setting."""
+    """List each error with its setting."""
     return ", ".join(f"{in_digits(error)} at {in_digits(setting)}" for setting, error in errors)
 
 
 def in_digits(number: float | Fraction) -> str:
-    """Return a number in three digits, or without decimals."""
+    """Round to three digits, or without decimals."""
     return f"{float(number):,.0f}" if number >= 100 else f"{float(number):.3g}"
 
 
 def _span(sigmas: Sequence[float]) -> str:
-    """Return the least and the largest, or one number."""
+    """Spell the least and the largest number, or one number if they are equal."""
     return " to ".join(dict.fromkeys(f"{each:.4g}" for each in (min(sigmas), max(sigmas))))
 
 

@@ -19,8 +19,8 @@ from beam_dpsketch.planning.plan import (
     copies_in_words,
     in_digits,
     listed,
+    numbered,
     order_line,
-    tell,
     under_norm,
 )
 from beam_dpsketch.planning.suiting import item_width
@@ -76,7 +76,7 @@ def plan_sketch(
 
 
 def _expected_answers(calibration: Calibration, n: int | None, search: bool) -> dict[str, Any]:
-    """Return the expected errors of answers, by their names in a plan."""
+    """Compute the expected errors of answers, by their names in a plan."""
     spec, terms, sigma_squared = calibration.spec, calibration.terms, calibration.per_table
     purpose = spec.purpose(search=search)
     if purpose == "frequencies":
@@ -96,7 +96,7 @@ def _expected_answers(calibration: Calibration, n: int | None, search: bool) -> 
 
 
 def _full(calibration: DeclaredCalibration, n: int | None) -> Iterator[str]:
-    """Say that rows of a factor may have no room for n records."""
+    """Warn if rows of a factor may have no room for n records."""
     spec, terms = calibration.spec, calibration.terms
     if spec.has_factor and n is not None:
         room = spec.factor.room(terms.scale_bits + terms.grid_bits(min(calibration.per_table)))
@@ -158,7 +158,7 @@ def _expected(
     if half_width is not None:
         certain = "from the noise alone; nothing collides" if spec.is_listed else "from the noise alone"
         words = f"Estimates: 95 % intervals of about +- {half_width:,.3g} {certain}."
-    yield tell("half_width", half_width, words)
+    yield numbered("half_width", half_width, words)
     words = ""
     if errors is not None:
         words = (
@@ -167,14 +167,14 @@ def _expected(
         )
     elif n is None and not terms.unit.over_horizon and not spec.is_listed and bounds.size is not None:
         words = "This is from the noise alone; n adds what about n records would give, on made-up data."
-    yield tell("errors", errors, words)
+    yield numbered("errors", errors, words)
     yield _values(guess, numbers)
     is_noise, words = _is_mostly_noise(n, numbers), ""
     if is_noise:
         more = f"raise {terms.privacy.currency}{'' if spec.is_listed else ' or memory'}"
         words = f"Answers would have much noise: {more}, lower the bounds, or collect more records."
-    yield tell("is_mostly_noise", is_noise, words)
-    yield tell("advice", advice, "" if advice is None else "\n".join(_advised(advice, terms)))
+    yield numbered("is_mostly_noise", is_noise, words)
+    yield numbered("advice", advice, "" if advice is None else "\n".join(_advised(advice, terms)))
 
 
 def _ranks(n: int | None, numbers: Mapping[str, Any]) -> Iterator[Line]:
@@ -183,19 +183,19 @@ def _ranks(n: int | None, numbers: Mapping[str, Any]) -> Iterator[Line]:
         data = "on any data, at most about" if name == "any" else f"on {name} data, about"
         share = deviation / (n or 1)
         lines.append(f"Rank error {data} {deviation:.3g} of {n} ({share:.2g}), root mean square.")
-    yield tell("rank_deviation", deviations, "\n".join(lines))
-    yield tell("rank_deviation_known_total", known, "" if known is None else f"With a public total: {known:.3g}.")
+    yield numbered("rank_deviation", deviations, "\n".join(lines))
+    yield numbered("rank_deviation_known_total", known, "" if known is None else f"With a public total: {known:.3g}.")
 
 
 def _values(guess: Guess | None, numbers: Mapping[str, Any]) -> Line:
     found = numbers.get("value_errors", ())
     if guess is None:
-        return tell("value_errors", found)
+        return numbered("value_errors", found)
     median, high = map(shown, guess[:2])
     errors = ", ".join(
         f"{shown(each.value)} +- {shown(float(f'{each.deviation:.2g}'))} at {each.quantile:g}" for each in found
     )
-    return tell(
+    return numbered(
         "value_errors",
         found,
         f"Errors of values, root mean square, on {guess.shape} data with a median of {median} and a 99 % point of "
@@ -213,7 +213,7 @@ def _found(calibration: DeclaredCalibration, n: int | None, numbers: Mapping[str
             f"Found: with 95 % probability, values with {detection.likely:,.0f} {counted} or more; with 50 %, "
             f"those with {detection.even:,.0f}. Values with fewer will probably be missed."
         )
-    yield tell("detection", detection, words)
+    yield numbered("detection", detection, words)
     words = ""
     if on_data is not None:
         likely, even = (f"{each:,.0f}" for each in (on_data.likely, on_data.even))
@@ -222,7 +222,7 @@ def _found(calibration: DeclaredCalibration, n: int | None, numbers: Mapping[str
             f"Of {n:,} records with frequencies like 1/rank, {on_data.reaching:,} of the values have that many. "
             "Other data differ."
         )
-    yield tell("detection_on_data", on_data, words)
+    yield numbered("detection_on_data", on_data, words)
 
 
 def _is_mostly_noise(n: int | None, numbers: Mapping[str, Any]) -> bool:

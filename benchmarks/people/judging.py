@@ -19,7 +19,7 @@ from beam_dpsketch import (
     ReleaseTerms,
     release,
 )
-from beam_dpsketch.engine.norms import scaled_units
+from beam_dpsketch.planning.suiting import scaled_units
 from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.records.bounding.norm_rule import NormRule

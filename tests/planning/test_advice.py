@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from beam_dpsketch.cli.settings.checking import in_words
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +35,7 @@ from beam_dpsketch import (
     plan,
     release,
 )
+from beam_dpsketch.cli.planning import in_words
 from beam_dpsketch.config import read_release
 from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.estimators.row_mean import noise_margin

@@ -119,7 +119,7 @@ def _noisy(calibrated: DeclaredCalibration) -> str:
 
 
 def _full(calibrated: DeclaredCalibration, n: int | None) -> Iterator[str]:
-    """Say that counters have no room for the mean of n records."""
+    """Warn if counters have no room for the mean of n records."""
     if n is not None and n >= (room := _room(calibrated)):
         yield (
             f"means and variances are released of less than {room:,.0f} records, because counters have no room for "
@@ -159,7 +159,7 @@ def _expected(calibrated: DeclaredCalibration, n: int | None, keys: int | None) 
 
 
 def _mean(calibrated: DeclaredCalibration, n: int | None, of_one_sum: float) -> tuple[float, float] | None:
-    """Return half the width of the mean of n records, in the middle of the clip bounds, and at an end."""
+    """Compute half the width of the mean of n records, in the middle of the clip bounds and at an end."""
     spec = calibrated.spec
     if n is None or calibrated.terms.choosing is not None or n >= _room(calibrated):
         return None
