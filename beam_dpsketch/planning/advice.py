@@ -140,6 +140,8 @@ def errors_by_bound(terms: DeclaredTerms, error: Callable[[ReleaseTerms], float]
 def of_bound(terms: DeclaredTerms, bound: int | Fraction) -> ReleaseTerms:
     """Return the terms with another `max_norm` or `max_per_key`, or with a norm chosen."""
     resolved = terms.resolved(bound)
+    if bound == resolved.bounds.size:
+        return resolved
     return dataclasses.replace(resolved, bounds=resolved.bounds.bound(bound))
 
 
