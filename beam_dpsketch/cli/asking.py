@@ -6,7 +6,6 @@ Values are read by the type of the domain, and rows over time by run and key.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import datetime
 import os
@@ -26,6 +25,7 @@ from beam_dpsketch.cli.text import (
     DONE,
     NO_ANSWER,
     AnswerError,
+    in_words_of,
     note,
     read_confidence,
     read_lines,
@@ -123,7 +123,7 @@ class RunRows:
     def answer(self) -> tuple[dict[str, Any], Released]:
         """Return the columns that say what is asked, and the release of the windows."""
         timeline, first, last = self._range()
-        with _in_words_of_answers():
+        with in_words_of(AnswerError, ValueError):
             return {**self.place, "windows": f"{first} to {last}"}, timeline.between(first, last)
 
     def each_window(self, *, so_far: bool) -> list[Moment]:
@@ -132,12 +132,12 @@ class RunRows:
         _check_number(last - first + 1)
         if first > last:
             raise AnswerError("--windows FIRST LAST must be ascending")
-        with _in_words_of_answers():
+        with in_words_of(AnswerError, ValueError):
             return [Moment(*each) for each in timeline.each_window(first, last, so_far=so_far)]
 
     def timeline(self) -> SketchTimeline:
         """Return all rows that are there; a note names those that are missing."""
-        with _in_words_of_answers():
+        with in_words_of(AnswerError, ValueError):
             timeline = SketchTimeline((each.released for each in self._stored), self._horizon)
         if not timeline.available:
             raise AnswerError(f"no window can be asked about yet: {timeline.gap or 'row 0 is missing'}")
@@ -149,14 +149,6 @@ class RunRows:
         timeline = self.timeline()
         first, last = self._windows or (0, timeline.available - 1)
         return timeline, first, last
-
-
-@contextlib.contextmanager
-def _in_words_of_answers() -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:
-        raise AnswerError.of(error) from None
 
 
 def group_rows(stored: Iterable[Stored], horizon: Horizon | None, windows: Sequence[int] | None) -> Iterator[RunRows]:
@@ -176,10 +168,8 @@ def read_horizon(arguments: argparse.Namespace) -> Horizon | None:
             raise UsageError("--windows needs --horizon START SIZE WINDOWS, as it was declared for the release")
         return None
     settings = dict(zip(("start", "window_size", "windows"), arguments.horizon, strict=True))
-    try:
+    with in_words_of(UsageError, ConfigError):
         return read_settings(settings, "--horizon")
-    except ConfigError as error:
-        raise UsageError.of(error) from None
 
 
 class Moment(NamedTuple):
@@ -377,10 +367,8 @@ def answer(
         ask = _with_values(ask, released, item_type, quiet)
     except UsageError as error:
         raise UsageError.of(error, lambda each: f"{title}: {each.message}") from None
-    try:
+    with in_words_of(AnswerError, ValueError, TypeError):
         answered = ask.answer(released)
-    except (ValueError, TypeError) as error:
-        raise AnswerError.of(error) from None
     limit = getattr(answered.answer, "detection_limit", None)
     if limit is not None and not quiet:
         note(f"{title}: items of {limit:.6g} or more that the bounds kept exceed the noise with 95 %")

@@ -8,7 +8,7 @@ import sys
 import threading
 from types import FrameType
 
-from beam_dpsketch.cli.text import DONE, note, read_whole, write
+from beam_dpsketch.cli.text import DONE, in_words_of, note, read_whole, write
 from beam_dpsketch.errors import ConfigError, UsageError
 
 _MAX_PORT = 65_535
@@ -42,10 +42,8 @@ def serve(arguments: argparse.Namespace) -> int:
         raise UsageError("--worker docker needs --image IMAGE, and --image needs --worker docker")
     from beam_dpsketch.rows import expansion
 
-    try:
+    with in_words_of(UsageError, ConfigError):
         service = expansion.serve(arguments.host, arguments.port, arguments.image)
-    except ConfigError as error:
-        raise UsageError.of(error) from None
     stopped = threading.Event()
 
     def stop(_signal: int, _frame: FrameType | None) -> None:

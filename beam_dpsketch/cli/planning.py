@@ -18,6 +18,7 @@ from beam_dpsketch.cli.output import add_format, print_text
 from beam_dpsketch.cli.text import (
     DONE,
     WRONG_USAGE,
+    in_words_of,
     note,
     read_open_share,
     read_real,
@@ -26,7 +27,7 @@ from beam_dpsketch.cli.text import (
     said_warnings,
     write,
 )
-from beam_dpsketch.config import ConfigError, read_release
+from beam_dpsketch.config import read_release
 from beam_dpsketch.errors import SETTINGS, RefusalError, UsageError
 from beam_dpsketch.frames.rehearsal import USUAL_SHARES, rehearse
 from beam_dpsketch.frames.steps.files import Position, open_files
@@ -163,7 +164,7 @@ def declare_plan(parser: argparse.ArgumentParser) -> None:
 def plan(arguments: argparse.Namespace) -> int:
     """Say what a release will be like, before any data is read."""
     declared = read_config(arguments)
-    try:
+    with in_words_of(UsageError, ValueError, ArithmeticError):
         planned = plan_release(
             declared,
             arguments.n,
@@ -171,8 +172,6 @@ def plan(arguments: argparse.Namespace) -> int:
             typical=arguments.typical,
             quantiles=arguments.quantile,
         )
-    except (ValueError, ArithmeticError) as error:
-        raise UsageError.of(error) from None
     return print_text(planned, arguments)
 
 
@@ -208,14 +207,11 @@ def show_answers(arguments: argparse.Namespace) -> int:
     Nothing is written, and nothing spent.
     """
     declared = read_config(arguments)
-    with said_warnings():
-        try:
-            found = open_files(arguments.files, declared, _say_nothing, note)
-            for words in declared.terms.foolish():
-                note(f"warning: {words}")
-            rehearsed = rehearse(found.table, declared, k=arguments.show, quantiles=arguments.quantile)
-        except (ConfigError, TypeError, ValueError) as error:
-            raise UsageError.of(error) from None
+    with said_warnings(), in_words_of(UsageError, ValueError, TypeError):
+        found = open_files(arguments.files, declared, _say_nothing, note)
+        for words in declared.terms.foolish():
+            note(f"warning: {words}")
+        rehearsed = rehearse(found.table, declared, k=arguments.show, quantiles=arguments.quantile)
     return print_text(rehearsed, arguments)
 
 

@@ -19,7 +19,7 @@ from beam_dpsketch.answers.rows import Frequencies
 from beam_dpsketch.cli import asking
 from beam_dpsketch.cli.output import MAX_PANELS, PICTURES, add_output_options, output_kind, write_output
 from beam_dpsketch.cli.stored import Stored, add_files, name_without_window, window_of
-from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, note, read_lines, read_whole
+from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, in_words_of, note, read_lines, read_whole
 from beam_dpsketch.config import ConfigError
 from beam_dpsketch.errors import UsageError
 from beam_dpsketch.explore import Explored, explore
@@ -267,7 +267,7 @@ def write_page(arguments: argparse.Namespace) -> int:
     entries = [*_entries(stored, horizon, arguments)]
     if not entries:
         raise AnswerError(asking.NO_METRIC)
-    try:
+    with in_words_of(UsageError, ValueError, ImportError):
         page = explore(
             entries,
             title=arguments.title,
@@ -276,8 +276,6 @@ def write_page(arguments: argparse.Namespace) -> int:
             weight=arguments.weight_label,
             confidence=arguments.confidence,
         )
-    except (ValueError, ImportError) as error:
-        raise UsageError.of(error) from None
     write_output(arguments, page.encode(), [each.path for each in stored])
     note(f"wrote a page about {len(entries)} release(s), {len(page) / 1e6:.0f} MB, to {arguments.output}")
     return DONE

@@ -21,8 +21,7 @@ from beam_dpsketch.answers.release_file import SUFFIX, RecordWriter, to_record, 
 from beam_dpsketch.cli.options import add_settings_options, read_config
 from beam_dpsketch.cli.output import check_output, complete_file, refuse_input, unfinished_files
 from beam_dpsketch.cli.planning import in_words
-from beam_dpsketch.cli.text import DONE, AnswerError, is_terminal, note, said_warnings
-from beam_dpsketch.config import ConfigError
+from beam_dpsketch.cli.text import DONE, AnswerError, in_words_of, is_terminal, note, said_warnings
 from beam_dpsketch.domains.timestamps import from_micros
 from beam_dpsketch.errors import AllAtOnce, UsageError
 from beam_dpsketch.frames.outcome import Window, windows_of_table
@@ -88,20 +87,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _released(arguments: argparse.Namespace, declared: ReleaseSpec) -> Any:
     """Return the releases."""
-    with said_warnings():
-        try:
-            paths = _window_files(arguments.output, declared)
-            for path in [*paths[:1], *filter(os.path.lexists, paths)]:
-                check_output(path, replace=arguments.replace, which=_HAS_COST)
-            _note_unfinished(paths)
-            found = open_files(arguments.files, declared, Progress(asked=arguments.progress), note)
-            refuse_input(arguments.output, found.paths)
-            for words in declared.terms.foolish():
-                note(f"warning: {words}")
-            note(f"releasing {in_words(declared)}")
-            released = release_frame(found.table, declared)
-        except (ConfigError, TypeError, ValueError) as error:
-            raise UsageError.of(error) from None
+    with said_warnings(), in_words_of(UsageError, ValueError, TypeError):
+        paths = _window_files(arguments.output, declared)
+        for path in [*paths[:1], *filter(os.path.lexists, paths)]:
+            check_output(path, replace=arguments.replace, which=_HAS_COST)
+        _note_unfinished(paths)
+        found = open_files(arguments.files, declared, Progress(asked=arguments.progress), note)
+        refuse_input(arguments.output, found.paths)
+        for words in declared.terms.foolish():
+            note(f"warning: {words}")
+        note(f"releasing {in_words(declared)}")
+        released = release_frame(found.table, declared)
     return released
 
 

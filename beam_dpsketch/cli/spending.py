@@ -10,7 +10,7 @@ from typing import Any
 from beam_dpsketch._showing import float_above, round_up
 from beam_dpsketch.cli import output
 from beam_dpsketch.cli.stored import DELTA_DIGITS, RHO_DIGITS, add_files, read_all, rounded_delta, rounded_epsilon
-from beam_dpsketch.cli.text import DONE, WRONG_USAGE, AnswerError, note, read_open_share, write
+from beam_dpsketch.cli.text import DONE, WRONG_USAGE, AnswerError, in_words_of, note, read_open_share, write
 from beam_dpsketch.config.forms import read_exact
 from beam_dpsketch.errors import FormatError, RefusalError, UsageError
 from beam_dpsketch.ledger.accounts import PERIODS, UNITS, Account
@@ -92,10 +92,8 @@ def use_ledger(arguments: argparse.Namespace) -> int:
 
     What the ledger refuses is wrong usage.
     """
-    try:
+    with in_words_of(UsageError, RefusalError):
         arguments.ask(Ledger(arguments.ledger), arguments)
-    except RefusalError as error:
-        raise UsageError.of(error) from None
     return DONE
 
 
@@ -213,10 +211,8 @@ def _plot(ledger: Ledger, arguments: argparse.Namespace) -> None:
         raise AnswerError(
             f"a picture has 1 to {output.MAX_PANELS} panels, and there are {len(accounts)} accounts: --account"
         )
-    try:
+    with in_words_of(UsageError, ImportError):
         figure, grid = panel_grid(len(accounts), 1, _SIZE)
-    except ImportError as error:
-        raise UsageError.of(error) from None
     for axes, account in zip(grid, accounts, strict=True):
         draw_account(account, [each for each in entries if each.account == account.name], axes)
         axes.set_title(text(account.name), fontsize=11)

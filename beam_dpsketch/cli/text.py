@@ -36,6 +36,15 @@ class AnswerError(OneCodeError):
     door = SHELL
 
 
+@contextlib.contextmanager
+def in_words_of(kind: type[OneCodeError], *errors: type[Exception]) -> Iterator[None]:
+    """Raise errors of these types as errors of a kind that the command knows."""
+    try:
+        yield
+    except errors as error:
+        raise kind.of(error) from None
+
+
 def note(message: object) -> None:
     """Write a line to stderr, or one for each refusal. That nobody reads it changes nothing, nor the exit code."""
     lines = message.refusals if isinstance(message, RefusalError) else (message,)
