@@ -68,7 +68,6 @@ def _options(block: Block, path: str = "", excludes: tuple[str, ...] = ()) -> It
 
 
 def _by_name(found: Iterable[_Option]) -> dict[str, _Option]:
-    """Return options by name."""
     known: dict[str, _Option] = {}
     for option in found:
         several = option.name in known

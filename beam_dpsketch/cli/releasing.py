@@ -86,7 +86,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _released(arguments: argparse.Namespace, declared: ReleaseSpec) -> Any:
-    """Return the releases."""
     with said_warnings(), in_words_of(UsageError, ValueError, TypeError):
         paths = _window_files(arguments.output, declared)
         for path in [*paths[:1], *filter(os.path.lexists, paths)]:

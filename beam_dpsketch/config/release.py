@@ -123,7 +123,6 @@ def _read_count(kind: str, given: dict[str, Any], path: str) -> Count:
 
 
 def _read_metrics(settings: Any, path: str) -> dict[str, Metric]:
-    """Return metrics by their names."""
     found: dict[str, Metric] = {}
     for place, (name, metric) in enumerate(read_list(settings, path, _read_metric)):
         if name in found:
