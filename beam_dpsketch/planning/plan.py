@@ -118,10 +118,10 @@ class Plan:
     keys: int | None
     sigma_squared: tuple[Fraction, ...]
     foolish: list[str]
-    about: tuple[Line, ...]
-    noisy: str
-    promised: tuple[Line, ...] = ()
-    expected: tuple[Line, ...] = ()
+    about: tuple[Line, ...] = dataclasses.field(repr=False)
+    noisy: str = dataclasses.field(repr=False)
+    promised: tuple[Line, ...] = dataclasses.field(default=(), repr=False)
+    expected: tuple[Line, ...] = dataclasses.field(default=(), repr=False)
     apart: DeclaredTerms | None = dataclasses.field(default=None, repr=False)
 
     @property
