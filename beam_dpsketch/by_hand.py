@@ -7,7 +7,7 @@ caller has. Each call is one more release.
 from __future__ import annotations
 
 import os
-from typing import cast, overload
+from typing import overload
 
 import numpy as np
 
@@ -61,7 +61,7 @@ def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> R
         raise ArgumentError(
             "selection", "must be None: only transforms choose keys, as with $keys_KeySelection", "E318"
         )
-    terms = cast(ReleaseTerms, decided(raw.spec, terms.without_side_counters()))
+    terms = decided(raw.spec, terms.without_side_counters())
     run = None
     if (bill := terms.bill({"kind": type(raw).__name__})) is not None:
         Calibration.of(checked(raw, raw, terms).spec, terms)  # refuses what cannot be released

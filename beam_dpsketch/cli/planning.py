@@ -87,7 +87,7 @@ def in_words(declared: ReleaseSpec) -> str:
     whose = "" if declared.privacy_id is None else f" (in {declared.privacy_id.field})"
     return (
         f"{counted}{weight}{_keys(declared)}{_windows(declared)}; protected: {terms.unit.value}{whose}; "
-        f"contribution: {terms.bounds.words(terms)}; {loss_in_words(terms)}"
+        f"contribution: {terms.asked.words(terms)}; {loss_in_words(terms)}"
     )
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 from fractions import Fraction
-from typing import Any, Generic, TypeAlias, cast
+from typing import Any
 
 from beam_dpsketch.engine import tables
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys, sketch_share
@@ -14,9 +14,8 @@ from beam_dpsketch.engine.tables import NoisyTable
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.aside.lost_histogram import BINS
 from beam_dpsketch.privacy.aside.side_counters import SideCounter
-from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.privacy.terms import Limit, ReleaseTerms, RowTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
 from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.notes import KeyNote
@@ -24,10 +23,10 @@ from beam_dpsketch.statement.side_notes import SideNote
 
 
 @dataclasses.dataclass(frozen=True)
-class Calibration(Generic[Limit]):
+class Calibration:
     """What the noise of releases of a spec under some terms is; workers get it, and do not work it out again.
 
-    A release takes one whose bounds are known. `with_norm` makes it of a `DeclaredCalibration`.
+    Where the data choose the norm, all is of a norm of 1 until then; `with_norm` makes the tables of a release.
 
     Attributes:
       spec: the sketch.
@@ -40,7 +39,7 @@ class Calibration(Generic[Limit]):
     """
 
     spec: Any
-    terms: ReleaseTerms[Limit]
+    terms: ReleaseTerms
     counters: tuple[NoisyTable, ...]
     aside: tuple[NoisyTable, ...]
     lost: tuple[NoisyTable, ...]
@@ -48,9 +47,9 @@ class Calibration(Generic[Limit]):
     scaled_units: Fraction | None = None
 
     @classmethod
-    def of(cls, spec: Any, terms: ReleaseTerms[Limit]) -> Calibration[Limit]:
+    def of(cls, spec: Any, terms: ReleaseTerms) -> Calibration:
         """Return the noise; refuse settings that cannot work."""
-        known = terms.resolved(1)
+        known = terms.under(1)
         choice = choose_keys(spec, terms)
         found = cls(spec, terms, counter_tables(spec, known), tables.aside(known), tables.lost(known), choice)
         if found.cost > known.privacy.spending.whole:
@@ -75,12 +74,12 @@ class Calibration(Generic[Limit]):
     @functools.cached_property
     def notes(self) -> tuple[SideNote, ...]:
         """What a release says of its tables of one number."""
-        return side_notes(cast(ReleaseTerms, self.terms))
+        return side_notes(self.terms)
 
     @functools.cached_property
     def empty_lost(self) -> LostNote | None:
         """What a release says of its histogram of lost weight."""
-        return empty_lost(cast(ReleaseTerms, self.terms))
+        return empty_lost(self.terms)
 
     @property
     def lost_is_of_run(self) -> bool:
@@ -92,25 +91,21 @@ class Calibration(Generic[Limit]):
         """What a release says of the choice of its keys."""
         return None if self.choice is None else self.choice.note
 
-    def with_terms(self, terms: ReleaseTerms[Limit]) -> Calibration[Limit]:
+    def with_terms(self, terms: ReleaseTerms) -> Calibration:
         """Return the same under terms that differ in their budget, or in what is disclosed, alone."""
         return dataclasses.replace(self, terms=terms)
 
     def with_norm(self, max_norm: Fraction | None) -> Calibration:
         """Return the noise of a release: under this norm if the data choose it, else as it is."""
-        if self.terms.choosing is None:
-            return cast(Calibration, self)
+        if self.terms.norm is None:
+            return self
         if max_norm not in self._under_norms:
-            self._under_norms[max_norm] = Calibration.of(self.spec, self.terms.resolved(max_norm))
+            self._under_norms[max_norm] = Calibration.of(self.spec, self.terms.under(max_norm))
         return self._under_norms[max_norm]
 
     @functools.cached_property
     def _under_norms(self) -> dict[Fraction | None, Calibration]:
         return {}
-
-
-DeclaredCalibration: TypeAlias = Calibration[ContributionLimit]
-"""The noise as far as it is known before the data: they may have to choose the norm."""
 
 
 def side_notes(terms: ReleaseTerms) -> tuple[SideNote, ...]:
@@ -179,7 +174,7 @@ def table_parameters(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
     return tuple(table.parameter for table in tables.counters(spec, terms, sketch_share(spec, terms)))
 
 
-def why_not_laplace(spec: Any, terms: ReleaseTerms[ContributionLimit]) -> ArgumentError | None:
+def why_not_laplace(spec: Any, terms: ReleaseTerms) -> ArgumentError | None:
     """Return why a release cannot have Laplace noise; `None` if it can."""
     needs = fix = ""
     if not spec.takes_laplace:
@@ -196,7 +191,7 @@ def why_not_laplace(spec: Any, terms: ReleaseTerms[ContributionLimit]) -> Argume
             f"alone for that, which needs a delta: less than 1 / the number of people, as 1e-6{fix}",
             "E102",
         )
-    if terms.bounds.least.total_weight is None:
+    if terms.bounds.total_weight is None:
         alone = "$norm_of_order_1, $auto_of_order_1 or $RecordBounds"
         if terms.privacy.promises_delta:
             words = f"must not be laplace for a norm of order 2: leave it out, or use {alone}"

@@ -28,7 +28,7 @@ from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.drawing import least_quantile, round_off
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.noise.random_words import RandomBytes
-from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.sketches.grouped_items import GroupedHistogram, GroupedItems
 from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.statement.notes import GroupNote
@@ -53,14 +53,14 @@ class Counting(NamedTuple):
 
     spec: GroupedItems
     terms: ReleaseTerms
-    declared: DeclaredTerms
+    declared: ReleaseTerms
     items: NoisyTable
     note: GroupNote
     choice: KeyChoice | None = None
     scaled_units: Fraction | None = None
 
     @classmethod
-    def of(cls, spec: GroupedItems, declared: DeclaredTerms, norm: Fraction | int = 1) -> Counting:
+    def of(cls, spec: GroupedItems, declared: ReleaseTerms, norm: Fraction | int = 1) -> Counting:
         """Return how releases under these terms are made; refuse settings that cannot work.
 
         Args:
@@ -68,7 +68,7 @@ class Counting(NamedTuple):
           declared: the terms.
           norm: counts where the data choose it; before that, all is of a norm of 1, and noise grows with it.
         """
-        terms = declared.resolved(norm)
+        terms = declared.under(norm)
         (items,) = counter_tables(spec, terms)
         note, choice = note_of(terms, items.parameter), choose_keys(spec, terms)
         note = note if choice is None else dataclasses.replace(note, votes=choice.note)
@@ -83,9 +83,9 @@ class Counting(NamedTuple):
         """The noise parameter of the one table of counts."""
         return (self.items.parameter,)
 
-    def with_terms(self, terms: DeclaredTerms) -> Counting:
+    def with_terms(self, terms: ReleaseTerms) -> Counting:
         """Return the same under terms that differ in their budget, or in what is disclosed, alone."""
-        return self._replace(terms=terms.resolved(self.terms.bounds.size), declared=terms)
+        return self._replace(terms=terms.under(self.terms.bounds.size), declared=terms)
 
     def add_noise(self, counts: np.ndarray, random_bytes: RandomBytes = os.urandom) -> tuple[np.ndarray, np.ndarray]:
         """Return the noisy counts on the grid of the note, int64 of shape (n,), and which reach the threshold, bool.

@@ -31,7 +31,7 @@ from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.noise.random_words import RandomBytes
 from beam_dpsketch.privacy.selection import ONE_ROUND, USUAL_SHARE, SelectionRule, SketchCost
-from beam_dpsketch.privacy.terms import DeclaredTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.privacy.two_rounds import FIRST_PART, MOST_NOISE, RATIO, TwoRounds
 from beam_dpsketch.records.items import NOISY, VOTERS, VOTES
 from beam_dpsketch.records.sums.vote_rounds import WINDOW
@@ -144,7 +144,7 @@ def _streams(
         yield keyed.random_bytes(message(step, settings, [each]))
 
 
-def choose_keys(spec: Any, terms: DeclaredTerms) -> KeyChoice | None:
+def choose_keys(spec: Any, terms: ReleaseTerms) -> KeyChoice | None:
     """Calibrate the votes for keys or items; return `None` without votes, and refuse settings that cannot work."""
     if (rule := terms.votes) is None:
         return None
@@ -153,7 +153,7 @@ def choose_keys(spec: Any, terms: DeclaredTerms) -> KeyChoice | None:
     return _calibrated(rule, rho, relation, terms.selections, terms.share_left, remaining)
 
 
-def choose_keys_alone(terms: DeclaredTerms) -> KeyChoice:
+def choose_keys_alone(terms: ReleaseTerms) -> KeyChoice:
     """Return how keys are chosen where nothing else is released, with all that may be spent."""
     rule, privacy, whole = terms.votes, terms.privacy, Fraction(1)
     assert rule is not None
@@ -161,7 +161,7 @@ def choose_keys_alone(terms: DeclaredTerms) -> KeyChoice:
     return _calibrated(rule, privacy.rho, privacy.relation, terms.selections, whole, Fraction(0), epsilon)
 
 
-def with_best_method(terms: DeclaredTerms) -> DeclaredTerms:
+def with_best_method(terms: ReleaseTerms) -> ReleaseTerms:
     """Return the terms of a list of keys with the method, if it is open, that needs the fewest units for a key.
 
     That is on average over units that vote for one key and units that vote for as many as they may. Public settings
@@ -171,7 +171,7 @@ def with_best_method(terms: DeclaredTerms) -> DeclaredTerms:
     assert rule is not None
     if rule.method is not None:
         return _with_method(terms, rule)
-    needed: dict[float, DeclaredTerms] = {}
+    needed: dict[float, ReleaseTerms] = {}
     for method in ONE_ROUND:
         with contextlib.suppress(ArgumentError):
             found = _with_method(terms, dataclasses.replace(rule, method=method))
@@ -182,7 +182,7 @@ def with_best_method(terms: DeclaredTerms) -> DeclaredTerms:
     return needed[min(needed)]
 
 
-def _with_method(terms: DeclaredTerms, rule: SelectionRule) -> DeclaredTerms:
+def _with_method(terms: ReleaseTerms, rule: SelectionRule) -> ReleaseTerms:
     privacy, noise = terms.privacy, Noise.LAPLACE if rule.method == "geometric" else Noise.GAUSSIAN
     if noise is Noise.LAPLACE and (privacy.pure is None or rule.max_keys > 1):
         raise ArgumentError(
@@ -195,13 +195,13 @@ def _with_method(terms: DeclaredTerms, rule: SelectionRule) -> DeclaredTerms:
     return dataclasses.replace(terms, privacy=decided, selection=rule)
 
 
-def sketch_share(spec: Any, terms: DeclaredTerms) -> Fraction:
+def sketch_share(spec: Any, terms: ReleaseTerms) -> Fraction:
     """Return the part of rho that the counters of the sketch get."""
     rule = terms.votes
     return terms.share_left if rule is None else _shares(rule, spec, terms)[1]
 
 
-def _shares(rule: SelectionRule, spec: Any, terms: DeclaredTerms) -> tuple[Fraction, Fraction]:
+def _shares(rule: SelectionRule, spec: Any, terms: ReleaseTerms) -> tuple[Fraction, Fraction]:
     """Return the parts of rho that votes and sketches get; the first may cost nothing."""
     cost, relation, left = _sketch_cost(spec, terms), terms.privacy.relation, terms.share_left
     free = selection.free_share(rule, left, cost, relation)
@@ -212,7 +212,7 @@ def _shares(rule: SelectionRule, spec: Any, terms: DeclaredTerms) -> tuple[Fract
     return share, remaining
 
 
-def _sketch_cost(spec: Any, terms: DeclaredTerms) -> SketchCost:
+def _sketch_cost(spec: Any, terms: ReleaseTerms) -> SketchCost:
     """Return what a sketch costs in a key that a unit enters or leaves; `mechanism` has the factors of its tables."""
     bounds, relation = terms.bounds, terms.privacy.relation
     move = Fraction(0)

@@ -59,9 +59,8 @@ def release_parts(
         raise ValueError("lost must be the histogram of the run, whose noise is drawn once for all of its releases")
     lost = calibration.empty_lost if lost is None else lost
     exact = parts if isinstance(parts, PartColumns) else PartColumns.of(parts, terms)
-    terms.bounds.given(
-        ArgumentError("bounds", "must be a $NormBound: only a transform chooses the norm of $AutoNorm", "E218")
-    )
+    if terms.norm is not None:
+        raise ArgumentError("bounds", "must be a $NormBound: only a transform chooses the norm of $AutoNorm", "E218")
     for _ in exact.names[:2]:  # the second is refused
         terms.privacy.paying_for(object())
     note = None

@@ -43,7 +43,7 @@ NORM_PART = encode(("norm",))
 def choose_norm(
     histogram: np.ndarray,
     spec: Any,
-    terms: ReleaseTerms[AutoNorm],
+    terms: ReleaseTerms,
     randomness: KeyedRandomness | None = None,
     *,
     scaled_units: Fraction,
@@ -76,10 +76,11 @@ def choose_norm(
     return min(chosen, _largest_norm(spec, terms))
 
 
-def choice_table(terms: ReleaseTerms[AutoNorm]) -> NoisyTable:
+def choice_table(terms: ReleaseTerms) -> NoisyTable:
     """Return the noisy histogram of lengths; refuse terms under which a norm cannot be chosen."""
-    auto, privacy = terms.bounds, terms.privacy
-    _validate.instance(AutoNorm, bounds=auto)
+    auto, privacy = terms.norm, terms.privacy
+    _validate.instance(AutoNorm, bounds=terms.asked)
+    assert auto is not None
     if terms.window_count != 1:
         raise ArgumentError(
             "window_count",
@@ -96,9 +97,9 @@ def choice_table(terms: ReleaseTerms[AutoNorm]) -> NoisyTable:
     return lengths(auto, privacy.spending, privacy.relation)
 
 
-def _largest_norm(spec: Any, terms: ReleaseTerms[AutoNorm]) -> Fraction:
+def _largest_norm(spec: Any, terms: ReleaseTerms) -> Fraction:
     """Return the largest norm whose noise counters can hold; noise is proportional to it, or grows less."""
-    of_one = terms.with_norm(1)
+    of_one = terms.under(1)
     of_weights = (*counter_tables(spec, of_one), *aside(of_one), *lost(of_one)[1:])
     largest = max(table.parameter * table.unit for table in of_weights)
     return Fraction(math.isqrt(math.floor(MAX_SIGMA_SQUARED / largest * GRID**2)), GRID)

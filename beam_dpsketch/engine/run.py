@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.counting import Counting, draw_of
 from beam_dpsketch.engine.keys import KeyChoice, find_chosen, with_noisy_votes
 from beam_dpsketch.engine.noising import draw_lost, release_parts
@@ -26,7 +26,6 @@ from beam_dpsketch.hashing.encodings import decode, encode, is_unicode
 from beam_dpsketch.privacy.loss.payment import IDEMPOTENT, STREAM, Bill
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
-from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.groups import Row
 from beam_dpsketch.records.release_spec import ResolvedRelease
@@ -127,9 +126,7 @@ class Run:
             return self._secret.random_bytes(b"run")(RUN_BYTES)
         return drawn or self._name or os.urandom(RUN_BYTES)
 
-    def choose_norm(
-        self, histogram: np.ndarray, spec: Any, terms: ReleaseTerms[AutoNorm], *, scaled_units: Fraction
-    ) -> Fraction:
+    def choose_norm(self, histogram: np.ndarray, spec: Any, terms: ReleaseTerms, *, scaled_units: Fraction) -> Fraction:
         """Return the norm that an exact histogram of lengths leads to, which may be published."""
         secret = None if self._secret is None else self._secret.derive(NORM_PART)
         return choose_norm(histogram, spec, terms, secret, scaled_units=scaled_units)
@@ -153,7 +150,7 @@ class Run:
     def release_keys(
         self,
         sums: KeyedSums,
-        calibration: DeclaredCalibration,
+        calibration: Calibration,
         window: Place,
         run: bytes | None = None,
         lost: Sequence[int] | None = None,
@@ -182,9 +179,7 @@ class Run:
             secrets = self._secrets([(window, ("key", key)) for key in own])
             yield own, release_parts(parts, known, secrets, lost=told)
 
-    def draw_lost(
-        self, exact: np.ndarray, calibration: DeclaredCalibration, max_norm: Fraction | None = None
-    ) -> list[int]:
+    def draw_lost(self, exact: np.ndarray, calibration: Calibration, max_norm: Fraction | None = None) -> list[int]:
         """Return the noisy histogram of what the run lost, and the noisy weight kept: what may be published.
 
         Args:
@@ -196,7 +191,7 @@ class Run:
         return draw_lost(exact, calibration.with_norm(max_norm), secret)
 
     def release(
-        self, sums: Iterable[Sum], calibration: DeclaredCalibration, lost: Sequence[int] | None = None
+        self, sums: Iterable[Sum], calibration: Calibration, lost: Sequence[int] | None = None
     ) -> Iterator[tuple[list[Sum], NoisyReleases]]:
         """Yield sums that have the same terms, with their releases, each with noise of its own.
 
@@ -213,7 +208,7 @@ class Run:
             yield self._draw(group, calibration, lost)
 
     def _draw(
-        self, sums: list[Sum], calibration: DeclaredCalibration, lost: Sequence[int] | None
+        self, sums: list[Sum], calibration: Calibration, lost: Sequence[int] | None
     ) -> tuple[list[Sum], NoisyReleases]:
         first = sums[0].accumulator
         known = calibration.with_norm(first.max_norm)

@@ -30,7 +30,7 @@ from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.norm.bounds import NormLimit
-from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.count import Count, Guess, refuse_guess
 from beam_dpsketch.records.public import Keys, TimeRange
 from beam_dpsketch.records.units import Record, Unit
@@ -122,10 +122,10 @@ class GroupedCounts(Count):
     def wanted(self) -> int:
         return self.k
 
-    def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
+    def decide(self, terms: ReleaseTerms) -> ReleaseTerms:
         return decided(self.spec, terms, _least_with_interval)
 
-    def calibrate(self, terms: DeclaredTerms) -> Counting:
+    def calibrate(self, terms: ReleaseTerms) -> Counting:
         return Counting.of(self.spec, terms)._replace(scaled_units=norm_units(self.spec, terms))
 
     def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
@@ -177,7 +177,7 @@ class GroupedCounts(Count):
                 "E307",
             )
 
-    def suited(self, terms: DeclaredTerms, *, over_time: bool) -> Count:
+    def suited(self, terms: ReleaseTerms, *, over_time: bool) -> Count:
         if over_time:
             raise search_over_time()
         return self

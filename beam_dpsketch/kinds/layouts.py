@@ -38,7 +38,7 @@ from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.factor.toeplitz import MAX_SIZE
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import NormBound
-from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.netting import net
 from beam_dpsketch.records.bounding.unit_lengths import UnitLengths
 from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Guess
@@ -62,7 +62,7 @@ Purpose: TypeAlias = Literal["ranks", "ranges", "values"]
 @_validate.explained
 def plan(
     spec: SketchSpec | ListedItems | FactorSpec | TreeSpec | Domain,
-    terms: DeclaredTerms,
+    terms: ReleaseTerms,
     n: int | None = None,
     *,
     keys: int | None = None,
@@ -104,7 +104,7 @@ def layout_of(
     optimize_for: Purpose = "ranks",
     *,
     needs_tree: bool = False,
-    terms: DeclaredTerms | None = None,
+    terms: ReleaseTerms | None = None,
 ) -> RankedLayout:
     """Return the layout of quantiles over a domain with the least predicted error; a layout as it is.
 
@@ -131,7 +131,7 @@ def search_layout(domain: Domain) -> TreeSpec:
     return TreeSpec.histogram(domain) if domain.size <= USUAL_SIZE else TreeSpec.for_search(domain)
 
 
-def _with_laplace(domain: Domain, optimize_for: Purpose, terms: DeclaredTerms | None) -> TreeSpec | None:
+def _with_laplace(domain: Domain, optimize_for: Purpose, terms: ReleaseTerms | None) -> TreeSpec | None:
     """Return the histogram of a small domain, if Laplace noise suits it under these terms."""
     if terms is None or domain.size > _LARGEST_HISTOGRAM or optimize_for == "values":
         return None
@@ -147,7 +147,7 @@ def _over_histogram(layout: RankedLayout, histogram: TreeSpec, terms: Any, *, se
     """
 
     def noise(of: RankedLayout) -> float:
-        known = decided(of, terms).resolved(1)
+        known = decided(of, terms).under(1)
         if known.noise is Noise.LAPLACE and why_not_laplace(of, known) is not None:
             return math.inf
         return max(width_under(known, of, functools.partial(error, of)), _NO_NOISE)
@@ -177,7 +177,7 @@ def why_tree(bounds: ContributionLimit, *, over_time: bool) -> str:
 
 
 def layout_in_words(
-    layout: RankedLayout, optimize_for: Purpose, why: str = "", terms: DeclaredTerms | None = None
+    layout: RankedLayout, optimize_for: Purpose, why: str = "", terms: ReleaseTerms | None = None
 ) -> str:
     """Return which layout was chosen, and why, and how much noise the others have, for a plan."""
     histogram, chosen = _with_laplace(layout.domain, optimize_for, terms), "a histogram with Laplace noise"
@@ -196,7 +196,7 @@ def layout_in_words(
     return f"{chosen}, for {of_what}{f', {why}' if why else ''}{words}"
 
 
-def search_in_words(spec: TreeSpec, terms: DeclaredTerms) -> str:
+def search_in_words(spec: TreeSpec, terms: ReleaseTerms) -> str:
     """Return which layout a search of a domain has, and what the other would give, for a plan."""
     if spec.domain.size > USUAL_SIZE:
         return f"a tree for searches, because a histogram has room for at most {USUAL_SIZE:,} values"
@@ -255,7 +255,7 @@ def _predicted(layout: RankedLayout, optimize_for: Purpose) -> float:
     return math.sqrt(spread)
 
 
-def _usual(counted: Any, terms: DeclaredTerms, *, search: bool) -> Any:
+def _usual(counted: Any, terms: ReleaseTerms, *, search: bool) -> Any:
     """Return the usual layout over a domain; a spec as it is; refuse what is neither."""
     if not hasattr(counted, "domain") or (counted.domain is counted and not counted.is_ordered):
         known = "a SketchSpec, ListedItems, FactorSpec, TreeSpec or a Domain; a ReleaseSpec of GroupedCounts plans text"

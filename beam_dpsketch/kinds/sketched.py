@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains import BytesDomain, Domain
-from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError
 from beam_dpsketch.kinds.layouts import (
     Purpose,
@@ -29,7 +29,7 @@ from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import NormBound
-from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.count import Count, Guess
 from beam_dpsketch.records.public import Keys
 from beam_dpsketch.sketches import raw_type
@@ -51,10 +51,10 @@ class AnySketch(Count):
     def __post_init__(self) -> None:
         raw_type(self.spec)  # which refuses what is none
 
-    def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
+    def decide(self, terms: ReleaseTerms) -> ReleaseTerms:
         return decided(self.spec, terms)
 
-    def suited(self, terms: DeclaredTerms, *, over_time: bool) -> Count:
+    def suited(self, terms: ReleaseTerms, *, over_time: bool) -> Count:
         if over_time and self.spec.has_factor:
             raise ArgumentError(
                 "domain",
@@ -75,7 +75,7 @@ class AnySketch(Count):
             return bounds
         return bounds.suiting(size * of_keys)
 
-    def calibrate(self, terms: DeclaredTerms) -> DeclaredCalibration:
+    def calibrate(self, terms: ReleaseTerms) -> Calibration:
         return calibrated(self.spec, terms)
 
     def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
@@ -83,7 +83,7 @@ class AnySketch(Count):
 
     def plan(
         self,
-        calibrated: DeclaredCalibration,
+        calibrated: Calibration,
         n: int | None,
         *,
         keys: int | None,
@@ -98,10 +98,10 @@ class AnySketch(Count):
             wanted_error=wanted_error,
             guess=guess,
             layout=self.layout_in_words(calibrated.terms),
-            even_records=self.even_records(calibrated.terms.bounds),
+            even_records=self.even_records(calibrated.terms.asked),
         )
 
-    def layout_in_words(self, terms: DeclaredTerms) -> str:
+    def layout_in_words(self, terms: ReleaseTerms) -> str:
         """Why the layout was chosen, for a plan; empty if it was given."""
         return ""
 
@@ -145,7 +145,7 @@ class Quantiles(AnySketch):
     spec: RankedLayout = dataclasses.field(init=False, repr=False, compare=False)
     why_tree: str = dataclasses.field(default="", init=False, repr=False, compare=False)
     """Why a domain must have a tree, in words, where bounds or rows over time need one."""
-    terms: DeclaredTerms | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
+    terms: ReleaseTerms | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     """The terms that the layout suits, whose noise may be open; `None` over time."""
 
     name: ClassVar[str] = "quantiles"
@@ -161,7 +161,7 @@ class Quantiles(AnySketch):
         alone = isinstance(self.domain, Domain) or self.spec.is_histogram
         return size if alone and size <= _SHORT_HISTOGRAM else None
 
-    def suited(self, terms: DeclaredTerms, *, over_time: bool) -> Count:
+    def suited(self, terms: ReleaseTerms, *, over_time: bool) -> Count:
         if not isinstance(self.domain, Domain):
             return super().suited(terms, over_time=over_time)
         found, why = Quantiles(self.domain, self.optimize_for), why_tree(terms.bounds, over_time=over_time)
@@ -171,7 +171,7 @@ class Quantiles(AnySketch):
             object.__setattr__(found, name, value)
         return found
 
-    def layout_in_words(self, terms: DeclaredTerms) -> str:
+    def layout_in_words(self, terms: ReleaseTerms) -> str:
         if self.spec is self.domain:
             return ""
         return layout_in_words(self.spec, self.optimize_for, self.why_tree, self.terms)
@@ -195,7 +195,7 @@ class TopKSearch(AnySketch):
     domain: Searchable
     k: int
     spec: TreeSpec = dataclasses.field(init=False, repr=False, compare=False)
-    terms: DeclaredTerms | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
+    terms: ReleaseTerms | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     """Those of a release, whose noise may be open."""
 
     name: ClassVar[str] = "top_k"
@@ -214,10 +214,10 @@ class TopKSearch(AnySketch):
     def _histogram_size(self) -> int | None:
         return self.spec.cells if self.spec.is_histogram else None
 
-    def layout_in_words(self, terms: DeclaredTerms) -> str:
+    def layout_in_words(self, terms: ReleaseTerms) -> str:
         return "" if self.spec is self.domain else search_in_words(self.spec, self.terms or terms)
 
-    def suited(self, terms: DeclaredTerms, *, over_time: bool) -> Count:
+    def suited(self, terms: ReleaseTerms, *, over_time: bool) -> Count:
         if over_time:
             raise search_over_time()
         found = TopKSearch(self.domain, self.k)
@@ -225,7 +225,7 @@ class TopKSearch(AnySketch):
         return found
 
 
-def calibrated(spec: Any, terms: DeclaredTerms) -> DeclaredCalibration:
+def calibrated(spec: Any, terms: ReleaseTerms) -> Calibration:
     """Return the noise of a release; refuse terms under which it, or the choice of a norm, cannot work."""
     return dataclasses.replace(Calibration.of(spec, terms), scaled_units=norm_units(spec, terms))
 

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple, TypeVar
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
-from beam_dpsketch.engine.calibration import DeclaredCalibration, calibrate
+from beam_dpsketch.engine.calibration import Calibration, calibrate
 from beam_dpsketch.planning.expected_error import noise_detection, noise_rank_deviation
 from beam_dpsketch.planning.suiting import crossover, item_width
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.sketches.spec import Purpose, Spec
 
 Setting = TypeVar("Setting", bound=float | Fraction)
@@ -97,13 +97,13 @@ class Advice(NamedTuple):
         }
 
 
-def advise(calibration: DeclaredCalibration, *, search: bool, wanted_error: Fraction | float) -> Advice:
+def advise(calibration: Calibration, *, search: bool, wanted_error: Fraction | float) -> Advice:
     """Return advice on a release that is not over a horizon."""
     _validate.open_unit_interval(wanted_error=wanted_error)
     spec, terms = calibration.spec, calibration.terms
-    bound = terms.bounds.size or _USUAL_NORM
+    bound = terms.asked.size or _USUAL_NORM
     shown = of_bound(terms, bound)
-    parameters = calibration.per_table if terms.choosing is None else calibrate(spec, shown)
+    parameters = calibration.per_table if terms.norm is None else calibrate(spec, shown)
     epsilon, (measure, given) = shown.epsilon, measured(spec, shown, parameters, search=search)
 
     def error(at: ReleaseTerms) -> float:
@@ -127,19 +127,19 @@ def measured(
     return _MEASURES[purpose], _ERRORS[purpose](spec, terms, parameters)
 
 
-def errors_by_bound(terms: DeclaredTerms, error: Callable[[ReleaseTerms], float]) -> tuple[ErrorAt, ...]:
+def errors_by_bound(terms: ReleaseTerms, error: Callable[[ReleaseTerms], float]) -> tuple[ErrorAt, ...]:
     """Return errors at the bound of the terms and at round ones near it; at usual norms if the data choose it.
 
     Empty where one record is protected.
     """
-    bound = terms.bounds.size
+    bound = terms.asked.size
     near = _NORMS if bound is None else _around(bound, _ROUND_BOUNDS)
     return _errors_at(() if terms.unit.is_one_record else near, lambda size: error(of_bound(terms, size)))
 
 
-def of_bound(terms: DeclaredTerms, bound: int | Fraction) -> ReleaseTerms:
+def of_bound(terms: ReleaseTerms, bound: int | Fraction) -> ReleaseTerms:
     """Return the terms with another `max_norm` or `max_per_key`, or with a norm chosen."""
-    resolved = terms.resolved(bound)
+    resolved = terms.under(bound)
     if bound == resolved.bounds.size:
         return resolved
     return dataclasses.replace(resolved, bounds=resolved.bounds.bound(bound))

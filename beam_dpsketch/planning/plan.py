@@ -24,7 +24,7 @@ from beam_dpsketch.privacy.aside.side_counters import WEIGHT
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import MAX_DENSE, RowMechanism
-from beam_dpsketch.privacy.terms import DeclaredTerms, RowTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
 from beam_dpsketch.statement.showing import html_table
 
 _BY_LAPLACE = "by Laplace noise, where the epsilons of several releases add up"
@@ -113,7 +113,7 @@ class Plan:
     """
 
     spec: Any
-    terms: DeclaredTerms
+    terms: ReleaseTerms
     n: int | None
     keys: int | None
     sigma_squared: tuple[Fraction, ...]
@@ -122,7 +122,7 @@ class Plan:
     noisy: str = dataclasses.field(repr=False)
     promised: tuple[Line, ...] = dataclasses.field(default=(), repr=False)
     expected: tuple[Line, ...] = dataclasses.field(default=(), repr=False)
-    apart: DeclaredTerms | None = dataclasses.field(default=None, repr=False)
+    apart: ReleaseTerms | None = dataclasses.field(default=None, repr=False)
 
     @property
     def lines(self) -> list[Line]:
@@ -131,7 +131,7 @@ class Plan:
         noise = Line(f"Noise: {_noise_in_words(self.terms, self.sigma_squared)} on {self.noisy}.", fields=sigmas)
         promise = Line(privacy_line(self.terms), fields=_terms_fields(self.terms))
         warned = numbered("warnings", self.foolish, "\n".join(f"Warning: {words}." for words in self.foolish))
-        bounds = Line(f"Contribution: {self.terms.bounds.words(self.terms)}.")
+        bounds = Line(f"Contribution: {self.terms.asked.words(self.terms)}.")
         windows = (Line(words) for words in _windows(self))
         return [*self.about, noise, promise, warned, bounds, *self.promised, *windows, *self.expected]
 
@@ -164,7 +164,7 @@ def _plain(value: Any) -> Any:
     return float(value) if isinstance(value, Fraction) else value
 
 
-def _terms_fields(terms: DeclaredTerms) -> dict[str, Any]:
+def _terms_fields(terms: ReleaseTerms) -> dict[str, Any]:
     """List the loss, the unit and its bounds, as plain Python values."""
     return {
         "rho": float(terms.privacy.rho),
@@ -174,46 +174,46 @@ def _terms_fields(terms: DeclaredTerms) -> dict[str, Any]:
         "keys_delta": float(terms.delta) or None,
         "relation": terms.privacy.relation.name,
         "protected": terms.unit.value,
-        "bounds": {name: _plain(value) for name, value in terms.bounds.as_dict().items()},
+        "bounds": {name: _plain(value) for name, value in terms.asked.as_dict().items()},
         "windows_of_unit": terms.window_count,
     }
 
 
-def privacy_line(terms: DeclaredTerms) -> str:
+def privacy_line(terms: ReleaseTerms) -> str:
     """Spell the loss, rounded up, and the privacy unit."""
     return f"Privacy: {loss_in_words(terms)}; protected: {terms.unit.value}."
 
 
-def loss_in_words(terms: DeclaredTerms) -> str:
+def loss_in_words(terms: ReleaseTerms) -> str:
     """Return rho, epsilon and the delta at which it is shown, rounded up, and the relation; of a pure loss, no rho."""
     epsilon = f"epsilon = {round_up(terms.epsilon, 4):g} at delta = {round_up(terms.shown[1], 6):g}"
     loss = f"{epsilon}, {terms.privacy.relation.name}"
     return f"{loss}, {_BY_LAPLACE}" if terms.loss.is_pure else f"rho = {round_up(terms.privacy.rho, 6):g}, {loss}"
 
 
-def _noise_in_words(terms: DeclaredTerms, parameters: Sequence[Fraction]) -> str:
+def _noise_in_words(terms: ReleaseTerms, parameters: Sequence[Fraction]) -> str:
     """Name the noise, with the sigma of Gaussians or the scale of a Laplace; of several tables, its span."""
     noise = terms.noise
     kind = "" if noise is Noise.GAUSSIAN else f"{noise.value} with "
     return f"{kind}{noise.measure} = {_span([noise.spread(each) for each in parameters])}"
 
 
-def under_norm(terms: DeclaredTerms) -> str:
+def under_norm(terms: ReleaseTerms) -> str:
     """Name the norm that the noise of a plan is for, if the data choose the norm; else nothing."""
-    return "" if terms.choosing is None else " under a norm of 1, and in proportion under the norm that is chosen"
+    return "" if terms.norm is None else " under a norm of 1, and in proportion under the norm that is chosen"
 
 
-def paid_in_words(terms: DeclaredTerms, share: Fraction | None = None) -> str:
+def paid_in_words(terms: ReleaseTerms, share: Fraction | None = None) -> str:
     """Name the share of the loss that pays for the counts; `None` means all that is left."""
     share = terms.share_left if share is None else share
     part = "all" if share == 1 else str(share)
     return f"{part} of {terms.privacy.currency} pays"
 
 
-def aside_line(calibration: Calibration[Any]) -> str:
+def aside_line(calibration: Calibration) -> str:
     """Spell the noise of side counters and of the clipping histogram; empty if it is not known, or that of rows."""
-    terms = calibration.terms.resolved(1)
-    if calibration.terms.choosing is not None or isinstance(terms, RowTerms):  # noise is not known yet, or of rows
+    terms = calibration.terms.under(1)
+    if calibration.terms.norm is not None or isinstance(terms, RowTerms):  # noise is not known yet, or of rows
         return ""
     notes = calibration.notes
     said = [f"{note.words} +- {-note.interval(0.95).lower:,.3g}" for note in notes]
@@ -226,14 +226,14 @@ def aside_line(calibration: Calibration[Any]) -> str:
     return f"Also told: {', '.join(said)}." if said else ""
 
 
-def bound_in_words(terms: DeclaredTerms) -> str:
+def bound_in_words(terms: ReleaseTerms) -> str:
     """Name the bound for which plans list other values."""
     return "norm" if terms.bounds.has_norm else "records kept of each"
 
 
-def order_line(terms: DeclaredTerms, crossover: float) -> str:
+def order_line(terms: ReleaseTerms, crossover: float) -> str:
     """Spell the weight from which a norm of the other order gives narrower intervals."""
-    other, side, few = (1, "below", "up to") if terms.bounds.least.total_weight is None else (2, "above", "more than")
+    other, side, few = (1, "below", "up to") if terms.bounds.total_weight is None else (2, "above", "more than")
     return (
         f"Order: a norm of order {other} gives narrower intervals where heavy people have a total weight {side} "
         f"{crossover:.2g} times their length, as with records spread evenly over {few} {int(crossover**2)} items."
@@ -269,8 +269,8 @@ def _windows(plan: Plan) -> Iterator[str]:
             f"{every} of all {mechanism.windows}."
         )
     if apart is not None and isinstance(mechanism, BinnedRoot) and mechanism.windows <= MAX_DENSE:
-        alone, who, growth = [math.sqrt(each) for each in calibrate(spec, apart.resolved(1))], "The timeline", 1.0
-        windows = min(math.floor(terms.bounds.least.squared_length), mechanism.windows)
+        alone, who, growth = [math.sqrt(each) for each in calibrate(spec, apart.under(1))], "The timeline", 1.0
+        windows = min(math.floor(terms.bounds.squared_length), mechanism.windows)
         if terms.bounds.has_norm and terms.window_count == 1 and windows > 1:
             who = f"With a norm that keeps any person with a record in each of {windows} windows in full, the timeline"
             growth = math.sqrt(windows / mechanism.squared_reach(windows))

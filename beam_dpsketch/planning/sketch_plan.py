@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.planning import expected_error
 from beam_dpsketch.planning.advice import Advice, advise
 from beam_dpsketch.planning.expected_error import REFERENCES, has_numbers, noise_rank_deviation, simulated_deviation
@@ -24,7 +24,7 @@ from beam_dpsketch.planning.plan import (
     under_norm,
 )
 from beam_dpsketch.planning.suiting import item_width
-from beam_dpsketch.privacy.terms import DeclaredTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.count import Guess, check_size, refuse_guess
 from beam_dpsketch.sketches.levels import BYTES_PER_COUNTER
 from beam_dpsketch.sketches.tree_spec import TreeSpec
@@ -34,7 +34,7 @@ _USELESS_SHARE = 0.1
 
 
 def plan_sketch(
-    calibration: DeclaredCalibration,
+    calibration: Calibration,
     n: int | None,
     *,
     keys: int | None,
@@ -54,7 +54,7 @@ def plan_sketch(
         refuse_guess(guess)
     advice = None if over_time else advise(calibration, search=search, wanted_error=wanted_error)
     numbers: dict[str, Any] = {}
-    if over_time or terms.choosing is not None:  # the noise is that of rows, or not known yet
+    if over_time or terms.norm is not None:  # the noise is that of rows, or not known yet
         guess = None
     else:
         numbers = _expected_answers(calibration.with_norm(None), n, search)
@@ -95,7 +95,7 @@ def _expected_answers(calibration: Calibration, n: int | None, search: bool) -> 
     return {"rank_deviation": {"any": noise_rank_deviation(spec, sigma_squared)}, "rank_deviation_known_total": known}
 
 
-def _full(calibration: DeclaredCalibration, n: int | None) -> Iterator[str]:
+def _full(calibration: Calibration, n: int | None) -> Iterator[str]:
     """Warn if rows of a factor may have no room for n records."""
     spec, terms = calibration.spec, calibration.terms
     if spec.has_factor and n is not None:
@@ -107,7 +107,7 @@ def _full(calibration: DeclaredCalibration, n: int | None) -> Iterator[str]:
             )
 
 
-def _about(calibration: DeclaredCalibration, keys: int | None, layout: str, even_records: int | None) -> Iterator[Line]:
+def _about(calibration: Calibration, keys: int | None, layout: str, even_records: int | None) -> Iterator[Line]:
     spec, sigmas = calibration.spec, [math.sqrt(each) for each in calibration.per_table]
     fields = {
         "kind": spec.kind,
@@ -125,7 +125,7 @@ def _about(calibration: DeclaredCalibration, keys: int | None, layout: str, even
     yield Line(f"Layout: {layout}." if layout else "", "layout", layout)
 
 
-def _promised(calibration: DeclaredCalibration, even_records: int | None) -> Iterator[Line]:
+def _promised(calibration: Calibration, even_records: int | None) -> Iterator[Line]:
     words = ""
     if even_records is not None:
         words = (
@@ -139,13 +139,9 @@ def _promised(calibration: DeclaredCalibration, even_records: int | None) -> Ite
 
 
 def _expected(
-    calibration: DeclaredCalibration,
-    n: int | None,
-    guess: Guess | None,
-    numbers: Mapping[str, Any],
-    advice: Advice | None,
+    calibration: Calibration, n: int | None, guess: Guess | None, numbers: Mapping[str, Any], advice: Advice | None
 ) -> Iterator[Line]:
-    spec, terms, bounds = calibration.spec, calibration.terms, calibration.terms.bounds
+    spec, terms, bounds = calibration.spec, calibration.terms, calibration.terms.asked
     yield Line("", fields={"n": n})
     yield from _ranks(n, numbers)
     if guess is None and advice is not None and advice.measure == "rank error" and has_numbers(spec):
@@ -204,9 +200,9 @@ def _values(guess: Guess | None, numbers: Mapping[str, Any]) -> Line:
     )
 
 
-def _found(calibration: DeclaredCalibration, n: int | None, numbers: Mapping[str, Any]) -> Iterator[Line]:
+def _found(calibration: Calibration, n: int | None, numbers: Mapping[str, Any]) -> Iterator[Line]:
     detection, on_data = numbers.get("detection"), numbers.get("detection_on_data")
-    bounds, words = calibration.terms.bounds, ""
+    bounds, words = calibration.terms.asked, ""
     if detection is not None:
         counted = "kept records" if not (bounds.has_norm or bounds.has_weights) else "kept weight"
         words = (
@@ -238,8 +234,8 @@ def _is_mostly_noise(n: int | None, numbers: Mapping[str, Any]) -> bool:
     return bool(error > _USELESS_SHARE * n)
 
 
-def _advised(advice: Advice, terms: DeclaredTerms) -> Iterator[str]:
-    bounds, needed = terms.bounds, advice.needed
+def _advised(advice: Advice, terms: ReleaseTerms) -> Iterator[str]:
+    bounds, needed = terms.asked, advice.needed
     measure, of_norm = advice.measure.capitalize(), ""
     if advice.crossover is not None:
         yield order_line(terms, advice.crossover)

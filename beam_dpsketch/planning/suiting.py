@@ -32,7 +32,7 @@ from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.choice import units_to_scale
-from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.sketches import raw_type
 
 _CONFIDENCE, _ONE_DEVIATION = 0.95, math.erf(math.sqrt(0.5))
@@ -40,7 +40,7 @@ _STEPS = 1 << 10  # of a reading, so that float64 on another machine does not ch
 Width = Callable[[ReleaseTerms, Sequence[Fraction]], float]
 
 
-def decided(spec: Any, terms: DeclaredTerms, width: Width | None = None) -> DeclaredTerms:
+def decided(spec: Any, terms: ReleaseTerms, width: Width | None = None) -> ReleaseTerms:
     """Return the terms with the noise that suits; as they are where it is known already.
 
     Args:
@@ -56,11 +56,11 @@ def decided(spec: Any, terms: DeclaredTerms, width: Width | None = None) -> Decl
         return gaussian
     laplace = terms.with_noise(Noise.LAPLACE)
     of = width or functools.partial(item_width, spec)
-    narrow, wide = (width_under(each.resolved(1), spec, of) for each in (laplace, gaussian))
+    narrow, wide = (width_under(each.under(1), spec, of) for each in (laplace, gaussian))
     return laplace if narrow < wide else gaussian
 
 
-def crossover(spec: Any, terms: DeclaredTerms, width: Width | None = None) -> float | None:
+def crossover(spec: Any, terms: ReleaseTerms, width: Width | None = None) -> float | None:
     """Return up to which total weight of a unit, over its length, Laplace noise and a norm of order 1 are closer.
 
     `None` where a norm can have one order only, or where one is never closer: no weight is below the length. Arguments
@@ -74,7 +74,7 @@ def crossover(spec: Any, terms: DeclaredTerms, width: Width | None = None) -> fl
     ).losing(terms.delta)
     widths = []
     for order, noise in ((1, Noise.LAPLACE), (2, Noise.GAUSSIAN)):
-        of_one: Any = terms.resolved(1)
+        of_one: Any = terms.under(1)
         bounds = dataclasses.replace(of_one.bounds.bound(1), order=order)
         ordered = dataclasses.replace(of_one, bounds=bounds, privacy=open_noise.with_noise(noise))
         if noise is Noise.LAPLACE and why_not_laplace(spec, ordered) is not None:
@@ -100,14 +100,14 @@ def item_width(spec: Any, terms: ReleaseTerms, parameters: Sequence[Fraction]) -
     return noise_margin(spec.depth, _CONFIDENCE, noise) * math.sqrt(parameter)
 
 
-def norm_units(spec: Any, terms: DeclaredTerms) -> Fraction | None:
+def norm_units(spec: Any, terms: ReleaseTerms) -> Fraction | None:
     """Return `scaled_units` for a release; `None` where the data do not choose the norm."""
-    if (choosing := terms.choosing) is None:
+    if terms.norm is None:
         return None
-    choice_table(choosing)
-    privacy, share, cells = choosing.privacy, sketch_share(spec, choosing), choosing.output_cells
+    choice_table(terms)
+    privacy, share, cells = terms.privacy, sketch_share(spec, terms), terms.output_cells
     assert cells is not None
-    return scaled_units(spec, choosing.bounds, privacy.spending, privacy.relation, share=share, output_cells=cells)
+    return scaled_units(spec, terms.norm, privacy.spending, privacy.relation, share=share, output_cells=cells)
 
 
 def scaled_units(

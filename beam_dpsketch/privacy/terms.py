@@ -8,7 +8,7 @@ import functools
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, cast
 
 from beam_dpsketch import _validate
 from beam_dpsketch._showing import shown_plainly
@@ -30,18 +30,12 @@ from beam_dpsketch.privacy.loss.composition import Loss, foolish
 from beam_dpsketch.privacy.loss.payment import Bill
 from beam_dpsketch.privacy.mechanism import MAX_WINDOWS
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
+from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.privacy.selection import SelectionRule
 
 MAX_PERIOD = (1 << 63) - 1
-if TYPE_CHECKING:
-    import typing_extensions
-
-    Limit = typing_extensions.TypeVar("Limit", bound=ContributionLimit, default=Bounds, covariant=True)
-else:
-    Limit = TypeVar("Limit")
 
 
 class Disclosure(enum.Flag):
@@ -55,16 +49,17 @@ class Disclosure(enum.Flag):
 @shown_plainly
 @named("ReleaseTerms")
 @dataclasses.dataclass(frozen=True)
-class ReleaseTerms(Generic[Limit]):
+class ReleaseTerms:
     """What a release promises, and to whom.
 
-    Its bounds are known; those of `DeclaredTerms` may be an `AutoNorm`, whose norm the data choose.
-    Noise is calibrated by known bounds alone: `with_norm`, or `resolved`, gives the terms after the choice.
+    Noise is calibrated by its bounds. Where the data choose the norm, `norm` says how, and until then the bounds are
+    those of a norm of 1; `under` gives the terms after the choice. Nothing is released while `norm` is there.
 
     Args:
       privacy: what the release may spend; taken from a budget, it pays for one release.
       bounds: what one unit contributes at most: the caller's promise, which the transforms enforce. Give `max_weight`
-        where weights were accumulated.
+        where weights were accumulated. An `AutoNorm` becomes the `norm`.
+      norm: how the data choose the norm; `None` if they do not, or have.
       unit: whose presence is hidden.
       window_count: releases (windows) that one unit can reach, each within the bounds; rho covers all of them.
       period_micros: length of a period in microseconds if the unit is one within a period, else 0; `window_count` is
@@ -81,8 +76,9 @@ class ReleaseTerms(Generic[Limit]):
     """
 
     privacy: PrivacySpec
-    bounds: Limit = ONE_RECORD  # type: ignore[assignment]
+    bounds: Bounds = ONE_RECORD
     _: dataclasses.KW_ONLY
+    norm: AutoNorm | None = None
     unit: PrivacyUnit = PrivacyUnit.RECORD
     window_count: int = 1
     period_micros: int = 0
@@ -99,6 +95,11 @@ class ReleaseTerms(Generic[Limit]):
     def __post_init__(self) -> None:
         _validate.instance(PrivacySpec, privacy=self.privacy)
         check_bounds(self.bounds)
+        if isinstance(asked := cast(Any, self.bounds), AutoNorm):
+            object.__setattr__(self, "norm", asked)
+            object.__setattr__(self, "bounds", asked.bound(1))
+        if self.norm is not None and self.bounds != self.norm.bound(1):
+            raise ValueError("bounds must be those of a norm of 1 as long as the data have not chosen one")
         _validate.instance(PrivacyUnit, unit=self.unit)
         check_unit(self.unit, self.bounds, self.period_micros)
         self._check_horizon()
@@ -116,7 +117,7 @@ class ReleaseTerms(Generic[Limit]):
     @functools.cached_property
     def counters(self) -> tuple[SideCounter, ...]:
         """What is counted aside, one number each in each release."""
-        bounds = self.bounds.least
+        bounds = self.bounds
         clips = self.lost_in is LostIn.NOWHERE or bounds.signed
         cells = {"max_cells": self.output_cells, "total_cells": self.total_cells}
         return side_counters(self.privacy.side_counters, bounds, **cells, clips=clips, noise=self.noise)
@@ -126,7 +127,7 @@ class ReleaseTerms(Generic[Limit]):
         """Which noise the release has."""
         return self.privacy.spending.noise
 
-    def with_noise(self, noise: Noise) -> ReleaseTerms[Limit]:
+    def with_noise(self, noise: Noise) -> ReleaseTerms:
         """Return the same with a noise that was decided."""
         return dataclasses.replace(self, privacy=self.privacy.with_noise(noise))
 
@@ -139,7 +140,7 @@ class ReleaseTerms(Generic[Limit]):
         """What tells the weight that bounding took; `None` if no histogram does."""
         return lost_counter(
             self.privacy.side_counters,
-            self.bounds.least,
+            self.bounds,
             self.lost_in,
             one_record=self.unit.is_one_record,
             windows=self.window_count,
@@ -186,35 +187,33 @@ class ReleaseTerms(Generic[Limit]):
         noise = math.sqrt(privacy.spending.of_one_count)
         attack = self.loss.attack_words
         found = foolish(noise=noise, epsilon=epsilon, delta=delta, attack=attack, people=people, who=who)
-        if self.bounds.has_norm and self.bounds.least.total_weight is not None and self.noise is Noise.GAUSSIAN:
+        if self.bounds.has_norm and self.bounds.total_weight is not None and self.noise is Noise.GAUSSIAN:
             found.append("a norm of order 1 takes more than one of order 2, and Gaussian noise gains nothing by it")
         return found
 
     @property
     def share_left(self) -> Fraction:
         """The part of rho for the counters of the sketch, and for the votes that select keys."""
-        spend = self.norm_spend if self.choosing is None else self.choosing.bounds.spend
+        spend = self.norm_spend if self.norm is None else self.norm.spend
         return share_left(self.counters, spend or Fraction(0), Fraction(0) if self.lost is None else self.lost.shares)
 
     @property
-    def choosing(self) -> ReleaseTerms[AutoNorm] | None:
-        return cast("ReleaseTerms[AutoNorm]", self) if self.bounds.size is None else None
+    def asked(self) -> ContributionLimit:
+        """What the caller said: the bounds, or how the data choose the norm."""
+        return self.bounds if self.norm is None else self.norm
 
-    def with_norm(self: ReleaseTerms[AutoNorm], max_norm: int | Fraction) -> ReleaseTerms[NormBound]:
-        known: Any = {"bounds": self.bounds.bound(max_norm), "norm_spend": self.bounds.spend}
-        return cast("ReleaseTerms[NormBound]", dataclasses.replace(self, **known))
-
-    def resolved(self, max_norm: int | Fraction | None) -> ReleaseTerms:
+    def under(self, max_norm: int | Fraction | None) -> ReleaseTerms:
         """Return the terms that noise is calibrated by: with this norm if the data choose it, else as they are."""
-        if self.choosing is None:
-            return cast(ReleaseTerms, self)
+        if self.norm is None:
+            return self
         assert max_norm is not None
-        return self.choosing.with_norm(max_norm)
+        known = self.norm.bound(max_norm)
+        return dataclasses.replace(self, bounds=known, norm=None, norm_spend=self.norm.spend)
 
     @property
     def votes(self) -> SelectionRule | None:
         """The rule by which units vote for keys or items; `None` if they do not."""
-        return None if self.selection is None else self.selection.votes(self.bounds.least, self.noise)
+        return None if self.selection is None else self.selection.votes(self.bounds, self.noise)
 
     @property
     def votes_twice(self) -> bool:
@@ -224,11 +223,11 @@ class ReleaseTerms(Generic[Limit]):
     def counts_items(self) -> bool:
         return self.selection is not None and self.selection.counts_items
 
-    def without_side_counters(self) -> ReleaseTerms[Limit]:
+    def without_side_counters(self) -> ReleaseTerms:
         """Return the terms of a release that counts nothing aside."""
         return dataclasses.replace(self, privacy=self.privacy.without_side_counters())
 
-    def paying_for(self, release: Any) -> ReleaseTerms[Limit]:
+    def paying_for(self, release: Any) -> ReleaseTerms:
         """Return the same terms without a budget; raise if a part of a budget has paid for another release."""
         return dataclasses.replace(self, privacy=self.privacy.paying_for(release, self.delta))
 
@@ -237,11 +236,11 @@ class ReleaseTerms(Generic[Limit]):
         payer, terms = self.privacy.payer, {"unit": self.unit, "relation": self.privacy.relation}
         return None if payer is None else payer.bill(self.loss, terms, what)
 
-    def without_budget(self) -> ReleaseTerms[Limit]:
+    def without_budget(self) -> ReleaseTerms:
         """Return equal terms that pay for nothing: for releases of made-up data, which cost nothing."""
         return dataclasses.replace(self, privacy=self.privacy.without_budget())
 
-    def for_noise(self) -> ReleaseTerms[Limit]:
+    def for_noise(self) -> ReleaseTerms:
         """Return the terms that keyed noise depends on. A batch and a stream of the same data have equal ones."""
         return dataclasses.replace(self.without_budget(), uncounted=Uncounted.NOTHING)
 
@@ -294,7 +293,3 @@ class RowTerms(ReleaseTerms):
                 f"must be at most the {self.mechanism.windows} windows of the horizon, got {self.window_count}",
                 "E215",
             )
-
-
-DeclaredTerms: TypeAlias = ReleaseTerms[ContributionLimit]
-"""Terms as a caller declares them: the data may have to choose the norm."""

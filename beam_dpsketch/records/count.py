@@ -20,7 +20,7 @@ from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.selection import SelectionRule
-from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.items import WeightedItems
 from beam_dpsketch.records.public import Keys, TimeColumn, TimeRange
 from beam_dpsketch.records.selectors import Items, Selector, check_selector
@@ -76,7 +76,7 @@ def refuse_guess(guess: Guess | None) -> None:
         raise ArgumentError("typical", "must be left out, but for quantiles that are not over time, and with n", "E118")
 
 
-def check_size(n: int | None, terms: DeclaredTerms) -> None:
+def check_size(n: int | None, terms: ReleaseTerms) -> None:
     """Refuse a number of records for which counters have no room: those that are scaled wrap around earlier."""
     if n is not None:
         _validate.whole(low=1, high=1 << min(50, 62 - terms.scale_bits), n=n)
@@ -132,14 +132,14 @@ class Calibrated(Protocol):
     """What is worked out of a release before there are data: its noise, and how keys or items are chosen."""
 
     @property
-    def terms(self) -> DeclaredTerms:
+    def terms(self) -> ReleaseTerms:
         """What each release promises, or all rows over time."""
 
     @property
     def scaled_units(self) -> Fraction | None:
         """How many units should be longer than the norm; `None` if the data do not choose it."""
 
-    def with_terms(self, terms: DeclaredTerms) -> Calibrated:
+    def with_terms(self, terms: ReleaseTerms) -> Calibrated:
         """Return the same under terms that the noise does not differ under."""
 
 
@@ -181,12 +181,12 @@ class Count(abc.ABC):
         """Return what goes into the counters of each metric, by its name."""
         return {"": items}
 
-    def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
+    def decide(self, terms: ReleaseTerms) -> ReleaseTerms:
         """Return the terms with the noise that suits, by public settings; most kinds have Gaussian noise alone."""
         return terms
 
     @abc.abstractmethod
-    def calibrate(self, terms: DeclaredTerms) -> Calibrated:
+    def calibrate(self, terms: ReleaseTerms) -> Calibrated:
         """Return the noise, and how keys or items are chosen; refuse terms under which that cannot work."""
 
     @abc.abstractmethod
@@ -213,7 +213,7 @@ class Count(abc.ABC):
         """Refuse keys and bounds that do not suit."""
         check_keys(keys, unit, windows)
 
-    def suited(self, terms: DeclaredTerms, *, over_time: bool) -> Count:
+    def suited(self, terms: ReleaseTerms, *, over_time: bool) -> Count:
         """Return the kind with the layout that suits these terms, and rows over time; refuse one that has none."""
         return self
 

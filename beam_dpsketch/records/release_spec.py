@@ -16,8 +16,9 @@ from beam_dpsketch.hashing.encodings import canonical, encode, name_of
 from beam_dpsketch.privacy.aside.lost_histogram import LostIn
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import PrivacyUnit
+from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.over_time.horizon import Horizon, WindowRows
-from beam_dpsketch.privacy.terms import DeclaredTerms, Disclosure, ReleaseTerms, RowTerms
+from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms, RowTerms
 from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Calibrated, Count, Guess, check_types
 from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.records.public import Keys, TimeColumn, TimeRange
@@ -100,7 +101,7 @@ class ReleaseSpec:
         """The sketch, and how items and weights go into it."""
         return SketchInput(self.spec, self.count.limit(self.unit.bounds))
 
-    def summed(self, terms: DeclaredTerms, rows: WindowRows | None = None) -> SketchInput:
+    def summed(self, terms: ReleaseTerms, rows: WindowRows | None = None) -> SketchInput:
         """Return what is summed under these terms: with what is counted aside, and the rows that windows go into."""
         aside: dict[str, Any] = {"counters": terms.counters, "lost": terms.lost, "selection": terms.votes}
         return dataclasses.replace(self.sketch_input, **aside, over_time=rows)
@@ -147,14 +148,14 @@ class ReleaseSpec:
         return windows | Disclosure.KEYS if self.is_keyed and self.public_keys is None else windows
 
     @functools.cached_property
-    def terms(self) -> DeclaredTerms:
+    def terms(self) -> ReleaseTerms:
         """What the release promises, as far as it is known before the windows of a pipeline are."""
         if self.horizon is None:
             return self.terms_of_each(in_windows=self.time_range is not None)
         alone = getattr(self.unit, "max_windows", 0) and (self.unit.bounds.has_norm or not self.hides_keys_and_windows)
         return self.row_terms(is_bounded=not alone)  # chosen keys over a horizon are on bounded input alone
 
-    def terms_of_each(self, *, in_windows: bool, overlapping: int = 1, is_stream: bool = False) -> DeclaredTerms:
+    def terms_of_each(self, *, in_windows: bool, overlapping: int = 1, is_stream: bool = False) -> ReleaseTerms:
         """Return the terms of the release of each window; an element is in several if they overlap."""
         terms = self._open_terms(in_windows=in_windows, overlapping=overlapping, is_stream=is_stream)
         if overlapping > 1 or in_windows != (self.time_range is not None):  # a run has the noise that a plan says
@@ -162,14 +163,15 @@ class ReleaseSpec:
             return dataclasses.replace(terms, privacy=self.terms.privacy, selection=planned)
         return self.count.decide(terms) if self.horizon is None else terms
 
-    def _open_terms(self, *, in_windows: bool, overlapping: int = 1, is_stream: bool = False) -> DeclaredTerms:
+    def _open_terms(self, *, in_windows: bool, overlapping: int = 1, is_stream: bool = False) -> ReleaseTerms:
         """Return the same before the kind decides about the noise."""
         selection = self._suited(self.count.select(self.keys, self.unit.bounds, self.privacy), not is_stream)
         privacy = self.privacy if selection is None else self.privacy.losing(selection.delta)
         privacy = privacy.without_side_counters() if self.count.by_item else privacy  # all of rho pays for counts
         return ReleaseTerms(
             privacy,
-            self.unit.bounds,
+            self.unit.bounds.least,
+            norm=self.unit.bounds if isinstance(self.unit.bounds, AutoNorm) else None,
             selection=selection,
             output_cells=len(self.public_keys) if self.public_keys else None if self.is_keyed else 1,
             lost_in=self.tells_lost_in(one_window=not in_windows),
@@ -228,7 +230,7 @@ class ReleaseSpec:
         each = self.terms_of_each(in_windows=True)
         return planned if self.horizon is None else dataclasses.replace(planned, apart=self.count.decide(each))
 
-    def identify(self, terms: DeclaredTerms, windows: tuple[int, ...] = ()) -> bytes:
+    def identify(self, terms: ReleaseTerms, windows: tuple[int, ...] = ()) -> bytes:
         """Return a digest of all settings, of 32 bytes, for randomness from a secret; functions are not told apart.
 
         The windows are `Windowing.edges`, or those of a horizon.
@@ -276,7 +278,7 @@ class ResolvedRelease:
     """
 
     declared: ReleaseSpec
-    terms: DeclaredTerms
+    terms: ReleaseTerms
     calibrated: Calibrated
 
     def noise(self, kind: type[Noise]) -> Noise:
@@ -289,7 +291,7 @@ class ResolvedRelease:
         keys, guess = len(self.declared.public_keys or ()) or None, Guess.of(typical, quantiles)
         return self.declared.count.plan(self.calibrated, n, keys=keys, wanted_error=wanted_error, guess=guess)
 
-    def under(self, terms: DeclaredTerms) -> ResolvedRelease:
+    def under(self, terms: ReleaseTerms) -> ResolvedRelease:
         """Return the release under the terms that its windows lead to; refuse those that cannot work."""
         if terms == (before := self.terms):
             return self
@@ -298,6 +300,6 @@ class ResolvedRelease:
         calibrated = self.calibrated.with_terms(terms) if is_as_noisy else self.declared.count.calibrate(terms)
         return ResolvedRelease(self.declared, terms, calibrated)
 
-    def paid(self, terms: DeclaredTerms) -> ResolvedRelease:
+    def paid(self, terms: ReleaseTerms) -> ResolvedRelease:
         """Return the same under terms that differ in their budget alone."""
         return ResolvedRelease(self.declared, terms, self.calibrated.with_terms(terms))

@@ -15,7 +15,7 @@ from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 from beam_dpsketch.privacy.over_time.horizon import Horizon, WindowRows
-from beam_dpsketch.privacy.terms import DeclaredTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.scale import Scale
 from beam_dpsketch.records.public import MAX_RELEASES, TimeRange
 from beam_dpsketch.records.release_spec import ReleaseSpec
@@ -79,7 +79,7 @@ class WindowPlan(NamedTuple):
       scale: about how large the input is; `None` if nobody said.
     """
 
-    terms: DeclaredTerms
+    terms: ReleaseTerms
     starts: range | None
     periods: Periods | None
     is_global: bool
@@ -157,7 +157,7 @@ def _over_horizon(declared: ReleaseSpec, horizon: Horizon, is_bounded: bool) -> 
     return WindowPlan(terms, starts, period, False, terms.window_count, WindowRows.of(horizon))
 
 
-def _uncounted(declared: ReleaseSpec, terms: DeclaredTerms, is_bounded: bool) -> Uncounted:
+def _uncounted(declared: ReleaseSpec, terms: ReleaseTerms, is_bounded: bool) -> Uncounted:
     """Return what these settings drop before anything is counted."""
     limit, found = declared.privacy_id, Uncounted.NOTHING if is_bounded else Uncounted.LATE
     if not is_bounded and limit is not None and limit.max_windows is not None:
@@ -285,7 +285,7 @@ def _periods(period_micros: int, windowing: Windowing, starts: range | None) -> 
     )
 
 
-def _windows_of_bound(terms: DeclaredTerms, windowing: Windowing, starts: range | None) -> int | None:
+def _windows_of_bound(terms: ReleaseTerms, windowing: Windowing, starts: range | None) -> int | None:
     """Return how many windows one bound covers; `None` if that is not known."""
     if windowing.is_global or terms.window_count > 1 or (terms.bounds.has_norm and not windowing.is_bounded):
         return 1  # each window is bounded alone

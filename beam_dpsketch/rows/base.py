@@ -235,7 +235,7 @@ def _check_answerable(ask: Ask, declared: ReleaseSpec) -> None:
     terms, is_aside = declared.terms, getattr(SideAnswers, entry.method, None) is getattr(released, entry.method)
     told = {name for counter in terms.counters for name in counter.names}
     if terms.total_cells is not None:  # the counters tell the weight, and what is equal to it
-        told.update(same_as(WEIGHT, terms.bounds.least))
+        told.update(same_as(WEIGHT, terms.bounds))
     if is_aside and (side := entry.side_counter) is not None and side not in told:
         raise refusal(path, f"needs the side counter {side}: see privacy.side_counters", "E812")
     if entry.setting is not None and not getattr(declared.count, entry.setting):

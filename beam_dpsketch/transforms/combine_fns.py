@@ -52,7 +52,7 @@ class PrivateSketchFn(RawSketchFn):
     ) -> None:
         _validate.instance(Record, unit=unit)
         declared = ReleaseSpec(AnySketch(spec), privacy, unit, item, weight)
-        terms = dataclasses.replace(declared.terms.resolved(None), unit=PrivacyUnit.RECORD_IN_THIS_RELEASE)
+        terms = dataclasses.replace(declared.terms.under(None), unit=PrivacyUnit.RECORD_IN_THIS_RELEASE)
         calibration = Calibration.of(spec, terms)
         super().__init__(declared.summed(terms), declared.selectors)
         self._calibration = calibration.with_terms(terms.paying_for(object()))

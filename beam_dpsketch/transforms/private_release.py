@@ -23,7 +23,7 @@ from beam_dpsketch.errors import AllAtOnce, PrivacyWarning, RefusalError, levels
 from beam_dpsketch.privacy.loss.payment import Uses
 from beam_dpsketch.privacy.norm.bounds import NormLimit
 from beam_dpsketch.privacy.over_time.horizon import Horizon
-from beam_dpsketch.privacy.terms import DeclaredTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.scale import Scale
 from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Count, check_types
 from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
@@ -159,7 +159,7 @@ class PrivateTransform(ReadsElements):
     ) -> beam.PCollection:
         """Release elements that are checked, in windows that may be released."""
 
-    def _noise(self, elements: beam.PCollection, terms: DeclaredTerms) -> IdempotentNoise | None:
+    def _noise(self, elements: beam.PCollection, terms: ReleaseTerms) -> IdempotentNoise | None:
         """Return the idempotent noise of the transform with these terms, if any."""
         if (noise := self._idempotent_noise) is None:
             return None

@@ -18,7 +18,7 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.sketched import AnySketch
 from beam_dpsketch.planning.plan import privacy_line
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.terms import DeclaredTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.count import Guess, refuse_guess
 from beam_dpsketch.records.public import KeySelection, TimeRange
 from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
@@ -84,11 +84,11 @@ class SelectKeys(PrivateTransform):
 class _ChosenAlone(NamedTuple):
     """How keys are chosen, and under which terms."""
 
-    terms: DeclaredTerms
+    terms: ReleaseTerms
     choice: KeyChoice
     scaled_units: None = None
 
-    def with_terms(self, terms: DeclaredTerms) -> _ChosenAlone:
+    def with_terms(self, terms: ReleaseTerms) -> _ChosenAlone:
         """Return the same under terms that differ in their budget alone."""
         return self._replace(terms=terms)
 
@@ -103,10 +103,10 @@ class _KeysAlone(AnySketch):
 
     keys_alone = True
 
-    def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
+    def decide(self, terms: ReleaseTerms) -> ReleaseTerms:
         return with_best_method(terms)
 
-    def calibrate(self, terms: DeclaredTerms) -> _ChosenAlone:  # type: ignore[override]
+    def calibrate(self, terms: ReleaseTerms) -> _ChosenAlone:  # type: ignore[override]
         return _ChosenAlone(terms, choose_keys_alone(terms))
 
     def plan(

@@ -231,7 +231,7 @@ def check(setting: Setting) -> None:
         counts = 1 if relation is ADD_OR_REMOVE_ONE else 2  # of the histogram, that one unit changes by 1
         parts = [counts / (2 * tables.lengths(setting.bounds, Spending(rho), relation).parameter)]
         assert parts == [rho * setting.bounds.spend], "the choice has another part"
-        before, terms = terms, terms.with_norm(setting.chosen)
+        before, terms = terms, terms.under(setting.chosen)
         assert terms.share_left == before.share_left, "the choice changes the part of the sketch"
     raw = raw_type(setting.spec)(setting.spec).in_units_of(terms.scale_bits)
     statement = released(raw, terms).privacy
@@ -451,6 +451,6 @@ FAULTS = {
     "the choice with all of rho": laws.around(
         tables, "lengths", lambda exact, auto, *spent: noise.with_parameter(exact(auto, *spent), auto.spend)
     ),
-    "the choice forgotten afterwards": laws.around(ReleaseTerms, "with_norm", with_half_of_the_terms),
+    "the choice forgotten afterwards": laws.around(ReleaseTerms, "under", with_half_of_the_terms),
 }
 test_a_planted_fault_is_refused = pytest.mark.one_fast_case(laws.mutants(FAULTS, check_everyday))

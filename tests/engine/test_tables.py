@@ -85,7 +85,7 @@ TERMS: dict[str, Any] = {
     "laplace": ReleaseTerms(PrivacySpec(epsilon=1)),
     "laplace, bounds": ReleaseTerms(PrivacySpec(epsilon=2), RecordBounds(2, max_keys=3), **PEOPLE, output_cells=None),
     "laplace, order 1": ReleaseTerms(PrivacySpec(epsilon=1, relation=REPLACE_ONE), NormBound(4, order=1), **PEOPLE),
-    "a chosen norm": ReleaseTerms(SOME, AutoNorm(), **PEOPLE).with_norm(Fraction(9, 2)),
+    "a chosen norm": ReleaseTerms(SOME, AutoNorm(), **PEOPLE).under(Fraction(9, 2)),
     "rows of bounds": RowTerms(SOME, RecordBounds(3, max_keys=2), window_count=3, **HORIZON),
     "rows of a norm": RowTerms(SOME, NormBound(5), **HORIZON),
     "rows of a tree": RowTerms(THIRD, RecordBounds(1), unit=PrivacyUnit.RECORD_OVER_HORIZON, mechanism=BinaryTree(9)),
@@ -242,7 +242,7 @@ def test_the_choice_of_a_norm_and_its_tables_cost_all_of_rho(relation: Any) -> N
     terms = ReleaseTerms(privacy, AutoNorm(), **PEOPLE)
     choice = tables.lengths(AutoNorm(), privacy.spending, relation)
     assert choice.dropped_bits == choice.grid_bits
-    assert choice.cost + Calibration.of(FLAT, terms.with_norm(Fraction(9, 2))).cost == privacy.rho
+    assert choice.cost + Calibration.of(FLAT, terms.under(Fraction(9, 2))).cost == privacy.rho
 
 
 def test_tables_that_cost_too_much_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

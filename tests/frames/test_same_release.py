@@ -205,7 +205,7 @@ def test_a_chosen_norm_drops_further_items_of_a_person_too(monkeypatch: pytest.M
     assert len(counters_of_frame("groups, chosen norm", alone)) == 4
 
     def of_terms_alone(sketch_input: Any, terms: Any, max_norm: Fraction) -> NormRule:
-        return NormRule(terms.with_norm(max_norm).bounds, sketch_input)
+        return NormRule(terms.under(max_norm).bounds, sketch_input)
 
     monkeypatch.setattr(sums, "rule_of_norm", of_terms_alone)
     assert len(counters_of_frame("groups, chosen norm", alone)) == 50

@@ -21,7 +21,6 @@ import pytest
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    AutoNorm,
     ClippingState,
     Horizon,
     NormBound,
@@ -100,7 +99,7 @@ def _losses_of(setting: Setting, says_max_weight: bool) -> list[Loss]:
 def statement(setting: Setting, sides: SideCounters | None) -> PrivacyStatement:
     """Return what a release says of which nothing is counted."""
     terms = setting.plan(PrivacySpec(rho=RHO, relation=ADD_OR_REMOVE_ONE, side_counters=sides)).terms
-    return statement_of(setting, terms.with_norm(NORM) if isinstance(terms.bounds, AutoNorm) else terms)
+    return statement_of(setting, terms.under(NORM) if terms.norm is not None else terms)
 
 
 def with_many(said: PrivacyStatement) -> PrivacyStatement:

@@ -278,11 +278,7 @@ FAULTS = {
         CHOSEN,
     ),
     "the_choice_of_a_norm_is_free": laws.around(
-        ReleaseTerms,
-        "with_norm",
-        lambda exact, *terms: dataclasses.replace(exact(*terms), norm_spend=None),
-        TOO_MUCH,
-        AUTO,
+        ReleaseTerms, "under", lambda exact, *terms: dataclasses.replace(exact(*terms), norm_spend=None), TOO_MUCH, AUTO
     ),
     "drawn_again": laws.around(engine_run, "release_parts", drawn_again, TOO_MUCH, PLAIN),
     "lost_weight_drawn_again": laws.around(engine_run, "draw_lost", drawn_again, TOO_MUCH, IN_KEYS_ASIDE),

@@ -426,7 +426,7 @@ FAULTS = {
     "all_of_rho_for_the_sketch": laws.put(ReleaseTerms, "share_left", Fraction(1), SUM, "norm"),
     "the_choice_is_free": laws.around(
         ReleaseTerms,
-        "with_norm",
+        "under",
         lambda exact, *arguments: dataclasses.replace(exact(*arguments), norm_spend=None),
         SUM,
         "norm chosen, keys and windows",

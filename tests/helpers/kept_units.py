@@ -171,7 +171,7 @@ def _under_norm(setting: Setting, plan: WindowPlan, records: list[Visit]) -> Ite
     sketch_input = dataclasses.replace(setting.declared(PrivacySpec(rho=RHO)).sketch_input, over_time=plan.rows)
     if isinstance(bounds, AutoNorm):
         yield from _lengths(table, NormRule(bounds.bound(1), sketch_input), groups)
-        terms, bounds = terms.with_norm(NORM), bounds.bound(NORM)
+        terms, bounds = terms.under(NORM), bounds.bound(NORM)
     else:
         bounds = sketch_input.bounds  # as grouped counts limit them
     rule = NormRule(bounds, sketch_input, terms.counters, plan.terms.votes)

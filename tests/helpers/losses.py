@@ -16,7 +16,6 @@ import numpy as np
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    AutoNorm,
     NeighboringRelation,
     PrivacySpec,
     PrivacyStatement,
@@ -59,9 +58,9 @@ class Run:
         plan = setting.plan(privacy)
         noise: dict[Any, Fraction] = {}
         terms = plan.terms
-        if isinstance(terms.bounds, AutoNorm):
+        if terms.norm is not None:
             noise[CHOICE] = choice_table(terms).parameter
-            terms = terms.with_norm(NORM)
+            terms = terms.under(NORM)
         self.relation, self.setting, self.statement = relation, setting, statement_of(setting, terms)
         unit = terms.squared_unit
         squares = norms.squared_columns(SPECS[setting.kind])

@@ -166,9 +166,9 @@ def test_a_norm_that_the_data_choose_is_shown_for_many_norms(name: str) -> None:
     found = advice(name, terms)
     assert [each.setting for each in found.by_bound] == [5, 10, 20, 50, 100, 200, 500]
     for norm, error in found.by_bound:
-        assert error == error_of_plan(name, terms.with_norm(norm))
+        assert error == error_of_plan(name, terms.under(norm))
     assert (found.bound, found.needed.each) == (50, 50)
-    assert found.by_epsilon == advice(name, terms.with_norm(50)).by_epsilon
+    assert found.by_epsilon == advice(name, terms.under(50)).by_epsilon
     words = str(plan(SPECS[name], terms, 10_000))
     assert "an L2 norm per privacy id, chosen from the data with 10 % of rho" in words
     assert "at delta = 1e-06 under a norm of 50:" in words

@@ -73,14 +73,14 @@ def test_a_plan_is_copied_with_its_numbers_and_has_no_others(kind: str) -> None:
 def calibrated(monkeypatch: pytest.MonkeyPatch, kind: str, unit: str) -> list[Any]:
     """The terms whose noise is computed for a plan, and those of the release itself."""
     release = declared(kind, unit)
-    found, compute = [release.resolved.terms.resolved(1)], calibration.table_parameters
+    found, compute = [release.resolved.terms.under(1)], calibration.counter_tables
 
     def noted(spec: Any, terms: Any) -> Any:
         found.append(terms)
         return compute(spec, terms)
 
     with monkeypatch.context() as patch:
-        patch.setattr(calibration, "table_parameters", noted)
+        patch.setattr(calibration, "counter_tables", noted)
         release.plan(1000).as_dict()
     return found
 

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from beam_dpsketch import AutoNorm, NormBound, PrivacyBudget, PrivacySpec, PrivacyUnit, RecordBounds, ReleaseTerms
+from beam_dpsketch import (
+    AutoNorm,
+    CountSketch,
+    NormBound,
+    PrivacyBudget,
+    PrivacySpec,
+    PrivacyUnit,
+    RecordBounds,
+    ReleaseTerms,
+    SketchSpec,
+    release,
+)
 from beam_dpsketch.errors import BudgetExceededError
-from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
-from beam_dpsketch.privacy.terms import DeclaredTerms, RowTerms
+from beam_dpsketch.privacy.terms import RowTerms
 
 PRIVACY = PrivacySpec(rho=0.5)
 
@@ -51,13 +63,16 @@ def test_a_norm_scales_and_bounds_of_records_do_not(unit):
 
 
 def test_noise_is_calibrated_after_a_norm_is_chosen() -> None:
-    declared: DeclaredTerms = ReleaseTerms(PRIVACY, AutoNorm(), unit=PrivacyUnit.PRIVACY_ID)
-    assert not isinstance(declared.bounds, Bounds)
-    assert not hasattr(declared.bounds, "squared_length")
-    chosen = declared.resolved(3)
-    assert chosen.bounds == NormBound(3)
+    declared = ReleaseTerms(PRIVACY, AutoNorm(), unit=PrivacyUnit.PRIVACY_ID)
+    assert (declared.norm, declared.asked, declared.bounds) == (AutoNorm(), AutoNorm(), NormBound(1))
+    with pytest.raises(ValueError, match="must be those of a norm of 1"):
+        dataclasses.replace(declared, bounds=NormBound(2))
+    with pytest.raises(ValueError, match="only a transform chooses the norm"):
+        release(CountSketch(SketchSpec(depth=1, width=4)).in_units_of(declared.scale_bits), declared)
+    chosen = declared.under(3)
+    assert (chosen.norm, chosen.asked, chosen.bounds) == (None, NormBound(3), NormBound(3))
     assert chosen.norm_spend == AutoNorm().spend
-    assert chosen.resolved(None) == chosen.resolved(7) == chosen
+    assert chosen.under(None) == chosen.under(7) == chosen
 
 
 @pytest.mark.parametrize("unit", PrivacyUnit)

@@ -186,13 +186,13 @@ def test_each_class_of_settings_has_a_name_of_its_own() -> None:
 
 
 GOLDEN = {
-    "nothing": "60177613edb7ec5d",
-    "chosen norm": "05609f24036df84d",
-    "times": "6a45aa3e7ce2643d",
-    "chosen keys": "346f071e033f4c44",
-    "groups": "26a3b7b088681697",
-    "windows (60, 0, 20)": "1862e853cbe522b8",
-    "rows BinaryTree(windows=4)": "2410ec99d1f26550",
+    "nothing": "754c4064ee6aaa0e",
+    "chosen norm": "5e28609bc23d065a",
+    "times": "ac076450daa2f9d4",
+    "chosen keys": "8d35a40eb8fed22e",
+    "groups": "8f362bd9b941dc87",
+    "windows (60, 0, 20)": "cba42f69da22836f",
+    "rows BinaryTree(windows=4)": "dfac52de58704d33",
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from beam_dpsketch.engine.calibration import DeclaredCalibration
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.run import Place, Run, Sum
 from beam_dpsketch.frames.steps.sums import ExactLost
@@ -22,7 +22,7 @@ def release_sums(
     sums: dict[Place, SketchAccumulator],
     lost: ExactLost | None,
     declared: ReleaseSpec,
-    calibration: DeclaredCalibration,
+    calibration: Calibration,
     run: Run,
     read: Read,
 ) -> dict[Place, Any]:

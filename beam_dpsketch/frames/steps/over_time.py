@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch.engine.calibration import DeclaredCalibration
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.keys import KeyChoice
 from beam_dpsketch.engine.run import Place, Run, Sum
 from beam_dpsketch.frames.steps.drawing import Read
@@ -22,7 +22,7 @@ def release_rows(
     sums: dict[Place, SketchAccumulator],
     sketch_input: SketchInput,
     horizon: Horizon,
-    calibration: DeclaredCalibration,
+    calibration: Calibration,
     run: Run,
     read: Read,
 ) -> dict[Place, list[Any]]:

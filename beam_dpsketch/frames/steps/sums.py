@@ -181,15 +181,15 @@ class ExactSums:
             return [table]
 
         gathered = self._gathered(rule, self._read(read))
-        if (choosing := terms.choosing) is None:
+        if terms.norm is None:
             return [(window, rule.bound(part)) for window, parts in gathered for part in parts]
         self._on_read()
         assert isinstance(rule, NormRule)
         lengths = np.sum([rule.length_histogram(part) for _, parts in gathered for part in parts], axis=0)
         units = self._scaled_units
         assert units is not None
-        norm = Run(secret).choose_norm(lengths, sketch_input.spec, choosing, scaled_units=units)
-        scaling = rule_of_norm(sketch_input, choosing, norm)
+        norm = Run(secret).choose_norm(lengths, sketch_input.spec, terms, scaled_units=units)
+        scaling = rule_of_norm(sketch_input, terms, norm)
         bounded = ((window, scaling.bound(part)) for window, parts in gathered for part in parts)
         return [(window, each._replace(max_norm=norm)) for window, each in bounded]
 

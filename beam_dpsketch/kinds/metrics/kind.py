@@ -10,14 +10,14 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from beam_dpsketch import _validate
-from beam_dpsketch.engine.calibration import DeclaredCalibration
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec, argument_of
 from beam_dpsketch.kinds.sketched import calibrated
 from beam_dpsketch.planning.plan import Line, Plan, copies_in_words, in_digits, paid_in_words, under_norm
 from beam_dpsketch.planning.suiting import decided
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.count import Count, Guess, check_size, refuse_guess, refuse_item_limit
 from beam_dpsketch.records.items import WeightedItems
 from beam_dpsketch.records.public import Keys, TimeRange
@@ -92,18 +92,18 @@ class Metrics(Count):
         for metric in self.metrics.values():
             metric.count.check(keys, unit, windows)
 
-    def suited(self, terms: DeclaredTerms, *, over_time: bool) -> Metrics:
+    def suited(self, terms: ReleaseTerms, *, over_time: bool) -> Metrics:
         if terms.privacy.noise is None:  # one noise is of all metrics, and layouts are chosen before it
             terms = terms.with_noise(Noise.GAUSSIAN)
         found = {name: each.count.suited(terms, over_time=over_time) for name, each in self.metrics.items()}
         return Metrics({name: dataclasses.replace(each, count=found[name]) for name, each in self.metrics.items()})
 
-    def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
+    def decide(self, terms: ReleaseTerms) -> ReleaseTerms:
         """Take Laplace noise where it suits each metric, with its part of what is spent."""
         each = [decided(self.spec, terms, functools.partial(_width, *part)) for part in self._with_tables]
         return next((found for found in each if found.noise is Noise.GAUSSIAN), each[0])
 
-    def calibrate(self, terms: DeclaredTerms) -> DeclaredCalibration:
+    def calibrate(self, terms: ReleaseTerms) -> Calibration:
         return calibrated(self.spec, terms)
 
     def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
@@ -127,13 +127,7 @@ class Metrics(Count):
         return {f"metrics.{part.name}": f"{part.spec.kind}, {part.share} of rho" for part in self.spec.parts}
 
     def plan(
-        self,
-        calibrated: DeclaredCalibration,
-        n: int | None,
-        *,
-        keys: int | None,
-        wanted_error: Any,
-        guess: Guess | None = None,
+        self, calibrated: Calibration, n: int | None, *, keys: int | None, wanted_error: Any, guess: Guess | None = None
     ) -> Plan:
         refuse_guess(guess)
         check_size(n, calibrated.terms)
@@ -147,7 +141,7 @@ class Metrics(Count):
             foolish=terms.foolish(),
             about=(Line(f"metrics: {names}, of the same records.", fields={"kind": "metrics", "keys": keys}),),
             noisy=f"each counter{under_norm(terms)}; {paid_in_words(terms)} for all",
-            expected=(_expected(calibrated, self.errors(terms.resolved(1), calibrated.per_table)),),
+            expected=(_expected(calibrated, self.errors(terms.under(1), calibrated.per_table)),),
         )
 
 
@@ -155,7 +149,7 @@ def _width(count: Count, tables: slice, terms: ReleaseTerms, parameters: Sequenc
     return count.width(terms, parameters[tables])
 
 
-def _expected(calibrated: DeclaredCalibration, errors: dict[str, tuple[str, float]]) -> Line:
+def _expected(calibrated: Calibration, errors: dict[str, tuple[str, float]]) -> Line:
     terms, fields, lines = calibrated.terms, {}, []
     for part, (name, (measure, error)) in zip(calibrated.spec.parts, errors.items(), strict=True):
         fields[name] = {"share": float(part.share), "measure": measure, "error": error}

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from beam_dpsketch.domains import FloatDomain, IntegerDomain
-from beam_dpsketch.engine.calibration import DeclaredCalibration, calibrate
+from beam_dpsketch.engine.calibration import Calibration, calibrate
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.sketched import calibrated
 from beam_dpsketch.kinds.statistics.released import squares_of_mean
@@ -26,7 +26,7 @@ from beam_dpsketch.planning.plan import (
     under_norm,
 )
 from beam_dpsketch.planning.suiting import decided
-from beam_dpsketch.privacy.terms import DeclaredTerms, ReleaseTerms
+from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.count import Count, Guess, check_size, refuse_guess, refuse_item_limit
 from beam_dpsketch.records.public import Keys, TimeRange
 from beam_dpsketch.records.units import Unit
@@ -53,10 +53,10 @@ class Statistics(Count):
     def __post_init__(self) -> None:
         object.__setattr__(self, "spec", StatisticsSpec(self.domain, self.variance))
 
-    def decide(self, terms: DeclaredTerms) -> DeclaredTerms:
+    def decide(self, terms: ReleaseTerms) -> ReleaseTerms:
         return decided(self.spec, terms, self.width)
 
-    def calibrate(self, terms: DeclaredTerms) -> DeclaredCalibration:
+    def calibrate(self, terms: ReleaseTerms) -> Calibration:
         try:
             return calibrated(self.spec, terms)
         except ArgumentError as error:
@@ -77,13 +77,7 @@ class Statistics(Count):
         return _of_one_sum(self.spec, terms, parameters) / math.sqrt(2)
 
     def plan(
-        self,
-        calibrated: DeclaredCalibration,
-        n: int | None,
-        *,
-        keys: int | None,
-        wanted_error: Any,
-        guess: Guess | None = None,
+        self, calibrated: Calibration, n: int | None, *, keys: int | None, wanted_error: Any, guess: Guess | None = None
     ) -> Plan:
         refuse_guess(guess)
         check_size(n, calibrated.terms)
@@ -112,13 +106,13 @@ def _title(spec: StatisticsSpec, keys: int | None) -> str:
     return f"statistics: {what} of {spec.domain.describe()}{copies_in_words(keys)}; nothing collides."
 
 
-def _noisy(calibrated: DeclaredCalibration) -> str:
+def _noisy(calibrated: Calibration) -> str:
     terms = calibrated.terms
     sums = f"each of {calibrated.spec.cells} sums{under_norm(terms)}, over what one record adds to all"
     return f"{sums}; {paid_in_words(terms)} for it"
 
 
-def _full(calibrated: DeclaredCalibration, n: int | None) -> Iterator[str]:
+def _full(calibrated: Calibration, n: int | None) -> Iterator[str]:
     """Warn if counters have no room for the mean of n records."""
     if n is not None and n >= (room := _room(calibrated)):
         yield (
@@ -127,9 +121,9 @@ def _full(calibrated: DeclaredCalibration, n: int | None) -> Iterator[str]:
         )
 
 
-def _expected(calibrated: DeclaredCalibration, n: int | None, keys: int | None) -> Iterator[Line]:
+def _expected(calibrated: Calibration, n: int | None, keys: int | None) -> Iterator[Line]:
     terms, spec = calibrated.terms, calibrated.spec
-    one = _of_one_sum(spec, terms.resolved(1), calibrated.per_table)
+    one = _of_one_sum(spec, terms.under(1), calibrated.per_table)
     count, mean = one * math.sqrt(spec.parts), _mean(calibrated, n, one)
 
     def of_count(at: ReleaseTerms) -> float:
@@ -158,17 +152,17 @@ def _expected(calibrated: DeclaredCalibration, n: int | None, keys: int | None) 
     yield Line(of_others if by_bound else "", "by_bound", by_bound, {"by_bound": fields})
 
 
-def _mean(calibrated: DeclaredCalibration, n: int | None, of_one_sum: float) -> tuple[float, float] | None:
+def _mean(calibrated: Calibration, n: int | None, of_one_sum: float) -> tuple[float, float] | None:
     """Compute half the width of the mean of n records, in the middle of the clip bounds and at an end."""
     spec = calibrated.spec
-    if n is None or calibrated.terms.choosing is not None or n >= _room(calibrated):
+    if n is None or calibrated.terms.norm is not None or n >= _room(calibrated):
         return None
     of_places = (math.sqrt(squares_of_mean(spec.parts, place)) for place in (0.5, 1.0))
     middle, end = (spec.width * (of_one_sum * each / n + spec.moved + spec.floored / 2) for each in of_places)
     return middle, end
 
 
-def _room(calibrated: DeclaredCalibration) -> float:
+def _room(calibrated: Calibration) -> float:
     """Return from how many records on a counter may wrap around."""
     terms, spec = calibrated.terms, calibrated.spec
     unit = math.sqrt(terms.squared_unit) * 2 ** terms.grid_bits(min(calibrated.per_table))

@@ -6,7 +6,7 @@ import dataclasses
 from fractions import Fraction
 
 from beam_dpsketch.privacy.contributions import RecordBounds
-from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
+from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.bounded import Rule
 from beam_dpsketch.records.bounding.norm_rule import NormRule
@@ -24,9 +24,9 @@ def rule_of(sketch_input: SketchInput, priorities: Priorities) -> Rule:
     return NormRule(bounds, sketch_input, counters, selection)
 
 
-def rule_of_norm(sketch_input: SketchInput, terms: ReleaseTerms[AutoNorm], max_norm: Fraction) -> NormRule:
+def rule_of_norm(sketch_input: SketchInput, terms: ReleaseTerms, max_norm: Fraction) -> NormRule:
     """Return the rule of the norm that an `AutoNorm` has chosen; its other limits are those of the input."""
-    chosen, bounds = terms.with_norm(max_norm), sketch_input.bounds.bound(max_norm)
+    chosen, bounds = terms.under(max_norm), sketch_input.bounds.bound(max_norm)
     assert isinstance(bounds, NormBound)
     return NormRule(
         bounds, dataclasses.replace(sketch_input, lost=chosen.lost), chosen.counters, sketch_input.selection

@@ -100,12 +100,12 @@ def bound_over_windows(
     else:
         shard = ShardWindowedRecords(reader, rule, sketch_input, True, shards=shards_for(plan.scale))
         grouped = _group_by_period(elements, shard, periods)
-    if (choosing := plan.terms.choosing) is not None:
+    if plan.terms.norm is not None:
         units = declared.resolved.under(plan.terms).calibrated.scaled_units
         assert units is not None
-        choose = ChooseNorm(sketch_input, choosing, idempotent_noise, run, scaled_units=units)
+        choose = ChooseNorm(sketch_input, plan.terms, idempotent_noise, run, scaled_units=units)
         norm = grouped | "ChooseNorm" >> choose
-        bound: beam.PTransform = beam.ParDo(BoundByNorm(sketch_input, choosing), beam.pvalue.AsSingleton(norm))
+        bound: beam.PTransform = beam.ParDo(BoundByNorm(sketch_input, plan.terms), beam.pvalue.AsSingleton(norm))
     else:
         norm, bound = None, beam.ParDo(BoundShard(rule))
     bounded, lost = grouped | "Bound" >> bound, None

@@ -14,7 +14,7 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_dpsketch.engine.calibration import Calibration, DeclaredCalibration
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.keys import KeyChoice
 from beam_dpsketch.engine.run import COUNTERS, Sum
@@ -40,7 +40,7 @@ class ReleaseOnce(DrawsNoise):
 
     def __init__(
         self,
-        calibration: DeclaredCalibration,
+        calibration: Calibration,
         *,
         per_key: bool = False,
         idempotent_noise: IdempotentNoise | None = None,
@@ -94,7 +94,7 @@ class ReleaseKeys(DrawsNoise):
       calibration: the noise and the terms of each release, before the data have chosen a norm.
     """
 
-    def __init__(self, calibration: DeclaredCalibration, idempotent_noise: IdempotentNoise | None = None) -> None:
+    def __init__(self, calibration: Calibration, idempotent_noise: IdempotentNoise | None = None) -> None:
         super().__init__(idempotent_noise)
         self._calibration = calibration
 

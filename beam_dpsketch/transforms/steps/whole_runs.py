@@ -18,9 +18,9 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.transforms.window import GlobalWindows
 
-from beam_dpsketch.engine.calibration import DeclaredCalibration
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.norms import choice_table
-from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
+from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.norm.choice import GRID, bin_count
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.bounding.bounded import Bounded
@@ -51,7 +51,7 @@ class ChooseNorm(beam.PTransform):
     def __init__(
         self,
         sketch_input: SketchInput,
-        terms: ReleaseTerms[AutoNorm],
+        terms: ReleaseTerms,
         idempotent_noise: IdempotentNoise | None = None,
         run: Mapping[str, Any] = NO_RUN,
         *,
@@ -154,12 +154,7 @@ class DrawNorm(DrawsNoise):
     """Turn the exact histogram into the chosen norm, in sixteenths of a record."""
 
     def __init__(
-        self,
-        spec: Any,
-        terms: ReleaseTerms[AutoNorm],
-        idempotent_noise: IdempotentNoise | None,
-        *,
-        scaled_units: Fraction,
+        self, spec: Any, terms: ReleaseTerms, idempotent_noise: IdempotentNoise | None, *, scaled_units: Fraction
     ) -> None:
         super().__init__(idempotent_noise)
         self._spec, self._terms, self._scaled_units = spec, terms, scaled_units
@@ -173,7 +168,7 @@ class DrawNorm(DrawsNoise):
 class BoundByNorm(beam.DoFn):
     """Bound (shard, records) by the norm that was chosen, which then goes with them."""
 
-    def __init__(self, sketch_input: SketchInput, terms: ReleaseTerms[AutoNorm]) -> None:
+    def __init__(self, sketch_input: SketchInput, terms: ReleaseTerms) -> None:
         self._sketch_input, self._terms = sketch_input, terms
 
     def process(
@@ -231,7 +226,7 @@ class DrawLost(beam.PTransform):
 
     def __init__(
         self,
-        calibration: DeclaredCalibration,
+        calibration: Calibration,
         idempotent_noise: IdempotentNoise | None,
         max_norm: beam.PCollection | None,
         run: Mapping[str, Any] = NO_RUN,
@@ -246,7 +241,7 @@ class DrawLost(beam.PTransform):
 
 
 class _DrawLost(DrawsNoise):
-    def __init__(self, calibration: DeclaredCalibration, idempotent_noise: IdempotentNoise | None) -> None:
+    def __init__(self, calibration: Calibration, idempotent_noise: IdempotentNoise | None) -> None:
         super().__init__(idempotent_noise)
         self._calibration = calibration
 

@@ -280,7 +280,7 @@ def test_terms_leave_the_rest_to_the_sketch() -> None:
 
 def test_terms_with_an_automatic_norm_keep_its_part() -> None:
     before = ReleaseTerms(PrivacySpec(rho=1), AutoNorm(0.1, max_weight=7), unit=PrivacyUnit.PRIVACY_ID)  # type: ignore[arg-type]
-    after = before.with_norm(Fraction(5, 2))
+    after = before.under(Fraction(5, 2))
     assert after.bounds == NormBound(Fraction(5, 2), max_weight=7)
     assert (before.norm_spend, after.norm_spend) == (None, Fraction(1, 10))
     assert before.share_left == after.share_left == Fraction(47, 50) - Fraction(1, 10)

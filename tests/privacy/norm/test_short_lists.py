@@ -36,7 +36,7 @@ def taken(auto: AutoNorm, items: int, keys: Any = None, **changes: Any) -> Any:
         item="item",
         keys=keys,
     )
-    assert declared.unit.bounds == declared.terms.bounds, "the terms have other bounds"
+    assert declared.unit.bounds == declared.terms.asked, "the terms have other bounds"
     return declared.unit.bounds
 
 
