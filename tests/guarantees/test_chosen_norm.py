@@ -18,7 +18,6 @@ import pytest
 from apache_beam.transforms.window import TimestampedValue
 
 from beam_dpsketch import (
-    ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
     AutoNorm,
     ListedItems,
@@ -32,14 +31,11 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.engine import tables
-from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from beam_dpsketch.transforms.steps import exact_sums, whole_runs
 from beam_dpsketch.transforms.steps.whole_runs import BoundByNorm
 from tests.helpers import noise, tolerances
-from tests.helpers.noise_audit import audit
-from tests.helpers.norm_reference import UNIT, Counted, expected
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, ExactCounters, Sink, run, seen_by_sink
 from tests.helpers.side_releases import Place
 from tests.helpers.streams import in_windows
@@ -207,47 +203,7 @@ def test_idempotent_releases_are_equal_over_reruns_splits_and_runners(name: str)
     assert {(key, released.to_bytes()) for key, released in second} == set(releases.items())
 
 
-# The noise.
-
-WIDE = SketchSpec(depth=4, width=16_384)
-VISITS = [Counted(f"user {number % 40}", key, f"word {number % 97}") for number in range(600) for key in "ab"] + [
-    Counted("heavy", "a", f"word {number % 300}") for number in range(2000)
-]
-
-
-def alarms(relation: Any) -> set[str]:
-    """What is wrong with the noise of one run, whose norm is chosen: 16 b^2 / (2 rho) for one replaced."""
-    transform = PrivateFrequencies(
-        WIDE,
-        PrivacySpec(rho=RHO, relation=relation),
-        item="item",
-        unit=PrivacyId("user", AutoNorm()),
-        keys=PublicKeys(["a", "b"], "key"),
-    )
-    rows = [{"user": each.person, "key": each.place, "item": each.item} for each in VISITS]
-    released = dict(run(rows, transform))
-    (bounds,) = {each.privacy.bounds for each in released.values()}
-    change = 4 if relation is REPLACE_ONE else 1
-    sigma_squared = change * 4 * Fraction(bounds.max_norm) ** 2 / (2 * RHO * LEFT["count sketch"])
-    exact, residuals, parts = expected(WIDE, bounds, VISITS), [], UNIT
-    noisy = {key: each.counters.ravel() for key, each in released.items()}
-    while all(np.array_equal(each * parts / 2, np.rint(each * parts / 2)) for each in noisy.values()):
-        parts //= 2
-    for key in "ab":
-        residuals.append(np.rint(noisy[key] * parts - exact[key].counters * parts / UNIT).astype(np.int64))
-    return audit(*residuals, sigma_squared * parts**2)
-
-
-@pytest.mark.one_fast_case
-@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_OR_REMOVE_ONE], ids=lambda relation: relation.name)
-def test_released_noise_is_that_of_the_norm_and_of_what_is_left_of_rho(relation: Any) -> None:
-    assert alarms(relation) == set()
-
-
-@pytest.mark.slow
-def test_noise_of_all_of_rho_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ReleaseTerms, "share_left", Fraction(1))
-    assert "variance" in alarms(REPLACE_ONE)
+# The noise of side counters.
 
 
 def side_alarms() -> set[str]:

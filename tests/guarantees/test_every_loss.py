@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import itertools
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -28,20 +28,23 @@ from beam_dpsketch import (
     NeighboringRelation,
     NormBound,
     PrivacyId,
+    PrivacySpec,
     PrivacyStatement,
     Record,
     RecordBounds,
     ReleaseTerms,
 )
 from beam_dpsketch.answers import privacy_statement as statement_module
-from beam_dpsketch.engine import calibration
+from beam_dpsketch.engine import calibration, counting
 from beam_dpsketch.privacy import mechanism as sensitivity
 from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy import two_rounds
 from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
 from beam_dpsketch.privacy.aside.side_counters import SideCounter
+from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.mechanism import Sensitivity
+from beam_dpsketch.privacy.noise.gaussian_bounds import tail_bound
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.statement import accounting
 from beam_dpsketch.statement.accounting import add_up
@@ -57,7 +60,8 @@ from tests.helpers.combinations import (
     worst_loss,
 )
 from tests.helpers.every_unit import LAYOUTS, TWO, units
-from tests.helpers.loss_settings import SIDES, SPECS, Layout, Setting
+from tests.helpers.kept_units import kept_of, table_of
+from tests.helpers.loss_settings import DELTA, RHO, SIDES, SPECS, Layout, Setting
 from tests.helpers.losses import Run
 from tests.helpers.side_releases import any_norm, no_noise
 
@@ -261,6 +265,63 @@ def test_keys_over_time_lose_no_more_than_is_said(relation: NeighboringRelation,
             assert lost <= statements[0].composed(statements[1], units_disjoint=disjoint).rho * ROUNDING
 
 
+ID = functools.partial(PrivacyId, "user")
+OF_PAIRS = [
+    (ID(RecordBounds(2, **TWO)), Layout()),
+    (ID(RecordBounds(2, **TWO), max_windows=2), Layout(60, keys="listed")),
+    (ID(RecordBounds(2, **TWO, max_weight=3), max_windows=2), Layout(120, 60)),
+    (Record(max_weight=3), Layout(120, 60)),
+    (ID(NormBound(2, max_weight=9, max_keys=4), period=120), Layout(60)),
+    (ID(NormBound(2, max_per_item=1, max_keys=4)), Layout(60, declared=True)),
+]
+
+
+def published(setting: Setting, relation: NeighboringRelation) -> Fraction:
+    """Return how likely a count that is of one unit alone is published, in parts of the delta that counts have."""
+    said, plan = Run(setting, relation, None).statement, setting.plan(PrivacySpec(rho=RHO, relation=relation))
+    note: Any = said.keys
+    counts: Counter[Any] = Counter()
+    for unit, part, column, value in kept_of(setting, relation):
+        if table_of(column) == 0:
+            counts[unit, part, column] += value << note.scale_bits - plan.terms.scale_bits
+    chances: dict[Any, Fraction] = defaultdict(Fraction)
+    for (unit, *_), count in counts.items():
+        chances[unit] += tail_bound(said.sigma_squared * 4**note.scale_bits, max(1, note.threshold - count))
+    return max(chances.values()) / (DELTA if note.votes is None else DELTA / 2)
+
+
+def check_published(unit: Any, layout: Layout, relation: NeighboringRelation = REPLACE_ONE) -> None:
+    found = published(Setting("groups", unit, layout), relation)
+    assert found <= 1, "counts of one unit are published too often"
+    least = Fraction(99, 100) if not unit.bounds.has_norm or unit.bounds.max_per_item else Fraction(1, 4)
+    assert found >= least, "a threshold is higher than it needs to be"
+
+
+@pytest.mark.usefixtures(no_noise.__name__)
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_what_one_unit_alone_counts_is_published_with_at_most_delta(relation: NeighboringRelation) -> None:
+    for unit, layout in OF_PAIRS:
+        check_published(unit, layout, relation)
+
+
+PUBLISHED_FAULTS = {
+    "windows of a threshold forgotten": laws.around(
+        counting, "note_of", lambda exact, terms, *others: exact(dataclasses.replace(terms, window_count=1), *others)
+    ).found("published too often", *OF_PAIRS[1]),
+    "all of delta for the counts": laws.around(
+        GroupRule,
+        "threshold",
+        lambda exact, rule, *terms: exact(dataclasses.replace(rule, delta=2 * rule.delta), *terms),
+    ).found("published too often", *OF_PAIRS[0]),
+    "a threshold that is two less": laws.around(
+        GroupRule, "threshold", lambda exact, *terms: exact(*terms) - 2 * 4, "published too often", *OF_PAIRS[3]
+    ),
+}
+test_a_fault_planted_in_a_threshold_is_found = pytest.mark.usefixtures(no_noise.__name__)(
+    laws.mutants(PUBLISHED_FAULTS, check_published, intact=True)
+)
+
+
 # Faults
 
 
@@ -269,7 +330,6 @@ def removals_cost_replacements(counter: SideCounter, relation: NeighboringRelati
     return Sensitivity(counter.squared_limit * reach * (4 if counter.signed and relation is REPLACE_ONE else 1))
 
 
-ID = functools.partial(PrivacyId, "user")
 PERIOD = Setting("count_min", ID(NormBound(NORM, max_weight=9), period=60), Layout(60))
 AUTO = Setting("count_min", ID(AutoNorm(max_weight=9)), Layout())
 IN_TWO = Setting("count_min", ID(RecordBounds(1), max_windows=2), Layout(60))
