@@ -494,6 +494,7 @@ def of_id(field: str, item: str | None = "page") -> Any:
 
 
 BATCH = {"user": ["u"], "page": ["p"], "share": [0.5], "seen": [True], "pages": [["p"]]}
+NO_CALLABLE = "must be a column name where elements are batches"
 BATCHES: dict[str, tuple[Callable[[], beam.PTransform], str]] = {
     "missing item": (lambda: globally(item="word"), "item='word' is not a column of the batch"),
     "missing weight": (lambda: globally(item="page", weight="word"), "weight='word' is not a column"),
@@ -517,8 +518,11 @@ BATCHES: dict[str, tuple[Callable[[], beam.PTransform], str]] = {
         lambda: globally(item="page", weight="user"),
         "weight='user' must hold whole numbers, got string; make numbers of it",
     ),
-    "callable item": (lambda: globally(item=len), "item must be a column name where elements are batches"),
-    "no item": (globally, "item must be a column name where elements are batches"),
+    "callable item": (lambda: globally(item=len), f"item {NO_CALLABLE}"),
+    "no item": (globally, f"item {NO_CALLABLE}"),
+    "callable weight": (lambda: globally(item="page", weight=len, unit=Record(max_weight=2)), f"weight {NO_CALLABLE}"),
+    "callable id": (lambda: globally(item="page", unit=BY_ID), f"privacy_id {NO_CALLABLE}"),
+    "callable key": (lambda: per_key(item="page", keys=AssumePublicKeys(len)), f"key {NO_CALLABLE}"),
 }
 
 

@@ -440,9 +440,7 @@ OTHERS = {"text": {"type": "text", "max_bytes": 8}, "ipv4": {"type": "ipv4"}}
 
 
 @pytest.mark.parametrize("role", [*NUMBERS, *TIMES, *OTHERS])
-@pytest.mark.parametrize(
-    "door", [lambda t: t, lambda t: t.to_pandas(types_mapper=pd.ArrowDtype), lambda t: polars_of(t)]
-)
+@pytest.mark.parametrize("door", LIBRARIES.values(), ids=LIBRARIES)
 def test_the_code_in_a_refusal_of_a_type_runs(door: Any, role: str) -> None:
     """Its table is read, or refused for its values, or for its new type with code that was not tried yet."""
     top: dict[str, Any] = {"kind": "top_k", "k": 1, "item": "x", "domain": OTHERS.get(role)}

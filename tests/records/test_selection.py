@@ -7,12 +7,15 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from beam_dpsketch import RecordBounds
+from beam_dpsketch.records.bounding.priorities import RandomPriorities
+from beam_dpsketch.records.bounding.record_rule import RecordRule
 from beam_dpsketch.records.bounding.selection import select_parts, select_within_bounds, split_weights
 
 # Nominal level of chi-square tests with >= 1,000 expected counts: at most 1e-9 with the approximation.
@@ -152,3 +155,21 @@ def test_net_weights_are_split_into_records_within_the_bounds(weights: list[int]
         np.repeat(*(each[positions == place] for each in (parts, copies))).tolist() for place in range(len(weights))
     ]
     assert found == [split_by_hand(weight, bounds) for weight in weights]
+
+
+UNITS = st.lists(st.sampled_from(["a", "b", "c", "a much longer privacy id"]), max_size=20)
+
+
+@settings(deadline=None)
+@given(UNITS, st.integers(1, 4), st.integers(1, 4))
+def test_what_keeps_all_drops_nothing(units: list[str], records: int, partitions: int) -> None:
+    bounds = RecordBounds(max_per_key=records, max_keys=partitions)
+    bound = RecordRule(bounds, RandomPriorities(salt=1))
+    words = np.array([hash(unit) & 0xFFFF for unit in units], dtype=np.uint64)
+    table = pa.table({"unit": pa.array([unit.encode() for unit in units], pa.large_binary())})
+    table = table.append_column("item", pa.array(np.arange(len(units))))
+    most = max(Counter(units).values(), default=0)
+    if bound.keeps_all(words):
+        assert len(bound.prune(table)) == len(units)
+        assert most <= min(records, partitions)
+    assert not RecordRule(RecordBounds(1, signed=True), RandomPriorities(salt=1)).keeps_all(words)
