@@ -59,9 +59,8 @@ from tests.helpers.combinations import (
     worst_delta,
     worst_loss,
 )
-from tests.helpers.every_unit import LAYOUTS, TWO, units
 from tests.helpers.kept_units import kept_of, table_of
-from tests.helpers.loss_settings import DELTA, RHO, SIDES, SPECS, Layout, Setting
+from tests.helpers.loss_settings import DELTA, LAYOUTS, RHO, SIDES, SPECS, TWO, Layout, Setting, units
 from tests.helpers.losses import Run
 from tests.helpers.side_releases import any_norm, no_noise
 

@@ -37,9 +37,22 @@ from beam_dpsketch.privacy.aside.side_counters import CLIPPED, LOST, WEIGHT
 from beam_dpsketch.records import windows
 from beam_dpsketch.statement.stated import Stated
 from tests.helpers import laws
-from tests.helpers.every_unit import LAYOUTS, LIMITS, UNITS
 from tests.helpers.kept_units import counted_in_windows, ends_of
-from tests.helpers.loss_settings import KEYS, NORM, RHO, SIDES, SPECS, Layout, Setting, Unit, items_of, units_of
+from tests.helpers.loss_settings import (
+    KEYS,
+    LAYOUTS,
+    LIMITS,
+    NORM,
+    RHO,
+    SIDES,
+    SPECS,
+    UNITS,
+    Layout,
+    Setting,
+    Unit,
+    items_of,
+    units_of,
+)
 from tests.helpers.losses import statement_of
 from tests.helpers.side_releases import any_norm, no_noise
 

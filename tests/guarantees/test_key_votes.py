@@ -6,6 +6,7 @@ is left open, and their number is compared.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -24,8 +25,8 @@ from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms.steps import stream_state
 from tests.helpers import faults, laws
 from tests.helpers.norm_reference import Counted, net
-from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, run, seen_by_sink
-from tests.helpers.streams import WithStart, in_windows, state_everywhere, stepped
+from tests.helpers.pipelines import SPEC, ExactCounters, run, seen_by_sink
+from tests.helpers.streams import WithStart, in_windows, state_everywhere
 from tests.helpers.visits import (
     ALL,
     DECLARED,
@@ -33,14 +34,16 @@ from tests.helpers.visits import (
     FIXED,
     FORMS,
     SLIDING,
+    SOURCES,
     VISITS,
     WEIGHT,
     Case,
-    Visit,
     accepted,
-    across_a_stage,
     by_id,
+    from_source,
+    from_stream,
     fused,
+    in_every_form,
 )
 
 PRIVACY = PrivacySpec(rho=Fraction(1, 10))
@@ -120,7 +123,7 @@ def read_votes(accumulator: Any) -> list[int]:
     return accumulator.votes.tolist()
 
 
-def placed(elements: beam.PCollection, tested: Case, label: str = "") -> beam.PCollection:
+def placed(elements: beam.PCollection, label: str = "", *, tested: Case) -> beam.PCollection:
     if tested.windows is not None:
         elements = elements | f"Windows {label}" >> in_windows(tested.windows)
     sums = elements | f"Sums {label}" >> ExactCounters(tested.make(), read_votes)
@@ -141,18 +144,8 @@ def check(tested: Case, seen: list[Any]) -> None:
 
 
 def check_forms(name: str) -> None:
-    tested = CASES[name]
-
-    def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        return [
-            placed(fused(pipeline, timed, form), tested, form)
-            | f"Name {form}" >> beam.Map(lambda found, form: (form, found), form)
-            for form, timed in FORMS.items()
-        ] | beam.Flatten()
-
-    seen = seen_by_sink(build)
-    for wanted_form in FORMS:
-        check(tested, [each for form, each in seen if form == wanted_form])
+    for seen in in_every_form(functools.partial(placed, tested=CASES[name])).values():
+        check(CASES[name], seen)
 
 
 @pytest.mark.one_fast_case
@@ -161,19 +154,11 @@ def test_every_form_of_element_gives_the_votes_of_the_units(name: str) -> None:
     check_forms(name)
 
 
-SOURCES: dict[str, tuple[Any, str, tuple[str, ...]]] = {
-    "across a stage": (across_a_stage, FN_API, ()),
-    "another runner": (fused, BUNDLE_BASED, ()),
-    "replayed": (fused, FN_API, ("--direct_runner_bundle_repeat=2",)),
-}
-
-
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("source", SOURCES)
 def test_splits_and_runners_do_not_change_votes(source: str, name: str) -> None:
-    make, runner, options = SOURCES[source]
-    seen = seen_by_sink(lambda pipeline: placed(make(pipeline, FORMS["objects"]), CASES[name]), *options, runner=runner)
+    seen = from_source(source, functools.partial(placed, tested=CASES[name]))
     check(CASES[name], list({repr(each): each for each in seen}.values()))  # those of a replay are the same again
 
 
@@ -202,13 +187,7 @@ def test_votes_in_state_are_those_of_a_batch(name: str, merged: str, monkeypatch
     """A record that comes too late has none."""
     if merged == "all the time":
         monkeypatch.setattr(stream_state, "MIN_WAITING", 0)
-    tested, late = STREAMS[name], (Visit("user 1", "k0", "word 1", 1), 7.0)
-    step = tested.windows[1] if isinstance(tested.windows, tuple) else 60
-
-    def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        return placed(pipeline | stepped(VISITS, step, END + 60, late=late, bundle=23), tested)
-
-    check(tested, seen_by_sink(build, "--streaming", runner=BUNDLE_BASED))
+    check(STREAMS[name], from_stream(STREAMS[name].windows, functools.partial(placed, tested=STREAMS[name])))
 
 
 @pytest.mark.one_fast_case

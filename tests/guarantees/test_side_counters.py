@@ -7,6 +7,7 @@ Noise is left out of the releases, so all numbers are exact and no test raises a
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -40,7 +41,7 @@ from beam_dpsketch.transforms import PrivateFrequencies, PrivateSketchFn
 from beam_dpsketch.transforms.steps import bounding, stream_state
 from tests.helpers import laws
 from tests.helpers.norm_reference import UNIT, Counted, assert_same, expected, net, scaled, squared_norm
-from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, run, seen_by_sink
+from tests.helpers.pipelines import SPEC, run, seen_by_sink
 from tests.helpers.side_releases import (
     Exact,
     Place,
@@ -52,7 +53,7 @@ from tests.helpers.side_releases import (
     under_norm,
     under_records,
 )
-from tests.helpers.streams import in_windows, state_everywhere, stepped
+from tests.helpers.streams import in_windows, state_everywhere
 from tests.helpers.visits import (
     ALL,
     DECLARED,
@@ -61,14 +62,17 @@ from tests.helpers.visits import (
     FORMS,
     KEYS,
     SLIDING,
+    SOURCES,
     VISITS,
     WEIGHT,
     Case,
-    Visit,
     accepted,
     across_a_stage,
     by_id,
+    from_source,
+    from_stream,
     fused,
+    in_every_form,
 )
 
 # What bounding takes of each unit, record by record from the definitions, in whole numbers. What a norm leaves comes
@@ -222,7 +226,7 @@ CASES = {
 }
 
 
-def placed(elements: beam.PCollection, case: Case, label: str = "") -> beam.PCollection:
+def placed(elements: beam.PCollection, label: str = "", *, case: Case) -> beam.PCollection:
     if case.windows is not None:
         elements = elements | f"Windows {label}" >> in_windows(case.windows)
     return elements | f"Private {label}" >> case.make() | f"Place {label}" >> beam.ParDo(Place())
@@ -256,25 +260,9 @@ def check(case: Case, seen: list[Any], *, streaming: bool = False) -> dict[Any, 
 @pytest.mark.parametrize("name", CASES)
 def test_every_form_of_element_gives_the_sums_over_the_records(name: str) -> None:
     case = CASES[name]
-
-    def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        return [
-            placed(fused(pipeline, timed, form), case, form)
-            | f"Name {form}" >> beam.Map(lambda found, form: (form, found), form)
-            for form, timed in FORMS.items()
-        ] | beam.Flatten()
-
-    seen = seen_by_sink(build)
-    found = [check(case, [each for form, each in seen if form == wanted]) for wanted in FORMS]
+    found = [check(case, seen) for seen in in_every_form(functools.partial(placed, case=case)).values()]
     if name.startswith("norm") and "chosen" not in name:
         assert found[0] == found[1] == found[2]
-
-
-SOURCES: dict[str, tuple[Any, str, tuple[str, ...]]] = {
-    "across a stage": (across_a_stage, FN_API, ()),
-    "another runner": (fused, BUNDLE_BASED, ()),
-    "replayed": (fused, FN_API, ("--direct_runner_bundle_repeat=2",)),
-}
 
 
 @pytest.mark.one_fast_case
@@ -285,17 +273,11 @@ SOURCES: dict[str, tuple[Any, str, tuple[str, ...]]] = {
 def test_neither_stages_nor_bundles_change_a_side_counter(
     name: str, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A replayed bundle may come out several times."""
     for module, size in {"_READ_ELEMENTS": 5, "BUFFERED_RECORDS": 11}.items():
         monkeypatch.setattr(bounding, module, size)
     monkeypatch.setattr("beam_dpsketch.records.bounding.parts.BLOCK", 30)
-    (read, runner, options), case = SOURCES[source], CASES[name]
-
-    def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        return placed(read(pipeline, FORMS["objects"]), case)
-
-    seen = seen_by_sink(build, *options, runner=runner)
-    check(case, list({(start, key): (start, key, released) for start, key, released in seen}.values()))
+    seen = from_source(source, functools.partial(placed, case=CASES[name]))
+    check(CASES[name], list({(start, key): (start, key, released) for start, key, released in seen}.values()))
 
 
 STREAMS = {
@@ -333,13 +315,8 @@ def test_sums_in_state_have_the_side_counters_of_a_batch(
     """A record that comes too late is in none."""
     if merged == "all the time":
         monkeypatch.setattr(stream_state, "MIN_WAITING", 0)
-    case, late = STREAMS[name], (Visit("user 1", "k0", "word 1", 1), 7.0)
-    step = case.windows[1] if isinstance(case.windows, tuple) else 60
-
-    def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        return placed(pipeline | stepped(VISITS, step, END + 60, late=late, bundle=23), case)
-
-    check(case, seen_by_sink(build, "--streaming", runner=BUNDLE_BASED), streaming=True)
+    case = STREAMS[name]
+    check(case, from_stream(case.windows, functools.partial(placed, case=case)), streaming=True)
 
 
 @pytest.mark.one_fast_case
@@ -391,7 +368,7 @@ def test_a_norm_is_chosen_from_one_bin_for_each_unit(name: str, monkeypatch: pyt
     seen: list[list[int]] = []
     case = CASES[name]
     monkeypatch.setattr(engine_run, "choose_norm", lambda counts, *_, **__: seen.append(counts.tolist()) or Fraction(2))
-    seen_by_sink(lambda pipeline: placed(across_a_stage(pipeline, FORMS["objects"]), case))
+    seen_by_sink(lambda pipeline: placed(across_a_stage(pipeline, FORMS["objects"]), case=case))
     bounds = case.make()._declared.unit.bounds.bound(1)
     wanted = [0] * bin_count(bounds.max_weight)
     for places in net(accepted(case), bounds).values():
@@ -435,7 +412,7 @@ FAULTS = {
 
 def check_one() -> None:
     case = CASES["norm, per key in windows"]
-    check(case, seen_by_sink(lambda pipeline: placed(fused(pipeline, FORMS["dicts"]), case)))
+    check(case, seen_by_sink(lambda pipeline: placed(fused(pipeline, FORMS["dicts"]), case=case)))
 
 
 test_a_fault_between_the_steps_is_found = pytest.mark.one_fast_case(

@@ -12,7 +12,9 @@ from apache_beam.transforms.window import TimestampedValue
 
 from beam_dpsketch import PrivacyId, RecordBounds, TimeRange
 from tests.helpers.norm_reference import Counted
+from tests.helpers.pipelines import BUNDLE_BASED, FN_API, seen_by_sink
 from tests.helpers.side_releases import Sides
+from tests.helpers.streams import stepped
 
 END, FIXED, SLIDING = 240, 60, (120, 60)
 KEYS = ["k0", "k1"]
@@ -139,3 +141,41 @@ def across_a_stage(pipeline: beam.Pipeline, timed: Any, label: str = "") -> beam
 
 def _same(element: Any) -> Any:
     return element
+
+
+Placed = Callable[[beam.PCollection, str], beam.PCollection]
+"""What is made of elements; the text is for the names of the steps."""
+
+
+def in_every_form(placed: Placed) -> dict[str, list[Any]]:
+    """What comes out of each form of elements, of one pipeline."""
+
+    def build(pipeline: beam.Pipeline) -> beam.PCollection:
+        return [
+            placed(fused(pipeline, timed, form), form)
+            | f"Name {form}" >> beam.Map(lambda found, form: (form, found), form)
+            for form, timed in FORMS.items()
+        ] | beam.Flatten()
+
+    seen = seen_by_sink(build)
+    return {wanted: [each for form, each in seen if form == wanted] for wanted in FORMS}
+
+
+SOURCES: dict[str, tuple[Any, str, tuple[str, ...]]] = {
+    "across a stage": (across_a_stage, FN_API, ()),
+    "another runner": (fused, BUNDLE_BASED, ()),
+    "replayed": (fused, FN_API, ("--direct_runner_bundle_repeat=2",)),
+}
+
+
+def from_source(source: str, placed: Placed) -> list[Any]:
+    """What comes out where elements come this way; of a replayed bundle perhaps several times."""
+    read, runner, options = SOURCES[source]
+    return seen_by_sink(lambda pipeline: placed(read(pipeline, FORMS["objects"]), ""), *options, runner=runner)
+
+
+def from_stream(windows: Windows, placed: Placed) -> list[Any]:
+    """What comes out of a stream with the visits, and one that comes too late."""
+    step, late = windows[1] if isinstance(windows, tuple) else 60, (Visit("user 1", "k0", "word 1", 1), 7.0)
+    stream = stepped(VISITS, step, END + 60, late=late, bundle=23)
+    return seen_by_sink(lambda pipeline: placed(pipeline | stream, ""), "--streaming", runner=BUNDLE_BASED)
