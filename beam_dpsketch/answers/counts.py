@@ -20,7 +20,7 @@ from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Many, One, as_list
 from beam_dpsketch.errors import ArgumentError, IncompatibleSketchError
-from beam_dpsketch.estimators.comparing import NoisyTable
+from beam_dpsketch.estimators.comparing import ReleasedTable
 from beam_dpsketch.estimators.decoding import DecodedList
 from beam_dpsketch.sketches.grouped_items import GroupedHistogram, GroupedItems
 from beam_dpsketch.sketches.listed_items import ListedHistogram, find_all
@@ -97,8 +97,8 @@ class ReleasedListedItems(ReleasedSketch):
         return float(self.counters.sum(dtype=np.float64)), self.counters.size * self._noise_variance()
 
     @property
-    def _table(self) -> NoisyTable:
-        return NoisyTable.of(self.counters.reshape(1, -1), self._noise_variance(), "exact", self._fourth_cumulant())
+    def _table(self) -> ReleasedTable:
+        return ReleasedTable.of(self.counters.reshape(1, -1), self._noise_variance(), "exact", self._fourth_cumulant())
 
     def _changed_candidates(self, before: Any, k: int) -> Any:
         return self.spec.items
@@ -266,7 +266,7 @@ class ReleasedCounts(ReleasedSketch):
             raise IncompatibleSketchError(f"only releases of one kind and domain can be {done}")
 
     @property
-    def _table(self) -> NoisyTable:
+    def _table(self) -> ReleasedTable:
         raise ArgumentError(
             "",
             "grouped counts do not answer about all items together, because those that are not released are "

@@ -19,7 +19,7 @@ from beam_dpsketch import _validate
 from beam_dpsketch.answers.item_answers import Changes, ItemAnswers
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.answers.rows import Frequencies, Many, as_list
-from beam_dpsketch.estimators.comparing import NoisyTable, second_moment
+from beam_dpsketch.estimators.comparing import ReleasedTable, second_moment
 from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.side_notes import Interval
 
@@ -92,7 +92,7 @@ def _restored(signed: Any, privacy: PrivacyStatement, after: Any, before: Any) -
     return Difference(type(signed)(signed.spec, signed._counters, privacy, signed._scale_bits), after, before)
 
 
-def length(table: NoisyTable, confidence: float) -> Interval:
+def length(table: ReleasedTable, confidence: float) -> Interval:
     """Estimate the root of the sum of squared weights of a table."""
     squared = second_moment(table).interval(confidence)
     return Interval(*(math.sqrt(max(each, 0.0)) for each in squared))

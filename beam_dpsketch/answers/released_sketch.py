@@ -15,7 +15,7 @@ from beam_dpsketch.answers.notes import Note, of_noise
 from beam_dpsketch.answers.released import DRAWERS, Released
 from beam_dpsketch.answers.rows import Frequencies, Many
 from beam_dpsketch.errors import ArgumentTypeError, IncompatibleSketchError
-from beam_dpsketch.estimators.comparing import NoisyTable, inner_product
+from beam_dpsketch.estimators.comparing import ReleasedTable, inner_product
 from beam_dpsketch.estimators.presence import exceeds_noise
 from beam_dpsketch.statement.clipping import weakest
 from beam_dpsketch.statement.showing import shown
@@ -136,7 +136,7 @@ class ReleasedSketch(Released, ItemAnswers):
 
     @property
     @abstractmethod
-    def _table(self) -> NoisyTable:
+    def _table(self) -> ReleasedTable:
         """The counters of single items."""
 
     @abstractmethod

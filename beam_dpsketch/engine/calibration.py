@@ -68,7 +68,7 @@ class Calibration:
 
     @property
     def of_release(self) -> tuple[NoisyTable, ...]:
-        """The tables of each release beside its counters, in the order in which they are drawn."""
+        """The tables of each release but its counters, in the order in which they are drawn."""
         return self.aside if self.terms.lost is None or self.lost_is_of_run else self.aside + self.lost
 
     @functools.cached_property

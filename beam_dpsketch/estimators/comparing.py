@@ -50,7 +50,7 @@ _NORMAL_MEDIAN = 0.6745
 
 
 @dataclasses.dataclass(frozen=True)
-class NoisyTable:
+class ReleasedTable:
     """Counters as float64 of shape (depth, width), the noise in each, and where items are.
 
     Attributes:
@@ -70,7 +70,7 @@ class NoisyTable:
     uncorrelated: Callable[[np.ndarray], np.ndarray] | None = None
 
     @classmethod
-    def of(cls, counters: np.ndarray, noise: float, hashing: Hashing, fourth: float = 0.0) -> NoisyTable:
+    def of(cls, counters: np.ndarray, noise: float, hashing: Hashing, fourth: float = 0.0) -> ReleasedTable:
         """Return the table of noisy counters; refuse rows of one cell without signs, which hold the total alone."""
         counters = counters.astype(np.float64)
         if hashing == "columns":
@@ -105,7 +105,7 @@ class NoisyTable:
         found: np.ndarray = sizes > _HEAVY_DEVIATIONS * scale
         return found
 
-    def minus(self, other: NoisyTable) -> NoisyTable:
+    def minus(self, other: ReleasedTable) -> ReleasedTable:
         noise, fourth = self.noise + other.noise, self.fourth + other.fourth
         return dataclasses.replace(self, counters=self.counters - other.counters, noise=noise, fourth=fourth)
 
@@ -127,17 +127,17 @@ class Estimate(NamedTuple):
         return self.value, self.value - margin, self.value + margin
 
 
-def inner_product(first: NoisyTable, second: NoisyTable) -> Estimate:
+def inner_product(first: ReleasedTable, second: ReleasedTable) -> Estimate:
     """Estimate f.g of two tables with independent noise."""
     return _product(first, second, 0.0)
 
 
-def second_moment(table: NoisyTable) -> Estimate:
+def second_moment(table: ReleasedTable) -> Estimate:
     """Estimate f.f of a table: the sum of squared weights."""
     return _product(table, table, table.noise)
 
 
-def _product(first: NoisyTable, second: NoisyTable, common: float) -> Estimate:
+def _product(first: ReleasedTable, second: ReleasedTable, common: float) -> Estimate:
     """Estimate f.g, where `common` is the covariance of the noise of both."""
     width, pairs = first.width, np.stack([first.counters, second.counters], axis=-1)
     cells, heavy = first.counters * second.counters, first.heavy | second.heavy

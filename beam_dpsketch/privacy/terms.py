@@ -53,7 +53,7 @@ class ReleaseTerms:
     """What a release promises, and to whom.
 
     Noise is calibrated by its bounds. Where the data choose the norm, `norm` says how, and until then the bounds are
-    those of a norm of 1; `under` gives the terms after the choice. Nothing is released while `norm` is there.
+    those of a norm of 1; `under` gives the terms after the choice. Nothing is released before the choice.
 
     Args:
       privacy: what the release may spend; taken from a budget, it pays for one release.

@@ -38,7 +38,7 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.estimators import comparing
-from beam_dpsketch.estimators.comparing import NoisyTable
+from beam_dpsketch.estimators.comparing import ReleasedTable
 from beam_dpsketch.sketches import RawSketch, raw_type
 from tests.helpers import by_hand
 from tests.helpers.raw import raw_of
@@ -215,7 +215,7 @@ def test_laws_of_two_releases(kind: type[Any], cells: list[int], small: bool) ->
         assert one(second) == pytest.approx(other(first), rel=1e-9)
     assert np.isfinite([*first.distance(second), *first.inner_product(second)]).all()
     np.testing.assert_allclose(first.minus(second).estimate(range(9)), -second.minus(first).estimate(range(9)))
-    same = NoisyTable.of(first.counters, 9.0, "signs")
+    same = ReleasedTable.of(first.counters, 9.0, "signs")
     squares = comparing.second_moment(same).value + 9.0 * same.width
     assert squares == pytest.approx(comparing.inner_product(same, same).value, rel=1e-9)
 
@@ -254,26 +254,26 @@ def test_empty_releases_with_little_noise_have_no_second_moment_on_average(plant
 
 
 DATA = {"Zipf": 1.0, "uniform": 0.0}
-Read = Callable[[NoisyTable, NoisyTable], list[comparing.Estimate]]
+Read = Callable[[ReleasedTable, ReleasedTable], list[comparing.Estimate]]
 
 
-def answers(first: NoisyTable, second: NoisyTable) -> list[comparing.Estimate]:
+def answers(first: ReleasedTable, second: ReleasedTable) -> list[comparing.Estimate]:
     """What is asked of two tables: a product and a squared distance."""
     return [comparing.inner_product(first, second), comparing.second_moment(first.minus(second))]
 
 
-def forgets_the_noise(first: NoisyTable, second: NoisyTable) -> list[comparing.Estimate]:
+def forgets_the_noise(first: ReleasedTable, second: ReleasedTable) -> list[comparing.Estimate]:
     return answers(*(dataclasses.replace(table, noise=0.0) for table in (first, second)))
 
 
-def forgets_collisions(first: NoisyTable, second: NoisyTable) -> list[comparing.Estimate]:
+def forgets_collisions(first: ReleasedTable, second: ReleasedTable) -> list[comparing.Estimate]:
     right, noise_only = (
         answers(*(dataclasses.replace(table, hashing=each) for table in (first, second))) for each in ("signs", "exact")
     )
     return [one._replace(normal=other.normal / 5, rare=0.0) for one, other in zip(right, noise_only, strict=True)]
 
 
-def shares_the_noise(first: NoisyTable, second: NoisyTable) -> list[comparing.Estimate]:
+def shares_the_noise(first: ReleasedTable, second: ReleasedTable) -> list[comparing.Estimate]:
     """As if the second release had the draw of the first."""
     return answers(first, first)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from beam_dpsketch.estimators.comparing import Hashing, NoisyTable, inner_product, second_moment
+from beam_dpsketch.estimators.comparing import Hashing, ReleasedTable, inner_product, second_moment
 from beam_dpsketch.estimators.tree_levels import median_variance
 
 F, G = np.array([5, -3, 2]), np.array([4, 1, -6])
@@ -27,7 +27,7 @@ def moments(hashing: Hashing) -> dict[str, np.ndarray]:
     """Estimates of one row, over every hash function; the variance of no noise is subtracted and added again."""
     found: dict[str, list[float]] = {"product": [], "square": [], "distance": []}
     for rows in hashed(hashing):
-        first, second = (NoisyTable.of(row[np.newaxis], TOO_NOISY_FOR_HEAVY_CELLS, hashing) for row in rows)
+        first, second = (ReleasedTable.of(row[np.newaxis], TOO_NOISY_FOR_HEAVY_CELLS, hashing) for row in rows)
         correction = WIDTH * TOO_NOISY_FOR_HEAVY_CELLS
         found["product"].append(inner_product(first, second).value)
         found["square"].append(second_moment(first).value + correction)
@@ -60,11 +60,13 @@ def test_a_row_is_unbiased_over_all_noise(hashing: Hashing) -> None:
     row, other = np.array([[5.0, -3, 2]]), np.array([[4.0, 1, -6]])
     noises = [9 * np.array([each]) for each in itertools.product((-1, 1), repeat=WIDTH)]
     noisy = [
-        (NoisyTable.of(row + x, 81, hashing), NoisyTable.of(other + y, 81, hashing)) for x in noises for y in noises
+        (ReleasedTable.of(row + x, 81, hashing), ReleasedTable.of(other + y, 81, hashing))
+        for x in noises
+        for y in noises
     ]
-    quiet = [NoisyTable.of(each, 0.0, "exact") for each in (row, other)]
+    quiet = [ReleasedTable.of(each, 0.0, "exact") for each in (row, other)]
     if hashing == "columns":
-        quiet = [NoisyTable(each - each.mean(), 0.0, "columns") for each in (row, other)]
+        quiet = [ReleasedTable(each - each.mean(), 0.0, "columns") for each in (row, other)]
     assert all(not table.heavy.any() for tables in noisy for table in tables)
     assert np.mean([second_moment(first).value for first, _ in noisy]) == pytest.approx(second_moment(quiet[0]).value)
     products = np.array([inner_product(*tables).value for tables in noisy])
@@ -74,7 +76,7 @@ def test_a_row_is_unbiased_over_all_noise(hashing: Hashing) -> None:
 
 
 def test_the_variance_of_exact_tables_is_that_of_normal_noise() -> None:
-    first, second = (NoisyTable.of(each[np.newaxis] * 100, 9.0, "exact") for each in (F, G))
+    first, second = (ReleasedTable.of(each[np.newaxis] * 100, 9.0, "exact") for each in (F, G))
     counted, other = (1e4 * (each @ each) - 3 * 9 for each in (F, G))
     assert second_moment(first).normal == pytest.approx(4 * 9 * counted + 2 * 3 * 9**2)
     assert inner_product(first, second).normal == pytest.approx(9 * (counted + other) + 3 * 9**2)
@@ -84,13 +86,13 @@ def test_the_variance_of_exact_tables_is_that_of_normal_noise() -> None:
 def test_the_variance_of_hashed_tables_is_that_of_noise_and_of_light_items() -> None:
     """Without heavy items, light cells hold noise and collisions: 2 w (F2 / w + s^2)^2, and as much of both sides."""
     random = np.random.default_rng(1)
-    x, y = (NoisyTable.of(random.normal(0, 5, (5, 10_000)), 9.0, "signs") for _ in range(2))
+    x, y = (ReleasedTable.of(random.normal(0, 5, (5, 10_000)), 9.0, "signs") for _ in range(2))
     assert second_moment(x).normal == pytest.approx(median_variance(5) * 2 * 10_000 * 25**2, rel=0.05)
     assert inner_product(x, y).normal == pytest.approx(median_variance(5) * 10_000 * 25**2, rel=0.05)
     assert (
         second_moment(x).rare
         == 0
-        < second_moment(NoisyTable(x.counters[:2] + 1000 * np.eye(2, 10_000), 9, "signs")).normal
+        < second_moment(ReleasedTable(x.counters[:2] + 1000 * np.eye(2, 10_000), 9, "signs")).normal
     )
 
 
@@ -99,7 +101,7 @@ def test_heavy_items_err_by_what_light_cells_hold_and_collide_by_chance() -> Non
     random = np.random.default_rng(2)
     cells = random.normal(0, 5, (2, 10_000))
     cells[:, 0], cells[:, 1] = 1000, 500
-    found = second_moment(NoisyTable.of(cells, 9.0, "signs"))
+    found = second_moment(ReleasedTable.of(cells, 9.0, "signs"))
     squares = 1000**2 + 500**2
     assert found.normal == pytest.approx((4 * squares * 25 + 2 * 10_000 * 25**2) / 2, rel=0.05)
     assert found.rare == pytest.approx(2 * (squares**2 - 1000**4 - 500**4) / 10_000 / 2, rel=0.05)
@@ -110,18 +112,18 @@ def test_heavy_items_err_by_what_light_cells_hold_and_collide_by_chance() -> Non
 def test_equal_rows_give_the_row_and_one_spoilt_row_of_three_or_more_changes_nothing(depth: int) -> None:
     row = np.array([100.0, -50, 20, 0, 0, 0, 0, 0, 1, -2])
     rows = np.array([np.random.default_rng(each).permutation(row) for each in range(depth)])
-    assert second_moment(NoisyTable(rows, 0.0, "signs")).value == pytest.approx(row @ row)
+    assert second_moment(ReleasedTable(rows, 0.0, "signs")).value == pytest.approx(row @ row)
     rows[0, :2] += 1e6
-    spoilt = second_moment(NoisyTable(rows, 0.0, "signs")).value
+    spoilt = second_moment(ReleasedTable(rows, 0.0, "signs")).value
     assert (spoilt == pytest.approx(row @ row, rel=0.1)) == (depth >= 3)
 
 
 def test_rows_without_signs_are_centred_by_their_light_cells() -> None:
     cells = np.ones((2, 1000))
     cells[:, ::2], cells[:, 0] = 3, 1e6
-    centred = NoisyTable.of(cells, 1.0, "columns").counters
+    centred = ReleasedTable.of(cells, 1.0, "columns").counters
     assert centred[0, 1] == pytest.approx(1 - 1.999, abs=0.01)
     uneven = np.array([[0.0, 0, 0, 0], [0, 9, 9, 0], [0, 0, 0, 0]])  # a row whose cells are all heavy
-    assert np.isfinite(NoisyTable.of(uneven, 1e-6, "columns").counters).all()
+    assert np.isfinite(ReleasedTable.of(uneven, 1e-6, "columns").counters).all()
     with pytest.raises(ValueError, match="width 1 holds a total"):
-        NoisyTable.of(np.ones((5, 1)), 1.0, "columns")
+        ReleasedTable.of(np.ones((5, 1)), 1.0, "columns")

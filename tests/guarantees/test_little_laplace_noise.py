@@ -27,7 +27,7 @@ from beam_dpsketch import (
     release_frame,
 )
 from beam_dpsketch.answers.notes import Basis
-from beam_dpsketch.estimators.comparing import NoisyTable, second_moment
+from beam_dpsketch.estimators.comparing import ReleasedTable, second_moment
 from beam_dpsketch.estimators.presence import exceeds_noise
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.privacy.loss.composition import Loss
@@ -64,8 +64,8 @@ def test_the_fourth_cumulant_is_that_of_the_law(epsilon: Fraction, bits: int) ->
 def test_a_second_moment_varies_as_the_squares_of_its_noise_do() -> None:
     """The variance of a sum of (f + x)^2 is 4 V f^2 + 2 V^2 + kappa for each counter."""
     f, variance, fourth = np.arange(10.0), 0.04, 0.05
-    found = second_moment(NoisyTable.of(f[np.newaxis], variance, "exact", fourth))
-    of_gaussian = second_moment(NoisyTable.of(f[np.newaxis], variance, "exact"))
+    found = second_moment(ReleasedTable.of(f[np.newaxis], variance, "exact", fourth))
+    of_gaussian = second_moment(ReleasedTable.of(f[np.newaxis], variance, "exact"))
     assert of_gaussian.normal == pytest.approx(4 * variance * (f @ f - 10 * variance) + 20 * variance**2)
     assert found.normal == pytest.approx(of_gaussian.normal + 10 * fourth)
 

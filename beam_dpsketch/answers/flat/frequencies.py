@@ -19,7 +19,7 @@ from beam_dpsketch.answers.flat.decoded import Decoded, decode_flat
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Many
 from beam_dpsketch.errors import ArgumentError, ElementsWarning
-from beam_dpsketch.estimators.comparing import Hashing, NoisyTable
+from beam_dpsketch.estimators.comparing import Hashing, ReleasedTable
 from beam_dpsketch.estimators.row_mean import RowReader, noise_margin
 from beam_dpsketch.hashing import cells
 from beam_dpsketch.hashing.encodings import decode, encode
@@ -99,9 +99,9 @@ class ReleasedFrequencies(ReleasedSketch):
         return RowReader(self._spec, self.counters, self._privacy.sigma_squared, self._privacy.noise)
 
     @property
-    def _table(self) -> NoisyTable:
+    def _table(self) -> ReleasedTable:
         hashing: Hashing = "signs" if self._spec.kind == "count_sketch" else "columns"
-        return NoisyTable.of(self.counters, self._noise_variance(), hashing, self._fourth_cumulant())
+        return ReleasedTable.of(self.counters, self._noise_variance(), hashing, self._fourth_cumulant())
 
     def _changed_candidates(self, before: Any, k: int) -> Any:
         return self._search(0.5)

@@ -20,7 +20,7 @@ from beam_dpsketch.answers.rows import Frequencies
 from beam_dpsketch.answers.tree.asked import positions_of
 from beam_dpsketch.answers.tree.heavy_hitters import detection_limit, expansion
 from beam_dpsketch.answers.tree.ranked import Fitted, Method, ReleasedRanks
-from beam_dpsketch.estimators.comparing import Hashing, NoisyTable, changed_leaves, leaf_bounds
+from beam_dpsketch.estimators.comparing import Hashing, ReleasedTable, changed_leaves, leaf_bounds
 from beam_dpsketch.estimators.ranks import Ranks
 from beam_dpsketch.estimators.tree_fit import Fit, FitMethod, PaperTree, choose, least_squares_fit, residual_fit
 from beam_dpsketch.estimators.tree_levels import TreeLevel, tree_levels
@@ -145,9 +145,11 @@ class ReleasedDyadicCountSketch(ReleasedRanks):
         return self._reach(0.95) * min(self.level_deviations)
 
     @property
-    def _table(self) -> NoisyTable:
+    def _table(self) -> ReleasedTable:
         leaves = self._levels[-1]
-        return NoisyTable.of(leaves.counters, self._noise_variance(), _HASHING[leaves.sketch], self._fourth_cumulant())
+        return ReleasedTable.of(
+            leaves.counters, self._noise_variance(), _HASHING[leaves.sketch], self._fourth_cumulant()
+        )
 
     @property
     def _size(self) -> str:

@@ -20,7 +20,7 @@ from beam_dpsketch.answers.tree.asked import positions_of
 from beam_dpsketch.answers.tree.heavy_hitters import detection_limit, expansion
 from beam_dpsketch.answers.tree.ranked import Fitted, Method, ReleasedRanks
 from beam_dpsketch.estimators import factor as factors
-from beam_dpsketch.estimators.comparing import NoisyTable
+from beam_dpsketch.estimators.comparing import ReleasedTable
 from beam_dpsketch.estimators.factor import FactorVariances, block_variances, likely_weights
 from beam_dpsketch.estimators.presence import deviations_for, exceeds_noise
 from beam_dpsketch.estimators.ranks import Ranks
@@ -140,14 +140,14 @@ class ReleasedFactor(ReleasedRanks):
         return of_ranks(self.spec.domain, self._own_total(), at_ends, float(self._deviations.max()) ** 2)
 
     @property
-    def _table(self) -> NoisyTable:
+    def _table(self) -> ReleasedTable:
         factor, noise = self._spec.factor, float(np.mean(np.square(self._deviations)))
         scale, spread = math.sqrt(self._row_variance / noise), factors.spread(self._spec.factor)
 
         def uncorrelated(weights: np.ndarray) -> np.ndarray:
             return scale * factors.rows_of_sums(factor, weights)
 
-        return NoisyTable(self.weights[np.newaxis], noise, "exact", spread=spread, uncorrelated=uncorrelated)
+        return ReleasedTable(self.weights[np.newaxis], noise, "exact", spread=spread, uncorrelated=uncorrelated)
 
     def _signed_frequencies(self, items: Any, confidence: float) -> Frequencies:
         positions, _ = positions_of(self.spec.domain, items=items)
