@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pathlib
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -96,6 +97,35 @@ def test_imports_go_down_only() -> None:
 
 def test_no_module_is_too_long() -> None:
     assert [path for path in FILES if len(path.read_text().splitlines()) > MAX_LINES] == []
+
+
+MAP = (PACKAGE / "README.md").read_text(encoding="utf-8")
+
+
+def unknown_places(text: str) -> set[str]:
+    """Return files and folders that a map names and that are in no place of the package, of tests or of docs."""
+    roots = [PACKAGE, *(folder for folder in PACKAGE.rglob("*") if folder.is_dir()), PACKAGE.parent]
+    named = re.findall(r"`([a-z_/]+(?:\.py|/))`", text) + re.findall(r"^ *\d+ +([a-z_]+/)", text, re.MULTILINE)
+    return {each for each in named if not any((root / each).exists() for root in roots)}
+
+
+def test_the_map_names_what_is_there_in_the_order_of_imports() -> None:
+    assert unknown_places(MAP) == set()
+    drawn = MAP.split("holds all three.")[1].split("```")[1]
+    places = {
+        part: drawn.index(f"{part}/" if (PACKAGE / part).is_dir() else f"{part}.py")
+        for part in _RANK
+        if "__" not in part
+    }
+    order = sorted(places, key=places.__getitem__, reverse=True)
+    assert [_RANK[part] for part in order] == sorted(_RANK[part] for part in order)
+
+
+def test_a_place_that_is_not_there_is_found() -> None:
+    assert unknown_places("`engine/nowhere.py` and `engine/run.py`\n12 nothing/   here") == {
+        "engine/nowhere.py",
+        "nothing/",
+    }
 
 
 BEFORE_THE_NOISE = (

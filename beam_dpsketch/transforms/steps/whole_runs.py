@@ -36,7 +36,7 @@ NO_RUN: Mapping[str, Any] = MappingProxyType({})
 
 
 class ChooseNorm(beam.PTransform):
-    """Turn grouped shards into one chosen norm, in sixteenths of a record: `Fraction(output, norm_choice.GRID)`.
+    """Turn grouped shards into one chosen norm, in sixteenths of a record: `Fraction(output, GRID)`.
 
     The input is bounded: (shard, records as bytes), grouped by shard, and in windows of a period if the unit is one
     within a period. The output is one element in the global window, also of empty input.
