@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -52,14 +53,8 @@ class Calibration:
         known = terms.under(1)
         choice = choose_keys(spec, terms)
         found = cls(spec, terms, counter_tables(spec, known), tables.aside(known), tables.lost(known), choice)
-        if found.cost > known.privacy.spending.whole:
-            raise ValueError("the tables of a release cost more than it may spend")
+        check_paid((*found.counters, *found.aside, *found.lost), known, choice)
         return found
-
-    @property
-    def cost(self) -> Fraction:
-        """What all tables cost together: rho of Gaussian noise, epsilon of Laplace noise."""
-        return sum((table.cost for table in (*self.counters, *self.aside, *self.lost)), Fraction(0))
 
     @property
     def per_table(self) -> tuple[Fraction, ...]:
@@ -106,6 +101,14 @@ class Calibration:
     @functools.cached_property
     def _under_norms(self) -> dict[Fraction | None, Calibration]:
         return {}
+
+
+def check_paid(found: Sequence[NoisyTable], terms: ReleaseTerms, choice: KeyChoice | None) -> None:
+    """Refuse tables that cost more than the choices of a norm and of keys leave of what a release may spend."""
+    chosen = (terms.norm_spend or Fraction(0)) + (Fraction(0) if choice is None else choice.note.share)
+    left = (1 - chosen) * terms.privacy.spending.whole
+    if sum(table.share for table in found) > 1 - chosen or sum(table.cost for table in found) > left:
+        raise ValueError("the tables of a release cost more than it may spend")
 
 
 def side_notes(terms: ReleaseTerms) -> tuple[SideNote, ...]:

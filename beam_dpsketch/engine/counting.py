@@ -13,13 +13,13 @@ import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from beam_dpsketch.domains.text import TRUNCATED
 from beam_dpsketch.engine import tables
-from beam_dpsketch.engine.calibration import counter_tables
+from beam_dpsketch.engine.calibration import check_paid, counter_tables
 from beam_dpsketch.engine.keys import KeyChoice, choose_keys, find_chosen
 from beam_dpsketch.engine.tables import NoisyTable, message, settings_of
 from beam_dpsketch.hashing.encodings import encode
@@ -69,14 +69,22 @@ class Counting(NamedTuple):
           norm: counts where the data choose it; before that, all is of a norm of 1, and noise grows with it.
         """
         terms = declared.under(norm)
-        (items,) = counter_tables(spec, terms)
+        (table,) = counter_tables(spec, terms)
+        items = dataclasses.replace(table, names=("items",))
         note, choice = note_of(terms, items.parameter), choose_keys(spec, terms)
+        check_paid([items], terms, choice)
         note = note if choice is None else dataclasses.replace(note, votes=choice.note)
         return cls(spec, terms, declared, items, note, choice)
 
     def with_norm(self, max_norm: Fraction | None) -> Counting:
         """Return the same of a release: under this norm if the data choose it, else as it is."""
         return self if max_norm is None else Counting.of(self.spec, self.declared, max_norm)
+
+    @property
+    def _deciding(self) -> tuple[Any, ...]:
+        """The settings of the choice of items, without the words of the note."""
+        votes = None if self.choice is None else self.choice.deciding
+        return self.note.max_items, self.note.threshold, self.note.scale_bits, votes
 
     @property
     def per_table(self) -> tuple[Fraction, ...]:
@@ -112,7 +120,7 @@ class Counting(NamedTuple):
         if randomness is None:
             noisy, released = self.add_noise(rows[:, 0])
         else:
-            settings = settings_of([self.items], self.spec, self.terms.for_noise(), self.note)
+            settings = settings_of([self.items], self.spec, self.terms.for_noise(), *self._deciding)
             messages = (message("count", settings, [row]) for row in rows[:, :1])
             streams = (keyed.random_bytes(each) for keyed, each in zip(randomness, messages, strict=True))
             drawn = [self.add_noise(row[:1], stream) for row, stream in zip(rows, streams, strict=True)]

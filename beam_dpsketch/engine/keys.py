@@ -60,6 +60,12 @@ class KeyChoice(NamedTuple):
     table: KeepTable | None = None
     rounds: TwoRounds | None = None
 
+    @property
+    def deciding(self) -> tuple[Any, ...]:
+        """All settings that a decision depends on, exactly; `half` and `most` of the note are words, in floats."""
+        note = self.note
+        return self.rule, note.method, note.share, note.grid, note.sigma_squared, note.threshold
+
     def keeps(self, votes: np.ndarray, units: np.ndarray, *others: np.ndarray, random_bytes: Any = os.urandom) -> Any:
         """Return which keys are released, bool of shape (n,).
 
@@ -139,7 +145,7 @@ def _streams(
     choice: KeyChoice, step: str, votes: np.ndarray, randomness: Sequence[KeyedRandomness]
 ) -> Iterator[RandomBytes]:
     """Yield the random bytes of a step for each key."""
-    settings = settings_of(choice.votes, choice.rule, choice.note)
+    settings = settings_of(choice.votes, choice.deciding)
     for keyed, each in zip(randomness, votes, strict=True):
         yield keyed.random_bytes(message(step, settings, [each]))
 

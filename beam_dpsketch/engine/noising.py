@@ -84,7 +84,7 @@ def release_parts(
     if randomness is None:
         drawn = [_draw(exact, calibration, os.urandom)]
     else:
-        choice = None if calibration.choice is None else (calibration.choice.rule, calibration.choice.note)
+        choice = None if calibration.choice is None else calibration.choice.deciding
         found = (*calibration.of_release, *calibration.counters)
         settings = settings_of(found, exact.spec, terms.for_noise(), choice, lost)
         drawn = [
@@ -112,6 +112,8 @@ def draw_lost(exact: np.ndarray, calibration: Calibration, randomness: Secret = 
       calibration: that of the releases of the run.
       randomness: the secret that the noise is made from; `None` takes the entropy of the system.
     """
+    if not calibration.lost_is_of_run:
+        raise ValueError("calibration must tell what a run lost")
     random_bytes: RandomBytes = os.urandom
     if randomness is not None:
         settings = settings_of(calibration.lost, calibration.spec, calibration.terms.for_noise())
@@ -134,10 +136,12 @@ def _draw(parts: PartColumns, calibration: Calibration, random_bytes: RandomByte
 
 def _draw_columns(exact: np.ndarray, found: Sequence[NoisyTable], random_bytes: RandomBytes) -> np.ndarray:
     """Return numbers aside with noise, int64 of shape (parts, numbers): the columns of each table together."""
+    ends = [*itertools.accumulate((table.size or 0 for table in found), initial=0)]
+    if exact.shape[1] != ends[-1]:
+        raise ValueError("side must have a column for each number of the tables")
     if not found:
         return exact.copy()
-    ends = [*itertools.accumulate(table.size or 0 for table in found)]
-    columns = [np.ascontiguousarray(each) for each in np.split(exact, ends[:-1], axis=1)]
+    columns = [np.ascontiguousarray(each) for each in np.split(exact, ends[1:-1], axis=1)]
     noisy = [table.draw(each, random_bytes) for table, each in zip(found, columns, strict=True)]
     return np.concatenate(noisy, axis=1)
 

@@ -189,10 +189,15 @@ def named(name: str) -> Callable[[type[T]], type[T]]:
 
 
 def name_of(settings: type) -> str:
-    """Return the name of a class in `canonical`; raise `TypeError` for one without."""
-    if settings not in _NAMES:
+    """Return the name of a class in `canonical`; raise `TypeError` for one without.
+
+    A class that others derive from one with a name has that name, and its own.
+    """
+    base = next((each for each in settings.__mro__ if each in _NAMES), None)
+    if base is None:
         raise TypeError(f"{settings.__name__} is no setting")
-    return _NAMES[settings]
+    own = "" if base is settings else f" {settings.__module__}.{settings.__qualname__}"
+    return f"{_NAMES[base]}{own}"
 
 
 def canonical(value: Any) -> bytes:

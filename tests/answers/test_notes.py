@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import datetime
 from fractions import Fraction
 from typing import Any
@@ -157,19 +158,24 @@ def test_a_sketch_under_a_norm_that_is_mostly_noise_says_so(spec: dict[str, Any]
     """30,000 records of two items. Side counters of a norm of order 2 have far more noise than the total.
 
     The noise of a release is 100 times less, or 10 times more, than what makes the difference. Noise alone may make
-    records look as few as privacy ids, which is another note.
+    records look as few as privacy ids, which is another note. It hides that there is much noise in about 1 of 300
+    releases, and in less than 1 of 125: in most of eleven with a probability below 1e-9.
     """
     table = pa.table({"u": np.arange(30_000) % 4000, "c": np.arange(30_000) % 2})
     settings = {"kind": "frequencies", "item": "c", "spec": spec, "privacy": {"rho": 0.03}}
     found = {}
     for norm in (10.0, 1e4, 1e5):
         unit = {"privacy_id": "u", "norm": {"max_norm": norm, "order": order}}
-        released: Any = release_frame(table, {**settings, "unit": unit})
-        found[norm], asked = (
-            codes([note for note in notes if note.code != "one_record_each"])
-            for notes in (released.notes, released.interval([0, 1]).notes)
-        )
-        assert asked in (found[norm], f"{found[norm]},within_noise")
+        said = collections.Counter[tuple[str, ...]]()
+        for _ in range(11):
+            released: Any = release_frame(table, {**settings, "unit": unit})
+            of_both = (released.notes, released.interval([0, 1]).notes)
+            said[tuple(codes(note for note in notes if note.code != "one_record_each") for notes in of_both)] += 1
+        alike = collections.Counter[str]()
+        for (of_release, asked), count in said.items():
+            alike[of_release] += count * (asked in (of_release, f"{of_release},within_noise"))
+        ((found[norm], most),) = alike.most_common(1)
+        assert most > 5
     assert found == {10.0: "", 1e4: "mostly_noise", 1e5: "mostly_noise"}
 
 

@@ -26,10 +26,12 @@ from beam_dpsketch import (
     ReleaseTerms,
     SideCounters,
     SketchSpec,
+    TextDomain,
     TreeSpec,
 )
-from beam_dpsketch.engine import tables
+from beam_dpsketch.engine import calibration, tables
 from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.noising import release_parts
 from beam_dpsketch.engine.parts import PartColumns
 from beam_dpsketch.engine.tables import NoisyTable
@@ -37,6 +39,7 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec
 from beam_dpsketch.kinds.ranks.histogram import FactorSpec
 from beam_dpsketch.privacy.aside.lost_histogram import LostIn
+from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.mechanism import Sensitivity
 from beam_dpsketch.privacy.noise import discrete_gaussian, discrete_laplace
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
@@ -45,6 +48,7 @@ from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.sketches.grouped_items import GroupedItems
 from tests.helpers import laws
 
 FLAT, RANKS = SketchSpec(depth=3, width=8), FactorSpec(IntegerDomain(0, 99))
@@ -90,6 +94,9 @@ TERMS: dict[str, Any] = {
     "rows of a norm": RowTerms(SOME, NormBound(5), **HORIZON),
     "rows of a tree": RowTerms(THIRD, RecordBounds(1), unit=PrivacyUnit.RECORD_OVER_HORIZON, mechanism=BinaryTree(9)),
 }
+CHOSEN_KEYS = ReleaseTerms(
+    SOME, NormBound(5, max_keys=4), **PEOPLE, output_cells=None, lost_in=LostIn.RUN, selection=CHOSEN
+)
 SECRET = KeyedRandomness(b"a secret of more than thirty-two bytes", b"x")
 
 
@@ -129,7 +136,7 @@ def check_costs() -> int:
         every = (*found.counters, *found.aside, *found.lost)
         assert [cost(table.change, table) for table in every] == [table.share * whole for table in every], name
         assert sum(table.share for table in every) == 1 - (terms.norm_spend or 0), f"{name}: not all of it"
-        assert found.cost == (1 - (terms.norm_spend or 0)) * whole, name
+        assert sum(table.cost for table in every) == (1 - (terms.norm_spend or 0)) * whole, name
         facts, unit = raw_type(spec).tables(spec), 4**terms.scale_bits
         squared = terms.mechanism.squared_length if isinstance(terms, RowTerms) else 1
         units = [unit * squared * fact.squared_amount for fact in facts]
@@ -228,12 +235,10 @@ def test_a_release_draws_its_tables_in_one_order() -> None:
 
 def test_votes_and_counts_of_a_chosen_norm_cost_all_of_rho() -> None:
     """Where votes are part of one norm, or of none, their share and those of the tables are everything."""
-    terms = ReleaseTerms(
-        SOME, NormBound(5, max_keys=4), **PEOPLE, output_cells=None, lost_in=LostIn.RUN, selection=CHOSEN
-    )
-    found = Calibration.of(FLAT, terms)
+    found = Calibration.of(FLAT, CHOSEN_KEYS)
     assert found.choice is not None
-    assert found.cost + sum(table.cost for table in found.choice.votes) == SOME.rho
+    every = (*found.counters, *found.aside, *found.lost, *found.choice.votes)
+    assert sum(table.cost for table in every) == SOME.rho
 
 
 @pytest.mark.parametrize("relation", [ADD_OR_REMOVE_ONE, REPLACE_ONE])
@@ -242,14 +247,41 @@ def test_the_choice_of_a_norm_and_its_tables_cost_all_of_rho(relation: Any) -> N
     terms = ReleaseTerms(privacy, AutoNorm(), **PEOPLE)
     choice = tables.lengths(AutoNorm(), privacy.spending, relation)
     assert choice.dropped_bits == choice.grid_bits
-    assert choice.cost + Calibration.of(FLAT, terms.under(Fraction(9, 2))).cost == privacy.rho
+    found = Calibration.of(FLAT, terms.under(Fraction(9, 2)))
+    assert choice.cost + sum(table.cost for table in (*found.counters, *found.aside, *found.lost)) == privacy.rho
 
 
-def test_tables_that_cost_too_much_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = tables.counters
-    monkeypatch.setattr(tables, "counters", lambda spec, terms, share: right(spec, terms, share * Fraction(21, 20)))
+GROUPS = dataclasses.replace(CHOSEN_KEYS, selection=GroupRule(delta=Fraction(1, 10**7), max_items=4))
+DECLARED: dict[str, Any] = {
+    "records": lambda: Calibration.of(FLAT, TERMS["records"]),
+    "a chosen norm": lambda: Calibration.of(FLAT, TERMS["a chosen norm"]),
+    "chosen keys": lambda: Calibration.of(FLAT, CHOSEN_KEYS),
+    "groups": lambda: Counting.of(GroupedItems(TextDomain(4)), GROUPS),
+}
+
+
+def of_more(factor: Fraction) -> laws.Fault:
+    """Let counters have more than their share: what is too much, or costs as much as if the choice were free."""
+    return laws.around(tables, "counters", lambda exact, spec, terms, share: exact(spec, terms, share * factor))
+
+
+FREE_VOTES = laws.put(calibration, "sketch_share", lambda spec, terms: terms.share_left)
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("records", of_more(Fraction(21, 20))),
+        ("a chosen norm", of_more(Fraction(20, 19))),
+        ("chosen keys", FREE_VOTES),
+        ("groups", FREE_VOTES),
+    ],
+)
+def test_tables_that_cost_too_much_are_refused(name: str, fault: laws.Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    DECLARED[name]()
+    fault.plant(monkeypatch)
     with pytest.raises(ValueError, match="the tables of a release cost more than it may spend"):
-        Calibration.of(FLAT, TERMS["records"])
+        DECLARED[name]()
 
 
 def message_of(**changes: Any) -> bytes:

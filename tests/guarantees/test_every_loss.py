@@ -48,7 +48,7 @@ from beam_dpsketch.privacy.noise.gaussian_bounds import tail_bound
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.statement import accounting
 from beam_dpsketch.statement.accounting import add_up
-from tests.helpers import laws
+from tests.helpers import laws, noise
 from tests.helpers.combinations import (
     Combination,
     Leaf,
@@ -67,6 +67,11 @@ from tests.helpers.side_releases import any_norm, no_noise
 pytestmark = pytest.mark.usefixtures(any_norm.__name__)
 ROUNDING = 1 + 1e-9
 NORM = Fraction(3, 2)
+
+
+@pytest.fixture(autouse=True)
+def no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise.without_guard(monkeypatch)
 
 
 def settings(size: int) -> list[Setting]:
@@ -338,7 +343,6 @@ SLIDING = Setting("count_min", Record(), Layout(120, 60))
 ROWS = Setting("count_min", ID(RecordBounds(1), max_windows=2), Layout(horizon=Horizon(0, 60, 4)))
 SIGNS = Setting("count_sketch", Record(), Layout())
 LOSES, A_RUN, A_REMOVAL = "a combination loses more than it says", "a run loses more", "a removal loses more than half"
-DECLARED = "the tables of a release cost more than it may spend"
 REMOVALS = laws.put(SideCounter, "sensitivity", removals_cost_replacements)
 WINDOWS_FORGOTTEN = laws.put(ReleaseTerms, "reach", Fraction(1))
 LOST_IS_FREE = laws.put(LostCounter, "shares", Fraction(0))
@@ -367,7 +371,7 @@ FAULTS = {
         Loss, "larger", lambda one, two: Loss(one.rho / 2, min(one.delta, two.delta)), "lose more", PLAIN
     ),
     "parts_aside_are_free": laws.put(
-        terms_module, "share_left", lambda counters, *others: 1 - sum(others, Fraction(0)), DECLARED, ASIDE
+        terms_module, "share_left", lambda counters, *others: 1 - sum(others, Fraction(0)), A_REMOVAL, ASIDE
     ),
     "the_choice_is_free": laws.put(
         terms_module,
@@ -376,8 +380,8 @@ FAULTS = {
         A_REMOVAL,
         AUTO,
     ),
-    "lost_weight_is_free": LOST_IS_FREE.found(DECLARED, ASIDE),
-    "lost_weight_is_free, of_a_run": LOST_IS_FREE.found(DECLARED, OF_KEYS),
+    "lost_weight_is_free": LOST_IS_FREE.found(A_REMOVAL, ASIDE),
+    "lost_weight_is_free, of_a_run": LOST_IS_FREE.found(f"{A_REMOVAL}|{A_RUN}", OF_KEYS),
     "windows_of_lost_weight_are_forgotten, sliding": LOST_IN_ONE_WINDOW.found(A_REMOVAL, CLAMPED),
     "votes_are_free": laws.put(calibration, "sketch_share", lambda spec, terms: terms.share_left, A_RUN, CHOSEN),
     "votes_are_free, in two rounds": laws.put(
@@ -423,5 +427,5 @@ FAULTS |= {
     )
 }
 test_a_planted_fault_is_found = pytest.mark.usefixtures(no_noise.__name__)(
-    laws.mutants(FAULTS, check_usual, intact=True, error=(AssertionError, ValueError))
+    laws.mutants(FAULTS, check_usual, intact=True)
 )

@@ -36,7 +36,7 @@ from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 from beam_dpsketch.privacy.aside.side_counters import CLIPPED, LOST, WEIGHT
 from beam_dpsketch.records import windows
 from beam_dpsketch.statement.stated import Stated
-from tests.helpers import laws
+from tests.helpers import laws, noise
 from tests.helpers.kept_units import counted_in_windows, ends_of
 from tests.helpers.loss_settings import (
     KEYS,
@@ -64,6 +64,11 @@ MORE_UNITS: list[Callable[..., Any]] = [
     functools.partial(PrivacyId, "user", NormBound(3, order=1)),
     functools.partial(PrivacyId, "user", NormBound(3, order=1, max_weight=1)),
 ]
+
+
+@pytest.fixture(autouse=True)
+def no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise.without_guard(monkeypatch)
 
 
 class Loss(NamedTuple):

@@ -35,9 +35,9 @@ from beam_dpsketch import (
     SketchSpec,
     TimeRange,
     TreeSpec,
-    WindowingError,
 )
 from beam_dpsketch.domains.base import short_keys
+from beam_dpsketch.errors import RefusalError
 from beam_dpsketch.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.kinds.metrics.kind import Metric, Metrics
 from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec
@@ -165,7 +165,7 @@ class Setting(NamedTuple):
             for relation, sides in itertools.product(NeighboringRelation, SIDES.values()):
                 privacy = PrivacySpec(rho=RHO, relation=relation, side_counters=sides)
                 self.declared(privacy).count.calibrate(self.plan(privacy).terms)
-        except (ValueError, WindowingError, TypeError):
+        except RefusalError:
             return False
         return True
 

@@ -43,6 +43,7 @@ from beam_dpsketch import (
     TopKSearch,
     TreeSpec,
 )
+from beam_dpsketch.errors import RefusalError
 from beam_dpsketch.kinds.metrics.kind import Metric, Metrics
 from beam_dpsketch.kinds.statistics.kind import Statistics
 from beam_dpsketch.sketches.levels import Level
@@ -90,6 +91,7 @@ LISTED: dict[str, Any] = {
     "listed": PublicKeys(KEYS, "key"),
     "open": AssumePublicKeys("key"),
     "chosen": KeySelection(DELTA, field="key"),
+    "chosen in one round": KeySelection(DELTA, field="key", method="gaussian"),
 }
 
 
@@ -219,7 +221,7 @@ def all_cases() -> Iterator[Case]:
 def steered_cases() -> Iterator[Case]:
     """Yield a case of each bounds, and of each way to keys, that can cost all of what is claimed."""
     wanted = [("listed", bounds, "listed") for bounds in BOUNDS]
-    wanted += [("listed", "records, keys", keys) for keys in ("open", "chosen")]
+    wanted += [("listed", "records, keys", keys) for keys in ("open", "chosen", "chosen in one round")]
     for (kind, bounds, keys), relation, noise, seed in itertools.product(wanted, RELATIONS, NOISES, range(4)):
         yield from filter(None, [case_of(Setting(kind, bounds, keys, relation, noise, "none", seed))])
 
@@ -242,7 +244,7 @@ def case_of(setting: Setting) -> Case | None:
         spent = {"epsilon": rng.choice(EPSILONS), "delta": 1e-3, "noise": "laplace"}
     privacy = PrivacySpec(**spent, relation=setting.relation, side_counters=SIDES[sides])
     bounds, keys = BOUNDS[setting.bounds], LISTED[setting.keys]
-    if isinstance(bounds, (AutoNorm, NormBound)) and (setting.keys == "chosen" or setting.kind == "groups"):
+    if isinstance(bounds, (AutoNorm, NormBound)) and (setting.keys.startswith("chosen") or setting.kind == "groups"):
         bounds = dataclasses.replace(bounds, max_keys=2)
     unit = bounds if isinstance(bounds, Record) else PrivacyId("person", bounds)
     unit = in_keys(unit, "items" if setting.kind == "groups" else keys)
@@ -251,7 +253,7 @@ def case_of(setting: Setting) -> Case | None:
         count = COUNTS[setting.kind](rng)
         declared = ReleaseSpec(count, privacy, unit, None if count.name == "metrics" else "item", weight, keys)
         declared.resolved  # noqa: B018  # refuses what cannot work
-    except (ValueError, TypeError):
+    except RefusalError:
         return None
     items = _items(declared, rng)
     return Case(setting, declared, _common(declared, items, rng), list(_units(declared, items, rng)))

@@ -39,7 +39,7 @@ MORE_THAN_A_THRESHOLD = 1 << 40
 
 
 class Drawn(NamedTuple):
-    """One array of exact numbers, the parameter of the noise that is added to each, and the module that adds it."""
+    """One array of exact numbers, the parameter of the noise that is added to each, and the name of their table."""
 
     place: str
     exact: np.ndarray

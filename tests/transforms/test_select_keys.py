@@ -18,6 +18,7 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
+    AutoNorm,
     BudgetExceededError,
     KeySelection,
     NormBound,
@@ -31,6 +32,7 @@ from beam_dpsketch import (
 from beam_dpsketch.engine import run as engine_run
 from beam_dpsketch.engine.keys import choose_keys_alone
 from beam_dpsketch.transforms import EnvironmentSecret, SelectKeys
+from tests.helpers.pipelines import run
 
 pytestmark = pytest.mark.pipeline
 
@@ -180,3 +182,11 @@ def test_what_cannot_work_is_refused(arguments: Any, message: str) -> None:
     usual: dict[str, Any] = {"privacy": PrivacySpec(rho=1.0), "unit": UNIT, "keys": KeySelection(1e-7, "key")}
     with pytest.raises(ValueError, match=message):
         SelectKeys(**{**usual, **arguments})
+
+
+def test_a_norm_cannot_be_chosen_from_the_data() -> None:
+    select = SelectKeys(
+        PrivacySpec(rho=1.0), unit=PrivacyId("user", AutoNorm(max_keys=3)), keys=KeySelection(1e-7, "key")
+    )
+    with pytest.raises(ValueError, match="dpsketch-E221"):
+        run([{"user": 1, "key": "a"}], select)

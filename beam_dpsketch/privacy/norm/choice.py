@@ -1,7 +1,7 @@
 """Choose max_norm from a noisy histogram of how long units are.
 
-Guarantee: each unit is in one bin at most, by its own records alone. So the noisy histogram costs what
-`AutoNorm.sigma_squared` says, and rho adds up with that of the counters: zCDP composes also where the second release
+Guarantee: each unit is in one bin at most, by its own records alone. So the noisy histogram costs the
+`spend` of an `AutoNorm`, and rho adds up with that of the counters: zCDP composes also where the second release
 depends on the first (Bun and Steinke 2016, Lemma 2.3). What is chosen is a function of the noisy histogram and of
 public numbers. It is exact arithmetic, the same on every machine.
 

@@ -27,6 +27,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_dpsketch._columns import plain_column
 from beam_dpsketch.domains.timestamps import MILLISECOND
 from beam_dpsketch.engine.keys import KeyChoice
+from beam_dpsketch.engine.norms import choice_table
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.hashing.encodings import encode, encode_all
 from beam_dpsketch.records.bounding.bounded import Bounded
@@ -101,6 +102,7 @@ def bound_over_windows(
         shard = ShardWindowedRecords(reader, rule, sketch_input, True, shards=shards_for(plan.scale))
         grouped = _group_by_period(elements, shard, periods)
     if plan.terms.norm is not None:
+        choice_table(plan.terms)  # refuses what cannot be chosen
         units = declared.resolved.under(plan.terms).calibrated.scaled_units
         assert units is not None
         choose = ChooseNorm(sketch_input, plan.terms, idempotent_noise, run, scaled_units=units)
