@@ -232,8 +232,9 @@ def test_grouped_counts_cost_at_most_rho_and_delta(name: str, relation: Any) -> 
 @pytest.mark.slow
 @pytest.mark.usefixtures("all_counts")
 def test_noise_and_thresholds_that_are_too_small_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = counting.calibrate
-    monkeypatch.setattr(counting, "calibrate", lambda spec, terms: [each / 2 for each in exact(spec, terms)])
+    exact = counting.counter_tables
+    halved = lambda spec, terms: [noise.with_parameter(each, Fraction(1, 2)) for each in exact(spec, terms)]  # noqa: E731
+    monkeypatch.setattr(counting, "counter_tables", halved)
     threshold = GroupRule.threshold
     monkeypatch.setattr(GroupRule, "threshold", lambda *given: threshold(*given) // 2)
     lost, published = worst_of_groups("norm", ADD_OR_REMOVE_ONE)
