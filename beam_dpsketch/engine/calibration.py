@@ -64,17 +64,28 @@ class Calibration:
     @property
     def of_release(self) -> tuple[NoisyTable, ...]:
         """The tables of each release but its counters, in the order in which they are drawn."""
-        return self.aside if self.terms.lost is None or self.lost_is_of_run else self.aside + self.lost
+        return self.aside if self.lost_is_of_run else self.aside + self.lost
 
     @functools.cached_property
     def notes(self) -> tuple[SideNote, ...]:
         """What a release says of its tables of one number."""
-        return side_notes(self.terms)
+        return tuple(map(_note, self.terms.counters, self.aside, itertools.repeat(self.terms.scale_bits)))
 
     @functools.cached_property
     def empty_lost(self) -> LostNote | None:
         """What a release says of its histogram of lost weight."""
-        return empty_lost(self.terms)
+        if (counter := self.terms.lost) is None:
+            return None
+        bins, *of_kept = self.lost
+        kept = None if counter.kept is None else _note(counter.kept, of_kept[0], self.terms.scale_bits)
+        return LostNote(
+            share=bins.share,
+            noise=bins.noise,
+            sigma_squared=bins.parameter,
+            first=counter.first,
+            counts=(0,) * BINS,
+            kept=kept,
+        )
 
     @property
     def lost_is_of_run(self) -> bool:
@@ -111,28 +122,7 @@ def check_paid(found: Sequence[NoisyTable], terms: ReleaseTerms, choice: KeyChoi
         raise ValueError("the tables of a release cost more than it may spend")
 
 
-def side_notes(terms: ReleaseTerms) -> tuple[SideNote, ...]:
-    """Return the notes of what a release counts aside, each 0."""
-    return tuple(map(_note, terms.counters, tables.aside(terms), itertools.repeat(terms)))
-
-
-def empty_lost(terms: ReleaseTerms) -> LostNote | None:
-    """Return the histogram of lost weight before there are counts; refuse settings that cannot work."""
-    if (counter := terms.lost) is None:
-        return None
-    bins, *of_kept = tables.lost(terms)
-    kept = None if counter.kept is None else _note(counter.kept, of_kept[0], terms)
-    return LostNote(
-        share=bins.share,
-        noise=bins.noise,
-        sigma_squared=bins.parameter,
-        first=counter.first,
-        counts=(0,) * BINS,
-        kept=kept,
-    )
-
-
-def _note(counter: SideCounter, table: NoisyTable, terms: ReleaseTerms) -> SideNote:
+def _note(counter: SideCounter, table: NoisyTable, scale_bits: int) -> SideNote:
     """Return the note of a side counter that is 0, on the grid of its noise."""
     return SideNote(
         names=counter.names,
@@ -141,13 +131,15 @@ def _note(counter: SideCounter, table: NoisyTable, terms: ReleaseTerms) -> SideN
         noise=table.noise,
         sigma_squared=table.parameter,
         value=0,
-        scale_bits=terms.scale_bits + table.grid_bits,
+        scale_bits=scale_bits + table.grid_bits,
     )
 
 
 def calibrate(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
     """Return the noise parameter of each table, in squared records; refuse settings that cannot work."""
-    return tuple(table.parameter for table in counter_tables(spec, terms))
+    found = counter_tables(spec, terms)
+    tables.aside(terms)
+    return tuple(table.parameter for table in found)
 
 
 def counter_tables(spec: Any, terms: ReleaseTerms) -> tuple[NoisyTable, ...]:
@@ -156,9 +148,7 @@ def counter_tables(spec: Any, terms: ReleaseTerms) -> tuple[NoisyTable, ...]:
         _check_rows_bounded(spec)
     if terms.noise is Noise.LAPLACE and (refused := why_not_laplace(spec, terms)) is not None:
         raise refused
-    found = tables.counters(spec, terms, sketch_share(spec, terms))
-    tables.aside(terms)
-    return found
+    return tables.counters(spec, terms, sketch_share(spec, terms))
 
 
 def _check_rows_bounded(spec: Any) -> None:

@@ -121,9 +121,10 @@ class Counting(NamedTuple):
             noisy, released = self.add_noise(rows[:, 0])
         else:
             settings = settings_of([self.items], self.spec, self.terms.for_noise(), *self._deciding)
-            messages = (message("count", settings, [row]) for row in rows[:, :1])
-            streams = (keyed.random_bytes(each) for keyed, each in zip(randomness, messages, strict=True))
-            drawn = [self.add_noise(row[:1], stream) for row, stream in zip(rows, streams, strict=True)]
+            drawn = [
+                self.add_noise(count, keyed.random_bytes(message("count", settings, [count])))
+                for count, keyed in zip(rows[:, :1], randomness, strict=True)
+            ]
             noisy, released = (np.concatenate(each) for each in zip(*drawn, strict=True))
         if self.choice is not None:
             votes = rows[:, 1:]

@@ -17,12 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch.engine import tables
 from beam_dpsketch.engine.tables import NoisyTable, message, settings_of
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy import selection
 from beam_dpsketch.privacy.contributions import NeighboringRelation
-from beam_dpsketch.privacy.mechanism import Sensitivity, change_factor
+from beam_dpsketch.privacy.mechanism import change_factor
 from beam_dpsketch.privacy.noise.discrete_gaussian import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.drawing import MAX_SIGMA_SQUARED, drawn_variance
 from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
@@ -277,14 +278,5 @@ def _calibrated(
         most=most,
         share=left - remaining,
     )
-    votes = tuple(
-        NoisyTable(
-            names=("votes",),
-            change=Sensitivity(Fraction(change_factor(relation) * window_count * each**2)),
-            share=note.share,
-            noise=Noise.GAUSSIAN,
-            parameter=parameter,
-        )
-        for each, parameter in parameters
-    )
-    return KeyChoice(rule, note, remaining, votes, table, rounds)
+    of_rounds = [tables.votes(*each, relation, window_count, note.share) for each in parameters]
+    return KeyChoice(rule, note, remaining, tuple(of_rounds), table, rounds)

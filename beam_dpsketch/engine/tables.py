@@ -24,7 +24,7 @@ from beam_dpsketch.hashing.encodings import Item, canonical, encode, named
 from beam_dpsketch.privacy.aside.lost_histogram import BINS
 from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.contributions import NeighboringRelation
-from beam_dpsketch.privacy.mechanism import Sensitivity, Spending, one_count, sensitivity
+from beam_dpsketch.privacy.mechanism import Sensitivity, Spending, change_factor, one_count, sensitivity
 from beam_dpsketch.privacy.noise.drawing import add_noise, drowned_bits, round_off
 from beam_dpsketch.privacy.noise.laws import Noise, scale_of
 from beam_dpsketch.privacy.noise.random_words import RandomBytes
@@ -150,10 +150,8 @@ def counters(spec: Any, terms: ReleaseTerms, share: Fraction) -> tuple[NoisyTabl
             relation=relation,
             reach=terms.reach,
         )
-        size = unit * fact.squared_amount
-        table = NoisyTable.of(
-            "counters", change=change, spending=spending, share=share * fact.share, unit=size, size=None
-        )
+        part, amount = share * fact.share, unit * fact.squared_amount
+        table = NoisyTable.of("counters", change=change, spending=spending, share=part, unit=amount, size=None)
         found.append(dataclasses.replace(table, dropped_bits=fact.dropped_bits))
     bits = terms.grid_bits(min(table.parameter for table in found))
     return tuple(dataclasses.replace(table, grid_bits=bits) for table in found)
@@ -183,6 +181,17 @@ def lengths(auto: AutoNorm, spending: Spending, relation: NeighboringRelation) -
     return NoisyTable.of(
         "lengths", change=one_count(relation), spending=spending, share=auto.spend, size=size
     ).in_whole_numbers()
+
+
+def votes(
+    grid: int, parameter: Fraction, relation: NeighboringRelation, window_count: int, share: Fraction
+) -> NoisyTable:
+    """Return one round of votes: those of one unit have a norm of `grid` in each of its windows.
+
+    Proof: `privacy.selection`.
+    """
+    change = Sensitivity(Fraction(change_factor(relation) * window_count * grid**2))
+    return NoisyTable(names=("votes",), change=change, share=share, noise=Noise.GAUSSIAN, parameter=parameter)
 
 
 def drowned(tables: Sequence[NoisyTable], unit: int) -> int:

@@ -35,7 +35,7 @@ from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.engine import calibration, tables
 from beam_dpsketch.engine import keys as choosing
-from beam_dpsketch.engine.calibration import Calibration, empty_lost
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.keys import choose_keys
 from beam_dpsketch.engine.noising import release_parts
 from beam_dpsketch.engine.parts import Part
@@ -53,14 +53,11 @@ from beam_dpsketch.sketches import RawSketch, raw_type
 from beam_dpsketch.statement.side_notes import SideNote
 from tests.helpers import laws, noise, norms
 from tests.helpers.laws import Fault
+from tests.helpers.noise import no_guard
 
+pytestmark = pytest.mark.usefixtures(no_guard.__name__)
 GRID = 16
 DELTA = Fraction(1, 10**8)
-
-
-@pytest.fixture(autouse=True)
-def no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    noise.without_guard(monkeypatch)
 
 
 class Setting(NamedTuple):
@@ -224,7 +221,8 @@ def released(raw: RawSketch, terms: ReleaseTerms) -> Any:
     """Return the release, or a row, of a sketch without data."""
     part = Part(raw, np.zeros(terms.aside, dtype=np.int64))
     row = 0 if isinstance(terms, RowTerms) else None
-    (found,) = answers_of(release_parts([part], Calibration.of(raw.spec, terms), row=row, lost=empty_lost(terms)))
+    calibrated = Calibration.of(raw.spec, terms)
+    (found,) = answers_of(release_parts([part], calibrated, row=row, lost=calibrated.empty_lost))
     return found
 
 

@@ -48,7 +48,7 @@ from beam_dpsketch.privacy.noise.gaussian_bounds import tail_bound
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.statement import accounting
 from beam_dpsketch.statement.accounting import add_up
-from tests.helpers import laws, noise
+from tests.helpers import laws
 from tests.helpers.combinations import (
     Combination,
     Leaf,
@@ -62,16 +62,12 @@ from tests.helpers.combinations import (
 from tests.helpers.kept_units import kept_of, table_of
 from tests.helpers.loss_settings import DELTA, LAYOUTS, RHO, SIDES, SPECS, TWO, Layout, Setting, units
 from tests.helpers.losses import Run
+from tests.helpers.noise import no_guard
 from tests.helpers.side_releases import any_norm, no_noise
 
-pytestmark = pytest.mark.usefixtures(any_norm.__name__)
+pytestmark = pytest.mark.usefixtures(any_norm.__name__, no_guard.__name__)
 ROUNDING = 1 + 1e-9
 NORM = Fraction(3, 2)
-
-
-@pytest.fixture(autouse=True)
-def no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    noise.without_guard(monkeypatch)
 
 
 def settings(size: int) -> list[Setting]:

@@ -36,7 +36,7 @@ from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 from beam_dpsketch.privacy.aside.side_counters import CLIPPED, LOST, WEIGHT
 from beam_dpsketch.records import windows
 from beam_dpsketch.statement.stated import Stated
-from tests.helpers import laws, noise
+from tests.helpers import laws
 from tests.helpers.kept_units import counted_in_windows, ends_of
 from tests.helpers.loss_settings import (
     KEYS,
@@ -54,9 +54,10 @@ from tests.helpers.loss_settings import (
     units_of,
 )
 from tests.helpers.losses import statement_of
+from tests.helpers.noise import no_guard
 from tests.helpers.side_releases import any_norm, no_noise
 
-pytestmark = [pytest.mark.usefixtures(any_norm.__name__), pytest.mark.usefixtures(no_noise.__name__)]
+pytestmark = pytest.mark.usefixtures(any_norm.__name__, no_noise.__name__, no_guard.__name__)
 S, MANY = ClippingState, 10**9
 MORE_UNITS: list[Callable[..., Any]] = [
     lambda: Record(max_weight=1),
@@ -64,11 +65,6 @@ MORE_UNITS: list[Callable[..., Any]] = [
     functools.partial(PrivacyId, "user", NormBound(3, order=1)),
     functools.partial(PrivacyId, "user", NormBound(3, order=1, max_weight=1)),
 ]
-
-
-@pytest.fixture(autouse=True)
-def no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    noise.without_guard(monkeypatch)
 
 
 class Loss(NamedTuple):

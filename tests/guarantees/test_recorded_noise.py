@@ -65,18 +65,15 @@ from tests.helpers.neighbouring_tables import (
     case_of,
     steered_cases,
 )
+from tests.helpers.noise import no_guard
 from tests.helpers.recorded_noise import MORE_THAN_A_THRESHOLD, Recorder, loss
 
+pytestmark = pytest.mark.usefixtures(no_guard.__name__)
 TOO_MUCH, A_REMOVAL = "a unit costs more than is said", "a removal costs more than half"
 SPOKEN, UNLIKE, SHAPES = "says more than its noisy numbers", "changes the noise", "changes how"
 ATTAINED = Fraction(7, 8)  # votes are rounded down, and two items of 2 records have 8/9 of a norm of 3
 ATTAINED_OF = {(kind, REPLACE_ONE): ATTAINED / 2 for kind in COUNTS if kind.startswith("metrics")}
 """Of kinds where no replacement is the worst case of all tables: one number by another leaves the count as it is."""
-
-
-@pytest.fixture(autouse=True)
-def no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    noise.without_guard(monkeypatch)
 
 
 @pytest.fixture(name="recorder")

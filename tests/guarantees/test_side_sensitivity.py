@@ -47,12 +47,12 @@ from beam_dpsketch.transforms import PrivateFrequencies, PrivateSketchFn
 from beam_dpsketch.transforms.steps import bounding, windows
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from tests.helpers import laws
-from tests.helpers.noise import without_guard
+from tests.helpers.noise import no_guard
 from tests.helpers.pipelines import seen_by_sink
 from tests.helpers.side_releases import Place, any_norm, no_noise
 from tests.helpers.streams import in_windows, state_everywhere
 
-pytestmark = pytest.mark.usefixtures(any_norm.__name__, no_noise.__name__)
+pytestmark = pytest.mark.usefixtures(any_norm.__name__, no_noise.__name__, no_guard.__name__)
 RHO = Fraction(1, 10)
 SPEC = ListedItems(range(64))
 KEYS = ["a", "b", "c", "d"]
@@ -63,11 +63,6 @@ RECORDS = RecordBounds(3, max_keys=2, max_weight=5, signed=True)
 UNSIGNED, UNSIGNED_RECORDS = NormBound(NORM, max_weight=9), RecordBounds(3, max_keys=2, max_weight=5)
 LOST, KEPT = ("lost",), ("kept in the run",)
 Unit = list[tuple[dict[str, Any], float]]
-
-
-@pytest.fixture(autouse=True)
-def no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_guard(monkeypatch)
 
 
 def heavy(places: list[tuple[str | None, float]], weight: int = 9, items: int = 64) -> Unit:

@@ -24,7 +24,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.engine import keys
-from beam_dpsketch.engine.calibration import Calibration, empty_lost
+from beam_dpsketch.engine.calibration import Calibration
 from beam_dpsketch.engine.counting import Counting
 from beam_dpsketch.engine.noising import release_parts
 from beam_dpsketch.engine.norms import choice_table
@@ -136,7 +136,8 @@ def statement_of(setting: Setting, terms: ReleaseTerms) -> PrivacyStatement:
     raw = raw_type(spec)(spec).in_units_of(terms.scale_bits)
     part = Part(raw, np.zeros(terms.aside, dtype=np.int64))
     row = 0 if isinstance(terms, RowTerms) else None
-    (released,) = answers_of(release_parts([part], Calibration.of(spec, terms), row=row, lost=empty_lost(terms)))
+    found = Calibration.of(spec, terms)
+    (released,) = answers_of(release_parts([part], found, row=row, lost=found.empty_lost))
     return released.privacy
 
 

@@ -66,6 +66,12 @@ def without_guard(patched: pytest.MonkeyPatch) -> None:
         patched.setattr(module, "check_paid", lambda *_: None)
 
 
+@pytest.fixture
+def no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test with `without_guard`."""
+    without_guard(monkeypatch)
+
+
 def with_variance(change: Callable[[Fraction], Fraction]) -> Callable[..., np.ndarray]:
     """Return a wrapper of `add_noise` that draws noise of another variance than the release says."""
 

@@ -14,7 +14,6 @@ from beam_dpsketch import PrivacyStatement, SketchTimeline
 from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.cli.planning import in_words
 from beam_dpsketch.config import read_release
-from beam_dpsketch.engine.calibration import empty_lost
 from beam_dpsketch.engine.noising import release_parts
 from beam_dpsketch.engine.parts import Part
 from beam_dpsketch.planning import plan as planning
@@ -66,7 +65,8 @@ def statement_of(config: ReleaseSpec) -> PrivacyStatement:
     raw = raw_type(spec)(spec).in_units_of(terms.scale_bits)
     part = Part(raw, np.zeros(terms.aside, dtype=np.int64), part_name(("x",), 0, 1), secrets.token_bytes(16))
     row = None if config.horizon is None else 0
-    (released,) = answers_of(release_parts([part], config.resolved.calibrated, row=row, lost=empty_lost(terms)))
+    calibrated = config.resolved.calibrated
+    (released,) = answers_of(release_parts([part], calibrated, row=row, lost=calibrated.empty_lost))
     return released.privacy
 
 

@@ -38,9 +38,10 @@ from beam_dpsketch.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.privacy import selection, two_rounds
 from beam_dpsketch.records.release_spec import ReleaseSpec
 from tests.helpers import laws
-from tests.helpers.noise import without_guard
+from tests.helpers.noise import no_guard
 from tests.helpers.two_rounds_law import NOT, Exact, noise
 
+pytestmark = pytest.mark.usefixtures(no_guard.__name__)
 ITEMS, MOST, RHO, DELTA = 3, 2, Fraction(1), Fraction(1, 50)
 LUMPS = np.linspace(-3, 4, 15)
 """Where noisy counts are cut into outputs, in sigmas above a count of 0; also at the threshold."""
@@ -48,11 +49,6 @@ EPSILONS = np.linspace(0, 8, 9)
 BOUNDS = RecordBounds(MOST, max_keys=2)
 Unit = tuple[int, ...]
 """What a unit adds to each item; it votes for those above 0."""
-
-
-@pytest.fixture(autouse=True)
-def no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_guard(monkeypatch)
 
 
 def counting_of(bounds: Any = BOUNDS, relation: NeighboringRelation = ADD_OR_REMOVE_ONE, **spent: Any) -> Counting:
