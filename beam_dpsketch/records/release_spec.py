@@ -7,7 +7,7 @@ import functools
 import hashlib
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.spelling import Spelling
@@ -15,8 +15,7 @@ from beam_dpsketch.errors import AllAtOnce
 from beam_dpsketch.hashing.encodings import canonical, encode, name_of
 from beam_dpsketch.privacy.aside.lost_histogram import LostIn
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import PrivacyUnit
-from beam_dpsketch.privacy.norm.bounds import AutoNorm
+from beam_dpsketch.privacy.contributions import Bounds, PrivacyUnit
 from beam_dpsketch.privacy.over_time.horizon import Horizon, WindowRows
 from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms, RowTerms
 from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Calibrated, Count, Guess, check_types
@@ -170,8 +169,7 @@ class ReleaseSpec:
         privacy = privacy.without_side_counters() if self.count.by_item else privacy  # all of rho pays for counts
         return ReleaseTerms(
             privacy,
-            self.unit.bounds.least,
-            norm=self.unit.bounds if isinstance(self.unit.bounds, AutoNorm) else None,
+            cast(Bounds, self.unit.bounds),  # the terms tell apart those that the data choose
             selection=selection,
             output_cells=len(self.public_keys) if self.public_keys else None if self.is_keyed else 1,
             lost_in=self.tells_lost_in(one_window=not in_windows),
