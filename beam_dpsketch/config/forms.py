@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from beam_dpsketch._validate import in_list
 from beam_dpsketch.config.paths import hint_of, join, nearest, refusal, shown, unknown
 from beam_dpsketch.config.plain import plain
+from beam_dpsketch.domains.timestamps import from_seconds
 from beam_dpsketch.errors import AllAtOnce, RefusalError
 
 Reader: TypeAlias = "Callable[[Any, str], Any]"
@@ -26,7 +27,6 @@ T = TypeVar("T")
 _MAX_DIGITS = 64
 _MAX_EXACT_FLOAT = 1 << 53
 _UTC = datetime.UTC
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=_UTC)
 _INTEGER = re.compile(r"[-+]?\d+", re.ASCII)
 _RATIO = re.compile(r"[-+]?\d+/[1-9]\d*", re.ASCII)
 _DECIMAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
@@ -146,7 +146,7 @@ def read_time(value: Any, path: str) -> datetime.datetime:
             clock = f"{hour or '00'}:{minute or '00'}:{second or '00'}.{part:0<6}"
             return datetime.datetime.fromisoformat(f"{year}-{month}-{day}T{clock}{zone}").astimezone(_UTC)
         if seconds is not None:
-            return _EPOCH + datetime.timedelta(seconds=seconds)
+            return from_seconds(seconds)
     except (ValueError, OverflowError):
         raise refusal(path, f"not a time of the calendar: {shown(value)}") from None
     raise refusal(path, f'expected a time, as "2024-01-31T08:00:00", or seconds since 1970, got {shown(value)}')

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from beam_dpsketch import _validate
 from beam_dpsketch.domains.base import EXACT
-from beam_dpsketch.domains.timestamps import BLANKS, micros_of, read_iso
+from beam_dpsketch.domains.timestamps import BLANKS, from_seconds, micros_of, read_iso
 from beam_dpsketch.errors import ArgumentError
 
 INTEGER, FLOAT, TIME, TEXT = pa.int64(), pa.float64(), pa.timestamp("us", "UTC"), pa.large_string()
@@ -28,7 +28,6 @@ _WORDS = "-|--|\u2013|\u2014|.|\\n|#n/a|#n/a n/a|#na|<na>|n/a|na|nan|-nan|nat|ni
 MISSING = frozenset(["", *_WORDS.split("|")])
 """Words for a missing number or time, in lower case; `docs/values.md` lists them."""
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _ALIKE = {" ": " \u00a0\u202f\u2007\u2009", "'": "'\u2019"}
 """Separators of thousands that look alike: blanks of several widths, two apostrophes."""
 _INFINITE = re.compile(r"[-+]?inf(inity)?", re.ASCII | re.IGNORECASE)
@@ -149,7 +148,7 @@ class Spelling:
         if self.date_format is None:
             return read_iso(text)
         if self.date_format == "%s":
-            return _EPOCH + datetime.timedelta(seconds=float(text)) if _SECONDS.fullmatch(text) else None
+            return from_seconds(float(text)) if _SECONDS.fullmatch(text) else None
         return datetime.datetime.strptime(text, self.date_format)
 
 

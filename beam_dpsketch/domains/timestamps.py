@@ -144,6 +144,11 @@ def parse_time(text: str) -> datetime.datetime:
         seconds = float(text)
     except ValueError:
         return datetime.datetime.fromisoformat(f"{text[:-1]}+00:00" if text[-1:] in ("Z", "z") else text)
+    return from_seconds(seconds)
+
+
+def from_seconds(seconds: float) -> datetime.datetime:
+    """Return a time from seconds since 1970, in UTC."""
     return _EPOCH + datetime.timedelta(seconds=seconds)
 
 
