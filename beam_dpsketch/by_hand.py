@@ -11,21 +11,20 @@ from typing import overload
 
 import numpy as np
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.answers.counts import ReleasedListedItems
-from beam_dpsketch.answers.flat.sketches import ReleasedCountMin, ReleasedCountSketch
+from beam_dpsketch.answers.flat import ReleasedCountMin, ReleasedCountSketch
 from beam_dpsketch.answers.released import Released
-from beam_dpsketch.answers.tree.dyadic import ReleasedDyadicCountSketch
-from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.noising import Secret, release_parts
-from beam_dpsketch.engine.parts import Part, checked
+from beam_dpsketch.answers.tree import ReleasedDyadicCountSketch
 from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.exact.sketches import CountMin, CountSketch, RawSketch
+from beam_dpsketch.exact.sketches.listed_items import ListedHistogram
+from beam_dpsketch.exact.sketches.trees import DyadicCountSketch
+from beam_dpsketch.noise.calibration import Calibration
+from beam_dpsketch.noise.noising import Part, Secret, checked, release_parts
 from beam_dpsketch.planning.suiting import decided
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.sketches import CountMin, CountSketch, RawSketch
-from beam_dpsketch.sketches.listed_items import ListedHistogram
-from beam_dpsketch.sketches.trees import DyadicCountSketch
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.release_id import RUN_BYTES
 

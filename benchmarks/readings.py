@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from beam_dpsketch import DyadicCountSketch, TreeSpec
-from beam_dpsketch.estimators.tree_fit import PaperTree, choose, least_squares_fit, residual_fit
-from beam_dpsketch.estimators.tree_levels import tree_levels
-from beam_dpsketch.hashing import cells
-from beam_dpsketch.sketches import LinearSketch
+from beam_dpsketch.answers.estimators.tree_fit import PaperTree, choose, least_squares_fit, residual_fit
+from beam_dpsketch.answers.estimators.tree_levels import tree_levels
+from beam_dpsketch.exact.hashing import cells
+from beam_dpsketch.exact.sketches import LinearSketch
 
 
 def frequencies(sketch: LinearSketch, items: np.ndarray, noise: np.ndarray | float = 0) -> np.ndarray:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from beam_dpsketch.engine import run as engine_run
+from beam_dpsketch.noise import run as engine_run
 from pipelines import delays_by_destination
 from pipelines.running import read_selected_releases
 from tests.helpers.example_runs import RUNNERS, needs_flights, on_every_runner

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from beam_dpsketch import PrivacySpec
-from beam_dpsketch._showing import round_up
+from beam_dpsketch.words import round_up
 from tests.cli.consoles import CLIPPED, run_block
 from tests.helpers.pages import PAGES, README, ROOT, fenced, printed_by
 

@@ -16,17 +16,15 @@ MAX_LINES = 600
 
 LAYERS = [
     {"errors"},
-    {"_validate", "_columns", "_showing", "_starting"},
-    {"hashing"},
-    {"domains"},
+    {"checks", "columns", "words", "starting"},
+    {"encodings"},
     {"privacy"},
-    {"sketches"},
-    {"records", "statement", "ledger"},
-    {"engine"},
-    {"estimators"},
+    {"exact"},
+    {"statement", "ledger"},
+    {"noise"},
     {"answers"},
     {"planning", "plots"},
-    {"by_hand", "kinds"},
+    {"by_hand"},
     {"explore"},
     {"config"},
     {"frames"},
@@ -104,7 +102,8 @@ MAP = (PACKAGE / "README.md").read_text(encoding="utf-8")
 
 def unknown_places(text: str) -> set[str]:
     """Return files and folders that a map names and that are in no place of the package, of tests or of docs."""
-    roots = [PACKAGE, *(folder for folder in PACKAGE.rglob("*") if folder.is_dir()), PACKAGE.parent]
+    tops = (PACKAGE, PACKAGE.parent / "tests")
+    roots = [PACKAGE.parent, *tops, *(folder for top in tops for folder in top.rglob("*") if folder.is_dir())]
     named = re.findall(r"`([a-z_/]+(?:\.py|/))`", text) + re.findall(r"^ *\d+ +([a-z_]+/)", text, re.MULTILINE)
     return {each for each in named if not any((root / each).exists() for root in roots)}
 
@@ -121,21 +120,23 @@ def test_the_map_names_what_is_there_in_the_order_of_imports() -> None:
     assert [_RANK[part] for part in order] == sorted(_RANK[part] for part in order)
 
 
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "README.md", "docs/design.md", "docs/format.md", "docs/paper.md"])
+def test_pages_name_places_that_are_there(page: str) -> None:
+    assert unknown_places((PACKAGE.parent / page).read_text(encoding="utf-8")) == set()
+
+
 def test_a_place_that_is_not_there_is_found() -> None:
-    assert unknown_places("`engine/nowhere.py` and `engine/run.py`\n12 nothing/   here") == {
-        "engine/nowhere.py",
+    assert unknown_places("`noise/nowhere.py` and `noise/run.py`\n12 nothing/   here") == {
+        "noise/nowhere.py",
         "nothing/",
     }
 
 
-BEFORE_THE_NOISE = (
-    *("domains", "engine", "hashing", "privacy", "records", "sketches", "statement"),
-    *("frames/steps", "transforms/steps"),
-)
+BEFORE_THE_NOISE = ("exact", "noise", "privacy", "statement", "frames/steps", "transforms/steps")
 """Folders that see exact data, or that those need: a reviewer of privacy reads them, and no other."""
 _AFTER_THE_NOISE = {
-    *("answers", "by_hand", "cli", "config", "estimators", "explore", "frames", "kinds", "ledger", "planning", "plots"),
-    *("rows", "transforms", "__init__"),
+    *("answers", "by_hand", "cli", "config", "explore", "frames", "ledger", "planning", "plots", "rows", "transforms"),
+    "__init__",
 }
 
 
@@ -162,22 +163,48 @@ def test_what_sees_exact_data_imports_nothing_from_after_the_noise(folder: str) 
 @pytest.mark.parametrize(
     ("folder", "source"),
     [
-        ("engine", "from beam_dpsketch.answers.batch import answers_of"),
-        ("engine", "def f():\n    from beam_dpsketch.estimators.row_mean import noise_margin"),
+        ("noise", "from beam_dpsketch.answers.batch import answers_of"),
+        ("noise", "def f():\n    from beam_dpsketch.answers.estimators.row_mean import noise_margin"),
         ("transforms/steps", "if TYPE_CHECKING:\n    from beam_dpsketch.answers.released import Released"),
         ("transforms/steps", "from beam_dpsketch.transforms.outputs import TopK"),
         ("transforms/steps/checks", "from beam_dpsketch.ledger.paying import check_together"),
         ("frames/steps", "from beam_dpsketch.config.release import read_release"),
         ("frames/steps", "from beam_dpsketch.frames.releasing import release_frame"),
         ("frames/steps", "import beam_dpsketch.cli.text"),
-        ("records", "from beam_dpsketch.planning.plan import Plan"),
-        ("sketches", "from beam_dpsketch.kinds.ranks.histogram import FactorSpec"),
-        ("statement", "from beam_dpsketch.answers.clipping import read_lost"),
+        ("exact", "from beam_dpsketch.planning.plan import Plan"),
+        ("exact", "from beam_dpsketch.planning.kinds.layouts import Purpose"),
+        ("statement", "from beam_dpsketch.answers.privacy_statement import read_lost"),
         ("privacy", "from beam_dpsketch import SketchSpec"),
     ],
 )
 def test_a_planted_import_from_after_the_noise_is_found(folder: str, source: str) -> None:
     assert beyond_the_noise(folder, source)
+
+
+_RANDOM = {"urandom", "add_noise"}
+_EXACT = {"to_vector", "total_side", "released_side", "many_to_release", "to_sketches", "total_weights"}
+_MAY_DRAW = ("noise", "privacy", "exact", "by_hand", "ledger", "transforms/steps")
+"""Where randomness is named: ids and priorities have some, and a ledger waits at random."""
+_MAY_SEE = ("exact", "noise", "transforms/steps", "frames/steps")
+
+
+def named_elsewhere(path: str, source: str) -> set[str]:
+    """Return which names of randomness and of exact numbers a source has and must not."""
+    tree = [*ast.walk(ast.parse(source))]
+    names = {node.id for node in tree if isinstance(node, ast.Name)}
+    names |= {node.attr for node in tree if isinstance(node, ast.Attribute)}
+    found = set() if path.startswith(_MAY_DRAW) else names & _RANDOM
+    return found if path.startswith(_MAY_SEE) else found | names & _EXACT
+
+
+def test_randomness_and_exact_numbers_are_named_in_few_rooms() -> None:
+    found = {str(path.relative_to(PACKAGE)): path.read_text() for path in FILES}
+    assert {path: names for path, source in found.items() if (names := named_elsewhere(path, source))} == {}
+
+
+def test_a_name_elsewhere_is_found() -> None:
+    assert named_elsewhere("answers/batch.py", "os.urandom(3)\naccumulator.total_side") == {"urandom", "total_side"}
+    assert named_elsewhere("transforms/outputs.py", "add_noise(raw.to_vector())") == {"add_noise", "to_vector"}
 
 
 FOLDERS = sorted({path.parent for path in FILES} - {PACKAGE})
@@ -260,17 +287,17 @@ def test_planted_circles_are_found(sources, found):
 @pytest.mark.parametrize(
     ("part", "source"),
     [
-        ("privacy", "from beam_dpsketch.sketches.spec import Spec"),
-        ("privacy", "import beam_dpsketch.sketches"),
-        ("hashing", "from beam_dpsketch.sketches import spec"),
-        ("statement", "from beam_dpsketch.estimators import row_mean"),
-        ("estimators", "from beam_dpsketch.answers.rows import Rows"),
-        ("engine", "from beam_dpsketch.answers.batch import answers_of"),
-        ("engine", "from beam_dpsketch.estimators import row_mean"),
-        ("records", "from beam_dpsketch.statement.release_id import part_name"),
-        ("errors", "from beam_dpsketch import _validate"),
-        ("engine", "def f():\n    from beam_dpsketch.transforms import coders"),
-        ("engine", "from beam_dpsketch import SketchSpec"),
+        ("privacy", "from beam_dpsketch.exact.sketches.spec import Spec"),
+        ("privacy", "import beam_dpsketch.exact.sketches"),
+        ("encodings", "from beam_dpsketch.exact.sketches import spec"),
+        ("statement", "from beam_dpsketch.answers.estimators import row_mean"),
+        ("exact", "from beam_dpsketch.noise.run import Run"),
+        ("noise", "from beam_dpsketch.answers.batch import answers_of"),
+        ("noise", "from beam_dpsketch.answers.estimators import row_mean"),
+        ("exact", "from beam_dpsketch.statement.release_id import part_name"),
+        ("errors", "from beam_dpsketch import checks"),
+        ("noise", "def f():\n    from beam_dpsketch.transforms import coders"),
+        ("noise", "from beam_dpsketch import SketchSpec"),
         ("answers", "import beam_dpsketch"),
         ("__init__", "from beam_dpsketch.transforms import PrivateFrequencies"),
         ("planning", "from beam_dpsketch.by_hand import release"),
@@ -287,7 +314,7 @@ def test_planted_circles_are_found(sources, found):
         ("config", "from beam_dpsketch.frames.releasing import release_frame"),
         ("frames", "from beam_dpsketch.transforms import PrivateTopK"),
         ("frames", "import apache_beam as beam"),
-        ("sketches", "import apache_beam as beam"),
+        ("exact", "import apache_beam as beam"),
         ("answers", "from apache_beam.coders import Coder"),
         ("transforms", "import matplotlib.pyplot as plt"),
         ("privacy", "import random"),
@@ -307,12 +334,12 @@ def test_planted_violations_are_found(part, source):
 @pytest.mark.parametrize(
     ("part", "source"),
     [
-        ("answers", "from beam_dpsketch import _validate\nfrom beam_dpsketch.answers import wire"),
-        ("engine", "from beam_dpsketch.sketches import CountMin\nimport numpy as np"),
+        ("answers", "from beam_dpsketch import checks\nfrom beam_dpsketch.answers import wire"),
+        ("noise", "from beam_dpsketch.exact.sketches import CountMin\nimport numpy as np"),
         ("__init__", "from beam_dpsketch.by_hand import release"),
-        ("answers", "from beam_dpsketch.engine.tables import NOISE_VERSION"),
+        ("answers", "from beam_dpsketch.noise.tables import NOISE_VERSION"),
         ("transforms", "import apache_beam as beam"),
-        ("config", "from beam_dpsketch.records.units import Record\nimport yaml"),
+        ("config", "from beam_dpsketch.exact.declared.units import Record\nimport yaml"),
         ("plots", "from beam_dpsketch.answers.rows import Intervals\nimport matplotlib"),
     ],
 )

@@ -45,9 +45,9 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.config import read_release
 from beam_dpsketch.errors import ArgumentTypeError, WindowingError
+from beam_dpsketch.exact.declared.public import TimeColumn
 from beam_dpsketch.explore.exploring import explore
 from beam_dpsketch.plots import plot_top_k
-from beam_dpsketch.records.public import TimeColumn
 from beam_dpsketch.rows import PrivateFrequencies as PrivateFrequenciesOfRows
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateStatistics, SelectKeys
 from tests.cli.consoles import run, write

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import CountMin, CountSketch, IntegerDomain, IPv4Domain, SketchSpec
-from beam_dpsketch.hashing import cells
+from beam_dpsketch.exact.hashing import cells
 from benchmarks import readings
 from benchmarks.paper import __main__ as paper
 from benchmarks.paper import demands, departures, frequency, page, prototype, records, spent, theorems

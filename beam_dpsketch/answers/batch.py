@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.answers.released import KINDS, Released
 from beam_dpsketch.statement.noisy import NoisyReleases, unchecked

@@ -13,17 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch import _validate
-from beam_dpsketch.answers.flat.decoded import Decoded, Dictionary
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.answers.estimators.comparing import ReleasedTable
+from beam_dpsketch.answers.estimators.decoding import DecodedList
+from beam_dpsketch.answers.flat import Decoded, Dictionary
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies, Many, One, as_list
 from beam_dpsketch.errors import ArgumentError, IncompatibleSketchError
-from beam_dpsketch.estimators.comparing import ReleasedTable
-from beam_dpsketch.estimators.decoding import DecodedList
-from beam_dpsketch.sketches.grouped_items import GroupedHistogram, GroupedItems
-from beam_dpsketch.sketches.listed_items import ListedHistogram, find_all
+from beam_dpsketch.exact.sketches.listed_items import GroupedHistogram, GroupedItems, ListedHistogram, find_all
 from beam_dpsketch.statement.notes import GroupNote
 from beam_dpsketch.statement.showing import in_words, shown
 

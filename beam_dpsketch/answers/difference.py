@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.answers.estimators.comparing import ReleasedTable, second_moment
 from beam_dpsketch.answers.item_answers import Changes, ItemAnswers
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.answers.rows import Frequencies, Many, as_list
-from beam_dpsketch.estimators.comparing import ReleasedTable, second_moment
 from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.side_notes import Interval
 

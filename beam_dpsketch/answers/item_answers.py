@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.answers.notes import UNKNOWN, Basis
 from beam_dpsketch.answers.rows import Frequencies, Frequency, Many, One, Rows, as_asked, as_many
 from beam_dpsketch.statement.clipping import WithClipping
+from beam_dpsketch.words import shown_plainly
 
 
 class ItemAnswers(ABC):

@@ -13,14 +13,14 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from beam_dpsketch._showing import round_up
+from beam_dpsketch.answers.estimators.presence import deviations_for
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
-from beam_dpsketch.domains import Domain
-from beam_dpsketch.estimators.presence import deviations_for
-from beam_dpsketch.privacy.aside.side_counters import RECORDS, UNITS, WEIGHT
+from beam_dpsketch.exact.domains import Domain
 from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.privacy.side_counters import RECORDS, UNITS, WEIGHT
 from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.showing import interval_words, short, shown
+from beam_dpsketch.words import round_up
 
 LARGE_EPSILON = 10
 _TAKEN, _NEAR, _LEAST_VALUES, _END_DEVIATIONS = 0.9, 0.03, 16, 4.0

@@ -17,15 +17,22 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO, Literal, TypeAlias, TypeVar, overload
 
-from beam_dpsketch import _validate
-from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement, Unreleased
 from beam_dpsketch.answers.released import Released
+from beam_dpsketch.encodings import Item, decode, encode
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, FormatError, said_by
-from beam_dpsketch.hashing.encodings import Item, decode, encode
-from beam_dpsketch.statement.format.fields import U64, Reader, read_fields, write_fields
-from beam_dpsketch.statement.format.records import RECORD_KIND, RECORDS, spent_record
-from beam_dpsketch.statement.format.release_format import unpack_statement
+from beam_dpsketch.statement.release_format import (
+    RECORD_KIND,
+    RECORDS,
+    U64,
+    Reader,
+    read_fields,
+    spent_record,
+    unpack_statement,
+    write_fields,
+)
 
 LocalPath: TypeAlias = "str | os.PathLike[str]"
 Stored: TypeAlias = "Released | TimelineRow | tuple[Item, Released | TimelineRow]"

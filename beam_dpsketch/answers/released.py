@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.notes import Basis, Note, lines, of_emptiness, of_spending, of_units
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement, unpack
 from beam_dpsketch.answers.side_answers import SideAnswers
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, FormatError, IncompatibleSketchError, said_by
-from beam_dpsketch.privacy.aside.side_counters import WEIGHT, same_as
+from beam_dpsketch.exact.sketches import RawSketch, raw_type
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
-from beam_dpsketch.sketches import RawSketch, raw_type
-from beam_dpsketch.statement.format import release_format
+from beam_dpsketch.privacy.side_counters import WEIGHT, same_as
+from beam_dpsketch.statement import release_format
 from beam_dpsketch.statement.showing import html_table
 from beam_dpsketch.statement.side_notes import SideNote
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar,
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch import _validate
-from beam_dpsketch._showing import shown_plainly
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.notes import UNKNOWN, Basis, Note, lines
 from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.statement.clipping import Clipping, WithClipping
 from beam_dpsketch.statement.showing import html_table, short
 from beam_dpsketch.statement.side_notes import Interval
+from beam_dpsketch.words import shown_plainly
 
 if TYPE_CHECKING:
     import pandas as pd

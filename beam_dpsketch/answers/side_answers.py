@@ -15,10 +15,10 @@ import functools
 import math
 from abc import ABC, abstractmethod
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.privacy.aside.side_counters import RECORDS, UNITS, WEIGHT
+from beam_dpsketch.privacy.side_counters import RECORDS, UNITS, WEIGHT
 from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.side_notes import Interval, SideNote
 

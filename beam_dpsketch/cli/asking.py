@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from beam_dpsketch.answers.notes import codes
-from beam_dpsketch.answers.over_time.row import TimelineRow
-from beam_dpsketch.answers.over_time.timeline import SketchTimeline
+from beam_dpsketch.answers.over_time import SketchTimeline, TimelineRow
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.entries import Answered, QuestionKind, Takes
 from beam_dpsketch.answers.questions.kinds import KINDS, Kind, even_values
@@ -37,9 +36,9 @@ from beam_dpsketch.config import read_horizon as read_settings
 from beam_dpsketch.config.asking import value_reader
 from beam_dpsketch.config.forms import read_time
 from beam_dpsketch.config.forms import read_whole as read_whole_number
-from beam_dpsketch.domains import Domain
 from beam_dpsketch.errors import UsageError
-from beam_dpsketch.privacy.over_time.horizon import Horizon
+from beam_dpsketch.exact.domains import Domain
+from beam_dpsketch.exact.horizon import Horizon
 from beam_dpsketch.statement.release_id import timeline
 from beam_dpsketch.statement.showing import in_words
 

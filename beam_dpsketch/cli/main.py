@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from beam_dpsketch import __version__
-from beam_dpsketch._starting import stop
 from beam_dpsketch.cli import asking, expansion_service, planning, plotting, releasing, spending, stored
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, STDOUT, WRONG_USAGE, AnswerError, note, write
 from beam_dpsketch.config.paths import hint_of, nearest
 from beam_dpsketch.errors import FormatError, UsageError
+from beam_dpsketch.starting import stop
 
 _COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]]] = {
     "inspect": (stored.declare_inspect, stored.inspect),

@@ -18,8 +18,8 @@ from beam_dpsketch.config.forms import Block, Entry, Form, Option
 from beam_dpsketch.config.plain import plain
 from beam_dpsketch.config.settings import RELEASE_BLOCK
 from beam_dpsketch.errors import SETTINGS, RefusalError, UsageError
-from beam_dpsketch.kinds import KINDS
-from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.planning.kinds import KINDS
 
 Settings = dict[str, Any]
 

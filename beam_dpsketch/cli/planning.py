@@ -29,13 +29,13 @@ from beam_dpsketch.cli.text import (
 )
 from beam_dpsketch.config import read_release
 from beam_dpsketch.errors import SETTINGS, RefusalError, UsageError
+from beam_dpsketch.exact.declared.count import USUAL_QUANTILES
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.frames.rehearsal import USUAL_SHARES, rehearse
 from beam_dpsketch.frames.steps.files import Position, open_files
 from beam_dpsketch.frames.steps.plan import check_columns, plan_of_table, plan_release, tally_of
 from beam_dpsketch.frames.steps.windows import windows_of
 from beam_dpsketch.planning.plan import loss_in_words
-from beam_dpsketch.records.count import USUAL_QUANTILES
-from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.showing import printable
 
 _MANY = 100  # rows

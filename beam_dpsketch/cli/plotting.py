@@ -22,11 +22,11 @@ from beam_dpsketch.cli.stored import Stored, add_files, name_without_window, win
 from beam_dpsketch.cli.text import DONE, NO_ANSWER, AnswerError, in_words_of, note, read_lines, read_whole
 from beam_dpsketch.config import ConfigError
 from beam_dpsketch.errors import UsageError
+from beam_dpsketch.exact.horizon import Horizon
 from beam_dpsketch.explore import Explored, explore
 from beam_dpsketch.plots import Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
 from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, places_of, text, to_bytes
 from beam_dpsketch.plots.pictures import WINDOW_ENDS, WINDOW_STARTS, counted, intervals_of, is_logarithmic, show_growth
-from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.statement.showing import in_words
 
 _WIDE, _ONE_WIDE, _HIGH, _BAR = 6.0, 8.0, 3.6, 0.3

@@ -16,19 +16,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from beam_dpsketch.answers.over_time.timeline import SketchTimeline
+from beam_dpsketch.answers.over_time import SketchTimeline
 from beam_dpsketch.answers.release_file import SUFFIX, RecordWriter, to_record, window_path
 from beam_dpsketch.cli.options import add_settings_options, read_config
 from beam_dpsketch.cli.output import check_output, complete_file, refuse_input, unfinished_files
 from beam_dpsketch.cli.planning import in_words
 from beam_dpsketch.cli.text import DONE, AnswerError, in_words_of, is_terminal, note, said_warnings
-from beam_dpsketch.domains.timestamps import from_micros
 from beam_dpsketch.errors import AllAtOnce, UsageError
-from beam_dpsketch.frames.outcome import Window, windows_of_table
-from beam_dpsketch.frames.releasing import release_frame
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.domains.timestamps import from_micros
+from beam_dpsketch.exact.horizon import Horizon
+from beam_dpsketch.frames.releasing import Window, release_frame, windows_of_table
 from beam_dpsketch.frames.steps.files import Position, open_files
-from beam_dpsketch.privacy.over_time.horizon import Horizon
-from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.statement.clipping import in_one_line
 
 _QUIET_SECONDS, _STEP = 2.0, 10

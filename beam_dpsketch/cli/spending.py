@@ -7,14 +7,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from beam_dpsketch._showing import float_above, round_up
 from beam_dpsketch.cli import output
 from beam_dpsketch.cli.stored import DELTA_DIGITS, RHO_DIGITS, add_files, read_all, rounded_delta, rounded_epsilon
 from beam_dpsketch.cli.text import DONE, WRONG_USAGE, AnswerError, in_words_of, note, read_open_share, write
 from beam_dpsketch.config.forms import read_exact
 from beam_dpsketch.errors import FormatError, RefusalError, UsageError
-from beam_dpsketch.ledger.accounts import PERIODS, UNITS, Account
-from beam_dpsketch.ledger.entries import ACCOUNT, SPEND, WRITE_OFF, LedgerEntry
+from beam_dpsketch.ledger.entries import ACCOUNT, PERIODS, SPEND, UNITS, WRITE_OFF, Account, LedgerEntry
 from beam_dpsketch.ledger.ledger import Ledger
 from beam_dpsketch.ledger.limits import LossLimit
 from beam_dpsketch.ledger.postgres import SCHEMA, USUAL_SCHEMA
@@ -22,8 +20,9 @@ from beam_dpsketch.ledger.sums import Balance, largest, together
 from beam_dpsketch.plots.drawing import add_common_legend, panel_grid, text, to_bytes
 from beam_dpsketch.plots.ledger import draw_account
 from beam_dpsketch.privacy.contributions import NeighboringRelation
-from beam_dpsketch.privacy.loss.events import event_fields
+from beam_dpsketch.privacy.loss.composition import event_fields
 from beam_dpsketch.statement.accounting import Spent, add_up
+from beam_dpsketch.words import float_above, round_up
 
 _RELATIONS = {relation.name.lower(): relation for relation in NeighboringRelation}
 _LEDGER = "a file, or postgresql://user@host/database"

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from beam_dpsketch._showing import round_up
 from beam_dpsketch.answers.notes import codes
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement, Unreleased
 from beam_dpsketch.answers.release_file import SUFFIX, read_elements
@@ -27,6 +26,7 @@ from beam_dpsketch.errors import FormatError, UsageError, together
 from beam_dpsketch.statement.clipping import COLUMNS
 from beam_dpsketch.statement.release_id import PART_BYTES, RUN_BYTES, runs
 from beam_dpsketch.statement.showing import finite, in_words, printable
+from beam_dpsketch.words import round_up
 
 _TIME = r"(\d{8}T\d{6}(?:\.\d{6})?)Z"
 _WINDOW = re.compile(f"-{_TIME}-{_TIME}{re.escape(SUFFIX)}", re.ASCII)

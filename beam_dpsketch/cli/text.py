@@ -19,8 +19,8 @@ from typing import Any, TextIO
 from beam_dpsketch.config import ConfigError
 from beam_dpsketch.config.forms import read_number
 from beam_dpsketch.config.forms import read_whole as read_whole_number
-from beam_dpsketch.domains.timestamps import BLANKS
 from beam_dpsketch.errors import SHELL, ElementsWarning, OneCodeError, RefusalError, UsageError
+from beam_dpsketch.exact.domains.timestamps import BLANKS
 from beam_dpsketch.statement.showing import in_words, plain, printable
 
 DONE, NO_ANSWER, WRONG_USAGE = 0, 1, 2

@@ -30,7 +30,7 @@ from beam_dpsketch.config.forms import (
 )
 from beam_dpsketch.config.paths import join, refusal
 from beam_dpsketch.config.plain import plain
-from beam_dpsketch.domains import BytesDomain, Domain
+from beam_dpsketch.exact.domains import BytesDomain, Domain
 
 _WORDS = f"give one kind of question: {', '.join(KINDS)}"
 

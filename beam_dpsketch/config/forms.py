@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from beam_dpsketch._validate import in_list
+from beam_dpsketch.checks import in_list
 from beam_dpsketch.config.paths import hint_of, join, nearest, refusal, shown, unknown
 from beam_dpsketch.config.plain import plain
-from beam_dpsketch.domains.timestamps import from_seconds
 from beam_dpsketch.errors import AllAtOnce, RefusalError
+from beam_dpsketch.exact.domains.timestamps import from_seconds
 
 Reader: TypeAlias = "Callable[[Any, str], Any]"
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from beam_dpsketch.config.paths import join, refusal
 from beam_dpsketch.errors import ConfigError
-from beam_dpsketch.sketches.listed_items import MAX_ITEMS
+from beam_dpsketch.exact.sketches.listed_items import MAX_ITEMS
 
 MAX_NESTING = 16
 MAX_VALUES = MAX_ITEMS + (1 << 16)

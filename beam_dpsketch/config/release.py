@@ -20,27 +20,27 @@ from beam_dpsketch.config.forms import (
 )
 from beam_dpsketch.config.paths import join, refusal, shown
 from beam_dpsketch.config.plain import plain
-from beam_dpsketch.domains import DOMAINS, BytesDomain, Domain
-from beam_dpsketch.domains.spelling import Spelling
 from beam_dpsketch.errors import AllAtOnce
-from beam_dpsketch.kinds import KINDS
-from beam_dpsketch.kinds.grouped_counts import Groups, top_k
-from beam_dpsketch.kinds.layouts import with_factor
-from beam_dpsketch.kinds.metrics.kind import Metric
-from beam_dpsketch.kinds.sketched import ItemFrequencies, search_over_time
+from beam_dpsketch.exact.declared.count import Count
+from beam_dpsketch.exact.declared.public import AssumePublicKeys, Keys, KeySelection, PublicKeys, TimeColumn, TimeRange
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.units import PrivacyId, Record, Unit
+from beam_dpsketch.exact.domains import DOMAINS, BytesDomain, Domain
+from beam_dpsketch.exact.domains.spelling import Spelling
+from beam_dpsketch.exact.horizon import Horizon
+from beam_dpsketch.exact.sketches.listed_items import ListedItems
+from beam_dpsketch.exact.sketches.spec import SketchSpec
+from beam_dpsketch.exact.sketches.trees import TreeSpec
 from beam_dpsketch.ledger.ledger import payer_of
-from beam_dpsketch.privacy.aside.side_counters import SideCounters
+from beam_dpsketch.planning.kinds import KINDS
+from beam_dpsketch.planning.kinds.grouped_counts import Groups, top_k
+from beam_dpsketch.planning.kinds.layouts import with_factor
+from beam_dpsketch.planning.kinds.metrics import Metric
+from beam_dpsketch.planning.kinds.sketched import ItemFrequencies, search_over_time
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.privacy.norm.bounds import AutoNorm, NormBound
-from beam_dpsketch.privacy.over_time.horizon import Horizon
-from beam_dpsketch.records.count import Count
-from beam_dpsketch.records.public import AssumePublicKeys, Keys, KeySelection, PublicKeys, TimeColumn, TimeRange
-from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.units import PrivacyId, Record, Unit
-from beam_dpsketch.sketches.listed_items import ListedItems
-from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.sketches.tree_spec import TreeSpec
+from beam_dpsketch.privacy.side_counters import SideCounters
 
 _USE = "give epsilon and delta, as epsilon: 2 and delta: 1.0e-6, or rho"
 _SHARE, _LEDGER = "share: 1/4 and of: {epsilon: 2, delta: 1.0e-6}", "ledger: spent.db and account: visits"

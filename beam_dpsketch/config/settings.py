@@ -39,26 +39,25 @@ from beam_dpsketch.config.forms import (
     read_whole,
 )
 from beam_dpsketch.config.paths import refusal, shown
-from beam_dpsketch.domains import DOMAINS
-from beam_dpsketch.domains.spelling import Spelling
-from beam_dpsketch.hashing.fingerprints import ITEM_HASHES
-from beam_dpsketch.kinds import ALIASES, KINDS
-from beam_dpsketch.kinds.grouped_counts import Groups
-from beam_dpsketch.privacy.aside.side_counters import SideCounters
+from beam_dpsketch.exact.bounding.parts import Scale
+from beam_dpsketch.exact.declared.public import AssumePublicKeys, KeySelection, TimeColumn, TimeRange
+from beam_dpsketch.exact.declared.units import PrivacyId, Record
+from beam_dpsketch.exact.domains import DOMAINS
+from beam_dpsketch.exact.domains.spelling import Spelling
+from beam_dpsketch.exact.hashing.fingerprints import ITEM_HASHES
+from beam_dpsketch.exact.horizon import MECHANISMS, Horizon
+from beam_dpsketch.exact.reading.unreadable import UNREADABLE
+from beam_dpsketch.exact.sketches.spec import KINDS as SKETCHES
+from beam_dpsketch.exact.sketches.spec import SketchSpec
+from beam_dpsketch.exact.sketches.trees import LEVEL_KINDS, Level, TreeSpec
+from beam_dpsketch.planning.kinds import ALIASES, KINDS
+from beam_dpsketch.planning.kinds.grouped_counts import Groups
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import NeighboringRelation, RecordBounds
 from beam_dpsketch.privacy.noise.laws import NOISES
 from beam_dpsketch.privacy.norm.bounds import ITEM_SHARES, AutoNorm, NormBound
-from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Horizon
 from beam_dpsketch.privacy.selection import METHODS
-from beam_dpsketch.records.bounding.scale import Scale
-from beam_dpsketch.records.public import AssumePublicKeys, KeySelection, TimeColumn, TimeRange
-from beam_dpsketch.records.units import PrivacyId, Record
-from beam_dpsketch.records.unreadable import UNREADABLE
-from beam_dpsketch.sketches.levels import LEVEL_KINDS, Level
-from beam_dpsketch.sketches.spec import KINDS as SKETCHES
-from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.sketches.tree_spec import TreeSpec
+from beam_dpsketch.privacy.side_counters import SideCounters
 
 _RELATION = Form(str, read_choice({relation.name.lower(): relation for relation in NeighboringRelation}))
 ENCODING_FORM = Form(str, read_choice({"bytes": False, "base64": True}))

@@ -17,16 +17,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from beam_dpsketch.answers.over_time.timeline import SketchTimeline
+from beam_dpsketch.answers.over_time import SketchTimeline
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.entries import Answered, Takes
 from beam_dpsketch.answers.questions.kinds import KINDS
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.domains.timestamps import from_micros
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, IncompatibleSketchError
+from beam_dpsketch.exact.domains.timestamps import from_micros
 from beam_dpsketch.plots.pictures import counted
-from beam_dpsketch.privacy.aside.side_counters import RECORDS, WEIGHT
+from beam_dpsketch.privacy.side_counters import RECORDS, WEIGHT
 from beam_dpsketch.statement.showing import finite, in_words, interval_words, plain, shown, within
 from beam_dpsketch.statement.side_notes import Interval
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch import _validate
-from beam_dpsketch._showing import round_up
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.rows import Many, as_list
 from beam_dpsketch.errors import ArgumentError
@@ -23,6 +22,7 @@ from beam_dpsketch.explore.content import Explored, Wanted, changes_of, contents
 from beam_dpsketch.statement.accounting import add_up
 from beam_dpsketch.statement.clipping import COLUMNS, weakest
 from beam_dpsketch.statement.showing import in_words, interval_words
+from beam_dpsketch.words import round_up
 
 MOST_BYTES = 1 << 26
 _NO_LIST = (

@@ -7,17 +7,16 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.ledger import entries, sums
-from beam_dpsketch.ledger.accounts import Account, check_text
-from beam_dpsketch.ledger.entries import ACCOUNT, SPEND, LedgerEntry
+from beam_dpsketch.ledger.entries import ACCOUNT, SPEND, Account, LedgerEntry, check_text
 from beam_dpsketch.ledger.paying import AccountPayer, account_in, account_of, write_off
 from beam_dpsketch.ledger.places import address_of, open_store
 from beam_dpsketch.ledger.store import Book
 from beam_dpsketch.ledger.sums import Balance, Verified
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.loss.events import composed_event_of
+from beam_dpsketch.privacy.loss.composition import composed_event_of
 
 
 class Ledger:

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from beam_dpsketch import _validate
-from beam_dpsketch._showing import float_above, round_down, round_up
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.loss.composition import Loss
+from beam_dpsketch.words import float_above, round_down, round_up
 
 _DIGITS, _STEPS, _MOST = 4, 48, 1_000_000
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from beam_dpsketch.errors import ArgumentError, BudgetExceededError, LedgerError
 from beam_dpsketch.ledger import entries
-from beam_dpsketch.ledger.accounts import Account, read_account
-from beam_dpsketch.ledger.entries import NAMED, SPEND, WRITE_OFF, LedgerEntry
+from beam_dpsketch.ledger.entries import NAMED, SPEND, WRITE_OFF, Account, LedgerEntry, read_account
 from beam_dpsketch.ledger.places import open_store
 from beam_dpsketch.ledger.store import Book
 from beam_dpsketch.privacy.loss.composition import Loss

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from beam_dpsketch.errors import LedgerError
-from beam_dpsketch.ledger.accounts import Account
-from beam_dpsketch.ledger.entries import ACCOUNT, LEDGER, SPEND, START, WRITE_OFF, LedgerEntry
+from beam_dpsketch.ledger.entries import ACCOUNT, LEDGER, SPEND, START, WRITE_OFF, Account, LedgerEntry
 from beam_dpsketch.ledger.paying import account_in, occasion_of
 from beam_dpsketch.ledger.store import VERSION, add_up
 from beam_dpsketch.privacy.loss.composition import Loss

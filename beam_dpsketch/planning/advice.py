@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
 
-from beam_dpsketch import _validate
-from beam_dpsketch._showing import shown_plainly
-from beam_dpsketch.engine.calibration import Calibration, calibrate
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.exact.sketches.spec import Purpose, Spec
+from beam_dpsketch.noise.calibration import Calibration, calibrate
 from beam_dpsketch.planning.expected_error import noise_detection, noise_rank_deviation
 from beam_dpsketch.planning.suiting import crossover, item_width
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.sketches.spec import Purpose, Spec
+from beam_dpsketch.words import shown_plainly
 
 Setting = TypeVar("Setting", bound=float | Fraction)
 _USUAL_NORM, _NORMS = 50, [5, 10, 20, 50, 100, 200, 500]

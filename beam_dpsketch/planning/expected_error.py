@@ -24,23 +24,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.answers.batch import answers_of
+from beam_dpsketch.answers.estimators import factor as factors
+from beam_dpsketch.answers.estimators.factor import FactorVariances, PartialRanks, rank_deviation
+from beam_dpsketch.answers.estimators.tree_levels import median_variance
 from beam_dpsketch.answers.released import Released
-from beam_dpsketch.answers.tree.heavy_hitters import FOUND, detection_limit, expansion
-from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.noising import release_parts
-from beam_dpsketch.engine.parts import Part
+from beam_dpsketch.answers.tree import FOUND, detection_limit, expansion
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.estimators import factor as factors
-from beam_dpsketch.estimators.factor import FactorVariances, PartialRanks, rank_deviation
-from beam_dpsketch.estimators.tree_levels import median_variance
-from beam_dpsketch.hashing import cells
-from beam_dpsketch.hashing.repeats import sort_by_key, sum_by_key
+from beam_dpsketch.exact.declared.count import Guess
+from beam_dpsketch.exact.hashing import cells
+from beam_dpsketch.exact.hashing.lookup import sort_by_key, sum_by_key
+from beam_dpsketch.exact.sketches import raw_type
+from beam_dpsketch.exact.sketches.trees import TreeSpec
+from beam_dpsketch.noise.calibration import Calibration
+from beam_dpsketch.noise.noising import Part, release_parts
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.records.count import Guess
-from beam_dpsketch.sketches import raw_type
-from beam_dpsketch.sketches.tree_spec import TreeSpec
+from beam_dpsketch.words import shown_plainly
 
 _MAX_ATOMS = 1_000_000
 _RANKS = 1_024

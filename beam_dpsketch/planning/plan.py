@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from beam_dpsketch._showing import round_up, shown_plainly
-from beam_dpsketch.engine.calibration import Calibration, calibrate
-from beam_dpsketch.estimators.lost_weight import told_units
-from beam_dpsketch.estimators.over_time import decoder_of
-from beam_dpsketch.privacy.aside.side_counters import WEIGHT
+from beam_dpsketch.answers.estimators.lost_weight import told_units
+from beam_dpsketch.answers.estimators.over_time import decoder_of
+from beam_dpsketch.noise.calibration import Calibration, calibrate
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import MAX_DENSE, RowMechanism
+from beam_dpsketch.privacy.side_counters import WEIGHT
 from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
 from beam_dpsketch.statement.showing import html_table
+from beam_dpsketch.words import round_up, shown_plainly
 
 _BY_LAPLACE = "by Laplace noise, where the epsilons of several releases add up"
 MAX_PLANNED = 1 << 14  # longer horizons take seconds

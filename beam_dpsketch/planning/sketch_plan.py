@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.exact.declared.count import Guess, check_size, refuse_guess
+from beam_dpsketch.exact.sketches.trees import BYTES_PER_COUNTER, TreeSpec
+from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.planning import expected_error
 from beam_dpsketch.planning.advice import Advice, advise
 from beam_dpsketch.planning.expected_error import REFERENCES, has_numbers, noise_rank_deviation, simulated_deviation
@@ -25,9 +27,6 @@ from beam_dpsketch.planning.plan import (
 )
 from beam_dpsketch.planning.suiting import item_width
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.records.count import Guess, check_size, refuse_guess
-from beam_dpsketch.sketches.levels import BYTES_PER_COUNTER
-from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.statement.showing import shown
 
 _USELESS_SHARE = 0.1

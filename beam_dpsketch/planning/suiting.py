@@ -19,12 +19,13 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from beam_dpsketch.engine.calibration import table_parameters, why_not_laplace
-from beam_dpsketch.engine.keys import sketch_share
-from beam_dpsketch.engine.norms import choice_table
+from beam_dpsketch.answers.estimators.row_mean import noise_margin
+from beam_dpsketch.answers.estimators.tree_levels import median_variance
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.estimators.row_mean import noise_margin
-from beam_dpsketch.estimators.tree_levels import median_variance
+from beam_dpsketch.exact.sketches import raw_type
+from beam_dpsketch.noise.calibration import table_parameters, why_not_laplace
+from beam_dpsketch.noise.keys import sketch_share
+from beam_dpsketch.noise.norms import choice_table
 from beam_dpsketch.planning.expected_error import factor_rank_deviation
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import NeighboringRelation
@@ -33,7 +34,6 @@ from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.choice import units_to_scale
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.sketches import raw_type
 
 _CONFIDENCE, _ONE_DEVIATION = 0.95, math.erf(math.sqrt(0.5))
 _STEPS = 1 << 10  # of a reading, so that float64 on another machine does not choose another norm

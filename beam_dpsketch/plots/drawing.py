@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.questions.entries import Answered
 from beam_dpsketch.answers.rows import Rows, as_list
-from beam_dpsketch.domains import DOMAINS
-from beam_dpsketch.domains.base import AxisScale
 from beam_dpsketch.errors import ArgumentTypeError
+from beam_dpsketch.exact.domains import DOMAINS
+from beam_dpsketch.exact.domains.base import AxisScale
 from beam_dpsketch.statement.clipping import in_one_line
 from beam_dpsketch.statement.showing import interval_words
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from beam_dpsketch.ledger.accounts import Account
-from beam_dpsketch.ledger.entries import SPEND, WRITE_OFF, LedgerEntry
+from beam_dpsketch.ledger.entries import SPEND, WRITE_OFF, Account, LedgerEntry
 from beam_dpsketch.plots.drawing import COLOURS, axes_for, mark, places_of
 
 if TYPE_CHECKING:

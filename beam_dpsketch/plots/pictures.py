@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from beam_dpsketch import _validate
-from beam_dpsketch.answers.over_time.timeline import SketchTimeline
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.answers.over_time import SketchTimeline
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.entries import Row, Takes
 from beam_dpsketch.answers.questions.kinds import Kind

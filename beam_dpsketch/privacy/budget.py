@@ -14,17 +14,17 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from beam_dpsketch import _validate
-from beam_dpsketch._showing import round_up
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.encodings import named
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.hashing.encodings import named
-from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.loss import gaussian_curve
 from beam_dpsketch.privacy.loss.composition import Loss, left_of_delta
 from beam_dpsketch.privacy.loss.payment import OneRelease, Payer, Purpose, Uses
 from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.noise.laws import NOISES, Noise
+from beam_dpsketch.privacy.side_counters import SideCounters
+from beam_dpsketch.words import round_up
 
 USUAL_DELTA = 1e-6
 

@@ -7,10 +7,10 @@ import enum
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-from beam_dpsketch import _validate
-from beam_dpsketch._showing import length_of_time, up_to
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.encodings import named
 from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError, IncompatibleSketchError, RefusalError
-from beam_dpsketch.hashing.encodings import named
+from beam_dpsketch.words import length_of_time, up_to
 
 MAX_CONTRIBUTION = 1 << 31
 

@@ -64,9 +64,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.encodings import named
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, Bounds, NeighboringRelation
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.selection import MAX_THRESHOLD, MIN_DELTA, ONE_ROUND, SelectionRule

@@ -36,7 +36,7 @@ import math
 from fractions import Fraction
 from typing import NamedTuple
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation
 from beam_dpsketch.privacy.noise.drawing import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED

@@ -43,9 +43,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.encodings import named
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, NeighboringRelation
 from beam_dpsketch.privacy.mechanism import change_factor
 from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile

@@ -6,12 +6,12 @@ import threading
 from fractions import Fraction
 from typing import NamedTuple, NoReturn
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.errors import ArgumentError, BudgetExceededError
-from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.loss.composition import Loss
+from beam_dpsketch.privacy.side_counters import SideCounters
 
 _MAX_PARTS = 1 << 20
 

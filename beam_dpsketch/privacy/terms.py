@@ -10,12 +10,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, cast
 
-from beam_dpsketch import _validate
-from beam_dpsketch._showing import shown_plainly
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.encodings import named
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.hashing.encodings import named
-from beam_dpsketch.privacy.aside.lost_histogram import BINS, LostCounter, LostIn, Uncounted, lost_counter
-from beam_dpsketch.privacy.aside.side_counters import SideCounter, share_left, side_counters
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import (
     ONE_RECORD,
@@ -34,6 +31,17 @@ from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.privacy.selection import SelectionRule
+from beam_dpsketch.privacy.side_counters import (
+    BINS,
+    LostCounter,
+    LostIn,
+    SideCounter,
+    Uncounted,
+    lost_counter,
+    share_left,
+    side_counters,
+)
+from beam_dpsketch.words import shown_plainly
 
 MAX_PERIOD = (1 << 63) - 1
 

@@ -23,12 +23,13 @@ from beam_dpsketch.config.paths import nearest, refusal, unknown
 from beam_dpsketch.config.plain import plain
 from beam_dpsketch.config.release import places_of_arguments
 from beam_dpsketch.config.settings import ENCODING_FORM, EXPECT_BLOCK, NOISE_BLOCK, RELEASE_BLOCK, ROWS_BLOCK
-from beam_dpsketch.domains import BytesDomain, Domain
 from beam_dpsketch.errors import AllAtOnce, ConfigError, RefusalError
-from beam_dpsketch.privacy.aside.side_counters import WEIGHT, same_as
+from beam_dpsketch.exact.bounding.parts import Scale
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.domains import BytesDomain, Domain
+from beam_dpsketch.exact.sketches.listed_items import ListedItems
 from beam_dpsketch.privacy.loss.payment import Uses
-from beam_dpsketch.records.bounding.scale import Scale
-from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.privacy.side_counters import WEIGHT, same_as
 from beam_dpsketch.rows.schema import (
     WINDOW_COLUMNS,
     WithPlace,
@@ -41,7 +42,6 @@ from beam_dpsketch.rows.schema import (
     setting_types,
     to_release_row,
 )
-from beam_dpsketch.sketches.listed_items import ListedItems
 from beam_dpsketch.transforms import EnvironmentSecret, FileSecret
 from beam_dpsketch.transforms.private_release import DOORS, PrivateRelease
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable

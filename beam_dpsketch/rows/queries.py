@@ -9,14 +9,13 @@ from typing import Any, Optional
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 
-from beam_dpsketch.answers.over_time.row import TimelineRow
-from beam_dpsketch.answers.over_time.timeline import SketchTimeline
+from beam_dpsketch.answers.over_time import SketchTimeline, TimelineRow
 from beam_dpsketch.config import read_domain, read_horizon, read_windows
 from beam_dpsketch.config.asking import ASK_BLOCK, read_ask
 from beam_dpsketch.config.paths import refusal
 from beam_dpsketch.config.settings import DOMAIN_BLOCK, HORIZON_BLOCK
 from beam_dpsketch.errors import ConfigError
-from beam_dpsketch.privacy.over_time.horizon import Horizon
+from beam_dpsketch.exact.horizon import Horizon
 from beam_dpsketch.rows.base import AnswerRows, RowTransform
 from beam_dpsketch.rows.schema import (
     NOT_ONE_BY_ONE,

@@ -18,15 +18,15 @@ from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from apache_beam.typehints.row_type import RowTypeConstraint
 
 from beam_dpsketch.answers.notes import Note, codes
-from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.questions.ask import PRIVACY_COLUMNS, Ask, answer_columns, privacy_fields
 from beam_dpsketch.answers.questions.entries import AnswerType
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.config.forms import Block, Entry, ListOf
-from beam_dpsketch.domains.timestamps import from_micros, to_iso
 from beam_dpsketch.errors import ConfigError, FormatError
-from beam_dpsketch.records.public import Keys
-from beam_dpsketch.sketches.listed_items import ListedItems
+from beam_dpsketch.exact.declared.public import Keys
+from beam_dpsketch.exact.domains.timestamps import from_micros, to_iso
+from beam_dpsketch.exact.sketches.listed_items import ListedItems
 from beam_dpsketch.statement.clipping import COLUMNS, Clipping
 from beam_dpsketch.transforms.outputs import TopK
 from beam_dpsketch.transforms.steps.windows import is_global

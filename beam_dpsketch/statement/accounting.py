@@ -20,11 +20,11 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from beam_dpsketch._showing import shown_plainly
 from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.statement.release_id import are_parts_of_one_run, run_and_part, runs
 from beam_dpsketch.statement.stated import Stated
+from beam_dpsketch.words import shown_plainly
 
 Distinct: TypeAlias = dict[frozenset[bytes], Stated]
 """Statements by the ids of the releases that they are about."""

@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from beam_dpsketch._showing import round_down, round_up
 from beam_dpsketch.statement.showing import finite, shown
+from beam_dpsketch.words import round_down, round_up
 
 _DETECTED = 0.005
 COLUMNS = ("clipping", "clipped", "clipped_at_least", "clipped_upper_estimate")

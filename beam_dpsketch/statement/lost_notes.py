@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch import _validate
-from beam_dpsketch._showing import shown_plainly
-from beam_dpsketch.hashing.encodings import named
-from beam_dpsketch.privacy.aside.lost_histogram import least_losses
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.encodings import named
 from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.privacy.side_counters import least_losses
 from beam_dpsketch.statement.side_notes import MAX_DENOMINATOR, MAX_SIGMA_SQUARED, MAX_VALUE, SideNote
+from beam_dpsketch.words import shown_plainly
 
 MAX_BINS, _FURTHEST = 64, 20
 _ROUNDED = Fraction(1, 12)  # what rounding to whole numbers adds to the variance

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import numpy as np
 import zstandard
 
+from beam_dpsketch.encodings import join_parts, split_parts
 from beam_dpsketch.errors import FormatError
-from beam_dpsketch.hashing.encodings import join_parts, split_parts
-from beam_dpsketch.statement.format import release_format
+from beam_dpsketch.statement import release_format
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES
 from beam_dpsketch.statement.side_notes import SideNote

@@ -7,8 +7,8 @@ import math
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from beam_dpsketch import _validate
-from beam_dpsketch.hashing.encodings import named
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.encodings import named
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
 from beam_dpsketch.privacy.noise.discrete_gaussian import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS

@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from beam_dpsketch.hashing.encodings import BYTES, TUPLE, encode
+from beam_dpsketch.encodings import BYTES, TUPLE, encode
 
 RUN_BYTES = PART_BYTES = DRAW_BYTES = 16
 RELEASE_ID_BYTES = RUN_BYTES + PART_BYTES + DRAW_BYTES

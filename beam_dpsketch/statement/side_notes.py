@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from beam_dpsketch import _validate
-from beam_dpsketch._showing import round_up, shown_plainly
-from beam_dpsketch.hashing.encodings import named
-from beam_dpsketch.privacy.aside.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.encodings import named
 from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
+from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT
 from beam_dpsketch.statement.clipping import WithClipping
 from beam_dpsketch.statement.showing import shown
+from beam_dpsketch.words import round_up, shown_plainly
 
 NAMES = (UNITS, RECORDS, WEIGHT, CLIPPED, SCALED)
 _WORDS = {  # in general, and with a number

@@ -6,10 +6,8 @@ import dataclasses
 from fractions import Fraction
 from typing import Self
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
-from beam_dpsketch.privacy.aside.side_counters import CLIPPED, RECORDS, UNITS, WEIGHT
 from beam_dpsketch.privacy.budget import USUAL_DELTA
 from beam_dpsketch.privacy.contributions import Bounds, NeighboringRelation, PrivacyUnit, check_unit
 from beam_dpsketch.privacy.loss.composition import Loss
@@ -17,6 +15,7 @@ from beam_dpsketch.privacy.mechanism import MAX_WINDOWS, Randomness
 from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
+from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, UNITS, WEIGHT, Uncounted
 from beam_dpsketch.privacy.terms import MAX_PERIOD, Disclosure, ReleaseTerms
 from beam_dpsketch.statement.clipping import ClippingState
 from beam_dpsketch.statement.lost_notes import LostNote

@@ -6,16 +6,15 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from beam_dpsketch._showing import round_up
-from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
-from beam_dpsketch.privacy.aside.side_counters import UNITS
 from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.mechanism import Randomness, Spending, one_count
 from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.privacy.side_counters import UNITS, Uncounted
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.release_id import runs
 from beam_dpsketch.statement.stated import Stated
+from beam_dpsketch.words import round_up
 
 _CHANGE = {
     NeighboringRelation.REPLACE_ONE: "which of two versions of {} was used",

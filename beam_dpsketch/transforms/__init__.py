@@ -1,9 +1,8 @@
 """Apache Beam transforms: they read elements, bound contributions, combine, and release once."""
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.questions.ask import Ask
-from beam_dpsketch.transforms.bound_contributions import BoundContributions, BoundedRecord
-from beam_dpsketch.transforms.combine_fns import PrivateSketchFn
+from beam_dpsketch.transforms.combine_fns import BoundContributions, BoundedRecord, PrivateSketchFn
 from beam_dpsketch.transforms.doors import (
     PrivateFrequencies,
     PrivateMetrics,

@@ -4,30 +4,45 @@ Guarantee: accumulators are exact and sum to the same counters in any order; noi
 exactly once a call, and no accumulator is changed by it. It is for pipelines that need a CombineFn. It cannot guard
 against triggers that fire twice, sliding windows, replays or `as_singleton_view`: each of them is one more release.
 `PrivateFrequencies` and its kind do: prefer them.
+
+`BoundContributions`: keep the records within contribution bounds.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import cast
+import itertools
+from collections.abc import Iterator
+from typing import Any, NamedTuple, cast
 
-from beam_dpsketch import _validate
+import apache_beam as beam
+import numpy as np
+
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.answers.released import Released
-from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.run import release_alone
-from beam_dpsketch.kinds.ranks.histogram import FactorSpec
-from beam_dpsketch.kinds.sketched import AnySketch
+from beam_dpsketch.encodings import decode
+from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.exact.bounding.bounded import Bounded
+from beam_dpsketch.exact.bounding.record_rule import RandomPriorities, RecordRule
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.units import PrivacyId, Record, check_max_keys, check_max_weight
+from beam_dpsketch.exact.reading.reading import RecordReader
+from beam_dpsketch.exact.reading.selectors import Selector, Selectors
+from beam_dpsketch.exact.sketches.factor import FactorSpec
+from beam_dpsketch.exact.sketches.listed_items import ListedItems
+from beam_dpsketch.exact.sketches.spec import SketchSpec
+from beam_dpsketch.exact.sketches.trees import TreeSpec
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.noise.calibration import Calibration
+from beam_dpsketch.noise.run import release_alone
+from beam_dpsketch.planning.kinds.sketched import AnySketch
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.contributions import PrivacyUnit
-from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.selectors import Selector
-from beam_dpsketch.records.sums.accumulator import SketchAccumulator
-from beam_dpsketch.records.units import Record
-from beam_dpsketch.sketches.listed_items import ListedItems
-from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.sketches.tree_spec import TreeSpec
+from beam_dpsketch.privacy.contributions import PrivacyUnit, RecordBounds
+from beam_dpsketch.transforms.steps.bounding import BoundShard, group_by_shard
+from beam_dpsketch.transforms.steps.checks.elements import open_questions
 from beam_dpsketch.transforms.steps.sums import RawSketchFn
+from beam_dpsketch.transforms.steps.windows import check_windowing
 
 
 class PrivateSketchFn(RawSketchFn):
@@ -61,3 +76,63 @@ class PrivateSketchFn(RawSketchFn):
         """Return a release of what was added, with noise of its own at each call."""
         (released,) = answers_of(release_alone(accumulator, self._calibration))
         return cast(Released, released)
+
+
+class BoundedRecord(NamedTuple):
+    """One bounded record: its key (`None` without keys), item and weight."""
+
+    key: Any
+    item: Any
+    weight: int
+
+
+class BoundContributions(beam.PTransform):
+    """Keep what each privacy id may contribute in each window, as `BoundedRecord` elements.
+
+    The private transforms do this themselves; use it to see what bounds keep, or before other aggregations.
+
+    Args:
+      unit: the privacy id and its bounds, without `max_windows`.
+      item: what is counted: a field name, a callable, or `None` for the element itself.
+      weight: how much it counts, a whole number; `None` is 1.
+      key: a field name or a callable; `None` without keys.
+    """
+
+    def __init__(
+        self, unit: PrivacyId, *, item: Selector = None, weight: Selector = None, key: Selector = None
+    ) -> None:
+        super().__init__()
+        _validate.instance(PrivacyId, unit=unit)
+        if unit.max_windows is not None:
+            raise ArgumentError("max_windows", "must be left out: BoundContributions bounds each window alone", "E224")
+        if not isinstance(unit.bounds, RecordBounds):
+            raise ArgumentError(
+                "bounds", "must be $RecordBounds here: a $NormBound scales what is in the counters of a sketch", "E225"
+            )
+        check_max_keys(unit, is_keyed=key is not None)
+        if weight is not None:
+            check_max_weight(unit.bounds)
+        self._bounds = unit.bounds
+        self._selectors = Selectors(item, weight, unit.field, key, ("privacy_id", "key") if unit.opaque_bytes else ())
+
+    def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
+        check_windowing(pcoll)
+        per_key = self._selectors.key is not None
+        open_questions(self._selectors, pcoll.element_type, domains={"item": None}, per_key=per_key)
+        reader = RecordReader(self._selectors, per_key=per_key)
+        rule = RecordRule(self._bounds, RandomPriorities())
+        return (
+            group_by_shard(pcoll, reader, rule, None)
+            | "Bound" >> beam.ParDo(BoundShard(rule))
+            | "Unpack" >> beam.FlatMap(_contributions, self._bounds).with_output_types(BoundedRecord)
+        )
+
+
+def _contributions(kept: Bounded, bounds: RecordBounds) -> Iterator[BoundedRecord]:
+    """Yield the records that are kept, one by one."""
+    bounded = kept.kept
+    keys = bounded["key"].to_pylist() if "key" in bounded.column_names else itertools.repeat(None)
+    copies = bounded["copies"].to_pylist() if "copies" in bounded.column_names else itertools.repeat(1)
+    weights = np.clip(bounded["weight"].to_numpy(), bounds.min_weight, bounds.max_weight).tolist()
+    for key, item, weight, times in zip(keys, bounded["item"].to_pylist(), weights, copies, strict=False):
+        yield from itertools.repeat(BoundedRecord(None if key is None else decode(key), decode(item), weight), times)

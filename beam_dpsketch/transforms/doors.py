@@ -12,27 +12,27 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Required, TypeAlias, TypedDict, Unpack
 
-from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.answers.metrics import ReleasedMetrics
+from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.answers.tree.ranked import ReleasedRanks
-from beam_dpsketch.domains import BytesDomain, Domain, FloatDomain, IntegerDomain
-from beam_dpsketch.kinds.grouped_counts import Groups, top_k
-from beam_dpsketch.kinds.layouts import Purpose
-from beam_dpsketch.kinds.metrics.kind import Metric, Metrics
-from beam_dpsketch.kinds.metrics.released import ReleasedMetrics
-from beam_dpsketch.kinds.ranks.histogram import FactorSpec
-from beam_dpsketch.kinds.sketched import ItemFrequencies, Quantiles, Searchable, TopKSearch
-from beam_dpsketch.kinds.statistics.kind import Statistics
-from beam_dpsketch.kinds.statistics.released import ReleasedStatistics
+from beam_dpsketch.answers.statistics import ReleasedStatistics
+from beam_dpsketch.answers.tree import ReleasedRanks
+from beam_dpsketch.exact.declared.public import Keys, TimeRange
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.units import Unit
+from beam_dpsketch.exact.domains import BytesDomain, Domain, FloatDomain, IntegerDomain
+from beam_dpsketch.exact.horizon import Horizon
+from beam_dpsketch.exact.reading.selectors import Selector
+from beam_dpsketch.exact.sketches.factor import FactorSpec
+from beam_dpsketch.exact.sketches.listed_items import ListedItems
+from beam_dpsketch.exact.sketches.spec import SketchSpec
+from beam_dpsketch.exact.sketches.trees import TreeSpec
+from beam_dpsketch.planning.kinds.grouped_counts import Groups, top_k
+from beam_dpsketch.planning.kinds.layouts import Purpose
+from beam_dpsketch.planning.kinds.metrics import Metric, Metrics
+from beam_dpsketch.planning.kinds.sketched import ItemFrequencies, Quantiles, Searchable, TopKSearch
+from beam_dpsketch.planning.kinds.statistics import Statistics
 from beam_dpsketch.privacy.budget import PrivacySpec
-from beam_dpsketch.privacy.over_time.horizon import Horizon
-from beam_dpsketch.records.public import Keys, TimeRange
-from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.selectors import Selector
-from beam_dpsketch.records.units import Unit
-from beam_dpsketch.sketches.listed_items import ListedItems
-from beam_dpsketch.sketches.spec import SketchSpec
-from beam_dpsketch.sketches.tree_spec import TreeSpec
 from beam_dpsketch.transforms.outputs import TopK
 from beam_dpsketch.transforms.private_release import Output, PrivateRelease, refused_together
 

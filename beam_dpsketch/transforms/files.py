@@ -21,12 +21,12 @@ from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers import release_file
-from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.release_file import SUFFIX, Kind, SortedWriter, Stored, read_records
+from beam_dpsketch.encodings import Item
 from beam_dpsketch.errors import ArgumentError, FormatError
-from beam_dpsketch.hashing.encodings import Item
 from beam_dpsketch.transforms.outputs import key_and_release
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 from beam_dpsketch.transforms.steps.release_once import spent_before

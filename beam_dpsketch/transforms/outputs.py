@@ -9,9 +9,9 @@ from typing import Any
 import apache_beam as beam
 from apache_beam import coders
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.batch import answers_of
-from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.released import KINDS, Released
 from beam_dpsketch.answers.released_sketch import ReleasedSketch

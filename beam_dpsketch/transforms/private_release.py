@@ -13,29 +13,29 @@ from typing import Any, Generic, Self, TypeVar
 
 import apache_beam as beam
 
-from beam_dpsketch import _validate
-from beam_dpsketch.answers.over_time.row import TimelineRow
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.released import KINDS
-from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.engine.run import bill_of
 from beam_dpsketch.errors import AllAtOnce, PrivacyWarning, RefusalError, levels_to_caller
+from beam_dpsketch.exact.bounding.parts import Scale
+from beam_dpsketch.exact.declared.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Count, check_types
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec, ResolvedRelease
+from beam_dpsketch.exact.declared.windows import WindowPlan
+from beam_dpsketch.exact.horizon import Horizon
+from beam_dpsketch.noise.calibration import Calibration
+from beam_dpsketch.noise.counting import Counting
+from beam_dpsketch.noise.run import bill_of
 from beam_dpsketch.privacy.loss.payment import Uses
 from beam_dpsketch.privacy.norm.bounds import NormLimit
-from beam_dpsketch.privacy.over_time.horizon import Horizon
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.records.bounding.scale import Scale
-from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Count, check_types
-from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
-from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.transforms.outputs import MakeFinal, TopK
 from beam_dpsketch.transforms.steps.bounding import shards_for
-from beam_dpsketch.transforms.steps.checks.copy_guard import check_no_copies
 from beam_dpsketch.transforms.steps.checks.elements import ReadsElements
-from beam_dpsketch.transforms.steps.checks.runner_guard import (
+from beam_dpsketch.transforms.steps.checks.guards import (
     allow_one_run,
     check_before_runs,
+    check_no_copies,
     check_reach,
     check_runner,
 )

@@ -11,24 +11,24 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 
-from beam_dpsketch import _validate
-from beam_dpsketch._showing import round_up
-from beam_dpsketch.engine.keys import KeyChoice, choose_keys_alone, with_best_method
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.kinds.sketched import AnySketch
+from beam_dpsketch.exact.declared.count import Guess, refuse_guess
+from beam_dpsketch.exact.declared.public import KeySelection, TimeRange
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec, ResolvedRelease
+from beam_dpsketch.exact.declared.units import Unit
+from beam_dpsketch.exact.declared.windows import WindowPlan
+from beam_dpsketch.exact.sketches.spec import SketchSpec
+from beam_dpsketch.noise.keys import KeyChoice, choose_keys_alone, with_best_method
+from beam_dpsketch.planning.kinds.sketched import AnySketch
 from beam_dpsketch.planning.plan import privacy_line
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.records.count import Guess, refuse_guess
-from beam_dpsketch.records.public import KeySelection, TimeRange
-from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
-from beam_dpsketch.records.units import Unit
-from beam_dpsketch.records.windows import WindowPlan
-from beam_dpsketch.sketches.spec import SketchSpec
 from beam_dpsketch.transforms.private_release import PrivateTransform
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.steps.release_once import ChooseOnce, name_of
+from beam_dpsketch.words import round_up
 
 _NO_SKETCH = SketchSpec(depth=1, width=1)
 _OF_SKETCH = ("sketch", "counters", "depth", "width")

@@ -26,7 +26,7 @@ import numpy as np
 
 from beam_dpsketch import REPLACE_ONE, CountMin, CountSketch, PrivacySpec, ReleasedFrequencies, ReleaseTerms, SketchSpec
 from beam_dpsketch import release as release_sketch
-from beam_dpsketch.hashing import cells
+from beam_dpsketch.exact.hashing import cells
 from benchmarks import ordered_data
 from benchmarks.command import Command
 from benchmarks.measuring import seconds

@@ -33,7 +33,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
+from beam_dpsketch.exact.sketches.factor import FactorHistogram
 from benchmarks import ordered_data
 from benchmarks.command import Command
 from benchmarks.table import Bar, Table

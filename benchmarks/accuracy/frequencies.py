@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from beam_dpsketch import REPLACE_ONE, CountMin, CountSketch, PrivacySpec, ReleaseTerms, SketchSpec, release
-from beam_dpsketch.estimators.row_mean import RowReader
-from beam_dpsketch.sketches import LinearSketch
+from beam_dpsketch.answers.estimators.row_mean import RowReader
+from beam_dpsketch.exact.sketches import LinearSketch
 from benchmarks import ordered_data, readings
 from benchmarks.command import Command
 from benchmarks.table import Bar, Table, mean

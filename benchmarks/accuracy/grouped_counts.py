@@ -26,9 +26,9 @@ from pydoc_data.topics import topics
 import numpy as np
 
 from beam_dpsketch import Frequencies, Groups, PrivacySpec, Record, TextDomain
-from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.kinds.grouped_counts import GroupedCounts
-from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.noise.counting import Counting
+from beam_dpsketch.planning.kinds.grouped_counts import GroupedCounts
 from benchmarks.accuracy.top_k import f1
 from benchmarks.command import Command
 from benchmarks.table import Bar, Table, mean

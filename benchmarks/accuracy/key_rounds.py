@@ -21,9 +21,9 @@ from collections.abc import Callable
 import numpy as np
 
 from beam_dpsketch import KeySelection, NeighboringRelation, PrivacyId, PrivacySpec, RecordBounds, SketchSpec
-from beam_dpsketch.engine.keys import KeyChoice, choose_keys
-from beam_dpsketch.kinds.sketched import ItemFrequencies
-from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.noise.keys import KeyChoice, choose_keys
+from beam_dpsketch.planning.kinds.sketched import ItemFrequencies
 from beam_dpsketch.transforms import SelectKeys
 from benchmarks.accuracy import key_selection
 from benchmarks.accuracy.key_selection import Edges, bounded, expected_keys

@@ -44,15 +44,14 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from beam_dpsketch import KeySelection, NeighboringRelation, PrivacyId, PrivacySpec, RecordBounds, SketchSpec
-from beam_dpsketch.engine.keys import KeyChoice, choose_keys, draw_first
-from beam_dpsketch.kinds.sketched import ItemFrequencies
+from beam_dpsketch.exact.bounding.bounded import Bounded
+from beam_dpsketch.exact.bounding.record_rule import RandomPriorities, RecordRule
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.reading.items import NOISY, SECOND, VOTERS, VOTES
+from beam_dpsketch.exact.sums import vote_rounds
+from beam_dpsketch.noise.keys import KeyChoice, choose_keys, draw_first
+from beam_dpsketch.planning.kinds.sketched import ItemFrequencies
 from beam_dpsketch.privacy.noise.drawing import drawn_variance
-from beam_dpsketch.records.bounding.bounded import Bounded
-from beam_dpsketch.records.bounding.priorities import RandomPriorities
-from beam_dpsketch.records.bounding.record_rule import RecordRule
-from beam_dpsketch.records.items import NOISY, SECOND, VOTERS, VOTES
-from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.sums import vote_rounds
 from beam_dpsketch.transforms import PrivateFrequencies, SelectKeys
 from benchmarks.accuracy.quantile_peers import collected
 from benchmarks.command import Command

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beam_dpsketch import REPLACE_ONE, DyadicCountSketch, IPv4Domain, PrivacySpec, ReleaseTerms, TreeSpec, release
-from beam_dpsketch.domains import Domain
+from beam_dpsketch.exact.domains import Domain
 from benchmarks import ordered_data, readings
 from benchmarks.command import Command
 from benchmarks.ordered_data import Truth

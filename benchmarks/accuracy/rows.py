@@ -28,7 +28,7 @@ from beam_dpsketch import (
     SketchSpec,
     release,
 )
-from beam_dpsketch.hashing import cells
+from beam_dpsketch.exact.hashing import cells
 from benchmarks.command import Command
 from benchmarks.table import Bar, Table
 

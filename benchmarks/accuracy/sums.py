@@ -20,10 +20,9 @@ import numpy as np
 
 from beam_dpsketch import FloatDomain, PrivacySpec, PrivacyUnit, RecordBounds, ReleaseTerms
 from beam_dpsketch.answers import batch
-from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.noising import release_parts
-from beam_dpsketch.engine.parts import Part
-from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
+from beam_dpsketch.exact.sketches.statistics import NumberSums, StatisticsSpec
+from beam_dpsketch.noise.calibration import Calibration
+from beam_dpsketch.noise.noising import Part, release_parts
 from benchmarks.accuracy.noise_peers.promises import gaussian_scale
 from benchmarks.command import Command
 from benchmarks.table import Bar, Table

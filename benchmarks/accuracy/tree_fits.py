@@ -35,7 +35,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.estimators.tree_fit import CumulativeTree
+from beam_dpsketch.answers.estimators.tree_fit import CumulativeTree
 from benchmarks import ordered_data
 from benchmarks.command import Command
 from benchmarks.ordered_data import NARROW, WIDE

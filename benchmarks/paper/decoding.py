@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from beam_dpsketch import REPLACE_ONE, CountSketch, PrivacySpec, ReleaseTerms, SketchSpec, release
-from beam_dpsketch.hashing import cells
+from beam_dpsketch.exact.hashing import cells
 from benchmarks.paper.records import Row, summary
 from benchmarks.readings import mean_relative_error
 

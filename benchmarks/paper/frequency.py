@@ -23,7 +23,7 @@ from beam_dpsketch import (
     SketchSpec,
     release,
 )
-from beam_dpsketch.sketches import LinearSketch
+from beam_dpsketch.exact.sketches import LinearSketch
 from benchmarks import readings
 from benchmarks.paper import prototype
 from benchmarks.paper.records import RHOS, Row, as_rho, summary

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from beam_dpsketch import DyadicCountSketch, SketchSpec, TreeSpec
-from beam_dpsketch.domains import Domain
-from beam_dpsketch.sketches import LinearSketch
+from beam_dpsketch.exact.domains import Domain
+from beam_dpsketch.exact.sketches import LinearSketch
 from benchmarks import readings
 
 BYTES_PER_COUNTER = 4

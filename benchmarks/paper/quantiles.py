@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from beam_dpsketch import REPLACE_ONE, DyadicCountSketch, PrivacySpec, ReleaseTerms, TreeSpec, release
-from beam_dpsketch.domains import Domain
+from beam_dpsketch.exact.domains import Domain
 from benchmarks import ordered_data, readings
 from benchmarks.ordered_data import Truth
 from benchmarks.paper import prototype

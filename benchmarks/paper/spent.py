@@ -21,9 +21,9 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
 )
-from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.hashing import cells
-from beam_dpsketch.sketches import LinearSketch
+from beam_dpsketch.exact.hashing import cells
+from beam_dpsketch.exact.sketches import LinearSketch
+from beam_dpsketch.noise.calibration import calibrate
 from benchmarks.paper import prototype
 from benchmarks.paper.records import Row
 

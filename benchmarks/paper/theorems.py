@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from beam_dpsketch import REPLACE_ONE, CountMin, CountSketch, PrivacySpec, RecordBounds, ReleaseTerms, SketchSpec
-from beam_dpsketch.answers.flat.sketches import noise_offset
-from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.hashing import cells
+from beam_dpsketch.answers.flat import noise_offset
+from beam_dpsketch.exact.hashing import cells
+from beam_dpsketch.exact.sketches import LinearSketch
+from beam_dpsketch.noise.calibration import calibrate
 from beam_dpsketch.privacy.noise.drawing import add_noise
-from beam_dpsketch.sketches import LinearSketch
 from benchmarks import ordered_data, readings
 from benchmarks.paper.records import Row, summary
 

@@ -19,12 +19,11 @@ from beam_dpsketch import (
     SketchSpec,
     release,
 )
+from beam_dpsketch.exact.bounding.norm_rule import NormRule
+from beam_dpsketch.exact.bounding.record_rule import RandomPriorities, RecordRule
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.sketches import RawSketch
 from beam_dpsketch.privacy.contributions import Bounds
-from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.records.bounding.priorities import RandomPriorities
-from beam_dpsketch.records.bounding.record_rule import RecordRule
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.sketches import RawSketch
 from benchmarks.people.data import People
 
 EPSILON, DELTA = 2.0, 1e-6

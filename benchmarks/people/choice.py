@@ -23,7 +23,7 @@ from beam_dpsketch import (
     PrivacyUnit,
     ReleaseTerms,
 )
-from beam_dpsketch.engine.keys import sketch_share
+from beam_dpsketch.noise.keys import sketch_share
 from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.noise.drawing import add_noise
 from beam_dpsketch.privacy.norm.choice import choose

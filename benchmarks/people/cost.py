@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import NormBound, RecordBounds, TreeSpec
-from beam_dpsketch.records.bounding.bounded import Rule
-from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.records.bounding.priorities import RandomPriorities
-from beam_dpsketch.records.bounding.record_rule import RecordRule
-from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.exact.bounding.bounded import Rule
+from beam_dpsketch.exact.bounding.norm_rule import NormRule
+from beam_dpsketch.exact.bounding.record_rule import RandomPriorities, RecordRule
+from beam_dpsketch.exact.reading.items import SketchInput
 from benchmarks.measuring import in_turns, ratios, seconds
 from benchmarks.people.bounded import Counted
 from benchmarks.people.data import People

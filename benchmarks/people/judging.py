@@ -19,12 +19,12 @@ from beam_dpsketch import (
     ReleaseTerms,
     release,
 )
+from beam_dpsketch.exact.bounding.norm_rule import NormRule
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.sketches import RawSketch, raw_type
 from beam_dpsketch.planning.suiting import scaled_units
 from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
-from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.sketches import RawSketch, raw_type
 from benchmarks.people.bounded import Counted
 from benchmarks.people.data import People
 from benchmarks.people.trees import shares_at

@@ -17,10 +17,9 @@ from beam_dpsketch import (
     RecordBounds,
     SketchSpec,
 )
+from beam_dpsketch.exact.bounding.record_rule import RandomPriorities, RecordRule
 from beam_dpsketch.privacy.mechanism import sigma_squared
 from beam_dpsketch.privacy.noise.drawing import add_noise
-from beam_dpsketch.records.bounding.priorities import RandomPriorities
-from beam_dpsketch.records.bounding.record_rule import RecordRule
 from benchmarks.people.bounded import Counted, privacy, released
 from benchmarks.people.data import People
 from benchmarks.table import Bar, Table, mean

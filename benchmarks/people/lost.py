@@ -20,11 +20,11 @@ from beam_dpsketch import (
     SketchSpec,
 )
 from beam_dpsketch.by_hand import release_part
-from beam_dpsketch.privacy.aside.side_counters import USUAL_SHARE
+from beam_dpsketch.exact.bounding.record_rule import RandomPriorities
+from beam_dpsketch.exact.bounding.rules import rule_of
+from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.privacy.contributions import Bounds
-from beam_dpsketch.records.bounding.priorities import RandomPriorities
-from beam_dpsketch.records.bounding.rules import rule_of
-from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.privacy.side_counters import USUAL_SHARE
 from benchmarks.people.bounded import DELTA, EPSILON, SKETCH, Counted
 from benchmarks.people.data import People
 from benchmarks.table import Bar, Table

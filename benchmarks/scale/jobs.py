@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from beam_dpsketch.records.bounding.parts import BLOCK
+from beam_dpsketch.exact.bounding.parts import BLOCK
 from beam_dpsketch.transforms.steps.sums import PENDING_BYTES
 from benchmarks.scale.costs import Costs
 from benchmarks.scale.kinds import SMALL, Kind

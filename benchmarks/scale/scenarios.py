@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from beam_dpsketch import Scale
-from beam_dpsketch.records.bounding.parts import BLOCK, PARTS
+from beam_dpsketch.exact.bounding.parts import BLOCK, PARTS
 from beam_dpsketch.transforms.steps.bounding import buffered_for, shards_for
 from beam_dpsketch.transforms.steps.sums import key_shards_for
 from benchmarks.scale.made_rows import SKEW

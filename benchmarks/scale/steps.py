@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindow
 
-from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.run import WHOLE, Run, Sum
-from beam_dpsketch.records.bounding.scale import KEY_SHARDS
-from beam_dpsketch.records.selectors import IDENTITY_SELECTORS
-from beam_dpsketch.records.sums.accumulator import SketchAccumulator
-from beam_dpsketch.records.sums.keyed_sums import KeyedSums
+from beam_dpsketch.exact.bounding.parts import KEY_SHARDS
+from beam_dpsketch.exact.reading.selectors import IDENTITY_SELECTORS
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
+from beam_dpsketch.noise.calibration import Calibration
+from beam_dpsketch.noise.run import WHOLE, Run, Sum
 from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.transforms.outputs import _pack, _unpack
 from beam_dpsketch.transforms.steps.bounding import ShardRecords, choose_rule, gather_records

@@ -28,8 +28,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from beam_dpsketch.records.bounding.parts import BLOCK
-from beam_dpsketch.records.bounding.scale import KEY_SHARDS
+from beam_dpsketch.exact.bounding.parts import BLOCK, KEY_SHARDS
 from benchmarks.measuring import in_new_process, peak_megabytes, status
 from benchmarks.scale.costs import Cost
 from benchmarks.scale.kinds import KINDS, Kind

@@ -29,7 +29,7 @@ from beam_dpsketch import (
     release,
     release_frame,
 )
-from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
+from beam_dpsketch.exact.sketches.factor import FactorHistogram
 from benchmarks.command import Command
 from benchmarks.measuring import in_new_process, in_turns, ratios, seconds
 from benchmarks.table import Bar, Table, spread

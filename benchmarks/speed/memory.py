@@ -27,8 +27,8 @@ def peak_after(stage: str, keys: int) -> float:
     import apache_beam as beam
 
     from beam_dpsketch import RecordBounds, SketchSpec
-    from beam_dpsketch.records.items import SketchInput
-    from beam_dpsketch.records.selectors import Selectors
+    from beam_dpsketch.exact.reading.items import SketchInput
+    from beam_dpsketch.exact.reading.selectors import Selectors
     from beam_dpsketch.transforms.steps.sums import RawSketchFn
     from benchmarks import sources
 

@@ -35,7 +35,7 @@ from beam_dpsketch import (
     Statistics,
     release_frame,
 )
-from beam_dpsketch.records.count import Count
+from beam_dpsketch.exact.declared.count import Count
 from beam_dpsketch.transforms.private_release import PrivateRelease
 from benchmarks import sources
 from benchmarks.command import Command

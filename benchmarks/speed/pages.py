@@ -27,9 +27,9 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
+from beam_dpsketch.exact.sketches.factor import FactorHistogram
 from beam_dpsketch.explore import explore
 from beam_dpsketch.explore.exploring import charts_library
-from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from benchmarks.command import Command
 from benchmarks.table import Bar, Table, spread
 from tests.helpers.browser import Browser

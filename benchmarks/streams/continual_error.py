@@ -17,10 +17,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from beam_dpsketch.estimators.over_time import decoder_of
+from beam_dpsketch.answers.estimators.over_time import decoder_of
 from beam_dpsketch.privacy.noise.drawing import add_noise
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
-from beam_dpsketch.privacy.over_time.encoder import RowEncoder
+from beam_dpsketch.privacy.over_time.lengths import RowEncoder
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from benchmarks.command import Command
 from benchmarks.measuring import seconds

@@ -23,7 +23,7 @@ from beam_dpsketch import (
     SketchSpec,
     release,
 )
-from beam_dpsketch.answers.flat.sketches import noise_offset
+from beam_dpsketch.answers.flat import noise_offset
 from beam_dpsketch.answers.rows import Intervals
 from tests.helpers import by_hand, coverage
 

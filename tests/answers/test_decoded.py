@@ -26,7 +26,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers.notes import codes
 from beam_dpsketch.answers.rows import Intervals
-from beam_dpsketch.privacy.aside.side_counters import WEIGHT
+from beam_dpsketch.privacy.side_counters import WEIGHT
 from tests.helpers import by_hand, coverage, strategies
 from tests.helpers.decoding import noisy_release, root_mean_square, zipf_weights
 

@@ -38,7 +38,7 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.answers.release_file import RecordWriter, to_record
-from beam_dpsketch.engine.calibration import calibrate
+from beam_dpsketch.noise.calibration import calibrate
 from tests.helpers import by_hand, golden, strategies
 
 ITEMS = ["Oslo", b"Oslo", 1, "1", ("Oslo", 1)]

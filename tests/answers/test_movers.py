@@ -19,7 +19,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.estimators.comparing import leaves_below_heavy_nodes
+from beam_dpsketch.answers.estimators.comparing import leaves_below_heavy_nodes
 
 DOMAIN = IntegerDomain(0, (1 << 24) - 1)
 TERMS = ReleaseTerms(PrivacySpec(rho=1.0, side_counters=None), RecordBounds(1, max_weight=1))

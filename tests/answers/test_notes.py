@@ -35,8 +35,8 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers import notes
 from beam_dpsketch.answers.notes import codes
+from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
-from beam_dpsketch.sketches import raw_type
 from tests.helpers import by_hand
 
 DAY = datetime.timedelta(days=1)
@@ -242,7 +242,7 @@ def test_a_mean_of_noise_alone_is_hardly_ever_at_an_end(monkeypatch: pytest.Monk
         assert found < 7, "at an end"
 
     told()
-    monkeypatch.setattr("beam_dpsketch.kinds.statistics.released._SURE", 0.1)
+    monkeypatch.setattr("beam_dpsketch.answers.statistics._SURE", 0.1)
     with pytest.raises(AssertionError, match="at an end"):
         told()
 

@@ -28,7 +28,7 @@ from beam_dpsketch import (
     read_releases,
 )
 from beam_dpsketch.answers.release_file import RecordWriter, from_record, read_records, to_record
-from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.encodings import encode
 from tests.helpers import by_hand, strategies
 from tests.helpers.by_hand import COUNTS, ROW, SKETCH
 

@@ -30,13 +30,13 @@ from beam_dpsketch import (
     TextDomain,
 )
 from beam_dpsketch.answers.batch import answers_of
-from beam_dpsketch.domains.base import short_keys
-from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.kinds.grouped_counts import GroupedCounts
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.domains.base import short_keys
+from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.noise.counting import Counting
+from beam_dpsketch.planning.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
-from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.statement.notes import GroupNote, KeyNote
 from tests.helpers import by_hand
 
@@ -256,7 +256,7 @@ def test_a_keyed_count_never_changes() -> None:
 
 
 def test_raw_counts_have_no_sketch() -> None:
-    from beam_dpsketch.sketches import raw_type
+    from beam_dpsketch.exact.sketches import raw_type
 
     with pytest.raises(TypeError, match="abstract"):
         raw_type(GroupedItems(TEXT))(GroupedItems(TEXT))

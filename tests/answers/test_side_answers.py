@@ -36,12 +36,12 @@ from beam_dpsketch import (
     release,
     release_frame,
 )
+from beam_dpsketch.answers.estimators import lost_weight as reading
+from beam_dpsketch.answers.estimators.lost_weight import LostWeight
 from beam_dpsketch.answers.notes import codes
 from beam_dpsketch.by_hand import release_part
-from beam_dpsketch.estimators import lost_weight as reading
-from beam_dpsketch.estimators.lost_weight import LostWeight
+from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.records.items import SketchInput
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.side_notes import SideNote
 from tests.helpers import by_hand

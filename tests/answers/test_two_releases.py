@@ -37,9 +37,9 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.estimators import comparing
-from beam_dpsketch.estimators.comparing import ReleasedTable
-from beam_dpsketch.sketches import RawSketch, raw_type
+from beam_dpsketch.answers.estimators import comparing
+from beam_dpsketch.answers.estimators.comparing import ReleasedTable
+from beam_dpsketch.exact.sketches import RawSketch, raw_type
 from tests.helpers import by_hand
 from tests.helpers.raw import raw_of
 from tests.helpers.trees import custom

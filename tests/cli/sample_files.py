@@ -33,8 +33,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers.release_file import RecordWriter, to_record
 from beam_dpsketch.by_hand import release_part
-from beam_dpsketch.privacy.aside.lost_histogram import BINS, LostIn
-from beam_dpsketch.privacy.aside.side_counters import UNITS
+from beam_dpsketch.privacy.side_counters import BINS, UNITS, LostIn
 from beam_dpsketch.statement.release_id import part_name
 from beam_dpsketch.transforms import window_file
 from tests.helpers.timeline_rows import released_rows

@@ -11,7 +11,7 @@ import pytest
 from beam_dpsketch.cli.options import add_settings_options, read_config
 from beam_dpsketch.config import read_release
 from beam_dpsketch.errors import UsageError
-from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 
 FILE = """
 kind: top_k

@@ -20,7 +20,7 @@ import pytest
 from beam_dpsketch import ReleasedSketch, read_releases, release_frame
 from beam_dpsketch.cli import releasing as command
 from beam_dpsketch.config import ConfigError, read_release
-from beam_dpsketch.domains.spelling import FLOAT, INTEGER, TIME, Spelling
+from beam_dpsketch.exact.domains.spelling import FLOAT, INTEGER, TIME, Spelling
 from beam_dpsketch.frames.steps import csv_files
 from beam_dpsketch.frames.steps.csv_files import declared_schema
 from beam_dpsketch.frames.steps.files import Position, open_files

@@ -24,7 +24,7 @@ from beam_dpsketch.answers.release_file import RecordWriter
 from beam_dpsketch.cli import releasing as command
 from beam_dpsketch.cli import text
 from beam_dpsketch.cli.main import main
-from beam_dpsketch.frames.outcome import KeyedReleases
+from beam_dpsketch.frames.releasing import KeyedReleases
 from tests.cli.consoles import run
 from tests.helpers import by_hand
 

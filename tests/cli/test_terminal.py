@@ -18,7 +18,7 @@ import pytest
 
 from beam_dpsketch import ListedItems, PrivacySpec, ReleaseTerms, release
 from beam_dpsketch.cli import main, output, stored, text
-from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.exact.sketches import raw_type
 from tests.cli.consoles import write
 
 STEERING = [chr(code) for code in range(0x110000) if unicodedata.category(chr(code)) in ("Cc", "Cf", "Zl", "Zp")]

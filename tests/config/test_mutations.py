@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from beam_dpsketch.config import ConfigError, read_release
-from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from tests.config.examples import BLOCKS, RELEASES, TABLES, release
 from tests.config.mutating import mutate, mutate_text, places
 

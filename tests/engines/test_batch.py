@@ -24,7 +24,7 @@ from beam_dpsketch import (
     RecordBounds,
 )
 from beam_dpsketch.cli.stored import read_all
-from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
+from beam_dpsketch.exact.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.transforms import (
     BoundContributions,
     EnvironmentSecret,

@@ -19,9 +19,9 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_dpsketch import Horizon, KeySelection, PrivacyId, PrivacySpec, RecordBounds
-from beam_dpsketch.hashing.encodings import decode
-from beam_dpsketch.records.codec import from_bytes
-from beam_dpsketch.records.items import NOISY
+from beam_dpsketch.encodings import decode
+from beam_dpsketch.exact.reading.codec import from_bytes
+from beam_dpsketch.exact.reading.items import NOISY
 from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.steps import second_round
 from tests.engines.checks import (

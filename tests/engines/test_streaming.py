@@ -15,10 +15,10 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from beam_dpsketch import NormBound, PrivacyId, PublicKeys, Record, RecordBounds, TimeRange
-from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
-from beam_dpsketch.records.bounding.bounded import MergeTables
-from beam_dpsketch.records.reading import RecordReader
-from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.exact.bounding.bounded import MergeTables
+from beam_dpsketch.exact.horizon import MECHANISMS, Mechanism
+from beam_dpsketch.exact.reading.reading import RecordReader
+from beam_dpsketch.exact.reading.selectors import Selectors
 from beam_dpsketch.transforms.steps import bounding, bounding_over_windows, stream_state, sums
 from beam_dpsketch.transforms.steps.bounding_over_windows import FirstWindows
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state

@@ -11,7 +11,7 @@ import pytest
 
 from beam_dpsketch import Domain, FloatDomain, IntegerDomain, IPv4Domain, LogDomain, TimestampDomain
 from beam_dpsketch.config.asking import value_reader
-from beam_dpsketch.domains import DOMAINS
+from beam_dpsketch.exact.domains import DOMAINS
 from beam_dpsketch.statement.showing import in_words
 
 pytestmark = pytest.mark.browser

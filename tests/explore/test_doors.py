@@ -28,8 +28,8 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.cli.main import main
+from beam_dpsketch.exact.sketches.factor import FactorHistogram
 from beam_dpsketch.explore import Explored, content, explore, exploring
-from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
 from tests.cli.consoles import make_folder
 from tests.helpers import golden
 from tests.helpers.explored import CITIES, HORIZON, HOSTILE, cities, delays, rides, statistics

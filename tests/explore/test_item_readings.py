@@ -11,9 +11,9 @@ import pytest
 
 from beam_dpsketch import CountMin, CountSketch, ListedItems, PrivacySpec, ReleaseTerms, SketchSpec, release
 from beam_dpsketch.answers.released import Released
+from beam_dpsketch.exact.hashing.cells import columns_and_signs
+from beam_dpsketch.exact.sketches.listed_items import ListedHistogram
 from beam_dpsketch.explore.content import encoded
-from beam_dpsketch.hashing.cells import columns_and_signs
-from beam_dpsketch.sketches.listed_items import ListedHistogram
 from tests.helpers import by_hand, golden, item_cases
 
 SPEC = SketchSpec(depth=3, width=50, seed=8)

@@ -11,7 +11,7 @@ import pytest
 from beam_dpsketch import BytesDomain, CountSketch, ReleasedCounts, SketchSpec
 from beam_dpsketch.cli.asking import read_values
 from beam_dpsketch.errors import UsageError
-from beam_dpsketch.sketches.grouped_items import GroupedItems
+from beam_dpsketch.exact.sketches.listed_items import GroupedItems
 from tests.helpers import by_hand
 
 pytestmark = pytest.mark.browser

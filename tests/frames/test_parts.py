@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch.config import read_release
+from beam_dpsketch.exact.bounding import parts
 from beam_dpsketch.frames.releasing import release_table
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
-from beam_dpsketch.records.bounding import parts
 
 ROWS = 3000
 TABLE = pa.table(

@@ -54,9 +54,9 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.cli.main import main
 from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.exact.bounding.record_rule import RecordRule
 from beam_dpsketch.frames.rehearsal import Rehearsed
 from beam_dpsketch.frames.steps import tables
-from beam_dpsketch.records.bounding.record_rule import RecordRule
 from tests.helpers.keyed_units import in_keys
 
 RNG = np.random.default_rng(7)

@@ -33,8 +33,8 @@ from beam_dpsketch import (
     release_frame,
 )
 from beam_dpsketch.config import read_release
-from beam_dpsketch.kinds.sketched import ItemFrequencies, Quantiles
-from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.planning.kinds.sketched import ItemFrequencies, Quantiles
 
 PLANTED = "planted-4711"
 PERSON = {"privacy_id": "person", "records": {"max_per_key": 1}}

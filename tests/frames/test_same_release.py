@@ -14,16 +14,16 @@ import pytest
 from apache_beam.transforms.window import GlobalWindow
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE
-from beam_dpsketch.engine import run as engine_run
-from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.exact.bounding.bounded import Bounded
+from beam_dpsketch.exact.bounding.norm_rule import NormRule
+from beam_dpsketch.exact.bounding.record_rule import RecordRule
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from beam_dpsketch.frames import releasing
 from beam_dpsketch.frames.steps import sums, tables
+from beam_dpsketch.noise import run as engine_run
+from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.records.bounding.bounded import Bounded
-from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.records.bounding.record_rule import RecordRule
-from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.statement.release_id import GLOBAL_END, GLOBAL_START
 from tests.helpers import laws
 from tests.helpers.frame_cases import (
@@ -84,7 +84,7 @@ def test_every_form_of_a_table_gives_the_same_releases(form: str, names: list[st
 def test_order_and_parts_of_rows_do_not_matter(form: str, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     expected = {name: bytes_of_frame(name, TABLE) for name in names}
     monkeypatch.setattr(tables, "ROWS", 113)
-    monkeypatch.setattr("beam_dpsketch.records.bounding.parts.BLOCK", 200)
+    monkeypatch.setattr("beam_dpsketch.exact.bounding.parts.BLOCK", 200)
     monkeypatch.setattr(engine_run, "COUNTERS", 100)
     shuffled = TABLE.take(pa.array(ORDER))
     for name in names:

@@ -19,13 +19,14 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 
 from beam_dpsketch import ArgumentError, ConfigError, SketchTimeline, rehearse
 from beam_dpsketch.config import read_release
+from beam_dpsketch.exact.bounding.rules import rule_of
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.frames.releasing import read_declared, release_table
-from beam_dpsketch.frames.steps import over_time, sums, tables
+from beam_dpsketch.frames.steps import drawing as over_time
+from beam_dpsketch.frames.steps import sums, tables
 from beam_dpsketch.frames.steps.plan import plan_release, resolve
 from beam_dpsketch.frames.steps.windows import TimedWindows
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.records.bounding.rules import rule_of
-from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.rows.base import private_transform
 from beam_dpsketch.statement.accounting import add_up
 from tests.helpers import frame_cases, laws
@@ -273,7 +274,7 @@ def test_every_form_of_a_table_gives_the_same_releases(form: str, monkeypatch: p
         table = pytest.importorskip("polars").from_arrow(table)
     if form == "small parts":
         monkeypatch.setattr(tables, "ROWS", 113)
-        monkeypatch.setattr("beam_dpsketch.records.bounding.parts.BLOCK", 200)
+        monkeypatch.setattr("beam_dpsketch.exact.bounding.parts.BLOCK", 200)
     for name in FAST:
         assert bytes_of_frame(name, table) == expected(name), name
 

@@ -35,10 +35,10 @@ from beam_dpsketch import (
     SketchSpec,
     TreeSpec,
 )
-from beam_dpsketch.engine import calibration, noising, tables
-from beam_dpsketch.sketches import raw_type
-from beam_dpsketch.sketches.levels import Level
-from beam_dpsketch.sketches.spec import KINDS
+from beam_dpsketch.exact.sketches import raw_type
+from beam_dpsketch.exact.sketches.spec import KINDS
+from beam_dpsketch.exact.sketches.trees import Level
+from beam_dpsketch.noise import calibration, noising, tables
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from tests.helpers import faults, laws, noise, norms
 from tests.helpers.laws import Fault

@@ -25,7 +25,7 @@ from beam_dpsketch import (
     WindowingError,
     release,
 )
-from beam_dpsketch.domains import TextDomain
+from beam_dpsketch.exact.domains import TextDomain
 from beam_dpsketch.transforms import (
     EnvironmentSecret,
     PrivateFrequencies,

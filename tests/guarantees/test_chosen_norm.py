@@ -29,9 +29,9 @@ from beam_dpsketch import (
     SketchSpec,
     TimeRange,
 )
-from beam_dpsketch.engine import run as engine_run
-from beam_dpsketch.engine import tables
-from beam_dpsketch.records.sums.accumulator import SketchAccumulator
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.noise import run as engine_run
+from beam_dpsketch.noise import tables
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from beam_dpsketch.transforms.steps import exact_sums, whole_runs
 from beam_dpsketch.transforms.steps.whole_runs import BoundByNorm

@@ -51,10 +51,10 @@ from beam_dpsketch import (
     TimeRange,
     TreeSpec,
 )
-from beam_dpsketch.answers import clipping as measured
+from beam_dpsketch.answers import privacy_statement as measured
+from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.frames.releasing import TableRelease, release_table
 from beam_dpsketch.frames.steps.plan import open_checked, resolve
-from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.lost_notes import LostNote
 from tests.helpers.by_hand import counters_of
 from tests.helpers.side_releases import no_noise

@@ -21,10 +21,10 @@ from apache_beam.transforms import userstate, window
 from apache_beam.transforms.combiners import ToList
 
 from beam_dpsketch import AssumePublicKeys, PrivacySpec, Record, SketchSpec, WindowingError
-from beam_dpsketch.engine import tables
+from beam_dpsketch.noise import tables
 from beam_dpsketch.transforms import PrivateFrequencies, private_release
-from beam_dpsketch.transforms.steps.checks import copy_guard
-from beam_dpsketch.transforms.steps.checks.copy_guard import Origin, check_no_copies, origin_of
+from beam_dpsketch.transforms.steps.checks import guards as copy_guard
+from beam_dpsketch.transforms.steps.checks.guards import Origin, check_no_copies, origin_of
 from beam_dpsketch.transforms.steps.windows import check_windowing
 from tests.helpers import laws, noise
 from tests.helpers.graphs import NEIGHBOURS, Collections, Graph, Pair

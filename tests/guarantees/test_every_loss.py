@@ -35,16 +35,15 @@ from beam_dpsketch import (
     ReleaseTerms,
 )
 from beam_dpsketch.answers import privacy_statement as statement_module
-from beam_dpsketch.engine import calibration, counting
+from beam_dpsketch.noise import calibration, counting
 from beam_dpsketch.privacy import mechanism as sensitivity
 from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy import two_rounds
-from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
-from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.mechanism import Sensitivity
 from beam_dpsketch.privacy.noise.gaussian_bounds import tail_bound
+from beam_dpsketch.privacy.side_counters import LostCounter, SideCounter
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.statement import accounting
 from beam_dpsketch.statement.accounting import add_up

@@ -31,10 +31,9 @@ from beam_dpsketch import (
     RecordBounds,
     SideCounters,
 )
-from beam_dpsketch.answers import clipping as measured
-from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
-from beam_dpsketch.privacy.aside.side_counters import CLIPPED, LOST, WEIGHT
-from beam_dpsketch.records import windows
+from beam_dpsketch.answers import privacy_statement as measured
+from beam_dpsketch.exact.declared import windows
+from beam_dpsketch.privacy.side_counters import CLIPPED, LOST, WEIGHT, Uncounted
 from beam_dpsketch.statement.stated import Stated
 from tests.helpers import laws
 from tests.helpers.kept_units import counted_in_windows, ends_of

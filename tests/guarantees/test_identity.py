@@ -36,9 +36,9 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.config import read_release
 from beam_dpsketch.errors import RefusalError
+from beam_dpsketch.exact.reading import columns
 from beam_dpsketch.frames.steps import tables as frame_tables
 from beam_dpsketch.frames.steps.files import open_files
-from beam_dpsketch.records import columns
 from beam_dpsketch.transforms import PrivateFrequencies
 from tests.helpers.arrow_forms import OPAQUE, VALUES, forms, opaque
 from tests.helpers.pipelines import FN_API, seen_by_sink

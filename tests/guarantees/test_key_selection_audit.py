@@ -28,8 +28,8 @@ from beam_dpsketch import (
     Record,
     RecordBounds,
 )
-from beam_dpsketch.engine import keys as choosing
-from beam_dpsketch.engine import tables
+from beam_dpsketch.noise import keys as choosing
+from beam_dpsketch.noise import tables
 from beam_dpsketch.privacy.noise.drawing import drawn_variance
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from tests.helpers import faults, laws

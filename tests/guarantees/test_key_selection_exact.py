@@ -30,19 +30,18 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
 )
-from beam_dpsketch.engine import keys as choosing
-from beam_dpsketch.engine import tables
-from beam_dpsketch.engine.keys import KeyChoice, choose_keys
+from beam_dpsketch.exact.bounding import side_sums
+from beam_dpsketch.exact.bounding.norm_rule import NormRule
+from beam_dpsketch.exact.bounding.record_rule import RandomPriorities, RecordRule
+from beam_dpsketch.exact.bounding.window_rule import RuleOverWindows
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.noise import keys as choosing
+from beam_dpsketch.noise import tables
+from beam_dpsketch.noise.keys import KeyChoice, choose_keys
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.loss import gaussian_curve, zcdp
 from beam_dpsketch.privacy.noise.drawing import drawn_variance
 from beam_dpsketch.privacy.selection import SelectionRule
-from beam_dpsketch.records.bounding import side_sums
-from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.records.bounding.priorities import RandomPriorities
-from beam_dpsketch.records.bounding.record_rule import RecordRule
-from beam_dpsketch.records.bounding.window_rule import RuleOverWindows
-from beam_dpsketch.records.items import SketchInput
 from tests.helpers import faults, laws
 
 SPEC = SketchSpec(depth=1, width=2)

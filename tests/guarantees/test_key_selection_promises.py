@@ -37,12 +37,12 @@ from beam_dpsketch import (
     TimeRange,
     release,
 )
+from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.privacy.budget import PrivacySpec as Spec
 from beam_dpsketch.privacy.loss import gaussian_curve
 from beam_dpsketch.privacy.loss.composition import Loss, composed_delta, left_of_delta
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.steps.release_once import ReleaseKeys
 from tests.helpers.pipelines import FN_API, SPEC, ExactCounters, run, seen_by_sink
@@ -284,7 +284,7 @@ def test_logs_and_errors_show_no_votes(caplog: pytest.LogCaptureFixture, monkeyp
     ours = logging.getLogger("beam_dpsketch")
     with caplog.at_level(logging.DEBUG, logger=ours.name):
         assert [key for key, _ in run(MANY, per_key(unit=Record()))] == ["popular"]
-        monkeypatch.setattr("beam_dpsketch.engine.run.release_parts", failing)
+        monkeypatch.setattr("beam_dpsketch.noise.run.release_parts", failing)
         with pytest.raises(Exception, match="a disk is full") as raised:
             run(MANY, per_key(unit=Record()))
     assert not MARKS.search(shown(raised.value))

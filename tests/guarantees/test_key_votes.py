@@ -17,10 +17,10 @@ import apache_beam as beam
 import pytest
 
 from beam_dpsketch import KeySelection, NormBound, PrivacyId, PrivacySpec, Record, RecordBounds
-from beam_dpsketch.domains.numbers import IntegerDomain
-from beam_dpsketch.engine import run as engine_run
-from beam_dpsketch.records.bounding import side_sums
-from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.exact.bounding import side_sums
+from beam_dpsketch.exact.domains.numbers import IntegerDomain
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.noise import run as engine_run
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms.steps import stream_state
 from tests.helpers import faults, laws

@@ -37,7 +37,7 @@ from beam_dpsketch import (
     TextDomain,
     release_frame,
 )
-from beam_dpsketch.engine import tables
+from beam_dpsketch.noise import tables
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from tests.helpers import laws

@@ -26,7 +26,7 @@ from beam_dpsketch import (
     SketchTimeline,
     WindowingError,
 )
-from beam_dpsketch.engine.run import Place
+from beam_dpsketch.noise.run import Place
 from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.steps.windows import fires_again_late, place_of
 from tests.helpers.pipelines import BUNDLE_BASED, seen_by_sink

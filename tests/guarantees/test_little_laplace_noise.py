@@ -26,10 +26,10 @@ from beam_dpsketch import (
     TimeRange,
     release_frame,
 )
+from beam_dpsketch.answers.estimators.comparing import ReleasedTable, second_moment
+from beam_dpsketch.answers.estimators.presence import exceeds_noise
 from beam_dpsketch.answers.notes import Basis
-from beam_dpsketch.estimators.comparing import ReleasedTable, second_moment
-from beam_dpsketch.estimators.presence import exceeds_noise
-from beam_dpsketch.kinds.grouped_counts import GroupedCounts
+from beam_dpsketch.planning.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.noise import discrete_laplace
 from beam_dpsketch.privacy.noise.laws import Noise

@@ -24,7 +24,7 @@ from beam_dpsketch import (
     SketchSpec,
     release,
 )
-from beam_dpsketch.hashing.encodings import decode, encode
+from beam_dpsketch.encodings import decode, encode
 from tests.helpers import by_hand, strategies
 from tests.helpers.raw import raw_of
 

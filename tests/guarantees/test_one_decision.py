@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import KeySelection, ListedItems, PrivacyId, PrivacySpec, RecordBounds
-from beam_dpsketch.engine import keys as choosing
-from beam_dpsketch.engine import run as engine_run
-from beam_dpsketch.engine.keys import KeyChoice, find_chosen
-from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.encodings import encode
+from beam_dpsketch.noise import keys as choosing
+from beam_dpsketch.noise import run as engine_run
+from beam_dpsketch.noise.keys import KeyChoice, find_chosen
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, run

@@ -26,15 +26,14 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
 )
-from beam_dpsketch.engine import tables
-from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.records.bounding.bounded import MergeTables
-from beam_dpsketch.records.bounding.priorities import RandomPriorities
-from beam_dpsketch.records.bounding.record_rule import RecordRule
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.reading import RecordReader
-from beam_dpsketch.records.selectors import Selectors
-from beam_dpsketch.sketches.spec import KINDS
+from beam_dpsketch.exact.bounding.bounded import MergeTables
+from beam_dpsketch.exact.bounding.record_rule import RandomPriorities, RecordRule
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.reading.reading import RecordReader
+from beam_dpsketch.exact.reading.selectors import Selectors
+from beam_dpsketch.exact.sketches.spec import KINDS
+from beam_dpsketch.noise import tables
+from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateSketchFn
 from beam_dpsketch.transforms.outputs import each_release
 from beam_dpsketch.transforms.steps.bounding import BoundShard, ShardRecords, ShardWindowedRecords

@@ -49,7 +49,7 @@ from beam_dpsketch import (
     release,
     release_frame,
 )
-from beam_dpsketch.engine import calibration
+from beam_dpsketch.noise import calibration
 from tests.helpers import laws, noise
 
 MILLION = 10**6

@@ -12,7 +12,7 @@ from apache_beam.transforms import trigger, window
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark
 
 from beam_dpsketch import AssumePublicKeys, PrivacySpec, PublicKeys, Record, TimeRange, WindowingError
-from beam_dpsketch.records.public import Keys
+from beam_dpsketch.exact.declared.public import Keys
 from beam_dpsketch.transforms import PrivateFrequencies
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, seen_by_sink
 from tests.helpers.streams import WithStart, with_late_data

@@ -35,9 +35,9 @@ from beam_dpsketch import (
     TextDomain,
     TimeRange,
 )
-from beam_dpsketch.engine import counting, tables
-from beam_dpsketch.engine import run as engine_run
-from beam_dpsketch.engine.norms import choice_table
+from beam_dpsketch.noise import counting, tables
+from beam_dpsketch.noise import run as engine_run
+from beam_dpsketch.noise.norms import choice_table
 from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.noise.gaussian_bounds import tail_bound
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateTopK

@@ -33,25 +33,24 @@ from beam_dpsketch import (
     SketchSpec,
     release_frame,
 )
-from beam_dpsketch.engine import calibration, tables
-from beam_dpsketch.engine import run as engine_run
-from beam_dpsketch.engine.tables import NoisyTable
-from beam_dpsketch.kinds.metrics.sketches import JoinedSketches
-from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
-from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
+from beam_dpsketch.exact.bounding import selection, side_sums
+from beam_dpsketch.exact.bounding.norm_rule import NormRule, UnitLengths
+from beam_dpsketch.exact.bounding.record_rule import RandomPriorities
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.sketches.factor import FactorHistogram
+from beam_dpsketch.exact.sketches.metrics import JoinedSketches
+from beam_dpsketch.exact.sketches.statistics import NumberSums, StatisticsSpec
+from beam_dpsketch.exact.sketches.trees import DyadicCountSketch
+from beam_dpsketch.noise import calibration, tables
+from beam_dpsketch.noise import run as engine_run
+from beam_dpsketch.noise.tables import NoisyTable
 from beam_dpsketch.privacy import mechanism
 from beam_dpsketch.privacy import terms as terms_module
-from beam_dpsketch.privacy.aside.lost_histogram import LostCounter
 from beam_dpsketch.privacy.factor import toeplitz
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 from beam_dpsketch.privacy.noise import drawing
 from beam_dpsketch.privacy.norm import scaling
-from beam_dpsketch.records.bounding import selection, side_sums
-from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.records.bounding.priorities import RandomPriorities
-from beam_dpsketch.records.bounding.unit_lengths import UnitLengths
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.sketches.trees import DyadicCountSketch
+from beam_dpsketch.privacy.side_counters import LostCounter
 from tests.helpers import laws, noise
 from tests.helpers.neighbouring_tables import (
     BOUNDS,

@@ -25,8 +25,8 @@ from beam_dpsketch import (
     RecordBounds,
     SketchSpec,
 )
+from beam_dpsketch.exact.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
-from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
 from tests.helpers.continual import (
     SIZE,
     START,

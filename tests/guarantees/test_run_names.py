@@ -23,8 +23,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 
 from beam_dpsketch import Horizon, PrivacySpec, PublicKeys, Record, SketchTimeline, TimeRange
-from beam_dpsketch.engine import run as engine_run
-from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.encodings import encode
+from beam_dpsketch.noise import run as engine_run
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
 from beam_dpsketch.statement.accounting import add_up
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies

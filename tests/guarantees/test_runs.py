@@ -23,7 +23,7 @@ from beam_dpsketch import (
     SketchTimeline,
     TimeRange,
 )
-from beam_dpsketch.records.units import Unit
+from beam_dpsketch.exact.declared.units import Unit
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, Sink, run, seen_by_sink
 from tests.helpers.streams import unbounded

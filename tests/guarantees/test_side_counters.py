@@ -30,13 +30,13 @@ from beam_dpsketch import (
     RecordBounds,
     SideCounters,
 )
-from beam_dpsketch.engine import run as engine_run
-from beam_dpsketch.hashing.encodings import encode_all
+from beam_dpsketch.encodings import encode_all
+from beam_dpsketch.exact.bounding.bounded import Bounded
+from beam_dpsketch.exact.bounding.norm_rule import NormRule
+from beam_dpsketch.exact.reading.reading import RecordReader
+from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
+from beam_dpsketch.noise import run as engine_run
 from beam_dpsketch.privacy.norm.choice import bin_count
-from beam_dpsketch.records.bounding.bounded import Bounded
-from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.records.reading import RecordReader
-from beam_dpsketch.records.sums.keyed_sums import KeyedSums
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateSketchFn
 from beam_dpsketch.transforms.steps import bounding, stream_state
@@ -276,7 +276,7 @@ def test_neither_stages_nor_bundles_change_a_side_counter(
 ) -> None:
     for module, size in {"_READ_ELEMENTS": 5, "BUFFERED_RECORDS": 11}.items():
         monkeypatch.setattr(bounding, module, size)
-    monkeypatch.setattr("beam_dpsketch.records.bounding.parts.BLOCK", 30)
+    monkeypatch.setattr("beam_dpsketch.exact.bounding.parts.BLOCK", 30)
     seen = from_source(source, functools.partial(placed, case=CASES[name]))
     check(CASES[name], list({(start, key): (start, key, released) for start, key, released in seen}.values()))
 

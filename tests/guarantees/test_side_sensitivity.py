@@ -35,14 +35,14 @@ from beam_dpsketch import (
     TimeRange,
 )
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.engine import run as engine_run
-from beam_dpsketch.engine.calibration import Calibration
+from beam_dpsketch.exact.bounding.bounded import Bounded
+from beam_dpsketch.exact.declared.windows import WindowPlan
+from beam_dpsketch.noise import run as engine_run
+from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.privacy import terms as terms_module
-from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.mechanism import Sensitivity
+from beam_dpsketch.privacy.side_counters import SideCounter
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.records.bounding.bounded import Bounded
-from beam_dpsketch.records.windows import WindowPlan
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateSketchFn
 from beam_dpsketch.transforms.steps import bounding, windows
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums

@@ -44,10 +44,10 @@ from beam_dpsketch import (
     release_frame,
 )
 from beam_dpsketch.config import read_ask, read_release
-from beam_dpsketch.domains import TimestampDomain
 from beam_dpsketch.errors import IncompatibleSketchError
+from beam_dpsketch.exact.domains import TimestampDomain
+from beam_dpsketch.exact.sketches import DyadicCountSketch, ListedHistogram
 from beam_dpsketch.rows import ReadParquetBatches
-from beam_dpsketch.sketches import DyadicCountSketch, ListedHistogram
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from tests.cli.consoles import run, write
 from tests.helpers.keyed_units import in_keys

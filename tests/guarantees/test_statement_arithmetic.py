@@ -41,12 +41,12 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
-from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.sums.accumulator import SketchAccumulator
-from beam_dpsketch.records.sums.keyed_sums import KeyedSums
-from beam_dpsketch.sketches.spec import KINDS
+from beam_dpsketch.encodings import encode
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.sketches.spec import KINDS
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
+from beam_dpsketch.noise.calibration import calibrate
 from beam_dpsketch.statement.release_id import RUN_BYTES
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.outputs import key_and_release

@@ -8,7 +8,7 @@ import apache_beam as beam
 import pytest
 
 from beam_dpsketch import NormBound, PrivacyId, PublicKeys, RecordBounds
-from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
+from beam_dpsketch.exact.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.transforms.steps.rows_over_time import RowSettings, RowsInOrder
 from tests.helpers.continual import VISITS, WINDOWS, expected, frequencies, of_each, per_key, same, sums
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, seen_by_sink

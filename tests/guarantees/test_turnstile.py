@@ -30,8 +30,8 @@ from beam_dpsketch import (
     TimeRange,
     TreeSpec,
 )
-from beam_dpsketch.records.bounding.record_rule import RecordRule
-from beam_dpsketch.records.units import Unit
+from beam_dpsketch.exact.bounding.record_rule import RecordRule
+from beam_dpsketch.exact.declared.units import Unit
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.steps import bounding as steps
 from tests.helpers.continual import HORIZON, START, WINDOWS, exact, frequencies, unpacked

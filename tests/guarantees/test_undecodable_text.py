@@ -20,9 +20,9 @@ from beam_dpsketch import (
     ReleasedSketch,
     read_releases,
 )
-from beam_dpsketch._columns import plain_column
-from beam_dpsketch.records.reading import RecordReader
-from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.columns import plain_column
+from beam_dpsketch.exact.reading.reading import RecordReader
+from beam_dpsketch.exact.reading.selectors import Selectors
 from beam_dpsketch.transforms import PrivateFrequencies
 from beam_dpsketch.transforms.steps.bounding_over_windows import _ById
 from tests.cli.consoles import run

@@ -14,13 +14,12 @@ from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN
 from scipy import stats
 
 from beam_dpsketch import RecordBounds
-from beam_dpsketch.hashing.encodings import decode
-from beam_dpsketch.records.bounding.bounded import MergeTables
-from beam_dpsketch.records.bounding.priorities import RandomPriorities
-from beam_dpsketch.records.bounding.record_rule import RecordRule
-from beam_dpsketch.records.columns import encode_ids
-from beam_dpsketch.records.reading import RecordReader
-from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.encodings import decode
+from beam_dpsketch.exact.bounding.bounded import MergeTables
+from beam_dpsketch.exact.bounding.record_rule import RandomPriorities, RecordRule
+from beam_dpsketch.exact.reading.columns import encode_ids
+from beam_dpsketch.exact.reading.reading import RecordReader
+from beam_dpsketch.exact.reading.selectors import Selectors
 from beam_dpsketch.transforms.steps import bounding as steps
 
 WINDOWS = [IntervalWindow(0, 60), IntervalWindow(60, 120)]
@@ -79,7 +78,7 @@ def test_all_records_are_kept_as_often_whatever_comes_with_them(
 ) -> None:
     """False alarm <= 1e-9: three checks at 1e-10, and counts drawn without replacement vary less."""
     monkeypatch.setattr(steps, "SHARDS", 8)
-    monkeypatch.setattr("beam_dpsketch.records.bounding.parts.BLOCK", 500)
+    monkeypatch.setattr("beam_dpsketch.exact.bounding.parts.BLOCK", 500)
     monkeypatch.setattr(steps, "BUFFERED_RECORDS", 3 * UNITS)
     for in_state, signed in ((False, False), (True, False), (True, True)):
         assert choice_p_value(bundles, kind, in_state=in_state, signed=signed) >= 1e-10
@@ -95,5 +94,5 @@ def _drawn_again(priorities: pa.Array, drawn: pa.Array) -> pa.Array:
 
 @pytest.mark.parametrize("coalesce", [_late_ones_last, _drawn_again])
 def test_priorities_that_favour_some_parts_would_be_found(coalesce: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("beam_dpsketch.records.bounding.priorities.pc.coalesce", coalesce)
+    monkeypatch.setattr("beam_dpsketch.exact.bounding.record_rule.pc.coalesce", coalesce)
     assert choice_p_value(BUNDLES["too many, then few"], int, in_state=False, signed=False) < 1e-10

@@ -34,9 +34,9 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.cli.text import read_lines
 from beam_dpsketch.config import read_release
-from beam_dpsketch.domains import spelling
-from beam_dpsketch.domains.spelling import FLOAT, INTEGER, MISSING, TIME
 from beam_dpsketch.errors import ArgumentError, RefusalError
+from beam_dpsketch.exact.domains import spelling
+from beam_dpsketch.exact.domains.spelling import FLOAT, INTEGER, MISSING, TIME
 from beam_dpsketch.frames.steps.files import open_files
 from tests.cli.consoles import run
 from tests.helpers import spellings
@@ -178,7 +178,7 @@ def test_a_spelling_that_is_dropped_in_silence_is_found(
     """The planted fault takes such text for a missing value."""
     odd = [text for text in (*spellings.NUMBERS, *spellings.TIME_FORMATS) if word in text]
     known = frozenset({*MISSING, *(text.strip().lower() for text in odd)})
-    monkeypatch.setattr("beam_dpsketch.domains.missing.MISSING", known)
+    monkeypatch.setattr("beam_dpsketch.exact.domains.missing.MISSING", known)
     monkeypatch.setattr(spelling, "MISSING", known)
     some = [
         case

@@ -23,9 +23,9 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
 )
-from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.sketches import raw_type
-from beam_dpsketch.sketches.spec import KINDS
+from beam_dpsketch.exact.sketches import raw_type
+from beam_dpsketch.exact.sketches.spec import KINDS
+from beam_dpsketch.noise.calibration import calibrate
 from beam_dpsketch.transforms.steps.windows import check_windowing
 from tests.helpers.pipelines import FN_API
 

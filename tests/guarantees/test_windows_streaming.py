@@ -19,13 +19,13 @@ from beam_dpsketch import (
     ReleaseTerms,
     WindowingError,
 )
-from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.kinds.sketched import AnySketch
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.sums.accumulator import SketchAccumulator
-from beam_dpsketch.records.units import Unit
-from beam_dpsketch.records.windows import WindowPlan
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.units import Unit
+from beam_dpsketch.exact.declared.windows import WindowPlan
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.noise.calibration import Calibration
+from beam_dpsketch.planning.kinds.sketched import AnySketch
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce

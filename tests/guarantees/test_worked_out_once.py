@@ -26,9 +26,9 @@ from beam_dpsketch import (
     release_frame,
 )
 from beam_dpsketch.config import read_release
-from beam_dpsketch.engine.calibration import counter_tables
-from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.engine.keys import choose_keys
+from beam_dpsketch.noise.calibration import counter_tables
+from beam_dpsketch.noise.counting import Counting
+from beam_dpsketch.noise.keys import choose_keys
 from beam_dpsketch.rows.base import private_transform
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateTopK
 from tests.config.examples import RELEASES

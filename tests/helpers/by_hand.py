@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch import NeighboringRelation, PrivacyStatement, PrivacyUnit, RecordBounds, SketchSpec, TimelineRow
-from beam_dpsketch.answers.flat.sketches import ReleasedCountMin, ReleasedCountSketch
+from beam_dpsketch.answers.factor import ReleasedFactor
+from beam_dpsketch.answers.flat import ReleasedCountMin, ReleasedCountSketch
+from beam_dpsketch.answers.metrics import ReleasedMetrics
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.kinds.metrics.released import ReleasedMetrics
-from beam_dpsketch.kinds.metrics.sketches import JoinedSketches, MetricsSpec
-from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
-from beam_dpsketch.kinds.ranks.released import ReleasedFactor
-from beam_dpsketch.kinds.statistics.released import ReleasedStatistics
-from beam_dpsketch.kinds.statistics.sums import NumberSums
+from beam_dpsketch.answers.statistics import ReleasedStatistics
+from beam_dpsketch.exact.sketches import CountMin, CountSketch, LinearSketch, RawSketch
+from beam_dpsketch.exact.sketches.factor import FactorHistogram
+from beam_dpsketch.exact.sketches.metrics import JoinedSketches, MetricsSpec
+from beam_dpsketch.exact.sketches.statistics import NumberSums
 from beam_dpsketch.privacy.noise.drawing import round_off
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
-from beam_dpsketch.sketches import CountMin, CountSketch, LinearSketch, RawSketch
 from beam_dpsketch.statement.notes import RowNote
 from beam_dpsketch.statement.side_notes import SideNote
 from tests.helpers.raw import of_kind

@@ -13,9 +13,9 @@ from apache_beam.testing.test_stream import TestStream as Stream
 from apache_beam.transforms.window import TimestampedValue
 
 from beam_dpsketch import Horizon, PrivacySpec, Record, TimelineRow
-from beam_dpsketch.privacy.over_time.horizon import Mechanism
+from beam_dpsketch.exact.horizon import Mechanism
+from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
-from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.transforms import PrivateFrequencies
 from tests.helpers import noise
 from tests.helpers.pipelines import FN_API, SPEC, seen_by_sink

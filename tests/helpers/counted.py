@@ -6,13 +6,12 @@ import datetime
 from typing import Any
 
 from beam_dpsketch import IntegerDomain, RecordBounds, TreeSpec
-from beam_dpsketch.domains import FloatDomain, IPv4Domain, TimestampDomain
-from beam_dpsketch.records.bounding.bounded import Bounded
-from beam_dpsketch.records.bounding.priorities import RandomPriorities
-from beam_dpsketch.records.bounding.record_rule import RecordRule
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.reading import RecordReader, read_table
-from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.exact.bounding.bounded import Bounded
+from beam_dpsketch.exact.bounding.record_rule import RandomPriorities, RecordRule
+from beam_dpsketch.exact.domains import FloatDomain, IPv4Domain, TimestampDomain
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.reading.reading import RecordReader, read_table
+from beam_dpsketch.exact.reading.selectors import Selectors
 from beam_dpsketch.transforms.steps.exact_sums import KeyRecords
 from beam_dpsketch.transforms.steps.sums import RawSketchFn
 from tests.helpers.pipelines import SPEC

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, PrivacySpec, ReleaseTerms, SketchSpec, release
-from beam_dpsketch.sketches import LinearSketch
+from beam_dpsketch.exact.sketches import LinearSketch
 from tests.helpers.raw import raw_of
 
 FALSE_ALARM = 1e-9

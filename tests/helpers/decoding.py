@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from beam_dpsketch import SketchSpec
-from beam_dpsketch.hashing.cells import Places
-from beam_dpsketch.sketches import CountSketch, LinearSketch
+from beam_dpsketch.exact.hashing.cells import Places
+from beam_dpsketch.exact.sketches import CountSketch, LinearSketch
 from tests.helpers import by_hand
 from tests.helpers.raw import raw_of
 

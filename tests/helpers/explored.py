@@ -20,8 +20,8 @@ from beam_dpsketch import (
     TimelineRow,
     release,
 )
-from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
-from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
+from beam_dpsketch.exact.sketches.factor import FactorHistogram
+from beam_dpsketch.exact.sketches.statistics import NumberSums, StatisticsSpec
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from tests.helpers.timeline_rows import released_rows
 

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from beam_dpsketch.exact.bounding import side_sums
 from beam_dpsketch.privacy.noise import drawing
 from beam_dpsketch.privacy.selection import SelectionRule
-from beam_dpsketch.records.bounding import side_sums
 from tests.helpers import laws
 from tests.helpers.laws import Fault
 

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from beam_dpsketch.statement.format import fields, release_format
-from beam_dpsketch.statement.format.fields import Field, Reader
+from beam_dpsketch.statement import release_format
+from beam_dpsketch.statement import release_format as fields
+from beam_dpsketch.statement.release_format import Field, Reader
 from tests.helpers.golden import DIGEST_BYTES, sealed
 
 INTEGERS = sorted(

@@ -12,14 +12,14 @@ import pyarrow as pa
 from apache_beam.utils.secret import Secret
 
 from beam_dpsketch.config import read_release
+from beam_dpsketch.encodings import encode
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.frames.releasing import release_table
 from beam_dpsketch.frames.steps.plan import columns_of, resolve, tally_of
 from beam_dpsketch.frames.steps.sums import ExactSums
 from beam_dpsketch.frames.steps.tables import open_table
 from beam_dpsketch.frames.steps.windows import windows_of
-from beam_dpsketch.hashing.encodings import encode
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
-from beam_dpsketch.records.release_spec import ReleaseSpec
 from beam_dpsketch.rows.base import private_transform
 from beam_dpsketch.transforms.steps.grouped_counts import CountPairs
 from beam_dpsketch.transforms.steps.windows import plan_of

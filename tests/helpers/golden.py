@@ -34,15 +34,15 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
-from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
-from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
+from beam_dpsketch.exact.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
+from beam_dpsketch.exact.sketches.factor import FactorHistogram
+from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.exact.sketches.statistics import NumberSums, StatisticsSpec
+from beam_dpsketch.exact.sketches.trees import Level
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.sketches.grouped_items import GroupedItems
-from beam_dpsketch.sketches.levels import Level
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote
 from tests.helpers import by_hand, metric_specs

@@ -33,11 +33,10 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.cli.asking import read_values
-from beam_dpsketch.domains.base import short_keys
 from beam_dpsketch.errors import UsageError
+from beam_dpsketch.exact.domains.base import short_keys
+from beam_dpsketch.exact.sketches.listed_items import GroupedItems, ListedHistogram
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
-from beam_dpsketch.sketches.grouped_items import GroupedItems
-from beam_dpsketch.sketches.listed_items import ListedHistogram
 from beam_dpsketch.statement.notes import GroupNote
 from beam_dpsketch.statement.showing import in_words
 from tests.helpers import by_hand

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 from beam_dpsketch import NormBound, PrivacySpec, PrivacyUnit, ReleaseTerms, SketchSpec
-from beam_dpsketch.engine import tables
-from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.noise import tables
+from beam_dpsketch.noise.calibration import calibrate
 from tests.helpers import norms, side_sums
 from tests.helpers.norms import UNIT, Place
 

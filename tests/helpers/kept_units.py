@@ -26,19 +26,17 @@ from beam_dpsketch import (
     Record,
     SideCounters,
 )
-from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.privacy.aside.lost_histogram import BINS, LostCounter, histogram
-from beam_dpsketch.privacy.aside.side_counters import LOST
+from beam_dpsketch.encodings import encode
+from beam_dpsketch.exact.bounding.norm_rule import NormRule
+from beam_dpsketch.exact.bounding.record_rule import KeyedPriorities, RecordRule
+from beam_dpsketch.exact.bounding.side_sums import sums_of_kept
+from beam_dpsketch.exact.declared.windows import WindowPlan
+from beam_dpsketch.exact.reading import reading
+from beam_dpsketch.exact.reading.groups import join_pairs
+from beam_dpsketch.exact.reading.items import NOISY, SECOND, VOTERS, VOTES
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
-from beam_dpsketch.records import reading
-from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.records.bounding.priorities import KeyedPriorities
-from beam_dpsketch.records.bounding.record_rule import RecordRule
-from beam_dpsketch.records.bounding.side_sums import sums_of_kept
-from beam_dpsketch.records.groups import join_pairs
-from beam_dpsketch.records.items import NOISY, SECOND, VOTERS, VOTES
-from beam_dpsketch.records.windows import WindowPlan
+from beam_dpsketch.privacy.side_counters import BINS, LOST, LostCounter, histogram
 from beam_dpsketch.transforms.steps.windows import last_time, windows_of
 from tests.helpers import norms
 from tests.helpers.loss_settings import NORM, RHO, SPECS, Layout, Setting, Unit, elements_of, units_of

@@ -31,9 +31,9 @@ from beam_dpsketch import (
     TextDomain,
     release_frame,
 )
-from beam_dpsketch.engine import tables
 from beam_dpsketch.errors import BudgetExceededError
 from beam_dpsketch.ledger import entries
+from beam_dpsketch.noise import tables
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateTopK, SelectKeys
 from beam_dpsketch.transforms.steps import release_once

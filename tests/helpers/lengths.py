@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from beam_dpsketch.exact.bounding.norm_rule import PartRecords, UnitLengths
 from beam_dpsketch.privacy.norm.choice import bin_count
-from beam_dpsketch.records.bounding.unit_lengths import PartRecords, UnitLengths
 from tests.helpers import laws, norms
 from tests.helpers.norms import Case, Place
 

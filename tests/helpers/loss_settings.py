@@ -36,19 +36,19 @@ from beam_dpsketch import (
     TimeRange,
     TreeSpec,
 )
-from beam_dpsketch.domains.base import short_keys
 from beam_dpsketch.errors import RefusalError
-from beam_dpsketch.kinds.grouped_counts import GroupedCounts
-from beam_dpsketch.kinds.metrics.kind import Metric, Metrics
-from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec
-from beam_dpsketch.kinds.sketched import AnySketch, Quantiles
-from beam_dpsketch.kinds.statistics.kind import Statistics
-from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
-from beam_dpsketch.privacy.over_time.horizon import MECHANISMS
-from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.windows import WindowPlan
-from beam_dpsketch.sketches.grouped_items import GroupedItems
-from beam_dpsketch.sketches.levels import Level
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.windows import WindowPlan
+from beam_dpsketch.exact.domains.base import short_keys
+from beam_dpsketch.exact.horizon import MECHANISMS
+from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.exact.sketches.metrics import MetricPart, MetricsSpec
+from beam_dpsketch.exact.sketches.statistics import StatisticsSpec
+from beam_dpsketch.exact.sketches.trees import Level
+from beam_dpsketch.planning.kinds.grouped_counts import GroupedCounts
+from beam_dpsketch.planning.kinds.metrics import Metric, Metrics
+from beam_dpsketch.planning.kinds.sketched import AnySketch, Quantiles
+from beam_dpsketch.planning.kinds.statistics import Statistics
 from beam_dpsketch.transforms.steps.windows import plan_of
 from tests.helpers import norms
 from tests.helpers.keyed_units import in_keys

@@ -23,17 +23,16 @@ from beam_dpsketch import (
     SideCounters,
 )
 from beam_dpsketch.answers.batch import answers_of
-from beam_dpsketch.engine import keys
-from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.engine.noising import release_parts
-from beam_dpsketch.engine.norms import choice_table
-from beam_dpsketch.engine.parts import Part
-from beam_dpsketch.privacy.aside.side_counters import LOST
+from beam_dpsketch.exact.reading.items import SECOND, VOTES
+from beam_dpsketch.exact.sketches import raw_type
+from beam_dpsketch.noise import keys
+from beam_dpsketch.noise.calibration import Calibration
+from beam_dpsketch.noise.counting import Counting
+from beam_dpsketch.noise.noising import Part, release_parts
+from beam_dpsketch.noise.norms import choice_table
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.side_counters import LOST
 from beam_dpsketch.privacy.terms import RowTerms
-from beam_dpsketch.records.items import SECOND, VOTES
-from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.release_id import DRAW_BYTES, PART_BYTES, RUN_BYTES
 from tests.helpers import norms
 from tests.helpers.combinations import Parts

@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch import FactorSpec, FloatDomain, IntegerDomain, ListedItems, SketchSpec, TreeSpec
-from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec
-from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
-from beam_dpsketch.sketches.levels import Level
+from beam_dpsketch.exact.sketches.metrics import MetricPart, MetricsSpec
+from beam_dpsketch.exact.sketches.statistics import StatisticsSpec
+from beam_dpsketch.exact.sketches.trees import Level
 
 HALF, QUARTER, TENTH = Fraction(1, 2), Fraction(1, 4), Fraction(1, 10)
 NAMES = "abcdefgh"

@@ -44,9 +44,9 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.errors import RefusalError
-from beam_dpsketch.kinds.metrics.kind import Metric, Metrics
-from beam_dpsketch.kinds.statistics.kind import Statistics
-from beam_dpsketch.sketches.levels import Level
+from beam_dpsketch.exact.sketches.trees import Level
+from beam_dpsketch.planning.kinds.metrics import Metric, Metrics
+from beam_dpsketch.planning.kinds.statistics import Statistics
 from tests.helpers import norms
 from tests.helpers.keyed_units import in_keys
 from tests.helpers.loss_settings import SIDES

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from beam_dpsketch.engine import calibration, counting, tables
-from beam_dpsketch.engine.tables import NoisyTable
+from beam_dpsketch.noise import calibration, counting, tables
+from beam_dpsketch.noise.tables import NoisyTable
 from beam_dpsketch.privacy.mechanism import Sensitivity
 from beam_dpsketch.privacy.noise.drawing import round_off
 

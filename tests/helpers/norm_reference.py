@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beam_dpsketch import NormBound, TreeSpec
-from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.exact.sketches import raw_type
 
 UNIT = 1 << 16
 """Counters count in units of 1 / UNIT of a record."""

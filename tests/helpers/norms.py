@@ -31,15 +31,15 @@ from beam_dpsketch import (
     SketchSpec,
     TreeSpec,
 )
-from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.kinds.metrics.sketches import MetricPart, MetricsSpec
-from beam_dpsketch.kinds.statistics.sums import StatisticsSpec
-from beam_dpsketch.records import reading
-from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.sketches import RawSketch, raw_type
-from beam_dpsketch.sketches.grouped_items import GroupedItems
-from beam_dpsketch.sketches.levels import Level
+from beam_dpsketch.exact.bounding.norm_rule import NormRule
+from beam_dpsketch.exact.reading import reading
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.sketches import RawSketch, raw_type
+from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.exact.sketches.metrics import MetricPart, MetricsSpec
+from beam_dpsketch.exact.sketches.statistics import StatisticsSpec
+from beam_dpsketch.exact.sketches.trees import Level
+from beam_dpsketch.noise.calibration import calibrate
 
 UNIT = 1 << 16
 """One record, in the units of scaled weights."""

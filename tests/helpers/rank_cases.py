@@ -24,7 +24,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.cli.asking import read_values
 from beam_dpsketch.errors import UsageError
-from beam_dpsketch.kinds.ranks.histogram import FactorHistogram
+from beam_dpsketch.exact.sketches.factor import FactorHistogram
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.statement.showing import in_words
 from tests.helpers import trees

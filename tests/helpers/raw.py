@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from beam_dpsketch.sketches import RawSketch
-from beam_dpsketch.sketches.spec import KINDS
+from beam_dpsketch.exact.sketches import RawSketch
+from beam_dpsketch.exact.sketches.spec import KINDS
 
 
 def of_kind(kind: type[RawSketch], spec: Any) -> Any:

@@ -19,18 +19,18 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import ReleaseSpec, release_frame
-from beam_dpsketch.engine import noising
-from beam_dpsketch.engine import run as engine_run
-from beam_dpsketch.engine.tables import NoisyTable
+from beam_dpsketch.encodings import encode
+from beam_dpsketch.exact.bounding import record_rule as priorities
+from beam_dpsketch.exact.bounding.record_rule import KeyedPriorities, RandomPriorities
 from beam_dpsketch.frames import releasing
-from beam_dpsketch.frames.outcome import KeyedReleases
+from beam_dpsketch.frames.releasing import KeyedReleases
 from beam_dpsketch.frames.steps import sums as frame_sums
-from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.noise import noising
+from beam_dpsketch.noise import run as engine_run
+from beam_dpsketch.noise.tables import NoisyTable
 from beam_dpsketch.privacy.noise import discrete_gaussian, discrete_laplace, drawing
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.records.bounding import priorities
-from beam_dpsketch.records.bounding.priorities import KeyedPriorities, RandomPriorities
 from beam_dpsketch.statement.accounting import add_up
 
 SECRET = b"planted-secret-4711-4711-4711-4711-4711"

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from beam_dpsketch.exact.horizon import WindowRows
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
-from beam_dpsketch.privacy.over_time.horizon import WindowRows
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from tests.helpers import norms
 from tests.helpers.norms import Place

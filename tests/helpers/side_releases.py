@@ -18,7 +18,7 @@ from apache_beam.transforms.window import IntervalWindow
 
 from beam_dpsketch import NormBound, Record, RecordBounds
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.records import release_spec
+from beam_dpsketch.exact.declared import release_spec
 from beam_dpsketch.statement.lost_notes import LostNote
 from tests.helpers import noise
 from tests.helpers.norm_reference import UNIT, Counted, net, scaled

@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, NeighboringRelation, NormBound
-from beam_dpsketch.kinds.metrics.sketches import MetricsSpec
-from beam_dpsketch.privacy.aside.side_counters import SideCounter, SideCounters, side_counters
+from beam_dpsketch.exact.bounding.norm_rule import NormRule
+from beam_dpsketch.exact.reading.codec import concat_tables, from_bytes, to_bytes
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.sketches.metrics import MetricsSpec
 from beam_dpsketch.privacy.contributions import Bounds
-from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
-from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.privacy.side_counters import SideCounter, SideCounters, side_counters
 from tests.helpers import norms
 from tests.helpers.norms import UNIT, Case, Place, Records
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import CountMin, CountSketch, NeighboringRelation, NormBound, PrivacyUnit, RecordBounds, SketchSpec
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
-from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
+from beam_dpsketch.privacy.side_counters import Uncounted
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.clipping import ClippingState
 from beam_dpsketch.statement.notes import AnswerNote

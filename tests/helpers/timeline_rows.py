@@ -11,11 +11,10 @@ import numpy as np
 
 from beam_dpsketch import Horizon, PrivacySpec, PrivacyUnit, TimelineRow
 from beam_dpsketch.answers.batch import answers_of
-from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.noising import release_parts
-from beam_dpsketch.engine.parts import Part
+from beam_dpsketch.noise.calibration import Calibration
+from beam_dpsketch.noise.noising import Part, release_parts
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
-from beam_dpsketch.privacy.over_time.encoder import RowEncoder
+from beam_dpsketch.privacy.over_time.lengths import RowEncoder
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.statement.release_id import part_name, timeline_of_run

@@ -24,10 +24,10 @@ from beam_dpsketch import (
     TimestampDomain,
     TreeSpec,
 )
-from beam_dpsketch.estimators.tree_fit import CumulativeTree, fitted_tree
-from beam_dpsketch.estimators.tree_levels import TreeLevel, tree_levels
+from beam_dpsketch.answers.estimators.tree_fit import CumulativeTree, fitted_tree
+from beam_dpsketch.answers.estimators.tree_levels import TreeLevel, tree_levels
+from beam_dpsketch.exact.sketches.trees import Level
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.sketches.levels import Level
 
 ALL_64_BITS = IntegerDomain(-(1 << 63), (1 << 63) - 1)
 _START = datetime.datetime(2024, 1, 1)

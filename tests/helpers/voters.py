@@ -13,8 +13,8 @@ import pyarrow as pa
 from apache_beam.transforms.window import TimestampedValue
 
 from beam_dpsketch import PrivacyId, TimeRange
+from beam_dpsketch.exact.reading.codec import from_bytes, to_bytes
 from beam_dpsketch.privacy.two_rounds import TwoRounds
-from beam_dpsketch.records.codec import from_bytes, to_bytes
 
 SECRET, VARIABLE = "00112233445566778899aabbccddeeff" * 2, "TWO_ROUNDS_SECRET"
 WINDOWS = TimeRange(0, 240)

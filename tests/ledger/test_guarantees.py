@@ -14,7 +14,7 @@ import pytest
 
 from beam_dpsketch.frames.releasing import TableRelease
 from beam_dpsketch.ledger import entries, ledger, paying, sqlite, store
-from beam_dpsketch.ledger.accounts import Account
+from beam_dpsketch.ledger.entries import Account
 from beam_dpsketch.ledger.limits import LossLimit
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.transforms import private_release, select_keys

@@ -19,7 +19,7 @@ from beam_dpsketch.ledger.places import address_of
 from beam_dpsketch.ledger.sqlite import refuse_network
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.transforms import PrivateFrequencies
-from beam_dpsketch.transforms.steps.checks.runner_guard import check_reach
+from beam_dpsketch.transforms.steps.checks.guards import check_reach
 from tests.helpers.ledgers import with_account
 
 

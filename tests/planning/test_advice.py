@@ -35,17 +35,17 @@ from beam_dpsketch import (
     plan,
     release,
 )
+from beam_dpsketch.answers.estimators.row_mean import noise_margin
 from beam_dpsketch.cli.planning import in_words
 from beam_dpsketch.config import read_release
-from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.estimators.row_mean import noise_margin
+from beam_dpsketch.noise.calibration import calibrate
 from beam_dpsketch.planning import advice as advising
 from beam_dpsketch.planning.advice import Advice
 from beam_dpsketch.planning.expected_error import noise_rank_deviation
-from beam_dpsketch.privacy.aside.side_counters import SideCounters
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.loss import gaussian_curve
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
+from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 
 SPECS: dict[str, Any] = {

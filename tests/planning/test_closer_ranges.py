@@ -26,9 +26,9 @@ from beam_dpsketch import (
     TimeRange,
     TreeSpec,
 )
-from beam_dpsketch.kinds.statistics.kind import Statistics
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.planning.kinds.statistics import Statistics
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
-from beam_dpsketch.records.release_spec import ReleaseSpec
 
 DAY = 86_400
 LISTED, SKETCH = ItemFrequencies(ListedItems(["a", "b"])), ItemFrequencies(SketchSpec(width=64))

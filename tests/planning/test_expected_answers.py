@@ -30,9 +30,9 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.engine.calibration import Calibration, calibrate
-from beam_dpsketch.kinds.layouts import plan
+from beam_dpsketch.noise.calibration import Calibration, calibrate
 from beam_dpsketch.planning import expected_error
+from beam_dpsketch.planning.kinds.layouts import plan
 from beam_dpsketch.planning.suiting import item_width
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.terms import RowTerms

@@ -18,12 +18,12 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.estimators import tree_fit
-from beam_dpsketch.estimators.tree_fit import CumulativeTree, fitted_tree
-from beam_dpsketch.estimators.tree_levels import tree_levels
-from beam_dpsketch.kinds.layouts import plan
+from beam_dpsketch.answers.estimators import tree_fit
+from beam_dpsketch.answers.estimators.tree_fit import CumulativeTree, fitted_tree
+from beam_dpsketch.answers.estimators.tree_levels import tree_levels
+from beam_dpsketch.noise.calibration import calibrate
 from beam_dpsketch.planning import expected_error
+from beam_dpsketch.planning.kinds.layouts import plan
 from beam_dpsketch.privacy.contributions import ONE_RECORD
 
 TERMS = ReleaseTerms(PrivacySpec(rho=1, relation=REPLACE_ONE, side_counters=None))

@@ -11,7 +11,7 @@ import pytest
 
 from beam_dpsketch import AutoNorm, NormBound, PrivacyId, Record, RecordBounds
 from beam_dpsketch.config import read_release
-from beam_dpsketch.engine import calibration
+from beam_dpsketch.noise import calibration
 from beam_dpsketch.planning import advice
 
 SMALL = {"type": "integer", "low": 0, "high": 120}

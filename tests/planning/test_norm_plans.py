@@ -22,9 +22,9 @@ from beam_dpsketch import (
     SketchSpec,
     TreeSpec,
 )
-from beam_dpsketch.kinds.layouts import plan
+from beam_dpsketch.planning.kinds.layouts import plan
 from beam_dpsketch.planning.plan import Plan
-from beam_dpsketch.privacy.aside.side_counters import SideCounters
+from beam_dpsketch.privacy.side_counters import SideCounters
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 
 SPECS = {

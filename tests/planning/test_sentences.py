@@ -14,12 +14,11 @@ from beam_dpsketch import PrivacyStatement, SketchTimeline
 from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.cli.planning import in_words
 from beam_dpsketch.config import read_release
-from beam_dpsketch.engine.noising import release_parts
-from beam_dpsketch.engine.parts import Part
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.sketches import raw_type
+from beam_dpsketch.noise.noising import Part, release_parts
 from beam_dpsketch.planning import plan as planning
 from beam_dpsketch.planning.plan import noise_of_answers
-from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.statement.release_id import part_name
 from tests.helpers.timeline_rows import released_rows
 

@@ -25,7 +25,7 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.config import read_release
-from beam_dpsketch.records.count import Guess
+from beam_dpsketch.exact.declared.count import Guess
 from tests.cli.consoles import run
 
 TERMS = ReleaseTerms(PrivacySpec(epsilon=1, delta=1e-6), NormBound(20), unit=PrivacyUnit.PRIVACY_ID)

@@ -36,7 +36,7 @@ from beam_dpsketch import (
     release_frame,
 )
 from beam_dpsketch.answers.questions.kinds import even_edges
-from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
+from beam_dpsketch.exact.sketches.statistics import NumberSums, StatisticsSpec
 from beam_dpsketch.plots import Look, plot_cdf, plot_histogram, plot_timeline, plot_top_k
 from tests.helpers.timeline_rows import released_rows
 

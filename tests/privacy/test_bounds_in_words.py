@@ -26,17 +26,17 @@ from beam_dpsketch import (
     TextDomain,
     TimeRange,
 )
+from beam_dpsketch.exact.declared.public import TimeColumn
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.windows import Windowing, plan_windows
 from beam_dpsketch.frames.steps.plan import columns_of, resolve, tally_of
 from beam_dpsketch.frames.steps.sums import ExactSums
 from beam_dpsketch.frames.steps.tables import open_table
 from beam_dpsketch.frames.steps.windows import windows_of
-from beam_dpsketch.kinds.grouped_counts import GroupedCounts
-from beam_dpsketch.kinds.sketched import ItemFrequencies
+from beam_dpsketch.planning.kinds.grouped_counts import GroupedCounts
+from beam_dpsketch.planning.kinds.sketched import ItemFrequencies
 from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
-from beam_dpsketch.records.public import TimeColumn
-from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.windows import Windowing, plan_windows
 
 DAY = 86_400
 ITEMS, KEYS = [f"i{number}" for number in range(12)], ["k0", "k1", "k2"]

@@ -30,15 +30,15 @@ from beam_dpsketch import (
     SketchSpec,
     TreeSpec,
 )
-from beam_dpsketch.engine import keys as choosing
-from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.engine.keys import KeyChoice, choose_keys
+from beam_dpsketch.exact.bounding.norm_rule import NormRule
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.sketches.trees import Level
+from beam_dpsketch.noise import keys as choosing
+from beam_dpsketch.noise.calibration import calibrate
+from beam_dpsketch.noise.keys import KeyChoice, choose_keys
 from beam_dpsketch.privacy import selection
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.selection import SelectionRule, SketchCost, free_share, sketch_share, votes_sigma_squared
-from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.sketches.levels import Level
 from tests.helpers import faults, laws, norms
 from tests.helpers.norms import UNIT, Place
 from tests.helpers.tails import true_tails

@@ -20,8 +20,8 @@ from beam_dpsketch import (
     RecordBounds,
     ReleaseTerms,
 )
-from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
+from beam_dpsketch.exact.sketches.statistics import NumberSums, StatisticsSpec
+from beam_dpsketch.noise.calibration import calibrate
 from beam_dpsketch.privacy import mechanism
 from tests.helpers import laws
 

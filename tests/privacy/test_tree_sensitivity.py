@@ -31,8 +31,8 @@ from beam_dpsketch import (
     ReleaseTerms,
     TreeSpec,
 )
-from beam_dpsketch.engine.calibration import calibrate
-from beam_dpsketch.sketches.levels import Level
+from beam_dpsketch.exact.sketches.trees import Level
+from beam_dpsketch.noise.calibration import calibrate
 from tests.helpers import norms, strategies, trees
 
 DOMAIN = IntegerDomain(0, 3)

@@ -32,11 +32,11 @@ from beam_dpsketch import (
     RecordBounds,
     TextDomain,
 )
-from beam_dpsketch.engine import calibration, counting, keys
-from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.kinds.grouped_counts import GroupedCounts
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.noise import calibration, counting, keys
+from beam_dpsketch.noise.counting import Counting
+from beam_dpsketch.planning.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.privacy import selection, two_rounds
-from beam_dpsketch.records.release_spec import ReleaseSpec
 from tests.helpers import laws
 from tests.helpers.noise import no_guard
 from tests.helpers.two_rounds_law import NOT, Exact, noise

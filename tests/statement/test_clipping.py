@@ -27,7 +27,7 @@ from beam_dpsketch import (
     release_frame,
 )
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
-from beam_dpsketch.privacy.aside.lost_histogram import Uncounted, least_losses
+from beam_dpsketch.privacy.side_counters import Uncounted, least_losses
 from beam_dpsketch.statement.clipping import in_one_line, weakest
 from beam_dpsketch.statement.lost_notes import LostNote
 from tests.helpers import by_hand

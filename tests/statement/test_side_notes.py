@@ -25,11 +25,10 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.by_hand import release_part
-from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.noising import draw_lost
-from beam_dpsketch.privacy.aside.lost_histogram import LostIn
-from beam_dpsketch.privacy.aside.side_counters import SideCounters
+from beam_dpsketch.noise.calibration import Calibration
+from beam_dpsketch.noise.noising import draw_lost
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
+from beam_dpsketch.privacy.side_counters import LostIn, SideCounters
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.side_notes import NAMES, add_up
 from tests.helpers import by_hand

@@ -25,10 +25,10 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.errors import IncompatibleSketchError
-from beam_dpsketch.kinds.layouts import plan
-from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
+from beam_dpsketch.planning.kinds.layouts import plan
 from beam_dpsketch.privacy.loss import gaussian_curve
 from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.side_counters import Uncounted
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement import statement_text
 from tests.helpers import strategies

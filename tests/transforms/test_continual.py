@@ -34,9 +34,9 @@ from beam_dpsketch import (
     TreeSpec,
     WindowingError,
 )
-from beam_dpsketch.engine import tables
+from beam_dpsketch.exact.horizon import MECHANISMS, Mechanism
+from beam_dpsketch.noise import tables
 from beam_dpsketch.privacy.noise import drawing
-from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from tests.helpers import noise

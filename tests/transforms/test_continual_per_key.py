@@ -25,7 +25,7 @@ from beam_dpsketch import (
     SketchTimeline,
     WindowingError,
 )
-from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
+from beam_dpsketch.exact.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.release_id import timeline
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateQuantiles

@@ -44,14 +44,14 @@ from beam_dpsketch import (
     TimestampDomain,
     TreeSpec,
 )
-from beam_dpsketch.domains.base import short_keys
-from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.encodings import encode
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.domains.base import short_keys
+from beam_dpsketch.exact.reading.groups import join_pairs, split_pair, sum_by_pair
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.noise.counting import Counting
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.records.groups import join_pairs, split_pair, sum_by_pair
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.sketches.grouped_items import GroupedItems
 from beam_dpsketch.transforms import (
     Ask,
     EnvironmentSecret,

@@ -32,7 +32,7 @@ from beam_dpsketch import (
     TimeRange,
     read_releases,
 )
-from beam_dpsketch.records import unreadable
+from beam_dpsketch.exact.reading import unreadable
 from beam_dpsketch.transforms import Ask, PrivateFrequencies, PrivateSketchFn, QueryReleases, WriteReleases
 from tests.helpers.every_kind import KEYED, KINDS, NAMES, VISITS, WIDE, Visit
 from tests.helpers.keyed_units import in_keys

@@ -32,10 +32,10 @@ from beam_dpsketch import (
     TreeSpec,
     WindowingError,
 )
-from beam_dpsketch.engine.calibration import calibrate
+from beam_dpsketch.exact.declared.windows import WindowPlan
+from beam_dpsketch.exact.sketches.trees import Level
+from beam_dpsketch.noise.calibration import calibrate
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.records.windows import WindowPlan
-from beam_dpsketch.sketches.levels import Level
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms.steps import stream_state
 from beam_dpsketch.transforms.steps.windows import plan_of

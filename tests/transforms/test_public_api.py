@@ -14,7 +14,7 @@ import pytest
 
 import beam_dpsketch
 from beam_dpsketch import transforms
-from beam_dpsketch.kinds import KINDS
+from beam_dpsketch.planning.kinds import KINDS
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, doors
 from beam_dpsketch.transforms.private_release import DOORS
 

@@ -33,11 +33,11 @@ from beam_dpsketch import (
     TimestampDomain,
     TreeSpec,
 )
-from beam_dpsketch.kinds.layouts import layout_of
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.sketches import raw_type
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.planning.kinds.layouts import layout_of
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.sums.accumulator import SketchAccumulator
-from beam_dpsketch.sketches import raw_type
 from beam_dpsketch.transforms import PrivateQuantiles, ReadReleases, WriteReleases
 from tests.helpers.pipelines import FN_API, run, seen_by_sink
 from tests.helpers.tree_pipelines import exact_vectors

@@ -24,8 +24,8 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.answers.questions import KINDS
-from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
-from beam_dpsketch.sketches.grouped_items import GroupedItems
+from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.exact.sketches.statistics import NumberSums, StatisticsSpec
 from beam_dpsketch.statement.clipping import COLUMNS
 from beam_dpsketch.transforms import Ask, PrivateQuantiles, PrivateTopK, QueryReleases
 from tests.helpers import trees

@@ -25,7 +25,7 @@ from beam_dpsketch import (
     TextDomain,
 )
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.records.bounding import scale as module
+from beam_dpsketch.exact.bounding import parts as module
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies, PrivateQuantiles, PrivateTopK, SelectKeys
 from beam_dpsketch.transforms.steps import bounding
 from tests.helpers import laws

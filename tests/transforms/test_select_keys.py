@@ -29,8 +29,8 @@ from beam_dpsketch import (
     RecordBounds,
     TimeRange,
 )
-from beam_dpsketch.engine import run as engine_run
-from beam_dpsketch.engine.keys import choose_keys_alone
+from beam_dpsketch.noise import run as engine_run
+from beam_dpsketch.noise.keys import choose_keys_alone
 from beam_dpsketch.transforms import EnvironmentSecret, SelectKeys
 from tests.helpers.pipelines import run
 

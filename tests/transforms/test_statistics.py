@@ -31,7 +31,7 @@ from beam_dpsketch import (
     TextDomain,
     TimeRange,
 )
-from beam_dpsketch.kinds.statistics.sums import NumberSums, StatisticsSpec
+from beam_dpsketch.exact.sketches.statistics import NumberSums, StatisticsSpec
 from beam_dpsketch.transforms import Ask, PrivateStatistics, QueryReleases, ReadReleases, WriteReleases
 from tests.helpers.noise import without_noise
 from tests.helpers.pipelines import FN_API, run, seen_by_sink

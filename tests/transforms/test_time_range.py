@@ -34,8 +34,8 @@ from beam_dpsketch import (
     TimeRange,
     WindowingError,
 )
+from beam_dpsketch.exact.declared.windows import window_starts
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.records.windows import window_starts
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.outputs import key_and_release
 from beam_dpsketch.transforms.steps.windows import describe_windowing

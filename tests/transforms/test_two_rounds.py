@@ -30,9 +30,9 @@ from beam_dpsketch import (
     TimeColumn,
     TimeRange,
 )
-from beam_dpsketch.engine import run as engine_run
+from beam_dpsketch.encodings import encode
 from beam_dpsketch.frames.releasing import release_table
-from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.noise import run as engine_run
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.two_rounds import TwoRounds
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies, SelectKeys

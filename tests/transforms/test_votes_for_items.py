@@ -29,11 +29,11 @@ from beam_dpsketch import (
     TextDomain,
     TimeColumn,
 )
-from beam_dpsketch.engine import run as engine_run
-from beam_dpsketch.engine.counting import Counting
+from beam_dpsketch.encodings import encode
 from beam_dpsketch.frames.releasing import release_table
-from beam_dpsketch.hashing.encodings import encode
-from beam_dpsketch.kinds.grouped_counts import GroupedCounts
+from beam_dpsketch.noise import run as engine_run
+from beam_dpsketch.noise.counting import Counting
+from beam_dpsketch.planning.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateTopK
 from beam_dpsketch.transforms.steps import second_round

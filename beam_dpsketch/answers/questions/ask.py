@@ -9,14 +9,14 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from beam_dpsketch import _validate
-from beam_dpsketch._showing import round_up
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.answers.questions.entries import Answered, AnswerType, QuestionKind
 from beam_dpsketch.answers.questions.kinds import KINDS, Kind
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.statement.showing import interval_words
+from beam_dpsketch.words import round_up
 
 
 @dataclasses.dataclass(frozen=True)

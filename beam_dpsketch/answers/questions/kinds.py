@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from beam_dpsketch.answers.questions.entries import Answered, AnswerType, Drawing, QuestionKind, Row, Takes
-from beam_dpsketch.domains import Domain
+from beam_dpsketch.exact.domains import Domain
 
 Kind: TypeAlias = Literal[
     "quantiles",

@@ -18,12 +18,12 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from beam_dpsketch.domains.shares import MOST, share_of
-from beam_dpsketch.domains.spelling import TEXT
-from beam_dpsketch.domains.timestamps import BLANKS
 from beam_dpsketch.errors import ConfigError, UsageError
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.domains.doors import MOST, share_of
+from beam_dpsketch.exact.domains.spelling import TEXT
+from beam_dpsketch.exact.domains.timestamps import BLANKS
 from beam_dpsketch.frames.steps.plan import columns_of, nearest, path_of
-from beam_dpsketch.records.release_spec import ReleaseSpec
 
 Say: TypeAlias = Callable[[str], object]
 """What the caller does with a note about a file."""

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from beam_dpsketch.domains.base import is_bytes_type, is_text_type, unwrap_type
-from beam_dpsketch.domains.doors import Door
-from beam_dpsketch.domains.spelling import Spelling
 from beam_dpsketch.errors import UsageError
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.domains.base import is_bytes_type, is_text_type, unwrap_type
+from beam_dpsketch.exact.domains.doors import Door
+from beam_dpsketch.exact.domains.spelling import Spelling
+from beam_dpsketch.exact.reading.columns import is_pointer_type
 from beam_dpsketch.frames.steps.csv_files import CsvFile, Say, declared_schema
 from beam_dpsketch.frames.steps.plan import columns_of
 from beam_dpsketch.frames.steps.tables import TableParts, empty_table
-from beam_dpsketch.records.columns import is_pointer_type
-from beam_dpsketch.records.release_spec import ReleaseSpec
 
 ENDINGS = (".parquet", ".csv")
 _ROWS = 1 << 17

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.errors import AllAtOnce, ConfigError
+from beam_dpsketch.exact.declared.count import USUAL_QUANTILES, USUAL_WANTED_ERROR
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec, ResolvedRelease
+from beam_dpsketch.exact.declared.windows import WindowPlan, plan_windows, windowing_of_table
+from beam_dpsketch.exact.reading.columns import TIMES, batch_column
+from beam_dpsketch.exact.reading.unreadable import Tally
 from beam_dpsketch.frames.steps.tables import TableParts, open_table
-from beam_dpsketch.records.columns import TIMES, batch_column
-from beam_dpsketch.records.count import USUAL_QUANTILES, USUAL_WANTED_ERROR
-from beam_dpsketch.records.release_spec import ReleaseSpec, ResolvedRelease
-from beam_dpsketch.records.unreadable import Tally
-from beam_dpsketch.records.windows import WindowPlan, plan_windows, windowing_of_table
 
 _PATHS = {"privacy_id": "unit.privacy_id", "key": "keys.field", "time": "time.field"}
 

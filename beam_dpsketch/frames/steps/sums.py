@@ -17,24 +17,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.engine.keys import KeyChoice
-from beam_dpsketch.engine.run import Place, Run
+from beam_dpsketch.exact.bounding.bounded import Bounded, Rule
+from beam_dpsketch.exact.bounding.norm_rule import NormRule
+from beam_dpsketch.exact.bounding.parts import Parts
+from beam_dpsketch.exact.bounding.record_rule import KeyedPriorities, RandomPriorities
+from beam_dpsketch.exact.bounding.rules import rule_of_norm
+from beam_dpsketch.exact.bounding.window_rule import rule_over_windows
+from beam_dpsketch.exact.declared.release_spec import ResolvedRelease
+from beam_dpsketch.exact.declared.windows import WindowPlan
+from beam_dpsketch.exact.reading.groups import Row, add_wrapping
+from beam_dpsketch.exact.reading.items import NOISY, SECOND
+from beam_dpsketch.exact.reading.reading import Columns, read_table, read_units
+from beam_dpsketch.exact.reading.unreadable import Tally
+from beam_dpsketch.exact.sums import vote_rounds
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from beam_dpsketch.frames.steps.windows import Windows
+from beam_dpsketch.noise.keys import KeyChoice
+from beam_dpsketch.noise.run import Place, Run
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
-from beam_dpsketch.records.bounding.bounded import Bounded, Rule
-from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.records.bounding.parts import Parts
-from beam_dpsketch.records.bounding.priorities import KeyedPriorities, RandomPriorities
-from beam_dpsketch.records.bounding.rules import rule_of_norm
-from beam_dpsketch.records.bounding.window_rule import rule_over_windows
-from beam_dpsketch.records.groups import Row, add_wrapping
-from beam_dpsketch.records.items import NOISY, SECOND
-from beam_dpsketch.records.reading import Columns, read_table, read_units
-from beam_dpsketch.records.release_spec import ResolvedRelease
-from beam_dpsketch.records.sums import vote_rounds
-from beam_dpsketch.records.sums.accumulator import SketchAccumulator
-from beam_dpsketch.records.unreadable import Tally
-from beam_dpsketch.records.windows import WindowPlan
 
 
 class ExactLost(NamedTuple):

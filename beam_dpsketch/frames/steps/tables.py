@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow.interchange import from_dataframe
 
-from beam_dpsketch.domains.doors import Door
-from beam_dpsketch.domains.spelling import Spelling
 from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError
-from beam_dpsketch.records.selectors import is_pandas_frame
+from beam_dpsketch.exact.domains.doors import Door
+from beam_dpsketch.exact.domains.spelling import Spelling
+from beam_dpsketch.exact.reading.selectors import is_pandas_frame
 
 ROWS = 1 << 18
 """The most rows of a part."""

@@ -13,12 +13,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from beam_dpsketch.domains.timestamps import MILLISECOND, TimestampDomain, from_micros
-from beam_dpsketch.engine.run import WHOLE, Place
-from beam_dpsketch.records.columns import TIMES, batch_column
-from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.unreadable import Tally
-from beam_dpsketch.records.windows import WindowPlan, windowing_of_table
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.windows import WindowPlan, windowing_of_table
+from beam_dpsketch.exact.domains.timestamps import MILLISECOND, TimestampDomain, from_micros
+from beam_dpsketch.exact.reading.columns import TIMES, batch_column
+from beam_dpsketch.exact.reading.unreadable import Tally
+from beam_dpsketch.noise.run import WHOLE, Place
 
 _MICROSECOND = datetime.timedelta(microseconds=1)
 

@@ -35,7 +35,7 @@ import math
 
 import numpy as np
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.factor.square_root import FRACTION_BITS, coefficients, gains_of
 

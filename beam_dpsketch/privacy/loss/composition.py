@@ -59,17 +59,20 @@ between the two laws of the outputs (Neyman and Pearson). These bound t, and `at
   inequality, and at most sqrt(1 - exp(-rho)) by that of Bretagnolle and Huber (1979).
 
 With exceptions of probability d, t is at most 1 - (1 - d)(1 - t), as the laws are mixtures with the same weights.
+
+Losses as events of `dp_accounting`, for its accountants.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from beam_dpsketch._showing import float_above, round_up
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.loss import gaussian_curve, zcdp
+from beam_dpsketch.words import float_above, round_up
 
 _LARGE_EPSILON, _NOISY_SHARE = 10, 0.1
 _FEW, _MANY = 1e3, 1e6
@@ -244,3 +247,43 @@ def left_of_delta(delta: Fraction | float, lost: Fraction) -> float:
     left = (exact - lost) / (1 - lost)
     nearest = float(left)
     return nearest if Fraction(nearest) <= left else math.nextafter(nearest, 0.0)
+
+
+def event_of(loss: Loss, *, ignore_delta: bool) -> Any:
+    """Return a loss as an event: a `GaussianDpEvent`, or a `ZCDpEvent` where not all noise is Gaussian.
+
+    Args:
+      loss: what is lost; its pure epsilons are told by their rho, because that package has no event for them.
+      ignore_delta: whether to leave out a delta, which that package has no event for; else a loss with one is refused.
+    """
+    if loss.delta and not ignore_delta:
+        raise ArgumentError(
+            "ignore_delta",
+            "must be True for a release whose keys were chosen: dp_accounting has no event for its delta, so "
+            "add statement.delta to the delta that the accountant gives",
+            "E720",
+        )
+    name, fields = event_fields(loss)
+    return getattr(_package(), name)(**fields)
+
+
+def event_fields(loss: Loss) -> tuple[str, dict[str, float]]:
+    """Return the name of the event of a loss, without its delta, and its fields."""
+    rho = float_above(loss.rho)
+    if loss.pure or not rho:
+        return "ZCDpEvent", {"rho": rho}
+    return "GaussianDpEvent", {"noise_multiplier": (1 - 2.0**-50) / math.sqrt(2 * rho)}
+
+
+def composed_event_of(losses: Iterable[Loss], *, ignore_delta: bool) -> Any:
+    """Return several losses as one event."""
+    events = [event_of(each, ignore_delta=ignore_delta) for each in losses]
+    return _package().ComposedDpEvent(events)
+
+
+def _package() -> Any:
+    try:
+        import dp_accounting
+    except ImportError as error:
+        raise ImportError("to_dp_event() needs the package dp-accounting: pip install dp-accounting") from error
+    return dp_accounting

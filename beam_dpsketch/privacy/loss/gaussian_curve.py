@@ -30,7 +30,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.privacy.loss.conversion import check_epsilon, checked_rho, turn
 
 _DIGITS, _UNITS, _PRECISE = 50, 5, Decimal("1e-12")

@@ -10,7 +10,7 @@ import math
 import sys
 from fractions import Fraction
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.privacy.loss.conversion import check_epsilon, checked_rho, turn
 
 # Exceeds the rounding errors of the formula below; its exponent stays under 10**4 where it matters.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beam_dpsketch.privacy.noise.gaussian_bounds import ceiling_shift, gaussian_table
-from beam_dpsketch.privacy.noise.random_words import (
+from beam_dpsketch.privacy.noise.keyed_randomness import (
     WORD_BITS,
     RandomBytes,
     append_random_word,

@@ -42,8 +42,8 @@ from fractions import Fraction
 import numpy as np
 
 from beam_dpsketch.privacy.noise import discrete_gaussian, discrete_laplace, gaussian_bounds
+from beam_dpsketch.privacy.noise.keyed_randomness import RandomBytes
 from beam_dpsketch.privacy.noise.laws import EXTRA, Noise, scale_of
-from beam_dpsketch.privacy.noise.random_words import RandomBytes
 
 MIN_SIGMA_SQUARED = Fraction(1, 256)
 """In squared records; less hides nothing."""

@@ -30,7 +30,7 @@ from fractions import Fraction
 
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.noise.gaussian_bounds import exponential_bounds
-from beam_dpsketch.privacy.noise.random_words import RandomBytes
+from beam_dpsketch.privacy.noise.keyed_randomness import RandomBytes
 
 _MAX_SIZE = 1 << 19
 _BYTES = 16

@@ -26,7 +26,7 @@ import math
 from fractions import Fraction
 from statistics import NormalDist
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.privacy.noise import discrete_laplace
 
 _LEAST_STEPS = 1 << 10

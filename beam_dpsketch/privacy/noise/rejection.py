@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beam_dpsketch.privacy.noise.gaussian_bounds import exponential_bounds
-from beam_dpsketch.privacy.noise.random_words import WORD_BITS, RandomBytes, append_random_word, random_words
+from beam_dpsketch.privacy.noise.keyed_randomness import WORD_BITS, RandomBytes, append_random_word, random_words
 
 PREFIX_BITS = WORD_BITS - 1
 """Of each word; the remaining bit is the sign."""

@@ -7,10 +7,9 @@ import math
 from fractions import Fraction
 from typing import Any, ClassVar, Self
 
-from beam_dpsketch import _validate
-from beam_dpsketch._showing import length_of_time, shown_plainly, up_to
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.encodings import named
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
-from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.privacy.contributions import (
     MAX_CONTRIBUTION,
     Bounds,
@@ -21,6 +20,7 @@ from beam_dpsketch.privacy.contributions import (
     per_window,
     windows_in_words,
 )
+from beam_dpsketch.words import length_of_time, shown_plainly, up_to
 
 _MAX_DENOMINATOR = 1 << 16
 _LARGEST_SPEND = Fraction(1, 2)

@@ -32,9 +32,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.encodings import named
 from beam_dpsketch.errors import ArgumentError
-from beam_dpsketch.hashing.encodings import named
 from beam_dpsketch.privacy.factor.square_root import FRACTION_BITS, coefficients, gains_of
 from beam_dpsketch.privacy.over_time.mechanism import MAX_DENSE, Bin, RowMechanism
 

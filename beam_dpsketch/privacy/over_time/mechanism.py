@@ -27,7 +27,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from beam_dpsketch import _validate
+from beam_dpsketch import checks as _validate
 from beam_dpsketch.privacy.over_time.pairs import PAIR_BITS
 
 MAX_HORIZON = 1 << 17

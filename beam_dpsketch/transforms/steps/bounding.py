@@ -22,17 +22,15 @@ import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_dpsketch.domains.timestamps import MILLISECOND
-from beam_dpsketch.records.bounding.bounded import Bounded, MergeTables, Rule
-from beam_dpsketch.records.bounding.parts import Parts
-from beam_dpsketch.records.bounding.record_rule import count_beyond
-from beam_dpsketch.records.bounding.rules import rule_of
-from beam_dpsketch.records.bounding.scale import Scale
-from beam_dpsketch.records.bounding.shard_hash import shard_hash
-from beam_dpsketch.records.codec import concat_tables, parts_to_bytes, tables_from
-from beam_dpsketch.records.groups import Row, group_rows
-from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.records.reading import Columns, RecordReader, read_table
+from beam_dpsketch.exact.bounding.bounded import Bounded, MergeTables, Rule
+from beam_dpsketch.exact.bounding.parts import Parts, Scale, shard_hash
+from beam_dpsketch.exact.bounding.record_rule import count_beyond
+from beam_dpsketch.exact.bounding.rules import rule_of
+from beam_dpsketch.exact.domains.timestamps import MILLISECOND
+from beam_dpsketch.exact.reading.codec import concat_tables, parts_to_bytes, tables_from
+from beam_dpsketch.exact.reading.groups import Row, group_rows
+from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
+from beam_dpsketch.exact.reading.reading import Columns, RecordReader, read_table
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
 from beam_dpsketch.transforms.steps.windows import check_timestamps, fires_again_late, is_global, last_time

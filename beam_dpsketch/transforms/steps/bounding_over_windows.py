@@ -24,20 +24,20 @@ from apache_beam.transforms.window import TimestampCombiner, TimestampedValue, W
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_dpsketch._columns import plain_column
-from beam_dpsketch.domains.timestamps import MILLISECOND
-from beam_dpsketch.engine.keys import KeyChoice
-from beam_dpsketch.engine.norms import choice_table
+from beam_dpsketch.columns import plain_column
+from beam_dpsketch.encodings import encode, encode_all
 from beam_dpsketch.errors import WindowingError
-from beam_dpsketch.hashing.encodings import encode, encode_all
-from beam_dpsketch.records.bounding.bounded import Bounded
-from beam_dpsketch.records.bounding.window_rule import rule_over_windows
-from beam_dpsketch.records.groups import group_rows
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.reading import RecordReader
-from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.selectors import check_values
-from beam_dpsketch.records.windows import WindowPlan
+from beam_dpsketch.exact.bounding.bounded import Bounded
+from beam_dpsketch.exact.bounding.window_rule import rule_over_windows
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.windows import WindowPlan
+from beam_dpsketch.exact.domains.timestamps import MILLISECOND
+from beam_dpsketch.exact.reading.groups import group_rows
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.reading.reading import RecordReader
+from beam_dpsketch.exact.reading.selectors import check_values
+from beam_dpsketch.noise.keys import KeyChoice
+from beam_dpsketch.noise.norms import choice_table
 from beam_dpsketch.transforms.steps.bounding import (
     BoundShard,
     ShardRecords,

@@ -8,16 +8,16 @@ from typing import Any
 
 import apache_beam as beam
 
-from beam_dpsketch.engine.keys import KeyChoice
-from beam_dpsketch.hashing.encodings import decode
-from beam_dpsketch.hashing.lookup import in_parts, unpack
-from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.records.reading import MISSING_KEY, RecordReader, read_units
-from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.selectors import IDENTITY_SELECTORS, check_values
-from beam_dpsketch.records.sums.accumulator import SketchAccumulator
-from beam_dpsketch.records.sums.keyed_sums import KeyedSums
-from beam_dpsketch.records.windows import WindowPlan
+from beam_dpsketch.encodings import decode
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.windows import WindowPlan
+from beam_dpsketch.exact.hashing.lookup import in_parts, unpack
+from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
+from beam_dpsketch.exact.reading.reading import MISSING_KEY, RecordReader, read_units
+from beam_dpsketch.exact.reading.selectors import IDENTITY_SELECTORS, check_values
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
+from beam_dpsketch.noise.keys import KeyChoice
 from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions, bound_over_windows
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise

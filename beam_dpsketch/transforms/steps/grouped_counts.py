@@ -17,15 +17,15 @@ import numpy as np
 import pyarrow as pa
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.hashing.encodings import decode, is_unicode
-from beam_dpsketch.hashing.lookup import in_parts, pack, unpack
-from beam_dpsketch.records.groups import Row, add_wrapping, split_pair, sum_by_pair
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.reading import Columns, RecordReader, read_counts
-from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.sums.keyed_sums import KeyedSums
-from beam_dpsketch.records.windows import WindowPlan
+from beam_dpsketch.encodings import decode, is_unicode
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.windows import WindowPlan
+from beam_dpsketch.exact.hashing.lookup import in_parts, pack, unpack
+from beam_dpsketch.exact.reading.groups import Row, add_wrapping, split_pair, sum_by_pair
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.reading.reading import Columns, RecordReader, read_counts
+from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
+from beam_dpsketch.noise.counting import Counting
 from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.transforms.steps.bounding import ShardRecords, ShardWindowedRecords, choose_rule
 from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions

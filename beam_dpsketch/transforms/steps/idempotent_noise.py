@@ -21,11 +21,11 @@ from typing import Any, Self
 import apache_beam as beam
 from apache_beam.utils.secret import Secret
 
-from beam_dpsketch.engine.run import Run
+from beam_dpsketch.encodings import encode
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
-from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.exact.bounding.record_rule import KeyedPriorities, Priorities, RandomPriorities
+from beam_dpsketch.noise.run import Run
 from beam_dpsketch.privacy.noise.keyed_randomness import MIN_SECRET_BYTES, KeyedRandomness
-from beam_dpsketch.records.bounding.priorities import KeyedPriorities, Priorities, RandomPriorities
 
 MAX_RELEASE_ID = 1024
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)

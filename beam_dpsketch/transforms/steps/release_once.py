@@ -14,16 +14,16 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.engine.keys import KeyChoice
-from beam_dpsketch.engine.run import COUNTERS, Sum
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.windows import WindowPlan
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
+from beam_dpsketch.noise.calibration import Calibration
+from beam_dpsketch.noise.counting import Counting
+from beam_dpsketch.noise.keys import KeyChoice
+from beam_dpsketch.noise.run import COUNTERS, Sum
 from beam_dpsketch.privacy.loss.payment import Bill
-from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.sums.accumulator import SketchAccumulator
-from beam_dpsketch.records.sums.keyed_sums import KeyedSums
-from beam_dpsketch.records.windows import WindowPlan
-from beam_dpsketch.statement.format.records import spent_record
+from beam_dpsketch.statement.release_format import spent_record
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.windows import place_of, steps_before
 

@@ -23,15 +23,15 @@ from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateS
 from apache_beam.transforms.window import TimestampCombiner, TimestampedValue, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch.domains.timestamps import MILLISECOND
-from beam_dpsketch.engine.keys import KeyChoice
-from beam_dpsketch.engine.run import Place, Run
-from beam_dpsketch.hashing.encodings import decode, encode
-from beam_dpsketch.privacy.over_time.encoder import RowEncoder
-from beam_dpsketch.privacy.over_time.horizon import Horizon
+from beam_dpsketch.encodings import decode, encode
+from beam_dpsketch.exact.domains.timestamps import MILLISECOND
+from beam_dpsketch.exact.horizon import Horizon
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.noise.keys import KeyChoice
+from beam_dpsketch.noise.run import Place, Run
+from beam_dpsketch.privacy.over_time.lengths import RowEncoder
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.stream_state import keep_keys_together
 from beam_dpsketch.transforms.steps.whole_runs import NO_RUN

@@ -22,14 +22,14 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_dpsketch.domains.timestamps import MILLISECOND
-from beam_dpsketch.engine.keys import KeyChoice
-from beam_dpsketch.records.bounding.bounded import Bounded
-from beam_dpsketch.records.bounding.scale import Scale
-from beam_dpsketch.records.codec import from_bytes, from_payloads, parts_to_bytes, to_bytes
-from beam_dpsketch.records.groups import dictionary_codes, group_rows
-from beam_dpsketch.records.items import NOISY, SECOND, VOTERS, VOTES, SketchInput
-from beam_dpsketch.records.sums import vote_rounds
+from beam_dpsketch.exact.bounding.bounded import Bounded
+from beam_dpsketch.exact.bounding.parts import Scale
+from beam_dpsketch.exact.domains.timestamps import MILLISECOND
+from beam_dpsketch.exact.reading.codec import from_bytes, from_payloads, parts_to_bytes, to_bytes
+from beam_dpsketch.exact.reading.groups import dictionary_codes, group_rows
+from beam_dpsketch.exact.reading.items import NOISY, SECOND, VOTERS, VOTES, SketchInput
+from beam_dpsketch.exact.sums import vote_rounds
+from beam_dpsketch.noise.keys import KeyChoice
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.sums import by_shard, key_shards, key_shards_for
 from beam_dpsketch.transforms.steps.whole_runs import NO_RUN

@@ -22,17 +22,16 @@ import pyarrow as pa
 from apache_beam import coders
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_dpsketch.hashing.encodings import decode, encode
-from beam_dpsketch.hashing.lookup import unpack
-from beam_dpsketch.records.bounding.bounded import Bounded
-from beam_dpsketch.records.bounding.scale import KEY_SHARDS, Scale
-from beam_dpsketch.records.bounding.shard_hash import shard_hash
-from beam_dpsketch.records.groups import group_rows
-from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.records.reading import RecordReader, read_single
-from beam_dpsketch.records.selectors import Selectors, make_getter
-from beam_dpsketch.records.sums.accumulator import SketchAccumulator
-from beam_dpsketch.records.sums.keyed_sums import KeyedSums
+from beam_dpsketch.encodings import decode, encode
+from beam_dpsketch.exact.bounding.bounded import Bounded
+from beam_dpsketch.exact.bounding.parts import KEY_SHARDS, Scale, shard_hash
+from beam_dpsketch.exact.hashing.lookup import unpack
+from beam_dpsketch.exact.reading.groups import group_rows
+from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
+from beam_dpsketch.exact.reading.reading import RecordReader, read_single
+from beam_dpsketch.exact.reading.selectors import Selectors, make_getter
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
 from beam_dpsketch.transforms.steps.whole_runs import norm_of
 

@@ -18,15 +18,15 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.transforms.window import GlobalWindows
 
-from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.norms import choice_table
+from beam_dpsketch.exact.bounding.bounded import Bounded
+from beam_dpsketch.exact.bounding.norm_rule import NormRule
+from beam_dpsketch.exact.bounding.rules import rule_of_norm
+from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
+from beam_dpsketch.noise.calibration import Calibration
+from beam_dpsketch.noise.norms import choice_table
 from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.norm.choice import GRID, bin_count
 from beam_dpsketch.privacy.terms import ReleaseTerms
-from beam_dpsketch.records.bounding.bounded import Bounded
-from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.records.bounding.rules import rule_of_norm
-from beam_dpsketch.records.items import SketchInput, WeightedItems
 from beam_dpsketch.transforms.steps.bounding import gather_records
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
 from beam_dpsketch.transforms.steps.windows import create_always, fires_again_late

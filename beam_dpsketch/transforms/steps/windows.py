@@ -20,12 +20,12 @@ from apache_beam.transforms.trigger import AfterWatermark, DefaultTrigger
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Duration, Timestamp
 from apache_beam.utils.windowed_value import PaneInfoTiming
 
-from beam_dpsketch.domains.timestamps import MILLISECOND
-from beam_dpsketch.engine.run import Place
 from beam_dpsketch.errors import ArgumentError, WindowingError
-from beam_dpsketch.privacy.over_time.horizon import Horizon
-from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.windows import Periods, Windowing, WindowPlan, plan_windows
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.windows import Periods, Windowing, WindowPlan, plan_windows
+from beam_dpsketch.exact.domains.timestamps import MILLISECOND
+from beam_dpsketch.exact.horizon import Horizon
+from beam_dpsketch.noise.run import Place
 
 _FINER = "for early answers, use finer windows, each with its own release"
 

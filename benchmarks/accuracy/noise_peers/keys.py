@@ -8,8 +8,8 @@ from collections import Counter
 
 import numpy as np
 
-from beam_dpsketch.engine.keys import KeyChoice
-from beam_dpsketch.records.bounding.bounded import Bounded
+from beam_dpsketch.exact.bounding.bounded import Bounded
+from beam_dpsketch.noise.keys import KeyChoice
 from benchmarks.accuracy import key_selection
 from benchmarks.accuracy.noise_peers import key_peers, ours
 from benchmarks.accuracy.noise_peers.counts import promised

@@ -26,8 +26,8 @@ from beam_dpsketch import (
     ReleaseSpec,
     SideCounters,
 )
-from beam_dpsketch.engine.counting import Counting
-from beam_dpsketch.engine.keys import KeyChoice
+from beam_dpsketch.noise.counting import Counting
+from beam_dpsketch.noise.keys import KeyChoice
 from beam_dpsketch.privacy.noise import laws
 from beam_dpsketch.privacy.noise.drawing import drawn_variance
 from beam_dpsketch.privacy.selection import METHODS

@@ -21,10 +21,10 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from beam_dpsketch.privacy.contributions import ONE_RECORD
 from beam_dpsketch.privacy.noise import discrete_gaussian
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.sums.accumulator import SketchAccumulator
 from benchmarks.measuring import seconds
 from benchmarks.speed.throughput.kernels import SHAPE, skewed
 from benchmarks.speed.throughput.turns import Row, Turns

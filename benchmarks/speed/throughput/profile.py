@@ -28,15 +28,7 @@ _PARTS = (
     ("fingerprints of text", ("hashing/", "mmh3", "'encode'", "'join' of 'bytes'")),
     (
         "noise and release",
-        (
-            "dpsketch/privacy/disc",
-            "dpsketch/privacy/gaus",
-            "/statement/",
-            "/answers/",
-            "/engine/",
-            "urandom",
-            "fractions",
-        ),
+        ("dpsketch/privacy/noise/", "/statement/", "/answers/", "dpsketch/noise/", "urandom", "fractions"),
     ),
     ("bounding and records", ("bounding", "transforms/record", "transforms/ranks")),
     ("the rest of this package", ("beam_dpsketch/",)),

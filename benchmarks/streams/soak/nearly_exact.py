@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from beam_dpsketch import CountSketch, ReleasedSketch
-from beam_dpsketch.hashing import cells
+from beam_dpsketch.exact.hashing import cells
 from benchmarks.streams.soak.records import PAGE_NAMES
 
 SIGMAS = 8

@@ -26,9 +26,9 @@ from beam_dpsketch import (
     TimelineRow,
     TreeSpec,
 )
-from beam_dpsketch.estimators.over_time import RootDecoder
+from beam_dpsketch.answers.estimators.over_time import RootDecoder
+from beam_dpsketch.exact.sketches.listed_items import ListedHistogram
 from beam_dpsketch.privacy.over_time.mechanism import matrix_rows
-from beam_dpsketch.sketches.listed_items import ListedHistogram
 from tests.helpers.raw import raw_of
 from tests.helpers.timeline_rows import KINDS, released_rows
 

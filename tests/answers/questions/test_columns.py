@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import IntegerDomain, IPv4Domain, PrivacySpec, ReleaseTerms, TimestampDomain, release
 from beam_dpsketch.answers.questions import KINDS, PRIVACY_COLUMNS, Ask, even_values, privacy_fields
-from beam_dpsketch.sketches import CountSketch
-from beam_dpsketch.sketches.spec import SketchSpec
+from beam_dpsketch.exact.sketches import CountSketch
+from beam_dpsketch.exact.sketches.spec import SketchSpec
 
 RELEASED = release(CountSketch(SketchSpec(depth=1, width=4)), ReleaseTerms(PrivacySpec(rho=1)))
 exact = st.fractions(Fraction(1, 10**12), 50, max_denominator=10**15)

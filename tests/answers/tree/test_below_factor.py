@@ -30,9 +30,9 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.config import read_release
-from beam_dpsketch.engine.calibration import calibrate
+from beam_dpsketch.exact.sketches.trees import Level
+from beam_dpsketch.noise.calibration import calibrate
 from beam_dpsketch.planning.expected_error import noise_variances
-from beam_dpsketch.sketches.levels import Level
 
 RECORDS = 50_000
 DOMAIN = IntegerDomain(0, (1 << 24) - 1)

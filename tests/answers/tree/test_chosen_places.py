@@ -24,9 +24,9 @@ from beam_dpsketch import (
     TopKSearch,
     TreeSpec,
 )
+from beam_dpsketch.answers.estimators.presence import deviations_for
 from beam_dpsketch.by_hand import release
-from beam_dpsketch.estimators.presence import deviations_for
-from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.exact.sketches import raw_type
 from tests.helpers.explored import HORIZON
 from tests.helpers.timeline_rows import released_rows
 

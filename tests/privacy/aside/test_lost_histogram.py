@@ -22,16 +22,16 @@ from beam_dpsketch import (
     SideCounters,
     SketchSpec,
 )
-from beam_dpsketch.privacy.aside.lost_histogram import BINS, LostIn, histogram, least_losses, lost_counter
+from beam_dpsketch.exact.bounding import record_rule
+from beam_dpsketch.exact.bounding.record_rule import RandomPriorities
+from beam_dpsketch.exact.bounding.rules import rule_of
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.reading.reading import Columns, RecordReader, read_table
+from beam_dpsketch.exact.reading.selectors import Selectors
 from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.mechanism import Spending, change_factor, one_count
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
-from beam_dpsketch.records.bounding import record_rule
-from beam_dpsketch.records.bounding.priorities import RandomPriorities
-from beam_dpsketch.records.bounding.rules import rule_of
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.reading import Columns, RecordReader, read_table
-from beam_dpsketch.records.selectors import Selectors
+from beam_dpsketch.privacy.side_counters import BINS, LostIn, histogram, least_losses, lost_counter
 from beam_dpsketch.statement.lost_notes import LostNote
 
 PEOPLE: dict[str, Any] = {"unit": PrivacyUnit.PRIVACY_ID}

@@ -37,12 +37,12 @@ from beam_dpsketch import (
     TreeSpec,
     release_frame,
 )
-from beam_dpsketch.estimators import factor as factors
-from beam_dpsketch.kinds.layouts import layout_of
-from beam_dpsketch.privacy.aside.side_counters import side_counters
+from beam_dpsketch.answers.estimators import factor as factors
+from beam_dpsketch.planning.kinds.layouts import layout_of
 from beam_dpsketch.privacy.factor.toeplitz import ToeplitzRoot
 from beam_dpsketch.privacy.mechanism import Spending, sensitivity
 from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.privacy.side_counters import side_counters
 from beam_dpsketch.statement.clipping import ClippingState
 
 DOMAIN = IntegerDomain(0, 99)

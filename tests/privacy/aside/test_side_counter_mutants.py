@@ -15,14 +15,14 @@ import pyarrow as pa
 import pytest
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, NeighboringRelation, NormBound, SketchSpec
-from beam_dpsketch.engine import tables
+from beam_dpsketch.exact.bounding import netting, norm_rule, side_sums
+from beam_dpsketch.exact.bounding.netting import NetRecords
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.noise import tables
 from beam_dpsketch.privacy import terms
-from beam_dpsketch.privacy.aside.side_counters import SideCounter
 from beam_dpsketch.privacy.mechanism import Sensitivity
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
-from beam_dpsketch.records.bounding import netting, norm_rule, side_sums
-from beam_dpsketch.records.bounding.netting import NetRecords
-from beam_dpsketch.records.items import SketchInput
+from beam_dpsketch.privacy.side_counters import SideCounter
 from tests.helpers import laws
 from tests.helpers import side_sums as reference
 from tests.helpers.joint_loss import joint_loss

@@ -27,14 +27,14 @@ from beam_dpsketch import (
     SketchSpec,
 )
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
-from beam_dpsketch.engine.calibration import calibrate
 from beam_dpsketch.errors import BudgetExceededError
-from beam_dpsketch.privacy.aside.side_counters import SideCounter, SideCounters, share_left, side_counters
+from beam_dpsketch.noise.calibration import calibrate
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.mechanism import Randomness, Spending
 from beam_dpsketch.privacy.noise.laws import Noise, scale_of
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.over_time.binned import BinaryTree
+from beam_dpsketch.privacy.side_counters import SideCounter, SideCounters, share_left, side_counters
 from beam_dpsketch.privacy.terms import RowTerms
 from tests.helpers.joint_loss import joint_loss
 from tests.helpers.norms import UNIT

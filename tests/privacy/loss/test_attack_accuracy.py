@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from beam_dpsketch import ListedItems, PrivacySpec, ReleaseTerms, release
+from beam_dpsketch.exact.sketches.listed_items import ListedHistogram
 from beam_dpsketch.privacy.loss.composition import Loss
-from beam_dpsketch.sketches.listed_items import ListedHistogram
 
 GRID = 8
 """Steps of Gaussian noise in a record; the package draws it on a grid that is at least as fine."""

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.encodings import encode
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 
 SECRET = b"a secret of more than thirty-two bytes"

@@ -25,8 +25,8 @@ from beam_dpsketch import (
     NormBound,
     SketchSpec,
 )
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.sketches import raw_type
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.sketches import raw_type
 from tests.helpers import norms
 from tests.helpers.norms import UNIT, Place
 

@@ -19,8 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, REPLACE_ONE, NeighboringRelation
-from beam_dpsketch.engine import tables
-from beam_dpsketch.estimators.row_mean import noise_margin
+from beam_dpsketch.answers.estimators.row_mean import noise_margin
+from beam_dpsketch.noise import tables
 from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.noise.drawing import add_noise
 from beam_dpsketch.privacy.norm import choice

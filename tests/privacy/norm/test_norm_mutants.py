@@ -17,16 +17,15 @@ import pyarrow.compute as pc
 import pytest
 
 from beam_dpsketch import NormBound
-from beam_dpsketch.kinds.metrics.sketches import JoinedSketches, MetricsSpec
-from beam_dpsketch.kinds.statistics.sums import NumberSums
+from beam_dpsketch.exact.bounding import norm_rule
+from beam_dpsketch.exact.bounding.netting import NetRecords, net
+from beam_dpsketch.exact.bounding.norm_rule import NormRule, PartRecords, UnitLengths
+from beam_dpsketch.exact.reading import reading
+from beam_dpsketch.exact.sketches.flat import LinearSketch
+from beam_dpsketch.exact.sketches.metrics import JoinedSketches, MetricsSpec
+from beam_dpsketch.exact.sketches.statistics import NumberSums
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.norm.scaling import Row, TableWeights
-from beam_dpsketch.records import reading
-from beam_dpsketch.records.bounding import norm_rule
-from beam_dpsketch.records.bounding.netting import NetRecords, net
-from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.records.bounding.unit_lengths import PartRecords, UnitLengths
-from beam_dpsketch.sketches.flat import LinearSketch
 from tests.helpers import laws, norms
 from tests.helpers.laws import Fault
 from tests.helpers.norms import Case, Place

@@ -25,7 +25,7 @@ from beam_dpsketch import (
     ReleaseTerms,
     SketchSpec,
 )
-from beam_dpsketch.engine.norms import choice_table
+from beam_dpsketch.noise.norms import choice_table
 from beam_dpsketch.planning.suiting import norm_units
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm import choice

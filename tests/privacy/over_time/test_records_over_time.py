@@ -18,7 +18,7 @@ from beam_dpsketch import (
     RecordBounds,
     SketchSpec,
 )
-from beam_dpsketch.engine.calibration import calibrate
+from beam_dpsketch.noise.calibration import calibrate
 from beam_dpsketch.privacy.mechanism import squared_l2_sensitivity
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from beam_dpsketch.answers import release_file
-from beam_dpsketch.statement.format import fields, release_format
+from beam_dpsketch.statement import release_format
+from beam_dpsketch.statement import release_format as fields
 
 PAGE = Path(__file__).parents[3] / "docs" / "format.md"
 _NUMBERS = {"<B": "u8", "<H": "u16", "<I": "u32", "<Q": "u64", "<d": "f64"}

@@ -19,9 +19,9 @@ import pytest
 from beam_dpsketch import FactorSpec, FormatError, IntegerDomain, Released, TimelineRow, TreeSpec
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.cli.stored import Stored, describe
-from beam_dpsketch.sketches.levels import Level
+from beam_dpsketch.exact.sketches.trees import Level
+from beam_dpsketch.statement import release_format
 from beam_dpsketch.statement.accounting import add_up
-from beam_dpsketch.statement.format import release_format
 from beam_dpsketch.statement.notes import KeyNote
 from tests.helpers import by_hand, golden
 from tests.helpers.forgery import Forger

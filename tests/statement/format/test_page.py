@@ -15,8 +15,8 @@ import pytest
 from beam_dpsketch import ReleasedSketch, TimelineRow
 from beam_dpsketch.answers import release_file
 from beam_dpsketch.answers.privacy_statement import Unreleased
-from beam_dpsketch.kinds.metrics.sketches import MetricPart
-from beam_dpsketch.statement.format import release_format
+from beam_dpsketch.exact.sketches.metrics import MetricPart
+from beam_dpsketch.statement import release_format
 from tests.helpers import golden, golden_trees
 from tests.helpers.by_hand import COUNTS, ROW, SKETCH
 from tests.statement.format import page

@@ -28,15 +28,14 @@ from beam_dpsketch import (
     RecordBounds,
     SketchSpec,
 )
-from beam_dpsketch.hashing.encodings import encode
+from beam_dpsketch.encodings import encode
+from beam_dpsketch.exact.bounding import record_rule
+from beam_dpsketch.exact.bounding.record_rule import RandomPriorities, RecordRule
+from beam_dpsketch.exact.reading.codec import concat_tables
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.reading.reading import Columns, RecordReader
+from beam_dpsketch.exact.reading.selectors import Selectors
 from beam_dpsketch.privacy.mechanism import squared_l2_sensitivity
-from beam_dpsketch.records.bounding import record_rule
-from beam_dpsketch.records.bounding.priorities import RandomPriorities
-from beam_dpsketch.records.bounding.record_rule import RecordRule
-from beam_dpsketch.records.codec import concat_tables
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.reading import Columns, RecordReader
-from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies
 from beam_dpsketch.transforms.steps import bounding as steps
 from tests.helpers.pipelines import SPEC, exact, run
@@ -157,7 +156,7 @@ def test_signed_records_of_a_unit_cancel_across_bundles(seed: int, bundles: int)
 def test_batches_of_one_unit_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "_READ_ELEMENTS", 3)
     monkeypatch.setattr(steps, "BUFFERED_RECORDS", 7)
-    monkeypatch.setattr("beam_dpsketch.records.bounding.parts.BLOCK", 50)
+    monkeypatch.setattr("beam_dpsketch.exact.bounding.parts.BLOCK", 50)
     for signed in (False, True):
         bounds = RecordBounds(max_per_key=3, max_keys=2, signed=signed)
         rows = [{"user": "u", "key": f"key {i % 5}", "item": i, "weight": 1} for i in range(1000)]
@@ -187,9 +186,7 @@ def test_records_with_later_priorities_are_kept_as_often(monkeypatch: pytest.Mon
     It can fail: if priorities that are not drawn yet are taken for the least.
     """
     assert choice_in_parts_p_value() >= 1e-10
-    monkeypatch.setattr(
-        "beam_dpsketch.records.bounding.priorities.pc.coalesce", lambda known, drawn: known.fill_null(0)
-    )
+    monkeypatch.setattr("beam_dpsketch.exact.bounding.record_rule.pc.coalesce", lambda known, drawn: known.fill_null(0))
     assert choice_in_parts_p_value() < 1e-10
 
 

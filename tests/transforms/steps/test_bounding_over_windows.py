@@ -31,14 +31,14 @@ from beam_dpsketch import (
     TimeRange,
     TreeSpec,
 )
-from beam_dpsketch.engine.calibration import calibrate
+from beam_dpsketch.exact.bounding import window_rule
+from beam_dpsketch.exact.bounding.record_rule import RandomPriorities
+from beam_dpsketch.exact.bounding.window_rule import RuleOverWindows
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.reading.reading import Columns, RecordReader, read_table
+from beam_dpsketch.exact.reading.selectors import Selectors
+from beam_dpsketch.noise.calibration import calibrate
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.records.bounding import window_rule
-from beam_dpsketch.records.bounding.priorities import RandomPriorities
-from beam_dpsketch.records.bounding.window_rule import RuleOverWindows
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.reading import Columns, RecordReader, read_table
-from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
 from beam_dpsketch.transforms.steps import bounding_over_windows as steps
 from beam_dpsketch.transforms.steps.bounding import BoundShard, ShardWindowedRecords
@@ -398,13 +398,13 @@ def test_what_gathers_is_bounded_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
         with monkeypatch.context() as patched:
             patched.setattr("beam_dpsketch.transforms.steps.bounding._READ_ELEMENTS", 3)
             patched.setattr("beam_dpsketch.transforms.steps.bounding.BUFFERED_RECORDS", 7)
-            patched.setattr("beam_dpsketch.records.bounding.parts.BLOCK", 50)
+            patched.setattr("beam_dpsketch.exact.bounding.parts.BLOCK", 50)
             assert bounded([rows[::2], rows[1::2]], FIXED, bounds, 2, salt=5).keys() == whole.keys()
 
 
 def test_a_window_where_all_cancels_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if many records gather, and are bounded before all of them are there."""
-    monkeypatch.setattr("beam_dpsketch.records.bounding.parts.BLOCK", 1)
+    monkeypatch.setattr("beam_dpsketch.exact.bounding.parts.BLOCK", 1)
     bounds = RecordBounds(max_per_key=2, signed=True)
     churn = [(row("u", "u k", weight), 60 * i) for i in range(5) for weight in (1, -1)]
     rows = [*churn, (row("u", "u k", -1), 120), (row("u", "u k", 1), 240)]

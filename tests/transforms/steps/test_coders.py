@@ -20,9 +20,9 @@ from beam_dpsketch import (
     SketchSpec,
     release,
 )
-from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.records.selectors import Selectors
-from beam_dpsketch.records.sums.accumulator import SketchAccumulator
+from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
+from beam_dpsketch.exact.reading.selectors import Selectors
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from beam_dpsketch.transforms.combine_fns import PrivateSketchFn
 from beam_dpsketch.transforms.outputs import ReleasedCoder
 from beam_dpsketch.transforms.steps.sums import AccumulatorCoder, RawSketchFn

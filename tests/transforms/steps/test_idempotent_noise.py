@@ -36,11 +36,11 @@ from beam_dpsketch import (
     SketchSpec,
     TimeRange,
 )
-from beam_dpsketch.domains import TextDomain
-from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.engine.run import release_randomness
-from beam_dpsketch.privacy.aside.lost_histogram import Uncounted
-from beam_dpsketch.records.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.domains import TextDomain
+from beam_dpsketch.noise.calibration import Calibration
+from beam_dpsketch.noise.run import release_randomness
+from beam_dpsketch.privacy.side_counters import Uncounted
 from beam_dpsketch.statement.release_id import part_name, runs
 from beam_dpsketch.transforms import EnvironmentSecret, FileSecret, PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.outputs import each_release

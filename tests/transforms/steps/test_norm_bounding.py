@@ -32,13 +32,13 @@ from beam_dpsketch import (
     SketchSpec,
     TreeSpec,
 )
-from beam_dpsketch.records.bounding.bounded import Bounded
-from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.records.codec import concat_tables
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.reading import RecordReader
-from beam_dpsketch.records.selectors import Selectors
-from beam_dpsketch.sketches.levels import Level
+from beam_dpsketch.exact.bounding.bounded import Bounded
+from beam_dpsketch.exact.bounding.norm_rule import NormRule
+from beam_dpsketch.exact.reading.codec import concat_tables
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.reading.reading import RecordReader
+from beam_dpsketch.exact.reading.selectors import Selectors
+from beam_dpsketch.exact.sketches.trees import Level
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
 from beam_dpsketch.transforms.steps import bounding as steps
 from tests.helpers.every_kind import RUNNERS
@@ -247,7 +247,7 @@ def test_neither_stages_nor_bundles_change_a_bit(source: str, parts: str, monkey
     if parts == "many parts":
         for name, size in {"_READ_ELEMENTS": 5, "BUFFERED_RECORDS": 11}.items():
             monkeypatch.setattr(steps, name, size)
-        monkeypatch.setattr("beam_dpsketch.records.bounding.parts.BLOCK", 30)
+        monkeypatch.setattr("beam_dpsketch.exact.bounding.parts.BLOCK", 30)
     read, runner, options = SOURCES[source]
     transform = per_key(FLAT, bound, weight="n")
 

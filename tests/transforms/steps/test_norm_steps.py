@@ -19,15 +19,15 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindow, GlobalWind
 from apache_beam.utils.windowed_value import PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming
 
 from beam_dpsketch import ListedItems, NormBound, PrivacySpec, PrivacyUnit, ReleaseTerms, SketchSpec
-from beam_dpsketch.engine import norms as norm_choosing
 from beam_dpsketch.errors import WindowingError
+from beam_dpsketch.exact.bounding.norm_rule import NormRule
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.reading.reading import RecordReader
+from beam_dpsketch.exact.reading.selectors import Selectors
+from beam_dpsketch.noise import norms as norm_choosing
 from beam_dpsketch.planning.suiting import scaled_units
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.choice import bin_count
-from beam_dpsketch.records.bounding.norm_rule import NormRule
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.reading import RecordReader
-from beam_dpsketch.records.selectors import Selectors
 from beam_dpsketch.transforms import EnvironmentSecret
 from beam_dpsketch.transforms.steps import bounding, whole_runs
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
@@ -130,7 +130,7 @@ def check_all(checks: Callable[[Case], None]) -> None:
         for seed in range(6):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(bounding, "SHARDS", (1, 2, 256)[seed % 3])
-                patch.setattr("beam_dpsketch.records.bounding.parts.BLOCK", (3, 1 << 20)[seed % 2])
+                patch.setattr("beam_dpsketch.exact.bounding.parts.BLOCK", (3, 1 << 20)[seed % 2])
                 checks(norms.draw_case(layout, seed))
 
 

@@ -25,9 +25,9 @@ from beam_dpsketch import (
     SketchSpec,
     WindowingError,
 )
-from beam_dpsketch.engine.calibration import Calibration
-from beam_dpsketch.records.items import SketchInput, WeightedItems
-from beam_dpsketch.records.sums.accumulator import SketchAccumulator
+from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.statement.release_id import part_name, part_of_run, run_and_part
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from beam_dpsketch.transforms.outputs import each_release

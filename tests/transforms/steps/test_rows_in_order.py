@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import Horizon, Record, SketchSpec
-from beam_dpsketch.privacy.over_time.horizon import MECHANISMS, Mechanism
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.sums.accumulator import SketchAccumulator
+from beam_dpsketch.exact.horizon import MECHANISMS, Mechanism
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from beam_dpsketch.transforms.steps.rows_over_time import RowSettings, RowsInOrder
 from tests.helpers.continual import matrix
 from tests.helpers.state_cells import Cell

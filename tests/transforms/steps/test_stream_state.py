@@ -16,14 +16,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from beam_dpsketch import CountSketch, RecordBounds, SketchSpec
-from beam_dpsketch.hashing.encodings import decode, encode_all
-from beam_dpsketch.records.bounding.bounded import MergeTables
-from beam_dpsketch.records.bounding.priorities import RandomPriorities
-from beam_dpsketch.records.bounding.record_rule import RecordRule
-from beam_dpsketch.records.codec import concat_tables, from_bytes, to_bytes
-from beam_dpsketch.records.items import SketchInput
-from beam_dpsketch.records.selectors import Selectors
-from beam_dpsketch.records.sums.accumulator import SketchAccumulator
+from beam_dpsketch.encodings import decode, encode_all
+from beam_dpsketch.exact.bounding.bounded import MergeTables
+from beam_dpsketch.exact.bounding.record_rule import RandomPriorities, RecordRule
+from beam_dpsketch.exact.reading.codec import concat_tables, from_bytes, to_bytes
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.reading.selectors import Selectors
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from beam_dpsketch.transforms.steps import stream_state, sums
 from beam_dpsketch.transforms.steps.stream_state import MergeInState
 from beam_dpsketch.transforms.steps.sums import MergeSums, RawSketchFn, SumBundle

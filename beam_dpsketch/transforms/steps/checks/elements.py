@@ -25,14 +25,14 @@ from apache_beam.transforms.window import TimestampedValue
 from apache_beam.typehints import row_type, trivial_inference, typehints
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 
-from beam_dpsketch._columns import plain_column, stands_for_text
-from beam_dpsketch.domains import BytesDomain, Domain
+from beam_dpsketch.columns import plain_column, stands_for_text
+from beam_dpsketch.encodings import encode_all
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, ElementsWarning, levels_to_caller, said_by
-from beam_dpsketch.hashing.encodings import encode_all
-from beam_dpsketch.records.columns import all_valid
-from beam_dpsketch.records.reading import MISSING_KEY, Columns
-from beam_dpsketch.records.release_spec import ReleaseSpec
-from beam_dpsketch.records.selectors import Selector, Selectors, describe_argument, is_batch_type
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.domains import BytesDomain, Domain
+from beam_dpsketch.exact.reading.columns import all_valid
+from beam_dpsketch.exact.reading.reading import MISSING_KEY, Columns
+from beam_dpsketch.exact.reading.selectors import Selector, Selectors, describe_argument, is_batch_type
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 
 AnyDomain: TypeAlias = "Domain | BytesDomain | None"

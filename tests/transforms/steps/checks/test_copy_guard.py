@@ -21,8 +21,8 @@ from apache_beam.yaml.yaml_transform import YamlTransform
 
 from beam_dpsketch import Horizon, PrivacyId, PrivacySpec, Record, RecordBounds, SketchSpec, WindowingError
 from beam_dpsketch.transforms import PrivateFrequencies
-from beam_dpsketch.transforms.steps.checks import copy_guard
-from beam_dpsketch.transforms.steps.checks.copy_guard import origin_of
+from beam_dpsketch.transforms.steps.checks import guards as copy_guard
+from beam_dpsketch.transforms.steps.checks.guards import origin_of
 from tests.helpers.pipelines import FN_API
 
 ONE_CELL = SketchSpec(kind="count_min", depth=1, width=1)

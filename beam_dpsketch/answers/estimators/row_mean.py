@@ -1,0 +1,160 @@
+"""Read the rows of a flat sketch: the Huber mean of what they say of an item, and how far it may be from the truth.
+
+The Huber mean is the median over rows, plus the mean of how far each row is from it, where no row counts for more
+than one scale. So a heavy collision moves it little, as it does the median. Where noise dominates, its variance is 0.74
+times the median's with five rows, and 0.67 times with many. The scale is what most counters hold, collisions and noise
+together, and never less than 1.5 sigma. Laplace noise has longer tails, so there it is half a sigma at least.
+
+Guarantee: post-processing of released counters. Bounds hold with the given confidence over the noise and the seed, for
+data of any skew. Over the seed, the errors of an item's rows are independent, and each is as likely to be one counter
+as another (with a random sign, if the sketch has signs). So the noisy counters show how a row errs, heavy tails
+included, and `upper_margin` finds how their Huber mean errs. Sources: Huber 1964 for the mean; Charikar, Chen and
+Farach-Colton 2002 for rows that are independent over the seed.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from fractions import Fraction
+from statistics import NormalDist
+
+import numpy as np
+
+from beam_dpsketch.exact.hashing import cells
+from beam_dpsketch.exact.sketches.spec import MAX_DEPTH, SketchSpec, at_least
+from beam_dpsketch.privacy.noise.laws import Noise
+
+_QUARTER, _HALF = (NormalDist().inv_cdf((1 + share) / 2) for share in (0.25, 0.5))
+_SIGMAS = {Noise.GAUSSIAN: 1.5, Noise.LAPLACE: 0.5, Noise.SUM: 1.0}
+_DRAWS = 1 << 13
+_ROUNDING = 1e-9  # so that an error of exactly the margin, in a sum of other order, is within it
+_VALUES = 1 << 12
+
+
+class RowReader:
+    """What the rows of a flat sketch say of items. Unsigned rows are centred: each minus the median of its cells.
+
+    Attributes:
+      counters: of shape (depth, width), as they are read.
+      scale: how far from the median a row counts at most.
+    """
+
+    def __init__(
+        self, spec: SketchSpec, counters: np.ndarray, sigma_squared: Fraction | float, noise: Noise = Noise.GAUSSIAN
+    ) -> None:
+        self._spec, self._has_signs = spec, spec.kind == "count_sketch"
+        self.counters = centred(counters, has_signs=self._has_signs)
+        self.scale = robust_scale(self.counters, math.sqrt(sigma_squared), noise)
+        self._margins: dict[float, tuple[float, float]] = {}
+
+    def estimates(self, keys: np.ndarray) -> np.ndarray:
+        rows = cells.read_rows(self.counters, keys, seed=self._spec.seed, has_signs=self._has_signs)
+        return huber_mean(rows, self.scale)
+
+    def margins(self, confidence: float) -> tuple[float, float]:
+        if confidence not in self._margins:
+            errors, depth = self.counters.ravel(), self._spec.depth
+            self._margins[confidence] = margins(
+                errors, self.scale, depth=depth, confidence=confidence, has_signs=self._has_signs
+            )
+        return self._margins[confidence]
+
+
+def centred(counters: np.ndarray, *, has_signs: bool) -> np.ndarray:
+    """Return the counters; without signs, each minus the median of its row."""
+    return counters if has_signs else counters - np.median(counters, axis=1, keepdims=True)
+
+
+def robust_scale(errors: np.ndarray, sigma: float, noise: Noise = Noise.GAUSSIAN) -> float:
+    """Return the standard deviation of what most cells hold, were it normal, and at least 1.5 sigma of a Gaussian.
+
+    It is the smaller of what the median and the lower quartile of the absolute values say. They agree for normal
+    errors. Where heavy collisions spread the outer half of the cells, the quartile is smaller and so closer to the
+    median over rows, which is then hard to surpass. Where noise dominates, 1.5 sigma averages more of it than 1 sigma.
+    """
+    quartile, middle = np.quantile(np.abs(errors), (0.25, 0.5))
+    return max(_SIGMAS[noise] * sigma, min(float(quartile) / _QUARTER, float(middle) / _HALF))
+
+
+def huber_mean(rows: np.ndarray, scale: float) -> np.ndarray:
+    """Return the Huber mean over the first axis of rows (depth, n)."""
+    middle = np.median(rows, axis=0)
+    return middle + np.clip(rows - middle, -scale, scale).mean(axis=0)
+
+
+def margins(errors: np.ndarray, scale: float, *, depth: int, confidence: float, has_signs: bool) -> tuple[float, float]:
+    """Return how far the truth may be below and above the Huber mean of rows with such errors."""
+    failure = (1 - confidence) / 2
+    if has_signs:
+        margin = upper_margin(np.append(errors, -errors), scale, depth=depth, failure_probability=failure)
+        return margin, margin
+    below, above = (upper_margin(each, scale, depth=depth, failure_probability=failure) for each in (errors, -errors))
+    return below, above
+
+
+def upper_margin(errors: np.ndarray, scale: float, *, depth: int, failure_probability: float) -> float:
+    """Find what the Huber mean of `depth` independent draws from the errors exceeds with this probability, or 0.
+
+    The middle row, at even depths the upper one of two, takes each of many ranks in turn, evenly in the logarithm of
+    the rank, each with the probability of its stretch. The other rows are drawn below and above it. So 1e-6 is resolved
+    as 0.05 is: the draws move a margin by 1 % or less. They are the same in every process.
+
+    One more error stands for what the counters cannot show: the largest, plus what noise exceeds with this
+    probability.
+    """
+    largest = errors.max() - scale * NormalDist().inv_cdf(failure_probability)
+    ordered = np.append(np.sort(errors), largest)[::-1]
+    ranks, weights = _middle_ranks(ordered, scale, depth, failure_probability)
+    rows, above = [_at(ordered, ranks)], (depth - 1) // 2
+    for row in range(depth - 1):
+        shares = _shares(row)
+        rows.append(_at(ordered, ranks * shares if row < above else ranks + (1 - ranks) * shares))
+    means = huber_mean(np.array(rows), scale)
+    order = np.argsort(-means)
+    exceeds = np.searchsorted(np.cumsum(weights[order]), failure_probability, side="right")
+    return max(0.0, float(means[order[exceeds]])) + _ROUNDING * scale
+
+
+@functools.lru_cache(maxsize=128)
+def noise_margin(depth: int, confidence: float, noise: Noise = Noise.GAUSSIAN) -> float:
+    """Return how far, in sigmas, noise alone moves the estimate to either side at this confidence."""
+    above = np.array([noise.deviations((place + 0.5) / _VALUES) for place in range(_VALUES // 2)])
+    errors = np.append(above, -above)
+    scale = robust_scale(errors, 1.0, noise)
+    return upper_margin(errors, scale, depth=depth, failure_probability=(1 - confidence) / 2)
+
+
+@functools.lru_cache(maxsize=MAX_DEPTH)
+def _shares(row: int) -> np.ndarray:
+    """Return draws from [0, 1) for one row: the multiples of a number, modulo 1, are more even than random draws."""
+    number = cells.mix(np.array([row], dtype=np.uint64), seed=0, row=0)
+    return np.arange(_DRAWS, dtype=np.uint64) * number / 2.0**64
+
+
+def _middle_ranks(ordered: np.ndarray, scale: float, depth: int, failure: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return ranks of the upper middle row, as shares of larger errors, with their probabilities.
+
+    The mean is within a window shorter than the scale, around the middle rows. So upper middle rows that are a scale
+    below the quantile of the lower one do not matter. What is beyond a thousandth of the failure probability counts as
+    one rank.
+    """
+    half = (depth + 1) // 2
+    window = _at(ordered, _row_share(depth, depth // 2 + 1, failure)) - scale
+    first = np.searchsorted(-ordered, -window, side="right") / len(ordered)
+    last = _row_share(depth, half, failure) * 1e-3 ** (1 / half)
+    edges = np.append(np.geomspace(first, last, _DRAWS), 0.0)
+    return (edges[1:] + edges[:-1]) / 2, -np.diff(at_least(half, depth, edges))
+
+
+def _at(ordered: np.ndarray, ranks: np.ndarray | float) -> np.ndarray:
+    places = np.asarray(ranks * len(ordered)).astype(np.int64)
+    return ordered[np.minimum(places, len(ordered) - 1)]
+
+
+def _row_share(depth: int, rows: int, failure: float) -> float:
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        share = (low + high) / 2
+        low, high = (share, high) if at_least(rows, depth, share) <= failure else (low, share)
+    return low

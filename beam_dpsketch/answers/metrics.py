@@ -1,0 +1,76 @@
+"""Released metrics: several sketches of the same records, and each answers under its name."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from beam_dpsketch.answers.notes import Note
+from beam_dpsketch.answers.released import KINDS, Released
+from beam_dpsketch.exact.sketches.metrics import MAX_NAME, JoinedSketches, MetricPart, MetricsSpec
+from beam_dpsketch.statement import release_format
+from beam_dpsketch.statement.release_format import Exact, Name, Object, Repeated
+
+_PART = Object(MetricPart, {"name": Name(MAX_NAME), "spec": release_format.InnerSpec, "share": Exact})
+release_format.SPECS["metrics"] = Object(MetricsSpec, {"parts": Repeated(_PART)})
+
+
+class ReleasedMetrics(Released, Mapping[str, Released]):
+    """Several releases as one, by name: ``released["delay"].mean()``. `PrivateMetrics` makes it.
+
+    Each has the noise of its part of rho. They are one release: rho is lost once for all of them, and the statement of
+    each is that of the whole, with its clipping. Side counters are about what counts in any metric: the whole answers
+    them, and no metric does. Do not `combine` two metrics: they share a release id, so it is refused.
+    """
+
+    name = made_as = "metrics"
+    raw_type: ClassVar[type[JoinedSketches]] = JoinedSketches
+
+    @functools.cached_property
+    def shares(self) -> dict[str, Fraction]:
+        """The part of rho of each metric, of what is left after what is counted aside."""
+        return {part.name: part.share for part in self._spec.parts}
+
+    @functools.cached_property
+    def parts(self) -> dict[str, Released]:
+        """The release of each metric, by its name."""
+        found, cell, table = {}, 0, 0
+        for part in self._spec.parts:
+            counters = self._counters[cell : cell + part.spec.cells]
+            noise = self._privacy.sigma_squared_per_level[table : table + part.tables]
+            uncounted = self._privacy.uncounted & ~self._spec.uncounted | part.spec.uncounted
+            statement = dataclasses.replace(
+                self._privacy, sigma_squared_per_level=noise, of_metric=True, uncounted=uncounted
+            )
+            found[part.name] = KINDS[part.kind.name](part.spec, np.array(counters), statement, self._scale_bits)
+            cell, table = cell + part.spec.cells, table + part.tables
+        return found
+
+    def __getitem__(self, name: str) -> Released:
+        return self.parts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.parts)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    __eq__, __hash__ = Released.__eq__, Released.__hash__
+
+    @property
+    def _size(self) -> str:
+        return ", ".join(f"{name} ({share} of rho): {self[name]._size}" for name, share in self.shares.items())
+
+    @property
+    def _exceeds_noise(self) -> bool:
+        return any(each._exceeds_noise for each in self.values())
+
+    def _own_notes(self) -> tuple[Note, ...]:
+        return tuple(
+            note._replace(words=f"{name}: {note.words}") for name, each in self.items() for note in each._own_notes()
+        )

@@ -1,0 +1,441 @@
+"""A noisy row over time, as it is published, and answers that are made of several.
+
+Guarantee: rows have the noise that `release_parts` drew, and answers are post-processing of rows. A row is a weighted
+sum of windows, so it answers nothing by itself.
+
+Releases over time: any windows of a horizon, their differences, and every prefix, from the rows released so far.
+
+Guarantee: post-processing of rows. Their noise was drawn for all rows together, so rho is that of the horizon, for any
+number of questions. Each answer is one linear estimate from the rows, with the variance of its own noise. Answers share
+rows, so their noise is correlated: compare windows by `minus`, `distance` and `movers`, which ask once.
+
+Sources: see `estimators.over_time`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.answers.difference import Difference, length
+from beam_dpsketch.answers.estimators.over_time import RowDecoder, decoder_of
+from beam_dpsketch.answers.item_answers import Changes
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement, unpack
+from beam_dpsketch.answers.released import DRAWERS, KINDS, Released
+from beam_dpsketch.answers.rows import Many
+from beam_dpsketch.encodings import encode
+from beam_dpsketch.errors import ArgumentError, FormatError, IncompatibleSketchError, said_by
+from beam_dpsketch.exact.domains.timestamps import from_micros, to_micros
+from beam_dpsketch.exact.horizon import Horizon
+from beam_dpsketch.privacy.noise.drawing import drowned_bits
+from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
+from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
+from beam_dpsketch.statement import release_format
+from beam_dpsketch.statement.clipping import Clipping
+from beam_dpsketch.statement.notes import AnswerNote, RowNote
+from beam_dpsketch.statement.release_id import (
+    DRAW_BYTES,
+    RELEASE_ID_BYTES,
+    part_name,
+    part_of_run,
+    run_and_part,
+    timeline,
+)
+from beam_dpsketch.statement.showing import html_table
+from beam_dpsketch.statement.side_notes import Interval, SideNote
+
+_MOST = float((1 << 63) - (1 << 10))  # the largest float64 that an int64 holds
+
+
+class TimelineRow:
+    """One noisy row of a continual release; a `SketchTimeline` answers from all of them.
+
+    Made by a transform, or by `from_bytes`, not by hand.
+    """
+
+    is_row: ClassVar[bool] = True
+    _holds = None
+    notes = ()
+
+    def __init__(
+        self, kind: str, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int = 0
+    ) -> None:
+        if not isinstance(privacy.over_time, RowNote):
+            raise ValueError("this is a sketch and no row over time: read it with Released")
+        if counters.size != spec.cells or counters.dtype != np.int64:
+            raise ValueError(f"counters must be {spec.cells} of type int64")
+        if len(privacy.sigma_squared_per_level) != len(KINDS[kind].raw_type.tables(spec)):
+            raise ValueError("sigma_squared_per_level must have one value for each level of the sketch")
+        self.kind, self.spec, self.privacy = kind, spec, privacy
+        self._note, self._counters, self._scale_bits = privacy.over_time, counters.copy(), scale_bits
+        self._counters.flags.writeable = False
+
+    @property
+    def mechanism(self) -> RowMechanism:
+        """Which rows there are."""
+        return self._note.mechanism
+
+    @property
+    def number(self) -> int:
+        """Which row it is, from 0."""
+        return self._note.number
+
+    @property
+    def window(self) -> int:
+        """The window that it comes out with."""
+        return self._note.window
+
+    @functools.cached_property
+    def promise(self) -> PrivacyStatement:
+        """The statement without what differs between the rows of a run: noisy numbers, and which row it is."""
+        side = tuple(dataclasses.replace(note, value=0) for note in self.privacy.side)
+        return dataclasses.replace(self.privacy, release_ids=(bytes(RELEASE_ID_BYTES),), side=side, over_time=None)
+
+    def clipping(self, confidence: float = 0.95) -> Clipping:
+        """Return the state of its clipping, which one weighted sum of windows does not measure; ask a timeline."""
+        return self.privacy.clipping(confidence)
+
+    @property
+    def counters(self) -> np.ndarray:
+        """The noisy weighted sum of windows, in records times weights: float64 of shape (spec.cells,)."""
+        return self._counters * 2.0 ** (self._note.dropped_bits - self._scale_bits)
+
+    @property
+    def side(self) -> np.ndarray:
+        """The noisy weighted sums of the side counters, float64 of shape (notes of the statement,)."""
+        return np.array([note.estimate for note in self.privacy.side])
+
+    def to_bytes(self) -> bytes:
+        """Return the row in the package's versioned format, which every later version can read."""
+        return release_format.pack(self.kind, self.spec, self._counters, self.privacy, self._scale_bits)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> TimelineRow:
+        """Return the row that `to_bytes` wrote. Raises `FormatError`, and nothing else, for any other bytes."""
+        content = unpack(data)
+        try:
+            return cls(*content)
+        except ValueError as error:
+            raise FormatError(f"not a row over time: {said_by(error)}") from None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TimelineRow.from_bytes, (self.to_bytes(),)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TimelineRow) and self.to_bytes() == other.to_bytes()
+
+    def __hash__(self) -> int:
+        return hash(self.privacy.release_ids)
+
+    def __repr__(self) -> str:
+        return f"<TimelineRow {self.number} of {self.mechanism.row_count}, {self.privacy.shown_loss}>"
+
+    def _repr_html_(self) -> str:
+        rows = [("row", self._note), ("privacy", self.privacy)]
+        return html_table(rows, caption="TimelineRow")
+
+
+def make_answer(
+    rows: Sequence[TimelineRow],
+    name: bytes,
+    counters: np.ndarray,
+    side: np.ndarray,
+    variances: tuple[float, float],
+    **stated: Any,
+) -> Released:
+    """Return an answer about some windows as an ordinary released sketch, which knows its noise.
+
+    `variances` are those of counters and of side counters, and `stated` has other fields of the statement.
+    """
+    first, last = rows[0], rows[-1]
+    sigma_squared = tuple(_above(variances[0] * float(each)) for each in first.privacy.sigma_squared_per_level)
+    scale_bits = SCALE_BITS - min(drowned_bits(sigma_squared, 4**SCALE_BITS), SCALE_BITS)
+    notes = tuple(_answer_note(note, value, variances[1]) for note, value in zip(first.privacy.side, side, strict=True))
+    privacy = dataclasses.replace(
+        first.privacy,
+        sigma_squared_per_level=sigma_squared,
+        side=notes,
+        **stated,
+        release_ids=(_name_answer(rows, name),),
+        over_time=AnswerNote(first.mechanism, last.window + 1),
+    )
+    return KINDS[first.kind](first.spec, _to_whole(counters, scale_bits), privacy, scale_bits)
+
+
+def _answer_note(note: SideNote, value: float, variance: float) -> SideNote:
+    """Return the note of an answer: with fractions of a record, unless the noise drowns all of them."""
+    sigma_squared = _above(variance * float(note.sigma_squared))
+    scale_bits = 0 if drowned_bits((sigma_squared,), 4**SCALE_BITS) >= SCALE_BITS else SCALE_BITS
+    whole = int(_to_whole(np.array(value), scale_bits))
+    return dataclasses.replace(note, sigma_squared=sigma_squared, value=whole, scale_bits=scale_bits)
+
+
+def _to_whole(values: np.ndarray, scale_bits: int) -> np.ndarray:
+    return np.clip(np.rint(values * 2.0**scale_bits), -_MOST, _MOST).astype(np.int64)
+
+
+def _name_answer(rows: Iterable[TimelineRow], name: bytes) -> bytes:
+    """Return the release id of an answer, of the timeline of its rows; others for other answers and draws."""
+    ids = [row.privacy.release_ids[0] for row in rows]
+    draws = hashlib.blake2b(b"".join(each[-DRAW_BYTES:] for each in ids), digest_size=DRAW_BYTES)
+    return part_of_run(timeline(ids[0]), name) + draws.digest()
+
+
+def _above(value: float) -> Fraction:
+    """Return a variance as a short fraction, rounded up."""
+    return Fraction(-int(-value * 2.0**20 // 1), 1 << 20)
+
+
+_SHOWN = 5
+Windows: TypeAlias = "int | tuple[int, int]"
+"""The number of one window, or the first and the last of several."""
+
+
+class SketchTimeline:
+    """Answers about any windows of one horizon, from its rows.
+
+    A row is released when its window closes, so all windows that are closed by then can be asked about. Answers and
+    their intervals are about the records that bounding kept. Counters of all windows so far are decoded once; more rows
+    may come later, by `add`.
+
+    Args:
+      rows: the rows of one run of a continual release, of one key, in any order. Rows after a gap wait for it to close.
+        Rows of another run, or of a horizon with another start or window_size, are refused.
+      horizon: of the continual release.
+
+    Raises `TypeError` for what is not a row, and `ValueError` for rows that do not belong together.
+    """
+
+    def __init__(self, rows: Iterable[TimelineRow], horizon: Horizon) -> None:
+        _validate.instance(Horizon, horizon=horizon)
+        self._horizon = horizon
+        self._rows: dict[int, TimelineRow] = {}
+        self._closed = 0  # rows from the first on that have come
+        self.add(rows)
+
+    @classmethod
+    def by_key(cls, pairs: Iterable[tuple[Any, TimelineRow]], horizon: Horizon) -> dict[Any, SketchTimeline]:
+        """Return the timeline of each key, from pairs of a key and a row."""
+        rows: dict[Any, list[TimelineRow]] = {}
+        for key, row in pairs:
+            rows.setdefault(key, []).append(row)
+        return {key: cls(of_key, horizon) for key, of_key in rows.items()}
+
+    def add(self, rows: Iterable[TimelineRow]) -> None:
+        """Take more rows of the same run."""
+        for row in rows:
+            self._check_row(row)
+            self._rows[row.number] = row
+        while self._closed in self._rows:
+            self._closed += 1
+
+    @property
+    def horizon(self) -> Horizon:
+        """Which windows there may be."""
+        return self._horizon
+
+    @property
+    def available(self) -> int:
+        """The number of windows, from the first on, that are closed and can be asked about."""
+        if not self._closed:
+            return 0
+        mechanism = self._first.mechanism
+        return mechanism.windows if self._closed == mechanism.row_count else mechanism.window_of(self._closed)
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The numbers of the rows that later ones wait for."""
+        return tuple(sorted({*range(self._closed, max(self._rows, default=0))} - self._rows.keys()))
+
+    def clipping(self, confidence: float = 0.95) -> Clipping:
+        """Return the share of the total that the bounds removed in all windows that are available."""
+        about: Any = self.prefix(self.available - 1) if self.available else next(iter(self._rows.values()), None)
+        return Clipping() if about is None else about.clipping(confidence)
+
+    def window_of(self, time: Any) -> int:
+        """Return the window that a time falls into: a `datetime`, a Beam `Timestamp`, or seconds since 1970."""
+        window = self._horizon.index(to_micros(time=time))
+        self._check_range(window, window)
+        return window
+
+    def between(self, first: int, last: int) -> Any:
+        """Return the release of the windows first to last, both included.
+
+        Under the binary tree, the answer about a window becomes closer as more rows come.
+        """
+        return self._answer(self._coefficients(first, last))
+
+    def each_window(
+        self, first: int = 0, last: int | None = None, *, so_far: bool = False
+    ) -> Iterator[tuple[datetime.datetime, Any]]:
+        """Yield when each window opens, in UTC, and its release; `so_far`, when it closes, and that of all up to it.
+
+        Args:
+          first: the first window.
+          last: the last one; of all that are available if not given.
+          so_far: whether each release is about all windows from 0 on.
+        """
+        last = max(0, self.available - 1) if last is None else last
+        self._coefficients(first, last)
+        for window in range(first, last + 1):
+            released = self.prefix(window) if so_far else self.between(window, window)
+            yield from_micros(self._horizon.edges(window)[so_far]), released
+
+    def plot(
+        self,
+        kind: str = "total_weight",
+        what: Any = None,
+        *,
+        windows: tuple[int, int] | None = None,
+        so_far: bool = False,
+        axes: Any = None,
+        look: Any = None,
+    ) -> Any:
+        """Draw answers about each window with their intervals, as lines; return the matplotlib axes.
+
+        The arguments are those of `beam_dpsketch.plots.plot_timeline`: `timeline.plot("items", ["Oslo", "Rome"])`.
+        Raises `ImportError` without matplotlib: `pip install 'beam-dpsketch[plot]'`.
+        """
+        return DRAWERS["timeline"](self, kind, what, windows=windows, so_far=so_far, axes=axes, look=look)
+
+    def prefix(self, last: int) -> Any:
+        """Return the release of everything from the start of the horizon to the end of a window."""
+        return self.between(0, last)
+
+    def minus(self, later: Windows, earlier: Windows) -> Difference:
+        """Subtract the earlier windows from the later ones: one linear answer about how much more each item weighs.
+
+        What is counted aside is of both sides together.
+
+        Args:
+          later: a window, or the (first, last) of several.
+          earlier: others of them; both may overlap, and what is in both cancels.
+        """
+        first, second = _ends(later=later), _ends(earlier=earlier)
+        if first == second:
+            raise ArgumentError("", "later and earlier must be different windows, got the same ones twice", "E710")
+        sides = self._coefficients(*first), self._coefficients(*second)
+        after, before = (self._answer(each) for each in sides)
+        state = after.clipping().state.weaker(before.clipping().state)
+        both = sides[0] + sides[1]
+        total = self._answer(both).privacy.own_total
+        return Difference(self._answer(sides[0] - sides[1], both, weakest=state, own_total=total), after, before)
+
+    def distance(self, later: Windows, earlier: Windows, confidence: float = 0.95) -> Interval:
+        """Estimate the Euclidean distance: the root of the sum over items of the squared change of weight.
+
+        Distances that noise hides have a lower bound of 0. Args: see `minus`; confidence, in (0, 1).
+        """
+        difference = self.minus(later, earlier)
+        return length(difference._signed._table, confidence).of(difference.clipping())
+
+    def movers(
+        self, later: Windows, earlier: Windows, k: int = 20, candidates: Many | None = None, confidence: float = 0.95
+    ) -> Changes:
+        """List the k largest changes of ``minus(later, earlier)``; `Difference.top_k` explains the other arguments."""
+        return self.minus(later, earlier)._movers(k, candidates, confidence)
+
+    def _answer(self, coefficients: np.ndarray, aside: np.ndarray | None = None, **stated: Any) -> Any:
+        """Return the release of the sum of windows with these coefficients, float64 of shape (available,)."""
+        decoder, cells, aside = self._decoder, self._first.spec.cells, coefficients if aside is None else aside
+        estimate, used = decoder.estimate(coefficients), decoder.rows_used(coefficients)
+        side = estimate if aside is coefficients else decoder.estimate(aside)
+        changes = np.flatnonzero(np.diff(coefficients, append=0.0)).tolist()
+        name = encode((len(used), used[-1], *((last, int(coefficients[last])) for last in changes)))
+        rows = [self._rows[number] for number in used]
+        variances = decoder.variance(coefficients), decoder.variance(aside)
+        return make_answer(rows, name, estimate[:cells], side[cells:], variances, **stated)
+
+    def _coefficients(self, first: int, last: int) -> np.ndarray:
+        """Return 1 for each window of a range, else 0; refuse what is not in the horizon or not released yet."""
+        self._check_range(first, last)
+        available = self.available
+        if last >= available:
+            known = f"windows 0 to {available - 1} are available" if available else "no window is available"
+            after = f"row {self._closed} is missing"
+            raise ArgumentError(
+                "", f"windows {first} to {last} are not all released yet: {known}; {self.gap or after}", "E710"
+            )
+        coefficients = np.zeros(available)
+        coefficients[first : last + 1] = 1.0
+        return coefficients
+
+    def _check_range(self, first: int, last: int) -> None:
+        _validate.whole(low=0, high=self._horizon.windows - 1, first=first, last=last)
+        if first > last:
+            raise ArgumentError("first", f"must be at most last, got {first} and {last}", "E710")
+
+    def _check_row(self, row: TimelineRow) -> None:
+        """Refuse a row that is there already, or does not belong to the first one and the horizon."""
+        _validate.instance(TimelineRow, row=row)
+        number, mechanism, horizon = row.number, row.mechanism, self._horizon
+        if mechanism.windows != horizon.windows:
+            raise ArgumentError("", f"row {number} was not released for a horizon of {horizon.windows} windows", "E711")
+        if number in self._rows:
+            raise ArgumentError("", f"row {number} was given twice: the rows are of more than one release", "E711")
+        first = next(iter(self._rows.values()), row)
+        name = timeline(row.privacy.release_ids[0])
+        if timeline(first.privacy.release_ids[0]) != name:
+            raise ArgumentError(
+                "",
+                f"row {number} is of another run or key than row {first.number}: a timeline is made of the rows "
+                "of one run of one transform, and of one key, which SketchTimeline.by_key keeps apart",
+                "E711",
+            )
+        differing = [
+            name for name in ("kind", "spec", "mechanism", "promise") if getattr(row, name) != getattr(first, name)
+        ]
+        if differing:
+            raise IncompatibleSketchError(
+                f"rows of one run have one kind, spec, mechanism and promise: rows {first.number} and {number} differ "
+                f"in {', '.join(differing)}"
+            )
+        part = part_of_run(name, part_name(("row", number), *horizon.edges(row.window)))
+        if [*map(run_and_part, row.privacy.release_ids)] != [part]:
+            raise ArgumentError(
+                "", f"row {number} was released for another window: give the horizon that it was made with", "E711"
+            )
+
+    @property
+    def gap(self) -> str:
+        """Which rows are missing, by their numbers, where later ones wait; else nothing."""
+        few = ", ".join(map(str, self.missing[:_SHOWN])) + ", ..." * (len(self.missing) > _SHOWN)
+        if len(self.missing) > 1:
+            return f"rows {few} are missing, and later rows wait for them"
+        return f"row {few} is missing, and later rows wait for it" if few else ""
+
+    @property
+    def _first(self) -> TimelineRow:
+        return self._rows[0]
+
+    @property
+    def _decoder(self) -> RowDecoder:
+        if self._decoding is None:
+            self._decoding = decoder_of(self._first.mechanism, self._values)
+        return self._decoding
+
+    _decoding: RowDecoder | None = None
+
+    def _values(self, number: int) -> np.ndarray:
+        """Return the noisy counters of a row, then its side counters."""
+        return np.concatenate((self._rows[number].counters, self._rows[number].side))
+
+    def __repr__(self) -> str:
+        gap = f"; {self.gap}" if self.missing else ""
+        return f"<SketchTimeline of {self._horizon.windows} windows, {self.available} available{gap}>"
+
+
+def _ends(**argument: Any) -> tuple[int, int]:
+    ((name, windows),) = argument.items()
+    ends = windows if isinstance(windows, tuple) else (windows, windows)
+    if len(ends) != 2:
+        raise ArgumentError(name, "must be the number of a window, or a pair of the first and the last one", "E710")
+    return ends

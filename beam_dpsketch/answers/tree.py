@@ -1,0 +1,471 @@
+"""What a tree is asked about: values, ranges and shares, as positions in its domain; refused if they are of another.
+
+Released ranks: every rank, quantile and range of an ordered domain, from one release.
+
+Guarantee: all answers are post-processing of one set of noisy counters. `quantile` is monotone in the share, `cdf` in
+the value, and ranks lie between 0 and the total.
+
+Released trees: every rank, quantile, range and heavy hitter of an ordered domain, from one release.
+
+Guarantee: all answers are post-processing of one set of noisy counters. By default they come from a fitted tree:
+`quantile` is monotone in the share, `cdf` in the value, and ranks lie between 0 and the total. Source:
+Zhao et al., NeurIPS 2022 (`method="paper"`); the modules `least_squares`, `cumulative` and `choice`
+describe the improvements.
+
+Above which estimate a search takes a value for one that occurs, and from which weight on it finds a value.
+
+Guarantee: post-processing of the release. A search expands the nodes that exceed the noise threshold, so a value is
+found if every node on its path does.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from statistics import NormalDist
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args, overload
+
+import numpy as np
+
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.answers.estimators.comparing import Hashing, ReleasedTable, changed_leaves, leaf_bounds
+from beam_dpsketch.answers.estimators.presence import deviations_for
+from beam_dpsketch.answers.estimators.ranks import Ranks, one_sided, share_of, weight_between
+from beam_dpsketch.answers.estimators.tree_fit import (
+    EXPANSION_DEVIATIONS,
+    Fit,
+    FitMethod,
+    PaperTree,
+    choose,
+    least_squares_fit,
+    residual_fit,
+)
+from beam_dpsketch.answers.estimators.tree_levels import TreeLevel, tree_levels
+from beam_dpsketch.answers.notes import Note, of_ranks
+from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.answers.rows import Frequencies, Intervals, Many, One, as_asked, as_list, as_many
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
+from beam_dpsketch.exact.domains import Domain
+from beam_dpsketch.exact.sketches.trees import DyadicCountSketch
+from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.statement.showing import shown
+from beam_dpsketch.statement.side_notes import Interval
+
+
+def positions_of(domain: Domain, **argument: Any) -> tuple[np.ndarray, bool]:
+    """Return the positions of one value or many, and whether it was one; refuse what is not of the domain."""
+    ((name, values),) = argument.items()
+    many, single = as_many(values)
+    positions, usable = domain.index(many)
+    if not usable.all():
+        raise ArgumentTypeError(name, f"must be of the domain of the release, {domain.takes}, and not null", "E717")
+    return positions, single
+
+
+def ends_of(domain: Domain, low: Any, high: Any) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Return the positions of the ends of one range or many, and whether it was one; refuse swapped ends."""
+    lows, is_one_low = positions_of(domain, low=low)
+    highs, is_one_high = positions_of(domain, high=high)
+    lows, highs = np.broadcast_arrays(lows, highs)
+    if (swapped := lows > highs).any():
+        ends = domain.values(np.array([lows[swapped][0], highs[swapped][0]]))
+        raise ArgumentError("high", f"must be at least low, got {ends[0]} and {ends[1]}: swap them", "E501")
+    return lows, highs, is_one_low and is_one_high
+
+
+def shares_of(shares: Any) -> tuple[np.ndarray, bool]:
+    """Return one share or many, and whether it was one; refuse what is not between 0 and 1."""
+    many, single = as_many(shares)
+    try:
+        wanted = np.asarray(many, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentTypeError("shares", "must be numbers from 0 to 1, as 0.5 for the median", "E004") from None
+    if not ((wanted >= 0) & (wanted <= 1)).all():
+        raise ArgumentError("shares", "must be between 0 and 1: 0.95 stands for 95 %", "E003")
+    return wanted, single
+
+
+Method: TypeAlias = Literal["chosen", "least_squares", "residual", "paper"]
+Self = TypeVar("Self", bound="ReleasedRanks")
+
+
+class Fitted(Protocol):
+    """Ranks by position, without bounds."""
+
+    @property
+    def total(self) -> float:
+        """The total weight."""
+
+    def rank(self, positions: np.ndarray) -> np.ndarray:
+        """Return how much weight is at or below each position."""
+
+    def position(self, ranks: np.ndarray) -> np.ndarray:
+        """Return the first position with each rank."""
+
+
+class ReleasedRanks(ReleasedSketch):
+    """A release of ordered values, which answers ranks, quantiles and ranges.
+
+    All answers are about the records that bounding kept. Intervals cover noise and collisions, each at about the given
+    confidence. They do not cover what `RecordBounds` dropped: the quantiles of all records may differ.
+
+    Values are of the domain; those outside are clamped. Items in answers are values of the domain too. The estimate of
+    an item is its likeliest weight, as in `top_k`; `range_count(item, item)` is made of monotone ranks and may differ.
+
+    Only trees have several `method`s; of others, "chosen" is the one that there is.
+    """
+
+    made_as = "quantiles"
+    _usual_picture = "cdf"
+    _known_total: float | None = None
+
+    def with_total(self: Self, total: float, *, force: bool = False) -> Self:
+        """Return the same release, for which the total weight is known and not estimated; answers become more exact.
+
+        Give a total only if it is public, and of the weight that bounding kept: where bounds took something, the
+        number of all records moves every quantile. Bytes and combined releases are without it.
+
+        Args:
+          total: the weight that bounding kept, above 0.
+          force: whether to take a total that the release contradicts.
+
+        Raises `ValueError` for a total outside the 99.9999 % interval of the release's own, unless forced.
+        """
+        _validate.positive_finite(total=total)
+        own, variance = self._own_total()
+        reach = self._reach(1 - 1e-6) * math.sqrt(variance)
+        if abs(total - own) > reach and not force:
+            raise ArgumentError(
+                "total",
+                f"must be the weight that the bounds kept, which is {shown(own)} (+-{shown(reach)}) with 99.9999 %: "
+                "leave it out, or give force=True",
+                "E721",
+            )
+        known = type(self)(self._spec, self._counters, self._privacy, self._scale_bits)
+        known._known_total = float(total)
+        return known
+
+    def total_weight(self, confidence: float = 0.95) -> Interval:
+        """Return the total weight that bounding kept, with bounds; those of an empty release reach down to 0.
+
+        It is the last rank, or the known total. Units count in full, and it needs no side counter.
+        """
+        return Intervals(*self._ranks.total_bounds(confidence), basis=self._basis(confidence))[0]
+
+    @overload
+    def rank(self, values: One, *, method: Method = ...) -> float: ...
+    @overload
+    def rank(self, values: Many, *, method: Method = ...) -> np.ndarray: ...
+    def rank(self, values: Any, *, method: Method = "chosen") -> Any:
+        """Return how much weight is at or below each value."""
+        positions, single = positions_of(self.spec.domain, values=values)
+        return as_asked(self._fitted_by(method).rank(positions), single)
+
+    @overload
+    def rank_interval(self, values: One, confidence: float = ...) -> Interval: ...
+    @overload
+    def rank_interval(self, values: Many, confidence: float = ...) -> Intervals: ...
+    def rank_interval(self, values: Any, confidence: float = 0.95) -> Any:
+        """Return ranks, among the records that bounding kept, with bounds."""
+        positions, single = positions_of(self.spec.domain, values=values)
+        bounds = self._ranks.rank_bounds(positions, confidence)
+        return as_asked(self._intervals(bounds, confidence, len(positions)), single)
+
+    @overload
+    def cdf(self, values: One, *, method: Method = ...) -> float: ...
+    @overload
+    def cdf(self, values: Many, *, method: Method = ...) -> np.ndarray: ...
+    def cdf(self, values: Any, *, method: Method = "chosen") -> Any:
+        """Return the share of the weight at or below each value, in [0, 1]; 1 where the total is 0."""
+        positions, single = positions_of(self.spec.domain, values=values)
+        tree = self._fitted_by(method)
+        return as_asked(share_of(tree.rank(positions), tree.total), single)
+
+    @overload
+    def cdf_interval(self, values: One, confidence: float = ...) -> Interval: ...
+    @overload
+    def cdf_interval(self, values: Many, confidence: float = ...) -> Intervals: ...
+    def cdf_interval(self, values: Any, confidence: float = 0.95) -> Any:
+        """Return shares of the weight that bounding kept, with bounds."""
+        positions, single = positions_of(self.spec.domain, values=values)
+        return as_asked(self._intervals(self._ranks.share_bounds(positions, confidence), confidence), single)
+
+    @overload
+    def quantile(self, shares: float, *, method: Method = ...) -> Any: ...
+    @overload
+    def quantile(self, shares: Many, *, method: Method = ...) -> list[Any]: ...
+    def quantile(self, shares: Any, *, method: Method = "chosen") -> Any:
+        """Return the smallest value whose rank is at least share * total, for each share in [0, 1].
+
+        An empty release answers too, with noise: `quantile_interval` shows how far off the answer may be.
+        """
+        wanted, single = shares_of(shares)
+        tree = self._fitted_by(method)
+        return as_asked(self.spec.domain.values(tree.position(wanted * tree.total)), single)
+
+    @overload
+    def quantile_interval(self, shares: float, confidence: float = ...) -> Interval: ...
+    @overload
+    def quantile_interval(self, shares: Many, confidence: float = ...) -> Intervals: ...
+    def quantile_interval(self, shares: Any, confidence: float = 0.95) -> Any:
+        """Return quantiles with bounds between which the true ones lie, each with about the given confidence.
+
+        The true ones are those of the records that bounding kept. Bounds take most from the ids with most records, so
+        ids with few records weigh more than in the raw data.
+        """
+        wanted, single = shares_of(shares)
+        bounds = self._ranks.position_bounds(wanted, confidence)
+        return as_asked(self._intervals(map(self.spec.domain.values, bounds), confidence), single)
+
+    @overload
+    def range_count(self, low: One, high: One, *, method: Method = ...) -> float: ...
+    @overload
+    def range_count(self, low: Many, high: One | Many, *, method: Method = ...) -> np.ndarray: ...
+    @overload
+    def range_count(self, low: One, high: Many, *, method: Method = ...) -> np.ndarray: ...
+    def range_count(self, low: Any, high: Any, *, method: Method = "chosen") -> Any:
+        """Return how much weight lies from low to high, both included. Raises `ValueError` where low is above high."""
+        lows, highs, single = ends_of(self.spec.domain, low, high)
+        return as_asked(weight_between(self._fitted_by(method).rank, lows, highs), single)
+
+    @overload
+    def range_interval(self, low: One, high: One, confidence: float = ...) -> Interval: ...
+    @overload
+    def range_interval(self, low: Many, high: One | Many, confidence: float = ...) -> Intervals: ...
+    @overload
+    def range_interval(self, low: One, high: Many, confidence: float = ...) -> Intervals: ...
+    def range_interval(self, low: Any, high: Any, confidence: float = 0.95) -> Any:
+        """Return weights of ranges, of the records that bounding kept, with bounds."""
+        lows, highs, single = ends_of(self.spec.domain, low, high)
+        bounds = self._ranks.range_bounds(lows, highs, confidence)
+        return as_asked(self._intervals(bounds, confidence, len(lows)), single)
+
+    def histogram(self, edges: Many, confidence: float = 0.95) -> Intervals:
+        """Return the weight of each bin [edge, next edge), the last bin with its end, with bounds.
+
+        So over days, the edges Monday, Tuesday and Wednesday make a bin of one day and a bin of two. A last edge after
+        the end of the domain makes the last bin end there: one day, if the domain ends with Tuesday.
+        """
+        listed = _validate.many(edges=edges)
+        positions, _ = positions_of(self.spec.domain, edges=listed)
+        starts, ends, is_inside = positions[:-1], positions[1:].copy(), self.spec.domain.is_inside
+        falls = ends <= starts
+        if [*map(is_inside, as_list(listed)[-2:])] == [True, False]:
+            falls[-1] = ends[-1] < starts[-1]
+        if not len(ends) or falls.any():
+            raise ArgumentError("edges", "must be at least two different values of the domain, ascending", "E717")
+        ends[:-1] -= np.uint64(1)
+        bounds = self._ranks.range_bounds(starts, ends, confidence)
+        return self._intervals(bounds, confidence, len(ends))
+
+    @property
+    @abstractmethod
+    def _ranks(self) -> Ranks:
+        """The ranks behind "chosen", and all intervals."""
+
+    @abstractmethod
+    def _own_total(self) -> tuple[float, float]:
+        """Return the total weight as the counters say, without a known total, and its variance."""
+
+    @abstractmethod
+    def _fitted_by(self, method: Method) -> Fitted:
+        """Return the ranks that a method gives."""
+
+    def _estimates(self, items: Any) -> np.ndarray:
+        return self._fitted_weights(positions_of(self.spec.domain, items=items)[0])
+
+    def _frequencies(self, items: Any, confidence: float) -> Frequencies:
+        positions, _ = positions_of(self.spec.domain, items=items)
+        _, lower, upper = self._ranks.range_bounds(positions, positions, confidence)
+        items, weights = self.spec.domain.values(positions), np.clip(self._fitted_weights(positions), lower, upper)
+        return Frequencies(items, weights, lower, upper, basis=self._basis(confidence, len(items)))
+
+    def _intervals(self, columns: Iterable[Any], confidence: float, asked: int = 0) -> Intervals:
+        return Intervals(*columns, basis=self._basis(confidence, asked))
+
+    def _fitted_weights(self, positions: np.ndarray) -> np.ndarray:
+        """Return the likeliest weights, which are closer for heavy values than differences of monotone ranks."""
+        return self._ranks.weights(positions)
+
+    def _rank_reading(self, confidence: float) -> dict[str, Any]:
+        """Return the part of `reading` that all releases of ranks have."""
+        two, one, ranks = self._reach(confidence), one_sided(confidence, self._privacy.noise), self._ranks
+        inside = {"inside": ranks.deviations_inside(confidence), "step": ranks.step}
+        deviations = {"two_sided": two, "one_sided": one, **inside}
+        return {"domain": self.spec.domain.reading(), "deviations": deviations, "known_total": self._known_total}
+
+    def _reach(self, confidence: float) -> float:
+        """Return the half-width of an interval of a sum of noises, in roots of the noise parameter."""
+        return deviations_for(confidence, self._privacy.noise)
+
+    @property
+    def _known(self) -> str:
+        return "" if self._known_total is None else f", known total {self._known_total:g}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return *super().__reduce__(), {"_known_total": self._known_total}
+
+
+_HASHING: dict[str, Hashing] = {"exact": "exact", "count_sketch": "signs", "count_min": "columns"}
+
+
+class ReleasedDyadicCountSketch(ReleasedRanks):
+    """A released tree of sketches over an ordered domain.
+
+    `method` says how an estimate is made: by "least_squares"; by "residual" rounds, which subtract heavy nodes from the
+    counters; by the one of these that is "chosen"; or as in the "paper". Intervals are always of the chosen fit.
+    """
+
+    name = "quantiles"
+    raw_type = DyadicCountSketch
+
+    @property
+    def chosen_method(self) -> FitMethod:
+        """The fit behind "chosen" and all intervals: the one with the smaller predicted variance of ranks.
+
+        Released numbers alone decide: the variances of the error bars of both fits, at evenly spaced ranks.
+        """
+        return self._chosen.method
+
+    @functools.cached_property
+    def level_deviations(self) -> tuple[float, ...]:
+        """The standard deviation of the estimate of a node, on each level, noise and collisions together."""
+        return tuple(math.sqrt(level.variance()) for level in self._levels)
+
+    @functools.cached_property
+    def search_deviations(self) -> tuple[float, ...]:
+        """The same in a search, which may subtract what it has found."""
+        return tuple(math.sqrt(level.variance()) for level in self._chosen.levels)
+
+    def heavy_hitters(self, threshold: float, confidence: float = 0.95) -> Frequencies:
+        """Return the values of an estimated weight of `threshold` or more that exceed the noise threshold.
+
+        Values of a true weight below `detection_limit` may be missing.
+        """
+        tree = self._chosen.tree
+        leaves, has_leaves = tree[-1], len(tree) == len(self._levels)
+        weights, deviations = leaves.fitted, np.sqrt(leaves.upward_variance)
+        above = expansion(self.spec, self._privacy.noise)
+        # Siblings of a heavy leaf are reached with it, and must exceed the threshold themselves.
+        found = (weights >= threshold) & (weights > above * deviations) & has_leaves
+        order = np.flatnonzero(found)[np.argsort(-weights[found], kind="stable")]
+        weights, margin = weights[order], self._reach(confidence) * deviations[order] + self._levels[-1].step / 2
+        items = self.spec.domain.values(leaves.ids[order])
+        lower, upper = np.maximum(weights - margin, 0.0), weights + margin
+        limit = detection_limit(self.search_deviations, expansion=above)
+        return Frequencies(items, weights, lower, upper, limit, basis=self._basis(confidence))
+
+    def _search(self, confidence: float) -> Frequencies:
+        return self.heavy_hitters(0.0, confidence)
+
+    def reading(self, confidence: float) -> dict[str, Any]:
+        return {"type": "tree", **self._rank_reading(confidence), **self._chosen.reading()}
+
+    def _own_notes(self) -> tuple[Note, ...]:
+        if self.privacy.bounds.signed:
+            return ()
+        ends = np.array([0, self.spec.domain.size - 1], dtype=np.uint64)
+        at_ends = np.array([level.estimates(level.nodes_of(ends)) for level in self._levels])
+        return of_ranks(self.spec.domain, self._own_total(), at_ends, self._levels[-1].variance())
+
+    def _signed_frequencies(self, items: Any, confidence: float) -> Frequencies:
+        positions, _ = positions_of(self.spec.domain, items=items)
+        variance = self.privacy.sigma_squared_per_level[-1]
+        bounds = leaf_bounds(self._levels[-1], positions, confidence, sigma_squared=variance, rounding=self._rounding)
+        return Frequencies(self.spec.domain.values(positions), *bounds, basis=self._basis(confidence))
+
+    def _changed_candidates(self, before: Any, k: int) -> Any:
+        return self.spec.domain.values(changed_leaves(before._levels, self._levels, k))
+
+    @property
+    def _ranks(self) -> Ranks:
+        return self._chosen.ranks
+
+    def _own_total(self) -> tuple[float, float]:
+        """Each exact level tells the total, with noise of its own; without one, so does the coarsest sketch, about."""
+        told = [level.total() for level in self._levels if level.is_exact] or [self._levels[0].total()]
+        precision = sum(1 / variance for _, variance in told)
+        return sum(total / variance for total, variance in told) / precision, 1 / precision
+
+    def _fitted_by(self, method: Method) -> Fitted:
+        _validate.one_of(get_args(Method), method=method)
+        if method == "paper":
+            return self._paper
+        fit: Fit = getattr(self, f"_{method}")
+        return fit.ranks
+
+    @functools.cached_property
+    def _levels(self) -> list[TreeLevel]:
+        parameters, privacy = tuple(map(float, self._privacy.sigma_squared_per_level)), self._privacy
+        noise = {"noise": privacy.noise, "weight_bits": privacy.weight_bits}
+        return tree_levels(self.spec, self.counters, parameters, **noise)
+
+    @functools.cached_property
+    def _chosen(self) -> Fit:
+        return choose(self._least_squares, self._residual)
+
+    @functools.cached_property
+    def _least_squares(self) -> Fit:
+        return least_squares_fit(self._levels, size=self.spec.domain.size, total=self._known_total)
+
+    @functools.cached_property
+    def _residual(self) -> Fit:
+        return residual_fit(self._least_squares, size=self.spec.domain.size, total=self._known_total)
+
+    @functools.cached_property
+    def _paper(self) -> PaperTree:
+        return PaperTree(self._levels, size=self.spec.domain.size, total=self._known_total)
+
+    @property
+    def _coarsest(self) -> tuple[np.ndarray, float]:
+        return self._levels[0].drawn(self._noise_variance(0))
+
+    @property
+    def _noise_reach(self) -> float:
+        return self._reach(0.95) * min(self.level_deviations)
+
+    @property
+    def _table(self) -> ReleasedTable:
+        leaves = self._levels[-1]
+        return ReleasedTable.of(
+            leaves.counters, self._noise_variance(), _HASHING[leaves.sketch], self._fourth_cumulant()
+        )
+
+    @property
+    def _size(self) -> str:
+        shape = "a histogram" if self.spec.is_histogram else f"{len(self.spec.levels)} levels"
+        return f"{shape} over {self.spec.domain}, {self.spec.cells} counters{self._known}"
+
+
+FOUND = 0.95
+_FALSE_VALUES = 0.05
+
+
+def expansion(spec: Any, noise: Noise) -> float:
+    """Return above how many deviations of its estimate a search takes a node for one that has weight.
+
+    A tree of several levels tests a value on each of them. Where all values are tested at once, a list has on average
+    at most 0.05 values that do not occur. The threshold is the quantile of the noise at 0.05 / size; of a Laplace at
+    half of that, because P(Z >= k) on a grid is at most twice the tail of the continuous law.
+    """
+    if len(spec.describe_levels()) > 1:
+        return EXPANSION_DEVIATIONS
+    return noise.deviations(_FALSE_VALUES / max(2, spec.domain.size) / (1 if noise is Noise.GAUSSIAN else 2))
+
+
+def detection_limit(deviations: Sequence[float], *, expansion: float, probability: float = FOUND) -> float:
+    """Return the weight of a value that is found with a probability, if no other value shares a node with it.
+
+    It is found if on every level the estimate of its node exceeds `expansion` deviations. Levels have independent
+    noise and hashes, and errors are taken as normal, so the probability is the product over levels of
+    Phi(weight / deviation - expansion). What shares a node with it makes it likelier to be found.
+    """
+    normal, largest = NormalDist(), max(deviations)
+    low, high = 0.0, (expansion + normal.inv_cdf(1 - (1 - probability) / len(deviations))) * largest
+    for _ in range(60):
+        weight = (low + high) / 2
+        found = math.prod(normal.cdf(weight / deviation - expansion) for deviation in deviations)
+        low, high = (weight, high) if found < probability else (low, weight)
+    return high

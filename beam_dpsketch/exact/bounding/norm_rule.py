@@ -1,0 +1,324 @@
+"""Norm bounding as a step: net the records of each privacy id, then scale what exceeds its length.
+
+Guarantee: what comes out of a privacy id is a function of its own records alone, in any order and any split, without
+any randomness; and it is within the bound that `privacy.norm.scaling` proves. Where windows go into rows over time,
+and a table has the column `window`, it is within that of `privacy.over_time.lengths`: one factor for all windows. Each
+of several metrics has a factor of its own; what is counted aside takes the smallest.
+
+How long the privacy ids of net records are, in each part of the counters that a norm gives a factor of its own.
+
+Most sketches have one part, and several metrics have one each. The records of a part are net there: those that differ
+in other metrics alone are one.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch.exact.bounding.bounded import Bounded
+from beam_dpsketch.exact.bounding.netting import (
+    MOST_LOST,
+    NetRecords,
+    Units,
+    UnitWeights,
+    add_up_ids,
+    carry,
+    net,
+    net_again,
+    sum_by_code,
+    without_lost,
+)
+from beam_dpsketch.exact.bounding.parts import shard_hash
+from beam_dpsketch.exact.bounding.record_rule import count_beyond, repeats_pay
+from beam_dpsketch.exact.bounding.selection import count_since_mark, mark_starts
+from beam_dpsketch.exact.bounding.side_sums import RowGroups, add_up_units, sums_in_full, sums_of_scaled, window_numbers
+from beam_dpsketch.exact.hashing import cells
+from beam_dpsketch.exact.reading.codec import LOST
+from beam_dpsketch.exact.reading.groups import dictionary_codes
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.sketches.linear import NormPart
+from beam_dpsketch.exact.sums.vote_rounds import edges_of
+from beam_dpsketch.privacy.norm import choice, scaling
+from beam_dpsketch.privacy.norm.bounds import NormBound
+from beam_dpsketch.privacy.norm.scaling import Row, TableWeights
+from beam_dpsketch.privacy.over_time import lengths
+from beam_dpsketch.privacy.over_time.pairs import ONE_PAIR
+from beam_dpsketch.privacy.selection import SelectionRule
+from beam_dpsketch.privacy.side_counters import LostCounter, SideCounter, histogram
+
+
+class PartRecords(NamedTuple):
+    """The net records of one part; their items are those of records that have nothing else. Sizes are |weights|."""
+
+    place: int
+    rows: NetRecords
+    sizes: np.ndarray
+
+    def take(self, among: np.ndarray) -> PartRecords:
+        return PartRecords(self.place, self.rows.take(among), self.sizes[among])
+
+    def scaled(self, factors: np.ndarray, bits: int) -> NetRecords:
+        """Return the rows that are left, in units of 2**-bits, given the factor of each id."""
+        sizes = scaling.scaled(self.sizes, factors[self.rows.codes["unit"]], bits)
+        return self.rows._replace(weights=np.sign(self.rows.weights) * sizes, records=None).take(sizes > 0)
+
+
+class UnitLengths:
+    """Measures ids by a norm; of order 1 there is one part."""
+
+    def __init__(self, sketch_input: SketchInput, bounds: NormBound) -> None:
+        kind, spec = sketch_input.kind, sketch_input.spec
+        self._sketch_input, self._over_time, self._order = sketch_input, sketch_input.over_time, bounds.order
+        self._cap = min(bounds.max_per_item or scaling.MAX_ITEM_WEIGHT, scaling.MAX_ITEM_WEIGHT)
+        self._parts = kind.parts(spec) if bounds.order == 2 else (NormPart(kind, spec),)
+        self.shares = [part.share for part in self._parts]
+        tables = [(table.cells_per_item, table.share) for table in kind.tables(spec)]
+        weights = TableWeights.of(tables)
+        numerators = iter(weights.numerators)
+        self._numerators = [[*itertools.islice(numerators, part.tables)] for part in self._parts]
+        self._bits = max(part.kind.amount_bits for part in self._parts)
+        self._denominator = weights.denominator << 2 * self._bits
+
+    def denominator(self, rows: NetRecords) -> int:
+        """Return the denominator of all squares."""
+        return self._denominator * (1 if self._windows(rows) is None else ONE_PAIR)
+
+    def sizes(self, rows: NetRecords) -> np.ndarray:
+        """Return |weight| of net records, at most what an item may weigh."""
+        return np.abs(np.clip(rows.weights, -self._cap, self._cap))  # clipped first: -2**63 is its own opposite
+
+    def in_parts(self, rows: NetRecords) -> list[PartRecords]:
+        """Return what the rows are in each part, net."""
+        if len(self._parts) == 1:
+            return [PartRecords(0, rows, self.sizes(rows))]
+        keys, numbers = self._used_items(rows)
+        items, found = numbers[rows.codes["item"]], []
+        for place in range(len(self._parts)):
+            alone, has = self._sketch_input.kind.alone(self._sketch_input.spec, place, keys)
+            codes, distinct = dictionary_codes(pa.chunked_array([self._sketch_input.as_column(alone)]))
+            own = net_again(rows, distinct, codes[items], has[items])
+            found.append(PartRecords(place, own, self.sizes(own)))
+        return found
+
+    def squares(self, parts: Sequence[PartRecords]) -> np.ndarray:
+        """Return what each part adds to denominator * N^2 of each id: float64 of shape (parts, ids)."""
+        return np.stack([self._squares_of_part(part) for part in parts])
+
+    def _squares_of_part(self, part: PartRecords) -> np.ndarray:
+        rows, sizes = part.rows, part.sizes
+        squares, new_unit = np.zeros(len(rows.values["unit"])), mark_starts(rows.codes["unit"])
+        numbers, windows = np.cumsum(new_unit) - 1, self._windows(rows)
+        if self._order == 1:
+            squares[rows.codes["unit"][new_unit]] = scaling.squared_totals(numbers, sizes, self.denominator(rows))
+            return squares
+        if self._over_time is not None and windows is not None:
+            keys = RowGroups({name: codes for name, codes in rows.codes.items() if name not in ("item", "window")})
+            mechanism = self._over_time.mechanism
+            squared = functools.partial(lengths.squared_norms, mechanism, keys.numbers, keys.units, windows)
+        else:
+            new_group = mark_starts(*(codes for name, codes in rows.codes.items() if name != "item"))
+            squared = functools.partial(scaling.squared_norms, np.cumsum(new_group) - 1, numbers[new_group])
+        squares[rows.codes["unit"][new_unit]] = squared(self._added(part))
+        return squares * 4.0 ** (self._bits - self._parts[part.place].kind.amount_bits)
+
+    def _added(self, part: PartRecords) -> Iterator[Row]:
+        """Yield what the records of a part add to each row of each of its tables."""
+        kind, spec, _ = self._parts[part.place]
+        alone, numbers = self._used_items(part.rows)
+        keys = self._sketch_input.kind.own(self._sketch_input.spec, part.place, alone)
+        items = numbers[part.rows.codes["item"]]
+        amounts, most = kind.amounts_of(spec, keys), part.sizes << np.int64(kind.amount_bits)
+        for number, (table, places) in enumerate(kind.cells_of(spec, keys)):
+            sizes = most if amounts is None else part.sizes * amounts[number][items]
+            yield Row(self._numerators[part.place][table], places[items], sizes)
+
+    def _used_items(self, rows: NetRecords) -> tuple[np.ndarray, np.ndarray]:
+        """Return the keys of the items of the rows, and the number of each value of items among them, int64."""
+        used = np.zeros(len(rows.values["item"]), dtype=bool)
+        used[rows.codes["item"]] = True
+        keys = self._sketch_input.column_keys(pa.chunked_array([rows.values["item"].filter(pa.array(used))]))
+        return keys, np.cumsum(used) - 1
+
+    def _windows(self, rows: NetRecords) -> np.ndarray | None:
+        return window_numbers(self._over_time, rows.codes, rows.values)
+
+
+class ScaledUnits(NamedTuple):
+    """What a norm makes of the weight of each id, without signs, int64 of shape (ids,); but for `net`, scaled.
+
+    Attributes:
+      units: the ids.
+      net: the net weight, of the records that are read.
+      lost: what scaling takes of it, where `max_per_item` allows it.
+      kept: the rest.
+    """
+
+    units: pa.Array
+    net: np.ndarray
+    lost: np.ndarray
+    kept: np.ndarray
+
+
+class NormRule:
+    """Scales the records of a table; all records of an id are in one table in the end."""
+
+    def __init__(
+        self,
+        bounds: NormBound,
+        sketch_input: SketchInput,
+        counters: tuple[SideCounter, ...] = (),
+        selection: SelectionRule | None = None,
+    ) -> None:
+        self.bounds, self._sketch_input, self._counters, self._selection = bounds, sketch_input, counters, selection
+        self._counts_records = bool(counters) and bounds.has_weights  # else a net weight is a number of records
+        self._lengths = UnitLengths(sketch_input, bounds)
+        self._to_table = NetRecords.to_table if len(self._lengths.shares) == 1 else add_up_ids
+        self._over_time, self._bits, self._lost = sketch_input.over_time, sketch_input.scale_bits, sketch_input.lost
+
+    def pays_to_prune(self, records: pa.Table, unit_hashes: np.ndarray) -> bool:
+        """Return whether netting may drop a good part of the records; if that is not known, whether an id has two."""
+        if self.bounds.resource_limit is not None or not {"key", "window"}.isdisjoint(records.column_names):
+            return count_beyond(unit_hashes, 1) > 0
+        return repeats_pay(records, unit_hashes)
+
+    def prune(self, records: pa.Table) -> pa.Table:
+        pruned = self._net(records).to_table()
+        return pruned if self._lost is None else carry(records, pruned)
+
+    def select(self, records: pa.Table) -> pa.Table:
+        """Return the records with weights in units of 2**-scale_bits, net if any of them is scaled down."""
+        return self.select_and_count(records)[0]
+
+    def bound(self, records: pa.Table) -> Bounded:
+        kept, sums, units = self._scale(without_lost(records), self._to_table)
+        lost = None if self._lost is None else self._told(records, units, self._lost)
+        if sums is None:
+            return Bounded(kept, lost=lost)
+        has_edges = self._selection is not None and self._selection.has_two_rounds
+        edges = edges_of(sums, each_window=False) if has_edges else None
+        return Bounded(kept, add_up_units(sums), lost, edges=edges)
+
+    def _told(self, records: pa.Table, units: ScaledUnits, counter: LostCounter) -> np.ndarray:
+        """Return how many ids lost how much, and for a run the weight kept, which is limited."""
+        lost = units.lost
+        if LOST in records.column_names or self.bounds.resource_limit is not None:
+            before = UnitWeights.of(records)
+            dropped = np.minimum(before.of_units(units.units) - units.net, MOST_LOST)
+            lost = lost + (dropped << np.int64(self._bits))
+        counts = histogram(lost, counter.first, bits=self._bits)
+        if counter.kept is None:
+            return counts
+        numbers = np.arange(len(units.kept))
+        kept = counter.kept.limited(units.kept, numbers, bits=self._bits, scale_bits=self._bits)
+        return np.append(counts, kept.sum())
+
+    def select_and_count(self, records: pa.Table) -> tuple[pa.Table, pa.Table | None]:
+        """Do as `select`, with a row of side counters for each unit; `None` if nothing is counted aside."""
+        return self._scale(records, NetRecords.to_table)[:2]
+
+    def _scale(
+        self, records: pa.Table, to_table: Callable[[NetRecords], pa.Table]
+    ) -> tuple[pa.Table, pa.Table | None, ScaledUnits]:
+        """Do as `select_and_count`, and return what becomes of the weight of each unit."""
+        counts_aside = bool(self._counters) or self._selection is not None
+        units = dictionary_codes(records["unit"])
+        if (totals := self._totals_in_full(records, units)) is not None:
+            weights = records["weight"].to_numpy() << np.int64(self._bits)
+            in_full = records.set_column(records.column_names.index("weight"), "weight", pa.array(weights))
+            in_full = in_full.select([name for name in in_full.column_names if name != "records"])
+            whole = ScaledUnits(units[1], totals, np.zeros_like(totals), totals << np.int64(self._bits))
+            if not counts_aside:
+                return in_full, None, whole
+            sums = sums_in_full(
+                self._counters,
+                self._selection,
+                records,
+                units,
+                has_weights=self.bounds.has_weights,
+                bits=self._bits,
+                over_time=self._over_time,
+            )
+            return in_full, sums, whole
+        netted = self._net(records, units)
+        magnitudes = self._lengths.sizes(netted)
+        parts, of_units = self._scaled_parts(netted, magnitudes)
+        kept = [to_table(part.scaled(factors, self._bits)) for part, factors in parts]
+        codes, count = netted.codes["unit"], len(netted.values["unit"])
+        factors = of_units.min(axis=0)[codes]
+        sizes = scaling.scaled(magnitudes, factors, self._bits)
+        amounts = (np.abs(netted.weights), (magnitudes << np.int64(self._bits)) - sizes, sizes)
+        taken = ScaledUnits(netted.values["unit"], *(sum_by_code(codes, each, count) for each in amounts))
+        sums = None
+        if counts_aside:
+            sums = sums_of_scaled(
+                self._counters, self._selection, netted, magnitudes, factors, bits=self._bits, over_time=self._over_time
+            )
+        return pa.concat_tables(kept), sums, taken
+
+    def _scaled_parts(
+        self, netted: NetRecords, sizes: np.ndarray
+    ) -> tuple[list[tuple[PartRecords, np.ndarray]], np.ndarray]:
+        """Return rows that together are all, with the factor of every unit there; and all factors by part and unit.
+
+        Only units that may be too long are taken apart.
+        """
+        units, whole = netted.codes["unit"], PartRecords(0, netted, sizes)
+        totals = sum_by_code(units, sizes, len(netted.values["unit"]))
+        heavy = ~scaling.fits_untouched(totals, self.bounds.max_norm)[units]
+        parts = self._lengths.in_parts(netted.take(heavy))
+        factors = self._factors(parts)
+        if len(parts) == 1:
+            return [(whole, factors[0])], factors
+        return [(whole.take(~heavy), factors[0]), *zip(parts, factors, strict=True)], factors
+
+    def length_histogram(self, records: pa.Table) -> np.ndarray:
+        """Return how many ids are in each bin of lengths, int64 of shape (bins,): one bin for each id, unscaled.
+
+        All records of an id must be in this table. It is not private: never publish it.
+        """
+        netted = self._net(records)
+        parts = self._lengths.in_parts(netted)
+        bins = choice.bin_count(self.bounds.max_weight)
+        return choice.histogram(self._lengths.squares(parts).sum(axis=0), self._lengths.denominator(netted), bins)
+
+    def _totals_in_full(self, records: pa.Table, units: Units) -> np.ndarray | None:
+        """Return the weight of each id, if all records count in full, netted or not.
+
+        For most ids this takes less than netting.
+        """
+        bounds = self.bounds
+        if bounds.signed or bounds.max_per_item is not None or bounds.resource_limit is not None:
+            return None
+        totals = sum_by_code(units[0], records["weight"].to_numpy(), len(units[1]))
+        least = min(bounds.max_norm, scaling.MAX_ITEM_WEIGHT)
+        return totals if scaling.fits_untouched(totals, least).all() else None
+
+    def _net(self, records: pa.Table, units: Units | None = None) -> NetRecords:
+        netted = net(without_lost(records), count=self._counts_records, units=units)
+        if self.bounds.resource_limit is not None:
+            # Rows of weight 0 stay until the end: what is kept must not depend on when they became 0.
+            return netted.take(_lowest_hashes(netted, self.bounds.resource_limit))
+        return netted.without_zeros()
+
+    def _factors(self, parts: Sequence[PartRecords]) -> np.ndarray:
+        """Return the factor of each id in each part, int64 of shape (parts, ids)."""
+        norms, denominator = self._lengths.squares(parts), self._lengths.denominator(parts[0].rows)
+        if len(parts) == 1:
+            return scaling.factors(norms, self.bounds.max_norm, denominator)
+        return scaling.factors_of_parts(norms, self._lengths.shares, self.bounds.max_norm, denominator)
+
+
+def _lowest_hashes(netted: NetRecords, limit: int) -> np.ndarray:
+    hashes = np.zeros(len(netted.weights), dtype=np.uint64)
+    others = [name for name in netted.codes if name != "unit"]
+    for row, name in enumerate(others):
+        hashes = cells.mix(hashes ^ shard_hash(netted.values[name])[netted.codes[name]], seed=0, row=row)
+    order = np.lexsort((hashes, netted.codes["unit"]))  # rows of equal hash stay in order of their values
+    kept = count_since_mark(mark_starts(netted.codes["unit"][order])) < limit
+    return np.sort(order[kept])

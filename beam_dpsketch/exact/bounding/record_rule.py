@@ -1,0 +1,400 @@
+"""Decide which records of a table contribution bounding keeps.
+
+Guarantee: what is kept of a privacy id depends on its own records and their priorities alone. Bounding parts first and
+their union again keeps what bounding everything at once would.
+
+Which records of an id bounding keeps, at random or by a keyed hash that replays repeat.
+
+Copies of records are sampled without replacement, without being written out. Guarantee: the numbers are distributed as
+if each copy were a record and `most` of each group were drawn uniformly without replacement: the multivariate
+hypergeometric distribution. Each binomial draw below is within 2**-45 of its distribution in total variation. Memory
+and time grow with records and with the logarithm of copies.
+
+Proof. Give each copy a priority in [0, 1) whose binary digits are independent fair coins. All orders of the priorities
+are equally likely, so the `most` copies of smallest priority are a uniform sample. Find them digit by digit. Among the
+copies that are still undecided, those with next digit 0 have the smaller priorities. If they fit into the remaining
+room, they are kept, and those with digit 1 stay undecided; if not, those with digit 1 are dropped. It does not matter
+which copy of a record has which digit: of n undecided ones, Binomial(n, 1/2) have digit 0, independently of all digits
+before. Stop as soon as all undecided copies fit, or no room is left.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import secrets
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_dpsketch.exact.bounding import selection
+from beam_dpsketch.exact.bounding.bounded import Bounded
+from beam_dpsketch.exact.bounding.netting import Codes, carry, lost_by_unit, net, without_lost
+from beam_dpsketch.exact.bounding.parts import shard_hash
+from beam_dpsketch.exact.bounding.side_sums import add_up_units, sums_of_kept
+from beam_dpsketch.exact.hashing import cells
+from beam_dpsketch.exact.hashing.fingerprints import fingerprints
+from beam_dpsketch.exact.horizon import WindowRows
+from beam_dpsketch.exact.reading.columns import encode_ids
+from beam_dpsketch.exact.reading.groups import dictionary_codes, in_order_of_values
+from beam_dpsketch.exact.reading.reading import total_weights
+from beam_dpsketch.exact.sums.vote_rounds import edges_of
+from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.selection import SelectionRule
+from beam_dpsketch.privacy.side_counters import LostCounter, SideCounter, histogram
+
+UniformBits: TypeAlias = Callable[[np.ndarray, int], np.ndarray]
+"""Maps (places of records, a number) to a uniform uint64 for each place, independent across places and numbers."""
+
+_POWERS = 32  # numbers of copies are less than 2**32
+_MAX_WEIGHT, _MIN_WEIGHT = 1 << 128, 1 << 56  # in a table of probabilities; smaller ones are left out
+
+
+def sample_copies(groups: np.ndarray, copies: np.ndarray, most: int, uniform_bits: UniformBits) -> np.ndarray:
+    """Draw how many copies of each record are kept, int64 of shape (n,).
+
+    Args:
+      groups: the group of each record, whole numbers of shape (n,).
+      copies: the number of copies of each record, int64 in [0, 2**32).
+      most: how many copies to keep of each group.
+      uniform_bits: the randomness.
+    """
+    kept = np.zeros_like(copies)
+    distinct, groups = np.unique(groups, return_inverse=True)
+    room = np.full(len(distinct), most, dtype=np.int64)
+    places, undecided = np.arange(len(copies)), copies
+    for digit in itertools.count():
+        fits = _sum_groups(groups[places], undecided, room) <= room
+        ends = fits[groups[places]]
+        kept[places[ends]] += undecided[ends]
+        goes_on = ~ends & (undecided > 0) & (room[groups[places]] > 0)
+        places, undecided = places[goes_on], undecided[goes_on]
+        if not len(places):
+            break
+        zeros = _draw_halves(undecided, places, digit, uniform_bits)
+        sums = _sum_groups(groups[places], zeros, room)
+        fits = sums <= room
+        room -= np.where(fits, sums, 0)
+        keeps = fits[groups[places]]
+        kept[places] += np.where(keeps, zeros, 0)
+        undecided = np.where(keeps, undecided - zeros, zeros)
+    return kept
+
+
+def _sum_groups(groups: np.ndarray, values: np.ndarray, room: np.ndarray) -> np.ndarray:
+    sums = np.zeros_like(room)
+    np.add.at(sums, groups, values)
+    return sums
+
+
+def _draw_halves(counts: np.ndarray, places: np.ndarray, digit: int, uniform_bits: UniformBits) -> np.ndarray:
+    """Draw from Binomial(count, 1/2) for each count, as a sum of one draw per power of two in it."""
+    drawn = np.zeros_like(counts)
+    for power in range(int(counts.max()).bit_length()):
+        chosen = np.flatnonzero(counts >> power & 1)
+        if len(chosen):
+            low, thresholds = _binomial_table(power)
+            uniform = uniform_bits(places[chosen], digit * _POWERS + power)
+            drawn[chosen] += low + np.searchsorted(thresholds, uniform, side="right")
+    return drawn
+
+
+@functools.lru_cache(maxsize=_POWERS)
+def _binomial_table(power: int) -> tuple[int, np.ndarray]:
+    """Return the smallest value of Binomial(2**power, 1/2), and floor(2**64 P(X <= x)) for each x but the largest."""
+    if not power:
+        return 0, np.array([1 << 63], dtype=np.uint64)
+    weights, successes = [_MAX_WEIGHT], 1 << power - 1  # from the middle up; they are symmetric
+    while weights[-1] >= _MIN_WEIGHT:
+        weights.append(weights[-1] * ((1 << power) - successes) // (successes + 1))
+        successes += 1
+    weights.pop()
+    sums = list(itertools.accumulate(weights[:0:-1] + weights))
+    thresholds = np.array([(each << 64) // sums[-1] for each in sums[:-1]], dtype=np.uint64)
+    return (1 << power - 1) - len(weights) + 1, thresholds
+
+
+_FIRST_ROW = 16  # of the mixing functions; those before it choose partitions and windows
+_FIRST_COPY_ROW = 256
+
+
+class Priorities(Protocol):
+    """Gives records a column `priority`; the smallest are kept.
+
+    Attributes:
+      column: the column that pruned tables carry; records without it are as they were read.
+      is_persistent: whether records keep their priority, so that parts of an id's records can be bounded alone.
+    """
+
+    column: ClassVar[str]
+    is_persistent: ClassVar[bool]
+
+    @property
+    def salt(self) -> int:
+        """Return the seed of the hashes that choose partitions and windows."""
+
+    def assign(self, records: pa.Table) -> pa.Table:
+        """Give every record a priority if it has none; if not persistent, all records of an id must be in the table."""
+
+    def copy_randomness(self, records: pa.Table) -> UniformBits:
+        """Return the randomness that chooses among copies of records; the records themselves all differ."""
+
+
+class RandomPriorities:
+    """One random number for each record, drawn as soon as its id may exceed the bounds."""
+
+    column: ClassVar[str] = "priority"
+    is_persistent: ClassVar[bool] = True
+
+    def __init__(self, salt: int | None = None) -> None:
+        self._salt = secrets.randbits(64) if salt is None else salt
+
+    @property
+    def salt(self) -> int:
+        return self._salt
+
+    def assign(self, records: pa.Table) -> pa.Table:
+        """Draw a number from the system's entropy for every record that has none."""
+        known = self.column in records.column_names
+        if known and not records[self.column].null_count:
+            return records
+        drawn = pa.array(np.frombuffer(os.urandom(4 * len(records)), dtype=np.uint32))
+        if not known:
+            return records.append_column(self.column, drawn)
+        place = records.column_names.index(self.column)
+        return records.set_column(place, self.column, pc.coalesce(records[self.column].combine_chunks(), drawn))
+
+    def copy_randomness(self, records: pa.Table) -> UniformBits:
+        return lambda places, _: np.frombuffer(os.urandom(8 * len(places)), dtype=np.uint64)
+
+
+class KeyedPriorities:
+    """A hash of a record's columns, of the number of equal records before it, and of a secret.
+
+    So what is kept of a privacy id is a function of its records, in any order and any split. It is known only once all
+    of them are there; until then equal records are merely counted. A transform bounds once and a release id names one
+    transform, so id and secret tell this choice from all others. Privacy needs only that the choice for one id does not
+    look at other ids.
+    """
+
+    column: ClassVar[str] = "copies"
+    is_persistent: ClassVar[bool] = False
+
+    def __init__(self, randomness: Callable[[], KeyedRandomness]) -> None:
+        self._randomness = randomness
+        self._salt: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_salt": None}
+
+    @property
+    def salt(self) -> int:
+        if self._salt is None:
+            self._salt = int.from_bytes(self._randomness().random_bytes(b"contribution bounding")(8), "little")
+        return self._salt
+
+    def assign(self, records: pa.Table) -> pa.Table:
+        """Return the records in canonical order, duplicates included, each with a 64-bit priority."""
+        if "priority" in records.column_names:
+            return records
+        distinct = count_copies(records.set_column(0, "unit", encode_ids(records["unit"])))
+        names = [name for name in records.column_names if name != self.column]
+        distinct = distinct.sort_by([(name, "ascending") for name in names])
+        copies = distinct[self.column].to_numpy()
+        rows = np.repeat(np.arange(len(copies)), copies)
+        number = np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)
+        distinct = distinct.select(names)
+        hashes = self._hash_records(distinct)[rows] ^ number.astype(np.uint64)
+        hashes = cells.mix(hashes, seed=self.salt, row=_FIRST_ROW + len(names))
+        return distinct.take(pa.array(rows)).append_column("priority", pa.array(hashes))
+
+    def copy_randomness(self, records: pa.Table) -> UniformBits:
+        hashes = self._hash_records(records.set_column(0, "unit", encode_ids(records["unit"])))
+        return lambda places, number: cells.mix(hashes[places], seed=self.salt, row=_FIRST_COPY_ROW + number)
+
+    def _hash_records(self, records: pa.Table) -> np.ndarray:
+        hashes = np.zeros(len(records), dtype=np.uint64)
+        for row, name in enumerate(records.column_names, _FIRST_ROW):
+            hashes = cells.mix(hashes ^ _hash_column(records[name]), seed=self.salt, row=row)
+        return hashes
+
+
+def count_copies(records: pa.Table) -> pa.Table:
+    """Collapse duplicate records into one row with a count; a missing count means 1."""
+    names = [name for name in records.column_names if name != "copies"]
+    is_counted = len(names) < len(records.column_names)
+    copies = pc.fill_null(records["copies"], 1) if is_counted else pa.array(np.ones(len(records), dtype=np.int64))
+    counted = records.select(names).append_column("copies", copies).group_by(names).aggregate([("copies", "sum")])
+    return counted.rename_columns({"copies_sum": "copies"}).select([*names, "copies"])
+
+
+def _hash_column(column: pa.ChunkedArray) -> np.ndarray:
+    if pa.types.is_integer(column.type):
+        return column.to_numpy().astype(f"{column.to_numpy().dtype.kind}8").view(np.uint64)
+    codes, distinct = dictionary_codes(column)
+    return fingerprints(distinct)[codes]
+
+
+_LEAST_PRUNED = 4  # pruning costs about as much as the travel of a fourth of the records
+_MANY = 256  # more of one kind in one bundle could fill the memory of their shard
+
+
+class RecordRule:
+    """Selects the records of a table that are kept."""
+
+    def __init__(
+        self,
+        bounds: RecordBounds,
+        priorities: Priorities,
+        counters: tuple[SideCounter, ...] = (),
+        selection: SelectionRule | None = None,
+        over_time: WindowRows | None = None,
+        lost: LostCounter | None = None,
+    ) -> None:
+        self.bounds, self._over_time, self._lost = bounds, over_time, lost
+        self._priorities, self._counters, self._selection = priorities, counters, selection
+
+    def keeps_all(self, unit_hashes: np.ndarray) -> bool:
+        """Return whether no id can exceed the bounds, given one hash per record, equal for equal ids."""
+        most = min(self.bounds.kept_keys, self.bounds.max_per_key)
+        return not self.bounds.signed and max_multiplicity_at_most(unit_hashes, most)
+
+    def pays_to_prune(self, records: pa.Table, unit_hashes: np.ndarray) -> bool:
+        """Return whether `prune` may drop a good part of the records; of several keys, whether it drops any."""
+        if self.bounds.signed or not {"key", "window"}.isdisjoint(records.column_names):
+            return not self.keeps_all(unit_hashes)
+        if not self._priorities.is_persistent:
+            return repeats_pay(records, unit_hashes)
+        return many_beyond(unit_hashes, self.bounds.max_per_key)
+
+    def prune(self, records: pa.Table) -> pa.Table:
+        kept, codes = self._prune(without_lost(records))
+        return kept if self._lost is None else carry(records, kept, codes)
+
+    def _prune(self, records: pa.Table) -> tuple[pa.Table, Codes | None]:
+        """Do as `prune`, and return whose the records are, if that is known."""
+        if self.bounds.signed:
+            return self._net(records), None
+        return self._keep(records) if self._priorities.is_persistent else (count_copies(records), None)
+
+    def select(self, records: pa.Table) -> pa.Table:
+        """Return the records to keep; with signed weights, the column `copies` says how many of each."""
+        return self._select(records)[0]
+
+    def _select(self, records: pa.Table) -> tuple[pa.Table, Codes | None]:
+        """Do as `select`, and return whose the records are, if that is known."""
+        return (self._sample(self._net(records)), None) if self.bounds.signed else self._keep(records)
+
+    def bound(self, records: pa.Table) -> Bounded:
+        kept, lost = self._bounded(records)
+        if not self._counters and self._selection is None:
+            return Bounded(kept, lost=lost)
+        sums = sums_of_kept(self._counters, self._selection, kept, self.bounds, self._over_time)
+        edges = None
+        if self._selection is not None and self._selection.has_two_rounds:
+            edges = edges_of(sums, each_window=self._over_time is None)
+        return Bounded(kept, add_up_units(sums), lost, edges=edges)
+
+    def _bounded(self, records: pa.Table) -> tuple[pa.Table, np.ndarray | None]:
+        """Return the records to keep, and what is told of lost weight; for a run also the weight kept."""
+        counter = self._lost
+        kept, codes = self._select(without_lost(records))
+        if counter is None:
+            return kept, None
+        counts = histogram(lost_by_unit(records, kept, codes)[0], counter.first)
+        return kept, np.append(counts, total_weights(kept, self.bounds).sum()) if counter.of_run else counts
+
+    def _net(self, records: pa.Table) -> pa.Table:
+        names = [name for name in records.column_names if name != self._priorities.column]
+        netted = net(records.select(names))
+        return netted.take(netted.weights != 0).to_table()
+
+    def _sample(self, net: pa.Table) -> pa.Table:
+        """Keep partitions, then copies of the records into which net weights are split."""
+        units, partitions, partition_priorities = self._partitions(net)
+        groups = units.astype(np.int64) * len(net) + partitions
+        positions = selection.select_parts(units, partitions, partition_priorities, self.bounds.kept_keys)
+        pieces, weights, copies = selection.split_weights(net["weight"].to_numpy()[positions], self.bounds)
+        positions = positions[pieces]
+        records = self._replace_weights(net.take(pa.array(positions)), weights)
+        most = self.bounds.max_per_key
+        kept = sample_copies(groups[positions], copies, most, self._priorities.copy_randomness(records))
+        return records.append_column("copies", pa.array(kept)).filter(pa.array(kept > 0))
+
+    def _replace_weights(self, records: pa.Table, weights: np.ndarray) -> pa.Table:
+        names = [name for name in records.column_names if name != "weight"]
+        return records.select(names).append_column("weight", pa.array(weights))
+
+    def _keep(self, records: pa.Table) -> tuple[pa.Table, Codes | None]:
+        """Do as `_select`, without signs; what is not persistent takes records in another order."""
+        units = records["unit"]
+        unassigned = self._priorities.is_persistent and self._priorities.column not in records.column_names
+        if unassigned and pa.types.is_integer(units.type) and self.keeps_all(units.to_numpy()):
+            return records, None  # faster than assigning priorities
+        records = self._priorities.assign(records)
+        units, partitions, partition_priorities = self._partitions(records)
+        positions = selection.select_within_bounds(
+            units,
+            partitions,
+            partition_priorities,
+            records["priority"].to_numpy(),
+            lambda: _contents(records),
+            self.bounds,
+        )
+        left = units
+        if len(positions) < len(records):
+            records, left = records.take(pa.array(positions)), units[positions]
+        return records, (units, left) if self._priorities.is_persistent else None
+
+    def _partitions(self, records: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return units and partitions as whole numbers, and the priority of each unit's partition.
+
+        Keys of equal hash can be made, so partitions are in order of their keys: no other unit decides between them.
+        """
+        units, distinct = dictionary_codes(records["unit"])
+        if "key" not in records.column_names:
+            return units, np.zeros(len(units), dtype=np.int64), np.zeros(len(units), dtype=np.uint64)
+        partitions, keys = in_order_of_values(*dictionary_codes(records["key"]))
+        seed = self._priorities.salt
+        hashes = cells.mix(shard_hash(distinct), seed=seed, row=0)[units]
+        return units, partitions, cells.mix(hashes ^ shard_hash(keys)[partitions], seed=seed, row=1)
+
+
+def _contents(records: pa.Table) -> list[np.ndarray]:
+    """Return, for each column of what records say, the rank of each value: no other record decides which is smaller."""
+    names = [name for name in records.column_names if name not in ("unit", "key", "priority")]
+    return [in_order_of_values(*dictionary_codes(records[name]))[0] for name in names]
+
+
+def max_multiplicity_at_most(values: np.ndarray, limit: int) -> bool:
+    """Return whether every value occurs at most `limit` times (`limit >= 1`)."""
+    return count_beyond(values, limit) == 0
+
+
+def count_beyond(values: np.ndarray, limit: int) -> int:
+    """Return how many values are more than `limit` of their kind (`limit >= 1`)."""
+    return 0 if len(values) <= limit else _beyond(np.sort(values), limit)
+
+
+def repeats_pay(records: pa.Table, unit_hashes: np.ndarray) -> bool:
+    """Return whether a good part of the records repeat the item of an id; not known of items that are bytes."""
+    items = records["item"]
+    if not pa.types.is_integer(items.type):
+        return count_beyond(unit_hashes, 1) > 0
+    pairs = cells.mix(unit_hashes ^ items.to_numpy().view(np.uint64), seed=0, row=0) + unit_hashes
+    return many_beyond(pairs, 1)
+
+
+def many_beyond(values: np.ndarray, limit: int) -> bool:
+    """Return whether a good part of the values are more than `limit` of their kind, or one kind has very many."""
+    ordered = np.sort(values)
+    return _beyond(ordered, limit) * _LEAST_PRUNED >= len(values) or _beyond(ordered, limit + _MANY) > 0
+
+
+def _beyond(ordered: np.ndarray, limit: int) -> int:
+    return int(np.count_nonzero(ordered[limit:] == ordered[:-limit]))

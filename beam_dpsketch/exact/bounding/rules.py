@@ -1,0 +1,32 @@
+"""Which rule enforces the bounds of a sketch."""
+
+from __future__ import annotations
+
+import dataclasses
+from fractions import Fraction
+
+from beam_dpsketch.exact.bounding.bounded import Rule
+from beam_dpsketch.exact.bounding.norm_rule import NormRule
+from beam_dpsketch.exact.bounding.record_rule import Priorities, RecordRule
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.privacy.contributions import RecordBounds
+from beam_dpsketch.privacy.norm.bounds import NormBound
+from beam_dpsketch.privacy.terms import ReleaseTerms
+
+
+def rule_of(sketch_input: SketchInput, priorities: Priorities) -> Rule:
+    """Make the rule of the bounds; before a norm is chosen, that of the least one, which nets all the same."""
+    bounds, counters, selection = sketch_input.bounds.least, sketch_input.counters, sketch_input.selection
+    if isinstance(bounds, RecordBounds):
+        return RecordRule(bounds, priorities, counters, selection, sketch_input.over_time, sketch_input.lost)
+    assert isinstance(bounds, NormBound)
+    return NormRule(bounds, sketch_input, counters, selection)
+
+
+def rule_of_norm(sketch_input: SketchInput, terms: ReleaseTerms, max_norm: Fraction) -> NormRule:
+    """Return the rule of the norm that an `AutoNorm` has chosen; its other limits are those of the input."""
+    chosen, bounds = terms.under(max_norm), sketch_input.bounds.bound(max_norm)
+    assert isinstance(bounds, NormBound)
+    return NormRule(
+        bounds, dataclasses.replace(sketch_input, lost=chosen.lost), chosen.counters, sketch_input.selection
+    )

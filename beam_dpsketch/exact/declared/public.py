@@ -1,0 +1,301 @@
+"""Which keys and windows are released, by the caller's decision: those taken from the data show who is in it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.encodings import decode, encode, is_unicode, named
+from beam_dpsketch.errors import AllAtOnce, ArgumentError, WindowingError
+from beam_dpsketch.exact.declared.units import Record, Unit
+from beam_dpsketch.exact.domains.timestamps import check_milliseconds, duration_to_micros, from_micros, to_micros
+from beam_dpsketch.exact.horizon import Horizon
+from beam_dpsketch.exact.reading.selectors import Selector, check_selector
+from beam_dpsketch.privacy.selection import SelectionRule
+from beam_dpsketch.words import length_of_time, shown_plainly
+
+MAX_RELEASES = 1_000_000
+
+
+class Keys:
+    """Which keys are released: `PublicKeys`, `AssumePublicKeys` or `KeySelection`."""
+
+    chosen_by_data: ClassVar[bool] = False
+    """Whether a key is released only if enough units bring it in."""
+
+    field: Selector
+    opaque_bytes: bool = False
+
+    @property
+    def listed(self) -> tuple[Any, ...] | None:
+        """The keys, if they are listed."""
+        return None
+
+    @property
+    def words(self) -> str:
+        """For which keys there are releases."""
+        raise NotImplementedError
+
+    def rule(self, max_keys: int) -> SelectionRule | None:
+        """Return the rule where each unit votes for this many keys; `None` if the data do not choose them."""
+        return None
+
+    def check(self, unit: Unit, windows: TimeRange | None) -> None:
+        """Refuse a unit, or windows, that do not suit."""
+
+
+@named("PublicKeys")
+@dataclasses.dataclass(frozen=True, init=False)
+class PublicKeys(Keys):
+    """Release each listed key, with data or without; drop records of others.
+
+    Args:
+      keys: text, bytes, integers or tuples of these; known without the data.
+      field: where an element holds its key: a field name or a callable; `None` if elements are (key, value) pairs.
+    """
+
+    keys: tuple[Any, ...]
+    field: Selector
+    opaque_bytes: ClassVar[bool] = True  # type: ignore[misc]  # an address is not in the list
+
+    def __init__(self, keys: Iterable[Any], field: Selector = None) -> None:
+        check_selector(field=field)
+        listed = _validate.many("E302", keys=keys)
+        encoded = dict.fromkeys(map(encode, getattr(listed, "to_pylist", lambda: listed)()))
+        if not encoded:
+            raise ArgumentError("keys", "must not be empty", "E303")
+        object.__setattr__(self, "keys", tuple(map(decode, encoded)))
+        object.__setattr__(self, "field", field)
+        if not all(map(is_unicode, self.keys)):
+            raise ArgumentError("keys", "must be text that UTF-8 can hold; one has half of a surrogate pair", "E304")
+
+    @property
+    def listed(self) -> tuple[Any, ...]:
+        return self.keys
+
+    @property
+    def words(self) -> str:
+        return f"{len(self.keys)} listed key{'s' * (len(self.keys) > 1)} in {self.field}"
+
+    def check(self, unit: Unit, windows: TimeRange | None) -> None:
+        kept = unit.bounds.kept_keys or 1
+        if kept > len(self.keys):
+            raise ArgumentError(
+                "bounds.max_keys",
+                f"must be at most {len(self.keys)}, the number of keys, got {kept}: no privacy id can be in more, "
+                "and noise grows with it",
+                "E216",
+            )
+
+
+@named("AssumePublicKeys")
+@dataclasses.dataclass(frozen=True)
+class AssumePublicKeys(Keys):
+    """Release each key that has data: the caller's word that it is public which ones do.
+
+    Args:
+      field: where an element holds its key: a field name or a callable; `None` if elements are (key, value) pairs.
+      opaque_bytes: as of `PrivacyId`.
+    """
+
+    field: Selector = None
+    opaque_bytes: bool = False
+
+    def __post_init__(self) -> None:
+        check_selector(field=self.field)
+
+    @property
+    def words(self) -> str:
+        return f"each key in {self.field} that has data"
+
+    def check(self, unit: Unit, windows: TimeRange | None) -> None:
+        if windows is not None:
+            raise ArgumentError(
+                "",
+                "$windows_TimeRange with $AssumePublicKeys would still show which windows have data for a key; "
+                "list the keys with $PublicKeys, or leave windows out",
+                "E308",
+            )
+
+
+@shown_plainly
+@named("KeySelection")
+@dataclasses.dataclass(frozen=True)
+class KeySelection(Keys):
+    """Release the keys that enough privacy units vote for, so that which keys there are shows nobody.
+
+    Guarantee: the release is delta-approximate rho-zCDP; `privacy.selection` has the proof. A key that one unit
+    alone brings in is released with a probability of at most delta, over all keys and windows of that unit together.
+
+    A unit votes for the keys that it is in, for `max_keys` of its bounds at most. The more keys it
+    votes for, the less each vote counts. `explain()` says how many units bring a key in.
+
+    Args:
+      delta: that probability, between 0 and 1; a float means its decimal spelling. Take less than 1 over the number of
+        people, such as 1e-8.
+      field: where an element holds its key: a field name or a callable; `None` if elements are (key, value) pairs.
+      share: the part of rho for the votes, between 0 and 1; more of it releases more keys. `None` takes what costs the
+        sketches nothing, which is 1/2 under `REPLACE_ONE` with `RecordBounds` and a CountSketch, or else 1/4 of what
+        side counters leave.
+      min_units: how many units must vote for a key, exactly counted: a rule of your own, not a part of the guarantee.
+      method: "two_rounds", where each unit votes a second time, for keys that the first round left undecided; it
+        releases most keys where a unit votes for several, and costs pipelines two more shuffles. "gaussian", one round
+        of votes with noise. "geometric", which releases most keys where a unit votes for one; it is of `SelectKeys`
+        alone, with an epsilon. `None` uses two rounds, and one where two cannot be: with one key for each unit,
+        `min_units` or unbounded input, and under `REPLACE_ONE` with `RecordBounds` inside a release. `SelectKeys` then
+        uses the method that releases most keys.
+      opaque_bytes: as of `PrivacyId`.
+    """
+
+    chosen_by_data: ClassVar[bool] = True
+
+    delta: Fraction | float
+    field: Selector = None
+    _: dataclasses.KW_ONLY
+    share: Fraction | float | None = None
+    min_units: int = 1
+    method: str | None = None
+    opaque_bytes: bool = False
+
+    def __post_init__(self) -> None:
+        check_selector(field=self.field)
+        rule = self.rule(1)
+        for name in ("delta", "share", "min_units"):
+            object.__setattr__(self, name, getattr(rule, name))
+
+    @property
+    def words(self) -> str:
+        return f"each key in {self.field} that enough units are in"
+
+    def check(self, unit: Unit, windows: TimeRange | None) -> None:
+        if unit.bounds.has_norm and unit.bounds.max_keys is None:
+            raise ArgumentError(
+                "max_keys",
+                "must be given with $KeySelection, as in $norm_of_16_keys: for how many keys one unit votes",
+                "E305",
+            )
+        if isinstance(unit, Record) and unit.signed:
+            raise ArgumentError(
+                "signed",
+                "must not be set where $KeySelection chooses keys and $Record is protected: a deletion would vote "
+                "for its key; protect a $PrivacyId, whose records are netted first",
+                "E307",
+            )
+
+    def rule(self, max_keys: int) -> SelectionRule:
+        return SelectionRule(
+            delta=_validate.exact(delta=self.delta),
+            max_keys=max_keys,
+            share=None if self.share is None else _validate.exact(share=self.share),
+            min_units=self.min_units,
+            method=self.method,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class TimeRange:
+    """Release each window from start to end, with data or without; drop records of other windows.
+
+    It must begin and end with a window. Without it the windows with data are released, and the privacy statement says
+    that it is published which ones have data.
+
+    Args:
+      start: when the first window opens: a `datetime` (without a time zone: UTC), a Beam `Timestamp`, or seconds since
+        1970.
+      end: when the last window closes.
+      max_releases: how many releases there may be, one for each window and listed key; more than 10,000 need it.
+    """
+
+    start: Any
+    end: Any
+    _: dataclasses.KW_ONLY
+    max_releases: int = dataclasses.field(default=10_000, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.whole_fields(self, "max_releases", low=1, high=MAX_RELEASES)
+        if not self.start_micros < self.end_micros:
+            raise ArgumentError("end", "must be after start", "E425")
+
+    @property
+    def start_micros(self) -> int:
+        return to_micros(start=self.start)
+
+    @property
+    def end_micros(self) -> int:
+        return to_micros(end=self.end)
+
+    def check_count(self, windows: int, step: int, keys: int) -> None:
+        """Refuse more releases than `max_releases`, one for each window and key."""
+        if windows * keys > self.max_releases:
+            of_keys = f" for each of {keys:,} keys" if keys > 1 else ""
+            raise WindowingError(
+                "windows",
+                f"would make {windows * keys:,} releases: a window every {length_of_time(step)}{of_keys}. More than "
+                f"{self.max_releases:,} need $max_releases; or use longer windows or fewer keys",
+                "E414",
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class TimeColumn:
+    """The column of times of a table, and the windows in a `TimeRange`. Pipelines have `WindowInto` in its place.
+
+    A row without a time that can be read is in no window, and so is one outside of the range: neither counts.
+
+    Args:
+      field: the name of the column: timestamps, dates, or text in ISO 8601; without a zone in UTC.
+      every: the time from one window to the next: a `timedelta`, or seconds. Left out with a `Horizon`, which has it.
+      window_size: how long a window is; as long as `every` if not given. Longer windows overlap: they slide.
+    """
+
+    field: str
+    every: Any = None
+    window_size: Any = None
+
+    def __post_init__(self) -> None:
+        _validate.instance(str, field=self.field)
+        given = {name: getattr(self, name) for name in ("every", "window_size") if getattr(self, name) is not None}
+        with AllAtOnce() as checks:
+            for name, value in given.items():
+                micros = checks.do(duration_to_micros, **{name: value})
+                checks.do(check_milliseconds, **{name: micros or 0})
+        if {*given} == {"every", "window_size"} and self.size_micros < self.every_micros:
+            raise ArgumentError(
+                "window_size", "must be at least every: what lies between two windows would be lost", "E431"
+            )
+
+    @property
+    def every_micros(self) -> int:
+        return duration_to_micros(every=self.every)
+
+    @property
+    def size_micros(self) -> int:
+        """How long a window is."""
+        return self.every_micros if self.window_size is None else duration_to_micros(window_size=self.window_size)
+
+    def check(self, within: TimeRange | None, horizon: Horizon | None, keys: int) -> None:
+        """Refuse windows that do not suit, or too many for this number of listed keys."""
+        if horizon is not None:
+            if self.every is not None or self.window_size is not None:
+                words = "and window_size must be left out with a horizon, which says how long its windows are"
+                raise ArgumentError("time.every", words, "E430")
+            return
+        if within is None:
+            words = "needs $windows_from_to: all windows between are released, with data or without"
+            raise ArgumentError("time", words, "E429")
+        if self.every is None:
+            words = "must be given: the time from one window to the next, as $one_day"
+            raise ArgumentError("time.every", words, "E430")
+        start, end, size = within.start_micros, within.end_micros, self.size_micros
+        if end - start < size or (end - start - size) % self.every_micros:
+            last = start + max(0, end - start - size) // self.every_micros * self.every_micros + size
+            raise ArgumentError(
+                "windows",
+                f"must end where a window ends, as at {from_micros(last).isoformat()}: the first window opens at "
+                "start, and one more opens each time that every has passed",
+                "E413",
+            )
+        within.check_count((end - start - size) // self.every_micros + 1, self.every_micros, keys)

@@ -1,0 +1,310 @@
+"""All that is declared of a release, checked together before there is a pipeline or a table."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any, TypeVar, cast
+
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.encodings import canonical, encode, name_of
+from beam_dpsketch.errors import AllAtOnce
+from beam_dpsketch.exact.declared.count import (
+    USUAL_QUANTILES,
+    USUAL_WANTED_ERROR,
+    Calibrated,
+    Count,
+    Guess,
+    check_types,
+)
+from beam_dpsketch.exact.declared.public import Keys, TimeColumn, TimeRange
+from beam_dpsketch.exact.declared.units import PrivacyId, Unit, check_max_weight, check_over_time, given_over_time
+from beam_dpsketch.exact.domains.spelling import Spelling
+from beam_dpsketch.exact.horizon import Horizon, WindowRows
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.reading.reading import RecordReader
+from beam_dpsketch.exact.reading.selectors import Selector, Selectors
+from beam_dpsketch.exact.reading.unreadable import UNREADABLE
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import Bounds, PrivacyUnit
+from beam_dpsketch.privacy.side_counters import LostIn
+from beam_dpsketch.privacy.terms import Disclosure, ReleaseTerms, RowTerms
+
+_DIGEST_VERSION, _DIGEST_BYTES = 1, 32
+_CHECKED = ("privacy", "unit", "item", "weight", "keys", "windows", "time", "csv")
+Noise = TypeVar("Noise")
+
+
+@dataclasses.dataclass(frozen=True)
+class ReleaseSpec:
+    """A release as it is declared: by the arguments of a private transform, or by settings.
+
+    Args:
+      count: what kind of release: `ItemFrequencies`, `Quantiles`, `TopKSearch` or `GroupedCounts`.
+      privacy: what the release spends; under a `Horizon`, what all its rows spend together.
+      unit: whom it protects: `PrivacyId`, all records of one id, or `Record`, single records.
+      item: what is counted: a field name, a callable, or `None` for the element itself.
+      weight: how much it counts, a whole number, clamped to the bounds of the unit; `None` is 1.
+      keys: which output keys are released, each for itself; `None` for one release.
+      windows: a `TimeRange` or a `Horizon`: windows to release, or to make rows of; `None` for those that have data.
+      time: where a table holds the times of its rows, for `windows` without a pipeline.
+      unreadable: "refuse" a table with many values that cannot be read, or "drop" these.
+      csv: how the numbers and times in CSV files are spelled.
+
+    >>> from beam_dpsketch import ItemFrequencies, Record, SketchSpec
+    >>> ReleaseSpec(ItemFrequencies(SketchSpec()), PrivacySpec(rho=0.5), Record(), item="city").spec.kind
+    'count_sketch'
+    """
+
+    count: Count
+    privacy: PrivacySpec
+    unit: Unit
+    item: Selector = None
+    weight: Selector = None
+    keys: Keys | None = None
+    windows: TimeRange | Horizon | None = None
+    time: TimeColumn | None = None
+    unreadable: str = "refuse"
+    csv: Spelling | None = None
+
+    def __post_init__(self) -> None:
+        with AllAtOnce() as checks:
+            checks.do(_validate.instance, Count, count=self.count)
+            checks.do(_validate.one_of, UNREADABLE, unreadable=self.unreadable)
+            checks.do(check_types, *(getattr(self, name) for name in _CHECKED))
+        with AllAtOnce() as checks:
+            if self.time is not None:
+                checks.do(self.time.check, self.time_range, self.horizon, len(self.public_keys or [None]))
+            checks.do(self.count.check, self.keys, self.unit, self.time_range)
+            if self.weight is not None:
+                checks.do(check_max_weight, self.unit.bounds)
+            if self.horizon is not None:
+                checks.do(check_over_time, self.unit, self.horizon.windows)
+        object.__setattr__(self, "unit", self.count.completed(self.unit, self.privacy, self.keys))
+        terms = self._open_terms(in_windows=self.time_range is not None)
+        object.__setattr__(self, "count", self.count.suited(terms, over_time=self.horizon is not None))
+
+    @property
+    def horizon(self) -> Horizon | None:
+        """The windows that rows over time are made of, if they are."""
+        return self.windows if isinstance(self.windows, Horizon) else None
+
+    @property
+    def time_range(self) -> TimeRange | None:
+        """The range whose windows are all released, if it is declared."""
+        return self.windows if isinstance(self.windows, TimeRange) else None
+
+    @property
+    def spec(self) -> Any:
+        """The layout of the counters."""
+        return self.count.spec
+
+    @functools.cached_property
+    def sketch_input(self) -> SketchInput:
+        """The sketch, and how items and weights go into it."""
+        return SketchInput(self.spec, self.count.limit(self.unit.bounds))
+
+    def summed(self, terms: ReleaseTerms, rows: WindowRows | None = None) -> SketchInput:
+        """Return what is summed under these terms: with what is counted aside, and the rows that windows go into."""
+        aside: dict[str, Any] = {"counters": terms.counters, "lost": terms.lost, "selection": terms.votes}
+        return dataclasses.replace(self.sketch_input, **aside, over_time=rows)
+
+    @functools.cached_property
+    def selectors(self) -> Selectors:
+        """What in an element is what."""
+        homes = {"privacy_id": self.privacy_id, "key": self.keys}
+        named = {name: home.field for name, home in homes.items() if home is not None}
+        opaque = tuple(name for name, home in homes.items() if home is not None and home.opaque_bytes)
+        return Selectors(self.count.selected(self.item), self.weight, **named, opaque=opaque)
+
+    @functools.cached_property
+    def reader(self) -> RecordReader:
+        """What reads the records of elements."""
+        per_key, by_item = self.is_keyed, self.count.by_item
+        return RecordReader(self.selectors, per_key=per_key, public_keys=self.public_keys, by_item=by_item)
+
+    @property
+    def privacy_id(self) -> PrivacyId | None:
+        """Whose records are bounded; `None` where single records are protected."""
+        return self.unit if isinstance(self.unit, PrivacyId) else None
+
+    @property
+    def public_keys(self) -> tuple[Any, ...] | None:
+        """The listed keys, if any."""
+        return None if self.keys is None else self.keys.listed
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether there is a release for each key."""
+        return self.keys is not None
+
+    @property
+    def hides_keys_and_windows(self) -> bool:
+        """Whether keys and windows show only where enough units bring them, or their items, in."""
+        return self.count.by_item or (self.keys is not None and self.keys.chosen_by_data)
+
+    def discloses(self, *, windows_are_public: bool) -> Disclosure:
+        """Return what is published without noise."""
+        if self.hides_keys_and_windows:
+            return Disclosure.NONE  # a window shows only in the keys, or items, that are released
+        windows = Disclosure.NONE if windows_are_public else Disclosure.WINDOWS
+        return windows | Disclosure.KEYS if self.is_keyed and self.public_keys is None else windows
+
+    @functools.cached_property
+    def terms(self) -> ReleaseTerms:
+        """What the release promises, as far as it is known before the windows of a pipeline are."""
+        if self.horizon is None:
+            return self.terms_of_each(in_windows=self.time_range is not None)
+        alone = getattr(self.unit, "max_windows", 0) and (self.unit.bounds.has_norm or not self.hides_keys_and_windows)
+        return self.row_terms(is_bounded=not alone)  # chosen keys over a horizon are on bounded input alone
+
+    def terms_of_each(self, *, in_windows: bool, overlapping: int = 1, is_stream: bool = False) -> ReleaseTerms:
+        """Return the terms of the release of each window; an element is in several if they overlap."""
+        terms = self._open_terms(in_windows=in_windows, overlapping=overlapping, is_stream=is_stream)
+        if overlapping > 1 or in_windows != (self.time_range is not None):  # a run has the noise that a plan says
+            planned = terms.selection if is_stream and self.terms.votes_twice else self.terms.selection
+            return dataclasses.replace(terms, privacy=self.terms.privacy, selection=planned)
+        return self.count.decide(terms) if self.horizon is None else terms
+
+    def _open_terms(self, *, in_windows: bool, overlapping: int = 1, is_stream: bool = False) -> ReleaseTerms:
+        """Return the same before the kind decides about the noise."""
+        selection = self._suited(self.count.select(self.keys, self.unit.bounds, self.privacy), not is_stream)
+        privacy = self.privacy if selection is None else self.privacy.losing(selection.delta)
+        privacy = privacy.without_side_counters() if self.count.by_item else privacy  # all of rho pays for counts
+        return ReleaseTerms(
+            privacy,
+            cast(Bounds, self.unit.bounds),  # the terms tell apart those that the data choose
+            selection=selection,
+            output_cells=len(self.public_keys) if self.public_keys else None if self.is_keyed else 1,
+            lost_in=self.tells_lost_in(one_window=not in_windows),
+            total_cells=self.spec.total_cells,
+            **self.unit.promise(in_windows=in_windows, overlapping=overlapping, is_stream=is_stream),
+        )
+
+    def _suited(self, rule: Any, is_bounded: bool) -> Any:
+        """Return the rule, if there is one, with two rounds of votes where they may be."""
+        adds = self.unit.bounds.has_norm or self.horizon is not None or self.count.keys_alone
+        return rule and rule.suited(self.privacy.relation, rho_adds=adds, is_bounded=is_bounded)
+
+    def tells_lost_in(self, *, one_window: bool, is_bounded: bool = True) -> LostIn:
+        """Return which histogram tells what bounding took; on a stream, nothing sees all keys, or what windows drop."""
+        if (limit := self.privacy_id) is None or (one_window and not self.is_keyed):
+            return LostIn.RELEASE
+        in_stream = LostIn.NOWHERE if self.is_keyed or limit.max_windows else LostIn.RELEASE
+        return LostIn.RUN if is_bounded else in_stream
+
+    def row_terms(self, *, is_bounded: bool) -> RowTerms:
+        """Return what all rows promise together; of norms, one covers all windows of bounded input, else each one."""
+        assert self.horizon is not None
+        terms = self.terms_of_each(in_windows=False, is_stream=not is_bounded)
+        bounds, cells, selection = given_over_time(self.unit.bounds), terms.output_cells, terms.selection
+        if bounds.has_norm and is_bounded and cells is not None:
+            cells *= self.horizon.rows.windows
+        if self.keys is not None and self.keys.chosen_by_data:
+            windows = 1 if bounds.has_norm else terms.window_count
+            selection = self._suited(self.keys.rule((bounds.max_keys or 1) * windows), is_bounded)
+        return RowTerms(
+            terms.privacy,
+            bounds,
+            unit=PrivacyUnit.RECORD_OVER_HORIZON if self.privacy_id is None else PrivacyUnit.PRIVACY_ID_OVER_HORIZON,
+            **{name: getattr(terms, name) for name in ("window_count", "first_windows", "total_cells")},
+            output_cells=cells,
+            disclosed=self.discloses(windows_are_public=True),
+            selection=selection,
+            mechanism=self.horizon.rows,
+        )
+
+    @functools.cached_property
+    def resolved(self) -> ResolvedRelease:
+        """The release under the terms that are known of it; refuses settings that cannot work."""
+        return ResolvedRelease(self, self.terms, self.count.calibrate(self.terms))
+
+    def plan(
+        self,
+        n: int | None = None,
+        *,
+        wanted_error: Fraction | float = USUAL_WANTED_ERROR,
+        typical: tuple[float, float] | None = None,
+        quantiles: Iterable[float] = USUAL_QUANTILES,
+    ) -> Any:
+        """Return what to expect of the release; see `beam_dpsketch.plan`, where n is of one release, of one key."""
+        planned = self.resolved.plan(n, wanted_error=wanted_error, typical=typical, quantiles=quantiles)
+        each = self.terms_of_each(in_windows=True)
+        return planned if self.horizon is None else dataclasses.replace(planned, apart=self.count.decide(each))
+
+    def identify(self, terms: ReleaseTerms, windows: tuple[int, ...] = ()) -> bytes:
+        """Return a digest of all settings, of 32 bytes, for randomness from a secret; functions are not told apart.
+
+        The windows are `Windowing.edges`, or those of a horizon.
+        """
+        declared = (
+            _DIGEST_VERSION,
+            self.spec,
+            terms.for_noise(),
+            (
+                None if self.keys is None else name_of(type(self.keys)),
+                tuple(sorted(map(encode, self.public_keys or ()))),
+            ),
+            self.selectors.names,
+            windows,
+            () if self.time_range is None else (self.time_range.start_micros, self.time_range.end_micros),
+        )
+        return hashlib.blake2b(canonical(declared), digest_size=_DIGEST_BYTES).digest()
+
+    def display_data(self) -> dict[str, Any]:
+        """Return the public settings; neither the seed nor a key of the hash."""
+        spec, limit, horizon, privacy = self.spec, self.privacy_id, self.horizon, self.terms.privacy
+        return {
+            "sketch": self.sketch_input.kind.name,
+            "counters": spec.cells,
+            **{name: getattr(spec, name) for name in ("depth", "width") if hasattr(spec, name)},
+            privacy.currency: float(privacy.amount),
+            **({} if self.terms.selection is None else {"delta": float(self.terms.delta)}),
+            "relation": privacy.relation.name,
+            **{name: str(value) for name, value in self.unit.bounds.as_dict().items() if value is not None},
+            **({} if self.time_range is None else {"windows": str(self.time_range)}),
+            **({} if limit is None else limit.display_data()),
+            **({} if horizon is None else {"windows": horizon.windows, "mechanism": horizon.mechanism}),
+            **self.count.display_data(),
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class ResolvedRelease:
+    """A declared release under its terms, with all that is worked out before there are data, once.
+
+    Attributes:
+      declared: the declaration.
+      terms: what each release, or all rows over time, promise.
+      calibrated: the noise, and how keys or items are chosen: what `Count.calibrate` returns for the terms.
+    """
+
+    declared: ReleaseSpec
+    terms: ReleaseTerms
+    calibrated: Calibrated
+
+    def noise(self, kind: type[Noise]) -> Noise:
+        """Return what was worked out, which is of this kind."""
+        assert isinstance(self.calibrated, kind)
+        return self.calibrated
+
+    def plan(self, n: int | None, *, wanted_error: Any, typical: Any, quantiles: Iterable[float]) -> Any:
+        """Do as `ReleaseSpec.plan`, under these terms."""
+        keys, guess = len(self.declared.public_keys or ()) or None, Guess.of(typical, quantiles)
+        return self.declared.count.plan(self.calibrated, n, keys=keys, wanted_error=wanted_error, guess=guess)
+
+    def under(self, terms: ReleaseTerms) -> ResolvedRelease:
+        """Return the release under the terms that its windows lead to; refuse those that cannot work."""
+        if terms == (before := self.terms):
+            return self
+        unseen = {name: getattr(before, name) for name in ("disclosed", "uncounted", "overlapping", "first_windows")}
+        is_as_noisy = dataclasses.replace(terms, **unseen) == before
+        calibrated = self.calibrated.with_terms(terms) if is_as_noisy else self.declared.count.calibrate(terms)
+        return ResolvedRelease(self.declared, terms, calibrated)
+
+    def paid(self, terms: ReleaseTerms) -> ResolvedRelease:
+        """Return the same under terms that differ in their budget alone."""
+        return ResolvedRelease(self.declared, terms, self.calibrated.with_terms(terms))

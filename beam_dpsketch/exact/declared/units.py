@@ -1,0 +1,187 @@
+"""Whom a private transform protects, and how much of each may count."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, TypeAlias
+
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
+from beam_dpsketch.exact.domains.timestamps import check_milliseconds, duration_to_micros
+from beam_dpsketch.exact.reading.selectors import Selector, check_selector
+from beam_dpsketch.privacy.contributions import Bounds, ContributionLimit, PrivacyUnit, RecordBounds, check_bounds
+from beam_dpsketch.privacy.mechanism import MAX_WINDOWS
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Record:
+    """Protect single records, each on its own. A person with many records is not protected.
+
+    A record is what a function of yours returned last before the transform. Steps of Beam that copy it are refused.
+
+    Args:
+      max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed; must be given where
+        weights are read.
+      signed: whether records may delete (negative weights).
+    """
+
+    max_weight: int = RecordBounds.max_weight
+    signed: bool = False
+
+    def __post_init__(self) -> None:
+        self.bounds  # noqa: B018  # checks the arguments
+
+    @property
+    def bounds(self) -> RecordBounds:
+        return RecordBounds(1, max_weight=self.max_weight, signed=self.signed)
+
+    def promise(self, *, in_windows: bool, overlapping: int, is_stream: bool) -> dict[str, Any]:
+        """Return the fields of terms that the unit decides: a record counts in all windows that it is in."""
+        return {"unit": PrivacyUnit.RECORD, "window_count": overlapping, "overlapping": overlapping}
+
+
+@dataclasses.dataclass(frozen=True)
+class PrivacyId:
+    """Protect all records of one id: of a person, a device, an account.
+
+    Args:
+      field: where an element holds the id: a field name or a callable.
+      bounds: how much of each id counts: a `NormBound`, which scales what is more, or `RecordBounds`, which drop it, at
+        random.
+      max_windows: in how many windows each id counts, in each of them within the bounds; noise grows with its square
+        root. With `RecordBounds`, an id without it is protected within each fixed window alone; sliding windows need
+        it. On bounded input the windows are chosen at random; on unbounded input they are the first ones with data of
+        the id. A `NormBound` needs it on unbounded input alone: on bounded input one norm covers all windows.
+      period: how long ids are protected: `max_windows`, or the norm, holds in each such period. It is a multiple of the
+        time from one window to the next, as a `timedelta`, a Beam `Duration` or in seconds. A window is of the period
+        in which it ends; periods count from the start of the `TimeRange`, else from 1970. `None` is all of the input,
+        which must be bounded or have a `TimeRange`.
+      opaque_bytes: whether columns of eight bytes are ids by their value; else they are refused, because Polars hands
+        over the addresses of Python objects in this form.
+    """
+
+    field: Selector
+    bounds: ContributionLimit
+    _: dataclasses.KW_ONLY
+    max_windows: int | None = None
+    period: Any = None
+    opaque_bytes: bool = False
+
+    def __post_init__(self) -> None:
+        if self.field is None:
+            raise ArgumentTypeError(
+                "field", "must say where an element holds the privacy id: a field name or a callable", "E209"
+            )
+        check_selector(field=self.field)
+        check_bounds(self.bounds)
+        check_milliseconds(period=self.period_micros)
+        if self.max_windows is not None:
+            _validate.whole_fields(self, "max_windows", low=1, high=MAX_WINDOWS)
+        elif self.period is not None and not self.has_norm:
+            raise ArgumentError(
+                "period", "needs max_windows: in how many windows of each period a privacy id may count", "E210"
+            )
+
+    @property
+    def has_norm(self) -> bool:
+        return self.bounds.has_norm
+
+    @property
+    def period_micros(self) -> int:
+        return 0 if self.period is None else duration_to_micros(period=self.period)
+
+    def display_data(self) -> dict[str, Any]:
+        """Return in how many windows each id counts, and how long it is protected, if that is limited."""
+        windows = {} if self.max_windows is None else {"max_windows": str(self.max_windows)}
+        return windows | ({"period": f"{self.period_micros / 1_000_000:g} s"} if self.period_micros else {})
+
+    def promise(self, *, in_windows: bool, overlapping: int, is_stream: bool) -> dict[str, Any]:
+        """Return the fields of terms that the unit decides: whom they protect, and in how many windows it counts.
+
+        In windows, an id that nothing bounds over all of them is protected within each of them alone. An id counts in
+        its first windows on streams, where alone norms have `max_windows`.
+        """
+        if in_windows and self.max_windows is None and not self.has_norm:
+            return {"unit": PrivacyUnit.PRIVACY_ID_IN_WINDOW, "overlapping": overlapping}
+        return {
+            "unit": PrivacyUnit.PRIVACY_ID_IN_PERIOD if self.period_micros else PrivacyUnit.PRIVACY_ID,
+            "window_count": self.max_windows or 1,
+            "first_windows": self.max_windows is not None and (is_stream or self.has_norm),
+            "overlapping": overlapping,
+            "period_micros": self.period_micros,
+        }
+
+
+Unit: TypeAlias = "Record | PrivacyId"
+
+
+def check_unit_type(unit: Any) -> None:
+    """Check the type of `unit`."""
+    if not isinstance(unit, (Record, PrivacyId)):
+        raise ArgumentTypeError(
+            "unit",
+            'must be PrivacyId("field", NormBound(...)), which protects all records of a person, or $Record, '
+            f"which protects only single records; got {type(unit).__name__}",
+            "E201",
+        )
+
+
+def check_max_weight(bounds: ContributionLimit) -> None:
+    """Refuse weights without a declared largest one, which would all be clamped to 1, and a norm below it.
+
+    A norm that the data choose is not refused: it fits the weights that units have, not the largest that is declared.
+    """
+    if not bounds.says_max_weight:
+        raise ArgumentError(
+            "max_weight",
+            "must be given where weight is, as in $record_of_weights or $norm_of_weights: larger weights are "
+            "clamped to it, and noise grows with it",
+            "E203",
+        )
+    if bounds.has_norm and bounds.size is not None and bounds.size < bounds.max_weight:
+        raise ArgumentError(
+            "max_norm",
+            f"must be at least max_weight, got {bounds.size} and {bounds.max_weight}: the norm of weighted records is "
+            "a total weight, and one record of the largest weight must fit in it; raise max_norm to the total weight "
+            "of a typical heavy person, or lower max_weight",
+            "E226",
+        )
+
+
+def check_max_keys(unit: Unit, *, is_keyed: bool) -> None:
+    """Refuse bounds of records that do not say in how many keys an id counts, or that say it without keys."""
+    if not isinstance(unit, PrivacyId) or unit.has_norm:
+        return
+    if is_keyed and unit.bounds.max_keys is None:
+        raise ArgumentError(
+            "max_keys",
+            "must be given with keys, as in $records_of_2_keys: in how many keys one privacy id counts. What it has "
+            "in others is dropped, and noise grows with max_keys",
+            "E305",
+        )
+    if not is_keyed and unit.bounds.max_keys is not None:
+        raise ArgumentError("max_keys", "must be left out without keys, because there is one release", "E217")
+
+
+def given_over_time(bounds: ContributionLimit) -> Bounds:
+    """Return the bounds; refuse a norm that the data would have to choose."""
+    words = "must not be $AutoNorm in continual release: use the norm that an earlier release states"
+    return bounds.given(ArgumentError("bounds", words, "E218"))
+
+
+def check_over_time(unit: Unit, windows: int) -> None:
+    """Refuse a unit that cannot be bounded over a horizon of this many windows."""
+    given_over_time(unit.bounds)
+    if not isinstance(unit, PrivacyId):
+        return
+    if unit.period is not None:
+        raise ArgumentError(
+            "period", "must be left out in continual release: a privacy id is bounded over the whole horizon", "E222"
+        )
+    if not unit.has_norm and unit.max_windows is None:
+        raise ArgumentError(
+            "max_windows",
+            "must be given with $RecordBounds in continual release, as in $person_in_30_windows: in how many "
+            f"of the {windows} windows a privacy id counts",
+            "E223",
+        )

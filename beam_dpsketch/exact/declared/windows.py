@@ -1,0 +1,300 @@
+"""Windows as privacy sees them: which one bound covers, which have a release, and how they become rows over time.
+
+Guarantee: a unit counts in the windows that the terms of a plan say, and in no others. `plan_windows` is the one
+place that decides it, and refuses windows in which the promise would not hold.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from typing import NamedTuple
+
+from beam_dpsketch.errors import WindowingError
+from beam_dpsketch.exact.bounding.parts import Scale
+from beam_dpsketch.exact.declared.public import MAX_RELEASES, TimeRange
+from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
+from beam_dpsketch.exact.declared.units import PrivacyId
+from beam_dpsketch.exact.domains.timestamps import MILLISECOND
+from beam_dpsketch.exact.horizon import Horizon, WindowRows
+from beam_dpsketch.privacy.side_counters import Uncounted
+from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.words import length_of_time
+
+_LOG = logging.getLogger("beam_dpsketch")
+
+
+class Windowing(NamedTuple):
+    """How elements are in windows; all times in microseconds.
+
+    Attributes:
+      name: of the window function.
+      size: how long a window is; 0 if all elements are in the one global window.
+      offset: when one of them starts.
+      step: the time from one window to the next.
+      is_bounded: whether there is an end to the elements.
+    """
+
+    name: str = "GlobalWindows"
+    size: int = 0
+    offset: int = 0
+    step: int = 0
+    is_bounded: bool = True
+
+    @property
+    def is_global(self) -> bool:
+        """Whether all elements are in the one global window."""
+        return not self.size
+
+    @property
+    def edges(self) -> tuple[int, ...]:
+        """What tells these windows from others: how long they are, where one starts, and the time between them."""
+        if self.is_global:
+            return ()
+        return (self.size, self.offset) if self.size == self.step else (self.size, self.offset, self.step)
+
+    @property
+    def per_element(self) -> int:
+        """In how many windows an element is at most."""
+        return 1 if self.is_global else -(-self.size // self.step)  # rounded up
+
+
+class Periods(NamedTuple):
+    """Stretches of time, one after the other, in microseconds: a unit is bounded within each. 0 is all time."""
+
+    length: int = 0
+    start: int = 0
+
+
+class WindowPlan(NamedTuple):
+    """Which windows are released, and under which terms.
+
+    Attributes:
+      terms: the terms of each release, or of all rows over time.
+      starts: when each window opens that is released with data or without; `None` releases those that have data.
+      periods: the times in which `max_windows` of a privacy id, or its norm, holds; `None` if windows are not limited.
+      is_global: whether there is only the global window.
+      max_windows: in how many windows of a period a privacy id counts.
+      rows: how windows become rows over time; `None` if each is released for itself.
+      scale: about how large the input is; `None` if nobody said.
+    """
+
+    terms: ReleaseTerms
+    starts: range | None
+    periods: Periods | None
+    is_global: bool
+    max_windows: int = 1
+    rows: WindowRows | None = None
+    scale: Scale | None = None
+
+
+def windowing_of_table(declared: ReleaseSpec) -> Windowing:
+    """Return how the rows of a table are in windows: the first one opens where the declared range starts."""
+    time, within = declared.time, declared.time_range
+    if time is None or within is None:
+        return Windowing()
+    size, step = time.size_micros, time.every_micros
+    name = "FixedWindows" if size == step else "SlidingWindows"
+    return Windowing(name, size, within.start_micros % step, step)
+
+
+def plan_windows(declared: ReleaseSpec, windowing: Windowing) -> WindowPlan:
+    """Return what the windows of elements mean for releases; refuse those in which the privacy would not hold."""
+    if declared.horizon is not None:
+        return _over_horizon(declared, declared.horizon, windowing.is_bounded)
+    starts, periods, limit = None, None, declared.privacy_id
+    if limit is not None:
+        _check_limit(limit, windowing)
+    if declared.time_range is not None:
+        keys = len(declared.public_keys or [None])
+        starts = window_starts(declared.time_range, windowing, keys)
+        _LOG.info("%d releases: %d declared windows, %d keys in each", len(starts) * keys, len(starts), keys)
+    if limit is not None:
+        periods = _limit_periods(limit, windowing, starts)
+    windows_are_public = windowing.is_global or starts is not None
+    if declared.public_keys is not None and not windows_are_public and not declared.hides_keys_and_windows:
+        raise WindowingError(
+            "",
+            "$PublicKeys in windows would show which windows have data for a key; declare the windows with "
+            "$windows_from_to, or use the global window, or $AssumePublicKeys",
+            "E420",
+        )
+    terms = declared.terms_of_each(
+        in_windows=not windowing.is_global, overlapping=windowing.per_element, is_stream=not windowing.is_bounded
+    )
+    windows = _windows_of_bound(terms, windowing, starts)
+    cells = terms.output_cells and windows and terms.output_cells * windows
+    disclosed = declared.discloses(windows_are_public=windows_are_public)
+    lost_in = declared.tells_lost_in(one_window=windowing.is_global, is_bounded=windowing.is_bounded)
+    terms = dataclasses.replace(terms, disclosed=disclosed, output_cells=cells, lost_in=lost_in)
+    terms = dataclasses.replace(terms, uncounted=_uncounted(declared, terms, windowing.is_bounded))
+    return WindowPlan(terms, starts, periods, windowing.is_global, terms.window_count)
+
+
+def _over_horizon(declared: ReleaseSpec, horizon: Horizon, is_bounded: bool) -> WindowPlan:
+    """Return the plan of the windows of a horizon, which is their one period."""
+    limit, keys, rows = declared.privacy_id, len(declared.public_keys or [None]), horizon.rows.row_count
+    if limit is not None and limit.has_norm:
+        _check_norm(limit, is_bounded)
+    if not is_bounded and declared.is_keyed and declared.public_keys is None:
+        raise WindowingError(
+            "keys",
+            "must be $PublicKeys over time on unbounded input, where rows come out before all keys are "
+            "there: choose keys once from earlier data with SelectKeys, and list them",
+            "E319",
+        )
+    if rows * keys > MAX_RELEASES:
+        raise WindowingError(
+            "",
+            f"the horizon would make {rows * keys} rows, {rows} for each of {keys} keys, more than "
+            f"{MAX_RELEASES}; declare longer windows or fewer keys",
+            "E414",
+        )
+    terms = declared.row_terms(is_bounded=is_bounded)
+    terms = dataclasses.replace(terms, uncounted=_uncounted(declared, terms, is_bounded))
+    starts = range(horizon.start_micros, horizon.end_micros, horizon.size_micros)
+    period = Periods(horizon.end_micros - horizon.start_micros, horizon.start_micros)
+    return WindowPlan(terms, starts, period, False, terms.window_count, WindowRows.of(horizon))
+
+
+def _uncounted(declared: ReleaseSpec, terms: ReleaseTerms, is_bounded: bool) -> Uncounted:
+    """Return what these settings drop before anything is counted."""
+    limit, found = declared.privacy_id, Uncounted.NOTHING if is_bounded else Uncounted.LATE
+    if not is_bounded and limit is not None and limit.max_windows is not None:
+        found |= Uncounted.LATER_WINDOWS
+    if declared.time_range is not None or declared.horizon is not None:
+        found |= Uncounted.OUTSIDE
+    found |= Uncounted.NOTHING if declared.public_keys is None else Uncounted.UNLISTED_KEYS
+    return found | Uncounted.EXCESS_WEIGHT if declared.weight is not None and terms.lost is None else found
+
+
+def _check_limit(limit: PrivacyId, windowing: Windowing) -> None:
+    """Refuse a privacy id that cannot be bounded in these windows."""
+    if not windowing.is_bounded:
+        words = (
+            "must be a $NormBound on unbounded input, where the norm is needed before the data are there: "
+            "use the norm that an earlier release states instead of $AutoNorm"
+        )
+        limit.bounds.given(WindowingError("bounds", words, "E218"))
+    if limit.has_norm and not windowing.is_global:
+        _check_norm(limit, windowing.is_bounded)
+    elif windowing.per_element > 1 and limit.max_windows is None:
+        raise WindowingError(
+            "",
+            "SlidingWindows with a $PrivacyId would let one privacy id into any number of overlapping "
+            "windows; say in how many with max_windows, or use FixedWindows, or protect single records with "
+            "$Record",
+            "E421",
+        )
+
+
+def _check_norm(limit: PrivacyId, is_bounded: bool) -> None:
+    """Refuse a number of windows that does not suit a norm."""
+    if is_bounded and limit.max_windows is not None:
+        raise WindowingError(
+            "max_windows",
+            "must be left out with a $NormBound on bounded input: one norm covers all windows, or those of "
+            "each period, and costs less",
+            "E418",
+        )
+    if not is_bounded and limit.max_windows is None:
+        raise WindowingError(
+            "max_windows",
+            "must be given with a $NormBound on unbounded input, as in $person_in_7_days: each window is "
+            "bounded alone, before the later ones are known",
+            "E419",
+        )
+
+
+def window_starts(declared: TimeRange, windowing: Windowing, keys: int) -> range:
+    """Return the starts of all windows of a range; refuse ranges that are not whole windows."""
+    if windowing.is_global:
+        raise WindowingError(
+            "",
+            "$windows_TimeRange needs windows: put WindowInto(FixedWindows(...)) before, or leave windows "
+            "out, because the global window always gets its release",
+            "E412",
+        )
+    start, end, size, step = declared.start_micros, declared.end_micros, windowing.size, windowing.step
+    first = start - (start - windowing.offset) % step
+    last = max(first, end - size + (windowing.offset - end + size) % step)
+    if (first, last + size) != (start, end):
+        whole = ", ".join(f"Timestamp({_seconds(micros)})" for micros in (first, last + size))
+        raise WindowingError(
+            "windows",
+            f"must start where a window starts and end where one ends; declare TimeRange({whole}), or give "
+            f"{windowing.name} another offset",
+            "E413",
+        )
+    starts = range(first, last + 1, step)
+    declared.check_count(len(starts), step, keys)
+    return starts
+
+
+def _limit_periods(limit: PrivacyId, windowing: Windowing, starts: range | None) -> Periods | None:
+    """Return the periods in which an id is limited, if it is in more than each window; refuse those that do not fit.
+
+    Periods count from the start of the declared range, without one from 1970 (and the offset of the windows). A window
+    belongs to the period in which it ends, so each window is in exactly one period, sliding windows too.
+    """
+    if limit.max_windows is None and limit.period is None and (windowing.is_global or not limit.has_norm):
+        return None
+    if windowing.is_global:
+        argument = "max_windows" if limit.max_windows is not None else "period"
+        raise WindowingError(
+            argument,
+            f"needs windows: put WindowInto(FixedWindows(...)) before, or leave {argument} out, because the "
+            "global window is one",
+            "E415",
+        )
+    if any(micros % MILLISECOND for micros in (windowing.size, windowing.offset, windowing.step)):
+        raise WindowingError(
+            "",
+            "max_windows and a $NormBound need windows of whole milliseconds, which is all that Beam keeps of times",
+            "E410",
+        )
+    count, periods = _periods(limit.period_micros, windowing, starts)
+    if limit.max_windows is not None and count is not None and limit.max_windows > count:
+        of = "each period" if limit.period_micros else "the TimeRange"
+        raise WindowingError(
+            "max_windows", f"must be at most the {count} windows of {of}, got {limit.max_windows}", "E215"
+        )
+    return periods
+
+
+def _periods(period_micros: int, windowing: Windowing, starts: range | None) -> tuple[int | None, Periods]:
+    """Return how many windows a period has, if it is known, and the periods."""
+    start = windowing.offset if starts is None else starts[0]
+    if period_micros:
+        count, rest = divmod(period_micros, windowing.step)
+        if rest:
+            raise WindowingError(
+                "period",
+                f"must be a multiple of the time from one window to the next, {length_of_time(windowing.step)}",
+                "E416",
+            )
+        return count, Periods(period_micros, start)
+    if starts is not None:
+        return len(starts), Periods(starts[-1] + windowing.size - start, start)
+    if windowing.is_bounded:
+        return None, Periods()
+    raise WindowingError(
+        "",
+        "max_windows on unbounded input needs a period, or $windows_TimeRange, after which an id is forgotten",
+        "E417",
+    )
+
+
+def _windows_of_bound(terms: ReleaseTerms, windowing: Windowing, starts: range | None) -> int | None:
+    """Return how many windows one bound covers; `None` if that is not known."""
+    if windowing.is_global or terms.window_count > 1 or (terms.bounds.has_norm and not windowing.is_bounded):
+        return 1  # each window is bounded alone
+    if not terms.bounds.has_norm:
+        return None
+    return terms.period_micros // windowing.step or (None if starts is None else len(starts))
+
+
+def _seconds(micros: int) -> str:
+    """Return microseconds in seconds, as Beam shows them."""
+    whole, rest = divmod(abs(micros), 1_000_000)
+    return f"{'-' if micros < 0 else ''}{whole}" + (f".{rest:06}" if rest else "")

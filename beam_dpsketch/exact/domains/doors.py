@@ -1,0 +1,167 @@
+"""Where tables come from, and what to do about a column in the words of each place.
+
+Shares of a column in words, which tell no exact number of records.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from beam_dpsketch.exact.domains.base import is_text_type, unwrap_type
+from beam_dpsketch.exact.domains.spelling import INTEGER, TIME, Meanings, Spelling
+
+MOST = 0.01
+"""Which share of the values of a column may be unreadable: more is a mistake."""
+
+
+def share_of(part: int, whole: int) -> str:
+    """Return a share in words: in steps of 5 %, or whether it is above 1 %."""
+    return rounded(part, whole) or ("over 1 %" if part > MOST * whole else "under 1 %")
+
+
+def rounded(part: int, whole: int) -> str:
+    """Return a share in words, in steps of 5 %; nothing for a small one."""
+    percent = round(20 * part / whole) * 5 if whole else 0
+    words = "over 95 %" if percent == 100 else f"about {percent} %"
+    return "all" if 0 < part == whole else words * bool(percent)
+
+
+class Door(enum.IntEnum):
+    """A place that tables come from; `TEXT_FILE` is one without types, where settings say what text stands for."""
+
+    PANDAS, POLARS, ARROW, TEXT_FILE = range(4)
+
+    def cast(self, way: str, name: Any, *more: str) -> str:
+        """Return the code that casts a column in one of these ways."""
+        return self._code(way, self._code("column", _quoted(name)), *map(_quoted, more))
+
+    def _code(self, way: str, *parts: str) -> str:
+        return _WAYS[way][self].format(*parts)
+
+    def parse(
+        self, name: Any, kind: pa.DataType, meanings: Meanings, declared: Spelling, *, are_mixed: bool = False
+    ) -> str:
+        """Describe how to convert text to numbers or times, with code only where one meaning reads all of it.
+
+        Args:
+          name: of the column.
+          kind: what the text stands for.
+          meanings: of the text.
+          declared: how numbers and times are spelled, as far as that is declared.
+          are_mixed: whether other objects are among the text.
+        """
+        found = meanings.spellings
+        example = "1234" if kind == INTEGER else f"1234{declared.decimal}50"
+        written = "write times as 2024-01-31T08:00:00Z" if kind == TIME else f"write numbers as {example}"
+        if declared != Spelling():
+            return f"{written}, or correct the declared {declared.options}"
+        if self is Door.TEXT_FILE:
+            options = " or ".join(each.options for each in found if each.options)
+            return f"{written}, or declare {options}" if options else written
+        if len(found) != 1:
+            return written
+        lenient = "lenient " * meanings.has_missing
+        is_known = meanings.is_plain and found[0].date_format != "%s" and not (lenient and self is Door.ARROW)
+        if not is_known or (are_mixed and found[0].thousands == "."):
+            return f"{written}, in a column of {'times' if kind == TIME else 'numbers'}"
+        if kind == TIME:
+            return f"{written}, or as with {self.cast(f'{lenient}time', name, found[0].date_format)}"
+        is_cast = self is Door.ARROW or (are_mixed and self is Door.PANDAS)
+        code = self.cast("text", name) if is_cast else self._code("column", _quoted(name))
+        for pair in found[0].replaced:
+            code = self._code("replace", code, *map(_quoted, pair))
+        is_whole = kind == INTEGER and meanings.marks.isdisjoint({"e", "E", found[0].decimal})
+        return f"make numbers of it, as with {self._code(lenient + ('integer' if is_whole else 'number'), code)}"
+
+    def to_numbers(self, name: Any, kind: pa.DataType) -> str:
+        """Describe how to convert a text column to numbers."""
+        return f"make numbers of it, as with {self.cast('integer' if kind == INTEGER else 'number', name)}"
+
+    def to_times(self, name: Any, *, are_whole: bool) -> str:
+        """Describe how to convert seconds since 1970 to times."""
+        way = "column" if are_whole or self is Door.PANDAS else "round"
+        code = self._code("column", _quoted(name)) if way == "column" else self.cast(way, name)
+        return f"make times of it, as with {self._code('seconds', code)} of seconds since 1970"
+
+    def round(self, name: Any) -> str:
+        """Return how numbers become whole."""
+        return f"round it{self._as_with('round', name)}"
+
+    def to_ids(self, name: Any, kind: pa.DataType = pa.float64()) -> str:  # noqa: B008
+        """Return how numbers with a point become ids: NaN is nobody, and there is one zero."""
+        if self is Door.TEXT_FILE:
+            return "write whole numbers, or if the point is part of the id, use Parquet with a column of text"
+        if pa.types.is_floating(unwrap_type(kind)):
+            return f"make text or whole numbers of it{self._as_with('floats', name)}, because 7 and 7.0 would differ"
+        return self.to_text(name, kind)
+
+    def read_whole(self, name: Any) -> str:
+        """Return what to do about whole numbers that were floats."""
+        how = "write all digits" if self is Door.TEXT_FILE else f"read it with {self._code('read', _quoted(name))}"
+        return f"{how}, or as text: floats, and numbers with an exponent, have lost the last digits"
+
+    def to_text(self, name: Any, kind: pa.DataType | None = None) -> str:
+        """Return how a column becomes text, or bytes or numbers, another value for each of its values.
+
+        Its type is not known of objects, and of what dictionaries and runs hold.
+        """
+        if kind is None:
+            return f"make text of it{self._as_with('nested' if self is Door.ARROW else 'text', name)}"
+        kind = getattr(kind, "storage_type", kind)
+        way = "bytes" if pa.types.is_binary(kind) else "text" if _casts_to_text(kind) else "nested"
+        way = "whole" if self is Door.POLARS and pa.types.is_duration(kind) else way
+        return f"make text of it{self._as_with(way, name)}"
+
+    def _as_with(self, way: str, name: Any) -> str:
+        return "" if self is Door.TEXT_FILE else f", as with {self.cast(way, name)}"
+
+
+def _casts_to_text(kind: pa.DataType) -> bool:
+    is_simple = pa.types.is_primitive(kind) or pa.types.is_decimal(kind) or is_text_type(kind)
+    return is_simple and not pa.types.is_interval(kind)
+
+
+def _quoted(text: Any) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+_TEXT = '{}.map(str, na_action="ignore")'
+_JSON = "pl.when({0}.is_not_null()).then(pl.struct({0}).struct.json_encode())"
+_EACH = "pa.array([None if x is None{} else str({}) for x in {{}}.to_pylist()])"
+_WAYS = {
+    "column": ("df[{}]", "pl.col({})", "table[{}]"),
+    "replace": (
+        "{}.str.replace({}, {})",
+        "{}.str.replace_all({}, {}, literal=True)",
+        "pc.replace_substring({}, {}, {})",
+    ),
+    "number": ("pd.to_numeric({})", "{}.cast(pl.Float64)", 'pc.cast({}, "double")'),
+    "lenient number": ('pd.to_numeric({}, errors="coerce")', "{}.cast(pl.Float64, strict=False)", ""),
+    "lenient integer": ('pd.to_numeric({}, errors="coerce").astype("Int64")', "{}.cast(pl.Int64, strict=False)", ""),
+    "lenient time": ('pd.to_datetime({}, format={}, errors="coerce")', "{}.str.to_datetime({}, strict=False)", ""),
+    "integer": ("pd.to_numeric({})", "{}.cast(pl.Int64)", 'pc.cast({}, "int64")'),
+    "read": ('dtype={{{}: "Int64"}}', "schema_overrides={{{}: pl.Int64}}", "pa.field({}, pa.int64())"),
+    "time": ("pd.to_datetime({}, format={})", "{}.str.to_datetime({})", 'pc.strptime({}, {}, "us")'),
+    "seconds": ('pd.to_datetime({}, unit="s")', 'pl.from_epoch({}, "s")', 'pc.cast({}, pa.timestamp("s"))'),
+    "round": (
+        '{}.astype("float64").round().astype("Int64")',
+        "{}.cast(pl.Float64).fill_nan(None).round().cast(pl.Int64)",
+        'pc.cast(pc.if_else(pc.is_nan({0}), None, pc.round({0})), "int64")',
+    ),
+    "whole": ('{}.astype("Int64")', "{}.cast(pl.Int64)", 'pc.cast({}, "int64")'),
+    "decoded": ('{}.map(bytes.decode, na_action="ignore")', "{}.cast(pl.String)", 'pc.cast({}, "string")'),
+    "bytes": ('{}.str.encode("utf-8")', "{}.cast(pl.Binary)", 'pc.cast({}, "binary")'),
+    "text": (_TEXT, "{}.cast(pl.String)", 'pc.cast({}, "string")'),
+    "floats": (
+        '{}.astype(float).add(0.0).map(str, na_action="ignore")',
+        '{}.fill_nan(None).cast(pl.String).replace("-0.0", "0.0")',
+        _EACH.format(" or x != x", "x + 0.0"),
+    ),
+    "objects": (_TEXT, "{}.map_elements(str, return_dtype=pl.String)", ""),
+    "nested": (_TEXT, _JSON, _EACH.format("", "x")),
+}
+"""Code of pandas, Polars and Arrow."""

@@ -1,0 +1,70 @@
+"""Which of the values that could not be read are missing, in lists of objects and in plain columns.
+
+Which plain types a column of objects holds: equal values of two types are two ids, two keys or two items.
+"""
+
+from __future__ import annotations
+
+import decimal
+import itertools
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_dpsketch.columns import mask_undecodable
+from beam_dpsketch.exact.domains.spelling import MISSING, TEXT, is_missing
+from beam_dpsketch.exact.domains.timestamps import BLANKS
+
+LOOKED_AT = 512
+"""How many values of a bundle are looked at, once some can be used; and of how many the forms are noted."""
+UNDECODABLE = "\ufffd"
+
+
+def present(given: Any, failed: np.ndarray, *, has_words: bool) -> tuple[Any, bool]:
+    """Return the values that failed and are not missing, and whether text stands for a missing one."""
+    if isinstance(given, list):
+        lost = [*itertools.compress(given, failed.tolist())]
+        left = [value for value in lost if not _is_missing(value, has_words)]
+        return left, any(isinstance(value, str) and is_missing(value) for value in lost)
+    values = given.filter(pa.array(failed)).drop_null()
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary.take(values.indices).drop_null()
+    if pa.types.is_floating(values.type):
+        values = values.filter(pc.invert(pc.is_nan(values)))
+    if values.type != TEXT:
+        return values, False
+    texts = mask_undecodable(values)
+    words = pc.utf8_lower(pc.utf8_trim(pc.utf8_trim_whitespace(texts), BLANKS))
+    missing = pc.is_in(words, pa.array(sorted(MISSING) if has_words else [""], TEXT))
+    return texts.filter(pc.invert(missing)), bool(pc.any(missing).as_py())
+
+
+def _is_missing(value: Any, has_words: bool) -> bool:
+    try:
+        if isinstance(value, str):
+            return is_missing(value) if has_words else not value
+        return value is None or bool(value.is_nan() if isinstance(value, decimal.Decimal) else value != value)
+    except Exception:  # pandas.NA does not tell; the message of another object could carry a value
+        return type(value).__name__ == "NAType"
+
+
+_PLAIN = {str: str, bytes: bytes, int: numbers.Integral}
+_NAMES = {str: "text", bytes: "bytes", int: "whole numbers", tuple: "tuples"}
+
+
+def types_of(read: Any, usable: np.ndarray) -> set[type]:
+    """Return which of text, bytes and whole numbers are among the values that can be used."""
+    if isinstance(read, list):
+        found = {*map(type, itertools.compress(read, usable.tolist()))}
+    else:
+        found = {type(read[place].as_py()) for place in np.flatnonzero(usable)[:1].tolist()}
+    return {kind for kind, base in _PLAIN.items() if any(issubclass(each, base) for each in found)}
+
+
+def named(kinds: Iterable[type]) -> str:
+    """Return types in words."""
+    return " and ".join(sorted({_NAMES.get(kind, kind.__name__) for kind in kinds}))

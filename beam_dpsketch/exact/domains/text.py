@@ -1,0 +1,128 @@
+"""Text and bytes as paths of bytes, for finding frequent items; they are not ordered."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.columns import plain_column, plain_value, stands_for_text
+from beam_dpsketch.encodings import named
+from beam_dpsketch.exact.domains.base import Setting, Universe, has_text_form, is_bytes_type, unwrap_type
+
+MAX_BYTES = 254
+TRUNCATED = 255
+_CUT_CHARACTER = 4  # bytes of the longest character of UTF-8
+
+
+@named("BytesDomain")
+@dataclasses.dataclass(frozen=True)
+class BytesDomain(Universe):
+    """Byte strings; only their first max_bytes bytes count.
+
+    Args:
+      max_bytes: 1 to 254; longer items are counted as their first max_bytes.
+    """
+
+    max_bytes: int
+    type_name = "bytes"
+    number = 5
+    settings: ClassVar[Mapping[str, Setting]] = {"max_bytes": Setting("byte", "how many bytes of an item count, as 16")}
+    takes = "bytes"
+    value_types: ClassVar[tuple[type, ...]] = (bytes,)
+    plain_type: ClassVar[type] = bytes
+    parsed = "bytes, in hex after 0x or as text"
+    is_ordered = False
+
+    def __post_init__(self) -> None:
+        _validate.whole_fields(self, "max_bytes", low=1, high=MAX_BYTES)
+
+    @property
+    def key_type(self) -> np.dtype[Any]:
+        """Return the numpy type of a key: the bytes, zeros, and the length plus 1 (numpy strips zeros at the end)."""
+        return np.dtype(f"S{self.max_bytes + 1}")
+
+    def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        listed = plain_column(values).to_pylist() if isinstance(values, pa.Array) else [*map(plain_value, values)]
+        usable = np.fromiter((isinstance(item, self.value_types) for item in listed), dtype=bool, count=len(listed))
+        keys = [self._key(self.to_bytes(item) if good else b"") for item, good in zip(listed, usable, strict=True)]
+        return np.array(keys, dtype=self.key_type), usable
+
+    def reads_column(self, kind: pa.DataType) -> bool:
+        return is_bytes_type(unwrap_type(kind))
+
+    def is_inside(self, value: Any) -> bool:
+        return len(self.to_bytes(plain_value(value))) <= self.max_bytes
+
+    def parse(self, text: str) -> Any:
+        return bytes.fromhex(text[2:]) if text[:2] == "0x" else text.encode("utf-8", "surrogateescape")
+
+    def reading(self) -> dict[str, Any]:
+        """Return all that a program in another language needs to read values."""
+        return {"type": self.type_name, "parsed": self.parsed, "max_bytes": self.max_bytes}
+
+    def describe(self) -> str:
+        return f"{self.takes} up to {self.max_bytes} bytes"
+
+    def is_short_key(self, key: bytes) -> bool:
+        size = len(key) - 1
+        return 0 <= size <= self.max_bytes and key[-1] == (size + 1 if size < self.max_bytes else TRUNCATED)
+
+    def is_cut(self, key: bytes) -> bool:
+        return key[-1] == TRUNCATED
+
+    def from_short_keys(self, keys: Sequence[bytes]) -> list[Any]:
+        return [self._from_short(key[:-1], _CUT_CHARACTER if self.is_cut(key) else 1) for key in keys]
+
+    def _from_short(self, data: bytes, tries: int) -> Any:
+        """Return an item; a cut one may end within a character, which is left out."""
+        found = (self.from_bytes(data[: len(data) - missing]) for missing in range(tries))
+        return next((item for item in found if item is not None), None)
+
+    def to_bytes(self, item: Any) -> bytes:
+        return item
+
+    def from_bytes(self, data: bytes) -> Any:
+        return data
+
+    def _key(self, data: bytes) -> bytes:
+        length = len(data) if len(data) < self.max_bytes else TRUNCATED - 1
+        return data[: self.max_bytes].ljust(self.max_bytes, b"\0") + bytes([length + 1])
+
+
+@named("TextDomain")
+class TextDomain(BytesDomain):
+    """Text in UTF-8; only its first max_bytes bytes count.
+
+    >>> TextDomain(8).index(["word", None])[1].tolist()
+    [True, False]
+    """
+
+    type_name = "text"
+    number = 4
+    takes = parsed = "text"
+    value_types = (str,)
+    plain_type = str
+    written = "text: put it in quotes"
+
+    def reads_column(self, kind: pa.DataType) -> bool:
+        return has_text_form(unwrap_type(kind))
+
+    def reads_type(self, kind: type) -> bool:
+        return stands_for_text(kind)
+
+    def parse(self, text: str) -> str:
+        return text
+
+    def to_bytes(self, item: Any) -> bytes:
+        return str.encode(item, "utf-8", "surrogatepass")  # a subclass cannot override it
+
+    def from_bytes(self, data: bytes) -> str | None:
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError:
+            return None

@@ -1,0 +1,248 @@
+"""Points in time on a declared grid, and times and lengths of time as whole microseconds."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import numbers
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch.columns import is_uuid_type, plain_column, plain_value, stands_for_text
+from beam_dpsketch.encodings import named
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
+from beam_dpsketch.exact.domains.base import Domain, Setting, has_text_form, index_distinct, index_numbers, unwrap_type
+
+MAX_MICROS = 9_223_372_036_854_775_000
+"""The last time that Beam knows; the first one is its negative."""
+
+MILLISECOND = 1000
+_PER_SECOND = 1_000_000
+_UTC = datetime.UTC
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=_UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_ISO = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?:(:\d\d)(?:\.(\d{1,9}))?)?(?:[Zz]|([-+]\d\d)(?::?(\d\d))?)?)?", re.ASCII
+)
+BLANKS = " \t\u00a0\u202f\u2007\u2009"
+"""What may stand around a number, a time or a field: blanks of all widths."""
+_COARSE_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms")
+
+
+@named("TimestampDomain")
+@dataclasses.dataclass(frozen=True)
+class TimestampDomain(Domain):
+    """A grid start, start + resolution, ... up to end; each time is moved to the grid point at or before it.
+
+    Reads `datetime` (without a time zone: UTC), Beam's `Timestamp`, numpy `datetime64` and Arrow timestamps; also
+    dates, which are midnight in UTC, and text in ISO 8601, as "2024-01-31T08:30:00Z". Answers with `datetime` in UTC.
+
+    >>> day = TimestampDomain(datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 2))
+    >>> day.values(day.index([datetime.datetime(2024, 1, 1, 8, 30, 0, 5)])[0])
+    [datetime.datetime(2024, 1, 1, 8, 30, tzinfo=datetime.timezone.utc)]
+    """
+
+    start: datetime.datetime
+    end: datetime.datetime
+    resolution: datetime.timedelta = datetime.timedelta(seconds=1)
+    type_name = "timestamp"
+    number = 3
+    settings: ClassVar[Mapping[str, Setting]] = {
+        "start": Setting("time", 'the first time, as "2024-01-01"'),
+        "end": Setting("time", 'the last time, as "2025-01-01"'),
+        "resolution": Setting("duration"),
+    }
+    doubt = "is the year right, and the unit of times (s, ms)?"
+    plain_type = datetime.datetime
+    parsed = "times, in ISO 8601 or in seconds since 1970"
+    column_type = pa.timestamp("us", "UTC")
+    takes = "datetime, datetime64, Beam's Timestamp, dates and text in ISO 8601"
+    value_types: ClassVar[tuple[type, ...]] = (datetime.datetime, np.datetime64)
+
+    def __post_init__(self) -> None:
+        for name in ("start", "end"):
+            if not isinstance(getattr(self, name), datetime.datetime):
+                raise ArgumentTypeError(name, f"must be a datetime, got {type(getattr(self, name)).__name__}", "E428")
+            object.__setattr__(self, name, _to_utc(getattr(self, name)))
+        if not isinstance(self.resolution, datetime.timedelta) or not self.resolution > datetime.timedelta(0):
+            raise ArgumentError("resolution", "must be a length of time above 0, as $one_day", "E502")
+        if not self.start < self.end:
+            raise ArgumentError("end", "must be after start", "E425")
+
+    @property
+    def size(self) -> int:
+        return (self.end - self.start) // self.resolution + 1
+
+    def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        low, high = _micros(self.start), _micros(self.end)
+        values = plain_column(values, as_times=True) if isinstance(values, pa.Array) else values
+        if isinstance(values, pa.Array) and has_text_form(unwrap_type(values.type)):
+            return index_distinct(values, self.index)
+        if isinstance(values, pa.Array) and pa.types.is_timestamp(values.type):
+            values = values.to_numpy(zero_copy_only=False)
+        if isinstance(values, np.ndarray) and values.dtype.kind == "M":
+            values = pa.array(_micros_of_times(values, low, high), mask=np.isnat(values))
+        else:
+            values = [*map(micros_in_data, values.to_pylist() if isinstance(values, pa.Array) else values)]
+        micros, usable = index_numbers(values, low, high)
+        return micros // np.uint64(self.resolution // _MICROSECOND), usable
+
+    def reads_column(self, kind: pa.DataType) -> bool:
+        return is_time_type(kind)
+
+    def reads_type(self, kind: type) -> bool:
+        return super().reads_type(kind) or stands_for_text(kind) or hasattr(kind, "micros")
+
+    def is_inside(self, value: Any) -> bool:
+        return bool(_micros(self.start) <= micros_in_data(value) <= _micros(self.end))
+
+    def parse(self, text: str) -> datetime.datetime:
+        return parse_time(text)
+
+    def describe(self) -> str:
+        return f"times {to_iso(self.start)} to {to_iso(self.end)} in steps of {self.resolution}"
+
+    def values(self, indices: np.ndarray) -> list[datetime.datetime]:
+        return [self.start + position * self.resolution for position in indices.tolist()]
+
+    def reading(self) -> dict[str, Any]:
+        times = {"start": _micros(self.start), "end": _micros(self.end), "resolution": self.resolution // _MICROSECOND}
+        return {**super().reading(), **{name: str(micros) for name, micros in times.items()}}
+
+
+def is_time_type(kind: pa.DataType) -> bool:
+    """Return whether a column of this type holds times, dates or text."""
+    kind = unwrap_type(kind)
+    return pa.types.is_timestamp(kind) or (has_text_form(kind) and not is_uuid_type(kind))
+
+
+def read_iso(text: str) -> datetime.datetime | None:
+    """Return a date or a time in ISO 8601, with dashes and colons, cut to microseconds; `None` for other text."""
+    if (found := _ISO.fullmatch(text.strip(BLANKS))) is None:
+        return None
+    day, time, seconds, fraction, hours, minutes = found.groups("")
+    micros = f"{fraction:0<6}"[:6]
+    try:
+        return datetime.datetime.fromisoformat(
+            f"{day}T{time or '00:00'}{seconds or ':00'}.{micros}{hours or '+00'}:{minutes or '00'}"
+        )
+    except ValueError:  # there is no such day
+        return None
+
+
+def parse_time(text: str) -> datetime.datetime:
+    """Return a time in ISO 8601, or in seconds since 1970; raise `ValueError` for other text.
+
+    >>> parse_time("2024-01-01T08:30Z") == parse_time("1704097800")
+    True
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        return datetime.datetime.fromisoformat(f"{text[:-1]}+00:00" if text[-1:] in ("Z", "z") else text)
+    return from_seconds(seconds)
+
+
+def from_seconds(seconds: float) -> datetime.datetime:
+    """Return a time from seconds since 1970, in UTC."""
+    return _EPOCH + datetime.timedelta(seconds=seconds)
+
+
+def _to_utc(time: datetime.datetime) -> datetime.datetime:
+    return time.replace(tzinfo=_UTC) if time.tzinfo is None else time.astimezone(_UTC)
+
+
+def _micros(time: datetime.datetime) -> int:
+    # Not `astimezone`: it overflows for the first and last hours of the calendar.
+    return ((time.replace(tzinfo=_UTC) if time.utcoffset() is None else time) - _EPOCH) // _MICROSECOND
+
+
+def _micros_of_times(times: np.ndarray, low: int, high: int) -> np.ndarray:
+    """Return microseconds since 1970 of a `datetime64` array, rounded down; clip coarse units to near [low, high]."""
+    if np.datetime_data(times.dtype)[0] in _COARSE_UNITS:  # a year 300,000 would wrap around in microseconds
+        first, last = (np.datetime64(bound, "us").astype(times.dtype) for bound in (low, high))
+        times = np.clip(times, first - 1, last + 1)
+    return times.astype("datetime64[us]").view(np.int64)
+
+
+def micros_of(value: Any) -> Any:
+    """Return microseconds since 1970 of a `datetime` or an object with `micros` (Beam's `Timestamp`), else `None`."""
+    try:
+        if isinstance(value, np.datetime64):
+            value = value.astype("datetime64[us]").item()
+        if isinstance(value, datetime.datetime):
+            return _micros(value) if value == value else None  # pandas.NaT is a datetime and differs from itself
+        return getattr(value, "micros", None)
+    except Exception:  # from a time zone or a property; its message could carry the value into the logs
+        return None
+
+
+def from_micros(micros: int) -> datetime.datetime:
+    """Return a time from microseconds since 1970, in UTC."""
+    return _EPOCH + datetime.timedelta(microseconds=micros)
+
+
+def to_iso(time: datetime.datetime) -> str:
+    """Return a time in UTC as ISO 8601 text, with a fraction of a second only where it has one.
+
+    >>> to_iso(from_micros(1_704_067_200_000_000))
+    '2024-01-01T00:00:00Z'
+    """
+    return time.isoformat().replace("+00:00", "Z")
+
+
+def micros_in_data(value: Any) -> Any:
+    """Do as `micros_of`, also for dates and text."""
+    value = plain_value(value)
+    return micros_of(read_iso(value) if isinstance(value, str) else value)
+
+
+def to_micros(**time: Any) -> int:
+    """Return the one argument, a `datetime`, a Beam `Timestamp` or seconds, as microseconds since 1970."""
+    ((name, value),) = time.items()
+    return _within(name, _seconds_to_micros(value) if _is_number(value) else micros_of(value), value)
+
+
+def duration_to_micros(**duration: Any) -> int:
+    """Return the one argument, a `timedelta`, a Beam `Duration` or seconds, in microseconds; refuse 0 and less."""
+    ((name, value),) = duration.items()
+    if isinstance(value, datetime.timedelta):
+        micros: Any = value // _MICROSECOND
+    else:
+        micros = _seconds_to_micros(value) if _is_number(value) else getattr(value, "micros", None)
+    micros = _within(name, micros, value)
+    if micros <= 0:
+        raise ArgumentError(name, "must be greater than 0", "E427")
+    return micros
+
+
+def check_milliseconds(**micros: int) -> None:
+    """Refuse times with parts of a millisecond, which Beam does not keep between workers."""
+    for name, value in micros.items():
+        if value % MILLISECOND:
+            raise ArgumentError(name, "must be whole milliseconds, which is all that Beam keeps of times", "E410")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _seconds_to_micros(seconds: Any) -> Any:
+    return int(seconds) * _PER_SECOND if isinstance(seconds, numbers.Integral) else seconds * _PER_SECOND
+
+
+def _within(name: str, micros: Any, value: Any) -> int:
+    if micros is None:
+        raise ArgumentTypeError(
+            name,
+            f"must be a time of Python or Beam, or seconds, got {type(value).__name__}; give one, as "
+            "datetime(2025, 12, 25, tzinfo=timezone.utc)",
+            "E428",
+        )
+    if not -MAX_MICROS <= micros <= MAX_MICROS:
+        raise ArgumentError(name, "must be finite and within the times that Beam knows", "E428")
+    return round(micros)

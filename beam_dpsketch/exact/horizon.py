@@ -1,0 +1,108 @@
+"""The declared windows of continual release, and which rows they go into."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.exact.domains.timestamps import (
+    MAX_MICROS,
+    MILLISECOND,
+    check_milliseconds,
+    duration_to_micros,
+    to_micros,
+)
+from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
+from beam_dpsketch.privacy.over_time.mechanism import MAX_HORIZON, RowMechanism
+
+Mechanism: TypeAlias = Literal["binned", "tree"]
+MECHANISMS: tuple[Mechanism, ...] = ("binned", "tree")
+
+
+@dataclasses.dataclass(frozen=True)
+class Horizon:
+    """Windows of one length, one after the other, declared before any data is seen.
+
+    Args:
+      start: when the first window opens: a `datetime` (without a time zone: UTC), a Beam `Timestamp`, or seconds since
+        1970; in 1970 or later.
+      window_size: the length of a window: a `timedelta`, a Beam `Duration`, or seconds.
+      windows: how many windows there are, 2 to 2**17, or to 2**11 with "tree". Twice as many add a few per cent to
+        errors, so declare enough.
+      mechanism: how windows become rows. "binned" has about half the error of "tree", the paper's binary tree.
+    """
+
+    start: Any
+    window_size: Any
+    windows: int
+    mechanism: Mechanism = "binned"
+    start_micros: int = dataclasses.field(init=False, repr=False)
+    size_micros: int = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _validate.whole_fields(self, "windows", low=2, high=MAX_HORIZON)
+        _validate.one_of(MECHANISMS, mechanism=self.mechanism)
+        _ = self.rows  # checks how many windows the mechanism can have
+        start, size = to_micros(start=self.start), duration_to_micros(window_size=self.window_size)
+        if start < 0:
+            raise ArgumentError(
+                "start", "must be in 1970 or later, because Beam rounds earlier times into the next window", "E425"
+            )
+        check_milliseconds(start=start, window_size=size)
+        if start + size * (self.windows + 1) > MAX_MICROS:
+            raise ArgumentError(
+                "", "the horizon and one more window must end before the last timestamp of Beam", "E425"
+            )
+        for name, value in (("start_micros", start), ("size_micros", size)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def rows(self) -> RowMechanism:
+        return BinnedRoot.over(self.windows) if self.mechanism == "binned" else BinaryTree(self.windows)
+
+    @property
+    def end_micros(self) -> int:
+        """When the last window closes, in microseconds since 1970."""
+        return self.start_micros + self.size_micros * self.windows
+
+    def index(self, micros: int) -> int:
+        """Return which window a time falls into."""
+        return (micros - self.start_micros) // self.size_micros
+
+    def edges(self, window: int) -> tuple[int, int]:
+        """Return when a window opens and closes, in microseconds since 1970."""
+        start = self.start_micros + window * self.size_micros
+        return start, start + self.size_micros
+
+
+@dataclasses.dataclass(frozen=True)
+class WindowRows:
+    """Windows of one size in a row, and what becomes of them.
+
+    Args:
+      mechanism: which rows there are over them.
+      first_end_millis: the last millisecond of the first window, as in the column `window` of bounded records.
+      size_millis: how long a window is, in whole milliseconds.
+    """
+
+    mechanism: RowMechanism
+    first_end_millis: int
+    size_millis: int
+
+    @classmethod
+    def of(cls, horizon: Horizon) -> WindowRows:
+        """Return the rows over a horizon."""
+        end, size = horizon.start_micros + horizon.size_micros, horizon.size_micros
+        return cls(horizon.rows, end // MILLISECOND - 1, size // MILLISECOND)
+
+    def number(self, ends: np.ndarray) -> np.ndarray:
+        """Return the number of each window from its last millisecond: int64, 0 to windows - 1.
+
+        Times outside all windows count as the nearest window, by which a norm only grows.
+        """
+        numbers = (ends - np.int64(self.first_end_millis)) // np.int64(self.size_millis)
+        return np.clip(numbers, 0, self.mechanism.windows - 1)

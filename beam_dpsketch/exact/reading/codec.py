@@ -1,0 +1,220 @@
+"""Encode record tables compactly: integers take the fewest bytes that fit, constant columns none.
+
+Guarantee: decoding returns the values and types that were encoded. The bytes travel between workers of one version of
+the package and wait in state; they are not a release format. A payload is a header (version, columns, rows); the name,
+type and `_Numbers` header of each column; then the columns themselves. A binary column is its sizes, as numbers, and
+then all its bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beam_dpsketch.exact.reading.columns import encode_ids
+
+LOST = "lost"
+"""The column of what bounding took already of the unit of a record; a table without it lost nothing."""
+_VERSION = 1
+_HEADER, _COLUMN = struct.Struct("<BBQ"), struct.Struct("<BBBQ")
+_BINARY = pa.large_binary()
+_KINDS = (pa.int64(), pa.uint64(), pa.uint32(), _BINARY)
+_WIDTHS = (0, 1, 2, 4, 8)
+_WORD = 1 << 64
+
+
+class _Numbers(NamedTuple):
+    """Integers as fixed-width offsets from a base, modulo 2**64; width 0 if all equal the base."""
+
+    width: int
+    base: int
+    offsets: np.ndarray
+
+    @classmethod
+    def pack(cls, values: np.ndarray) -> _Numbers:
+        low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+        width = next(width for width in _WIDTHS if high - low < 1 << 8 * width)
+        if not width:
+            return cls(0, low % _WORD, values[:0])
+        if low >= 0 and high < 1 << 8 * width:
+            return cls(width, 0, values.astype(f"<u{width}"))
+        return cls(width, low % _WORD, (values.astype(np.uint64) - np.uint64(low % _WORD)).astype(f"<u{width}"))
+
+    def take(self, order: np.ndarray) -> _Numbers:
+        return self._replace(offsets=self.offsets[order]) if self.width else self
+
+
+def to_bytes(records: pa.Table) -> bytes:
+    """Encode a table of records without nulls."""
+    return next(parts_to_bytes(records, None, [slice(0, len(records))]))
+
+
+def parts_to_bytes(records: pa.Table, order: np.ndarray | None, parts: Iterable[slice]) -> Iterator[bytes]:
+    """Encode each part of a table of records without nulls."""
+    headers: list[bytes] = []
+    numbers: list[_Numbers] = []
+    binaries: list[tuple[np.ndarray, memoryview] | None] = []
+    for name, column in zip(records.column_names, records.columns, strict=True):
+        if column.null_count:
+            raise ValueError(f"records must not hold nulls, but {name} does")
+        values = column.combine_chunks()
+        if column.type == _BINARY:
+            values = values if order is None else values.take(pa.array(order))
+            offsets, data = _binary_buffers(values)
+            packed = _Numbers.pack(np.diff(offsets))
+            binaries.append((offsets, data))
+        else:
+            packed = _Numbers.pack(values.to_numpy())
+            packed = packed if order is None else packed.take(order)
+            binaries.append(None)
+        numbers.append(packed)
+        encoded = name.encode()
+        headers.append(_COLUMN.pack(len(encoded), _KINDS.index(column.type), packed.width, packed.base) + encoded)
+    columns = b"".join(headers)
+    for part in parts:
+        pieces: list[bytes | memoryview] = [_HEADER.pack(_VERSION, len(headers), part.stop - part.start), columns]
+        for packed, binary in zip(numbers, binaries, strict=True):
+            pieces.append(packed.offsets[part].tobytes())
+            if binary is not None:
+                offsets, data = binary
+                pieces.append(data[int(offsets[part.start]) : int(offsets[part.stop])])
+        yield b"".join(pieces)
+
+
+def from_bytes(payload: bytes) -> pa.Table:
+    """Decode a table; raise `ValueError` unless these are exactly the bytes of one."""
+    return from_payloads([payload])
+
+
+def from_payloads(payloads: Iterable[bytes]) -> pa.Table:
+    """Decode and concatenate tables, in any order, as `concat_tables` does."""
+    return concat_tables(tables_from(payloads))
+
+
+def tables_from(payloads: Iterable[bytes]) -> list[pa.Table]:
+    """Decode payloads to a table for all that have the same columns, in any order.
+
+    Many small ones take little more time than a large one.
+
+    Raises:
+      ValueError: a payload is not exactly the bytes of a table.
+    """
+    alike = defaultdict(list)
+    for payload in payloads:
+        try:
+            rows, columns, size = _parse(payload)
+        except (struct.error, IndexError, ValueError):  # their messages speak of offsets and sizes
+            rows, columns, size = 0, [], -1
+        if size != len(payload):
+            raise ValueError("these bytes are not a whole table of records, written by this version of the package")
+        alike[tuple([column[:2] for column in columns])].append((rows, columns))
+    return [*map(_table, alike.values())]
+
+
+class _Part(NamedTuple):
+    """A column in a payload: what its header says, its numbers, and what they are the sizes of."""
+
+    name: str
+    kind: int
+    width: int
+    base: int
+    numbers: memoryview
+    data: memoryview
+
+
+def _parse(payload: bytes) -> tuple[int, list[_Part], int]:
+    """Return how many rows a payload has, its columns, and where they end."""
+    version, count, rows = _HEADER.unpack_from(payload)
+    if version != _VERSION:
+        raise ValueError("another version")
+    headers, place, view = [], _HEADER.size, memoryview(payload)
+    for _ in range(count):
+        size, *header = _COLUMN.unpack_from(payload, place)
+        place += _COLUMN.size + size
+        headers.append((payload[place - size : place].decode(), *header))
+    columns = []
+    for name, kind, width, base in headers:
+        numbers = view[place : place + rows * width]
+        place += rows * width
+        size = 0
+        if _KINDS[kind] == _BINARY:
+            size = rows * base + (sum(numbers) if width <= 1 else int(_integers(numbers, width).sum()))
+        columns.append(_Part(name, kind, width, base, numbers, view[place : place + size]))
+        place += size
+    return rows, columns, place
+
+
+def _integers(numbers: memoryview, width: int) -> np.ndarray:
+    return np.frombuffer(numbers, f"<u{width}")
+
+
+def _table(payloads: list[tuple[int, list[_Part]]]) -> pa.Table:
+    """Return the table of payloads that have columns of the same names and types."""
+    rows = np.array([rows for rows, _ in payloads])
+    columns = zip(*(columns for _, columns in payloads), strict=True)
+    return pa.table({parts[0].name: _column(rows, parts) for parts in columns})
+
+
+def _column(rows: np.ndarray, parts: tuple[_Part, ...]) -> pa.Array:
+    """Return the values of a column in several payloads, given how many each has."""
+    kind, total = _KINDS[parts[0].kind], int(rows.sum())
+    widths = np.array([part.width for part in parts])
+    values = np.repeat(np.array([part.base for part in parts], dtype=np.uint64), rows)
+    for width in {*widths.tolist()} - {0}:
+        numbers = _integers(_joined([part.numbers for part in parts if part.width == width]), width)
+        values[... if (widths == width).all() else np.repeat(widths == width, rows)] += numbers
+    if kind != _BINARY:
+        return pa.array(values.astype(np.uint32) if kind == pa.uint32() else values).view(kind)
+    offsets = np.zeros(total + 1, dtype=np.int64)
+    np.cumsum(values, out=offsets[1:].view(np.uint64))
+    data = pa.py_buffer(_joined([part.data for part in parts]))
+    return pa.Array.from_buffers(_BINARY, total, [None, pa.py_buffer(offsets), data])
+
+
+def _joined(pieces: list[memoryview]) -> memoryview:
+    return pieces[0] if len(pieces) == 1 else memoryview(b"".join(pieces))
+
+
+def concat_tables(tables: Iterable[pa.Table]) -> pa.Table:
+    """Concatenate tables of records; a column that a table lacks is null there, and 0 if it is lost weight."""
+    tables = list(tables)
+    if all(table.schema.equals(tables[0].schema) for table in tables):
+        return pa.concat_tables(tables)
+    if len({table["unit"].type for table in tables}) > 1:
+        tables = [table.set_column(0, "unit", encode_ids(table["unit"])) for table in tables]
+    whole = pa.concat_tables(tables, promote_options="default")
+    if LOST not in whole.column_names:
+        return whole
+    return whole.set_column(whole.column_names.index(LOST), LOST, pc.fill_null(whole[LOST], 0))
+
+
+def binary_column(keys: np.ndarray, nulls: np.ndarray | None = None) -> pa.Array:
+    """Return byte strings of numpy, without the zeros at their ends, as a column, with nulls in some places."""
+    size = keys.dtype.itemsize
+    data = np.ascontiguousarray(keys).view(np.uint8)
+    if not data[size - 1 :: size].all():
+        return pa.array(keys.tolist(), _BINARY, mask=nulls)
+    offsets = np.arange(len(keys) + 1, dtype=np.int64) * size
+    valid = None if nulls is None else pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+    return pa.Array.from_buffers(_BINARY, len(keys), [valid, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def binary_keys(column: pa.ChunkedArray, key_type: np.dtype[Any]) -> np.ndarray:
+    """Return a column without nulls that `binary_column` made as byte strings of numpy."""
+    values = column.combine_chunks()
+    offsets, data = _binary_buffers(values)
+    if len(values) and (np.diff(offsets) == key_type.itemsize).all():
+        return np.frombuffer(data, key_type, count=len(values), offset=int(offsets[0]))
+    return values.to_numpy(zero_copy_only=False).astype(key_type, copy=False)
+
+
+def _binary_buffers(values: pa.LargeBinaryArray) -> tuple[np.ndarray, memoryview]:
+    _, ends, data = values.buffers()
+    offsets = np.frombuffer(ends, dtype=np.int64)[values.offset : values.offset + len(values) + 1]
+    return offsets, memoryview(data if data is not None else b"")

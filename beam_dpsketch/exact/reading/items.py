@@ -1,0 +1,262 @@
+"""Items and their weights, ready to be counted: what a sketch is made of, and what one record adds to it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch.exact.domains.spelling import INTEGER, TEXT
+from beam_dpsketch.exact.domains.weights import parse_weights
+from beam_dpsketch.exact.horizon import WindowRows
+from beam_dpsketch.exact.reading.codec import binary_column, binary_keys
+from beam_dpsketch.exact.reading.columns import HASHED, WEIGHTS, Readable
+from beam_dpsketch.exact.reading.selectors import Selectors, check_values
+from beam_dpsketch.exact.reading.unreadable import Listing, Tally
+from beam_dpsketch.exact.sketches import RawSketch, raw_type
+from beam_dpsketch.privacy.contributions import ContributionLimit
+from beam_dpsketch.privacy.norm.scaling import ROW_SCALE_BITS, SCALE_BITS
+from beam_dpsketch.privacy.selection import SelectionRule
+from beam_dpsketch.privacy.side_counters import BINS, LOST, RECORDS, UNITS, WEIGHT, LostCounter, SideCounter
+from beam_dpsketch.privacy.side_counters import histogram as lost_histogram
+
+VOTES, VOTERS = "votes", "voters"
+SECOND, NOISY = "second", "noisy"
+"""Of two rounds: the votes of the second, and the noisy votes of the first."""
+_NOTHING_LOST = np.zeros(0, dtype=np.int64)
+_MOST_CLAMPED = 1 << 40
+
+
+class WeightedItems(NamedTuple):
+    """Items that are bounded and turned into keys already.
+
+    Attributes:
+      keys: what a sketch needs to know of the items, of shape (n,).
+      weights: int64 of shape (n,).
+      side: what their units add to what is counted aside, int64 of shape (side_size,); `None` for nothing.
+      max_norm: the norm that scaled them, if the data chose it.
+    """
+
+    keys: np.ndarray
+    weights: np.ndarray
+    side: np.ndarray | None = None
+    max_norm: Fraction | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class SketchInput:
+    """What a sketch is made of: its spec, and the bounds on a record's weight; and what is counted aside.
+
+    `lost` counts the weight that bounding takes. `over_time` says which rows the sketches of windows go into; `None` if
+    each is released as it is.
+    """
+
+    spec: Any
+    bounds: ContributionLimit
+    counters: tuple[SideCounter, ...] = ()
+    selection: SelectionRule | None = None
+    over_time: WindowRows | None = None
+    lost: LostCounter | None = None
+
+    @functools.cached_property
+    def kind(self) -> type[RawSketch]:
+        return raw_type(self.spec)
+
+    def keys(self, items: list[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        return self.kind.usable_keys(self.spec, items)
+
+    @property
+    def side_names(self) -> tuple[str, ...]:
+        """What is counted aside, but lost weight: side counters, then what decides on keys."""
+        return (*(counter.name for counter in self.counters), *self.vote_names)
+
+    @property
+    def vote_names(self) -> tuple[str, ...]:
+        """What decides on keys: votes, how many units cast them, and what is of two rounds."""
+        if self.selection is None:
+            return ()
+        return (VOTES, VOTERS, SECOND, NOISY) if self.selection.has_two_rounds else (VOTES, VOTERS)
+
+    @property
+    def own_bins(self) -> int:
+        """How many counts of lost weight a release has itself."""
+        return 0 if self.lost is None or self.lost.of_run else BINS
+
+    @functools.cached_property
+    def side_columns(self) -> dict[str, slice]:
+        """Where the numbers that are counted aside are in an array of them, by name, along its last axis."""
+        sizes = dict.fromkeys((counter.name for counter in self.counters), 1)
+        sizes |= {LOST: self.own_bins} if self.own_bins else {}
+        sizes |= dict.fromkeys(self.vote_names, 1)
+        ends = itertools.accumulate(sizes.values())
+        return {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}
+
+    @property
+    def side_size(self) -> int:
+        """How many numbers are counted aside: the side counters, lost weight, and what decides on keys."""
+        return len(self.side_names) + self.own_bins
+
+    def votes_of(self, side: np.ndarray) -> np.ndarray:
+        """Return what decides on keys, of shape (..., vote names)."""
+        return self._columns(side, self.vote_names)
+
+    def released_of(self, side: np.ndarray) -> np.ndarray:
+        """Return what a release counts aside itself: its side counters and its lost weight."""
+        return self._columns(side, [name for name in self.side_columns if name not in self.vote_names])
+
+    def _columns(self, side: np.ndarray, names: Sequence[str]) -> np.ndarray:
+        return np.concatenate([side[..., :0], *(side[..., self.side_columns[name]] for name in names)], axis=-1)
+
+    @functools.cached_property
+    def readables(self) -> dict[str, Readable]:
+        """What the column of each item may hold, by its argument."""
+        return {argument: _readable(spec) for argument, spec in self.spec.fields.items()}
+
+    @property
+    def listings(self) -> dict[str, Listing]:
+        """The items that are listed, by the argument of each metric that lists some."""
+
+        def listing(argument: str, spec: Any) -> Listing:
+            return Listing(lambda: spec.items, lambda values: self.keys_of(argument, values)[1])
+
+        return {argument: listing(argument, spec) for argument, spec in self.spec.fields.items() if spec.is_listed}
+
+    def keys_of(self, argument: str, values: list[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Do as `keys`, for the values of one item of records that may have several."""
+        spec = self.spec.fields[argument]
+        return raw_type(spec).usable_keys(spec, values)
+
+    def any_counts(self, keys: np.ndarray) -> bool:
+        """Return whether records with these keys count, and each item of some of them does."""
+        return self.kind.any_counts(self.spec, keys)
+
+    def bounded(self, keys: np.ndarray, weights: np.ndarray) -> WeightedItems:
+        """Return the keys and weights of bounded records, fewer where that is found fast."""
+        return WeightedItems(*self.kind.fewer(self.spec, keys, weights))
+
+    @property
+    def scale_bits(self) -> int:
+        if not self.bounds.has_norm:
+            return 0
+        return SCALE_BITS if self.over_time is None else ROW_SCALE_BITS
+
+    def raw_sketch(self) -> RawSketch:
+        return self.kind(self.spec).in_units_of(self.scale_bits)
+
+    def as_column(self, keys: np.ndarray, nulls: np.ndarray | None = None) -> pa.Array:
+        """Return keys as a column that `column_keys` reads, with nulls in some places."""
+        return pa.array(keys, mask=nulls) if keys.dtype.kind != "S" else binary_column(keys, nulls)
+
+    def column_keys(self, column: pa.ChunkedArray) -> np.ndarray:
+        if not pa.types.is_large_binary(column.type):
+            return column.to_numpy().astype(self.key_type, copy=False)
+        return binary_keys(column, self.key_type)
+
+    def clamp(self, weights: np.ndarray) -> np.ndarray:
+        return np.clip(weights, self.bounds.min_weight, self.bounds.max_weight)
+
+    def contributions(
+        self, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None, selectors: Selectors | None = None
+    ) -> WeightedItems:
+        """Return what records add; with selectors, log what keeps many of them from counting."""
+        if weights is None:
+            found, count = self._counted(items)
+        else:
+            found, count = self._weighted(items, weights)
+        if count < len(items):
+            _check_values(item=items, weight=weights)
+        if selectors is not None and (count < len(items) or not self.any_counts(found.keys)):
+            readables = {"weight": WEIGHTS, **self.readables}
+            tally = Tally(readables, selectors.all, self.listings, is_sampled=True)
+            tally.note_rows({**by_argument(selectors, items), **({} if weights is None else {"weight": weights})})
+            tally.log()
+        return found
+
+    def _weighted(self, items: list[Any] | pa.Array, weights: list[Any] | pa.Array) -> tuple[WeightedItems, int]:
+        """Count records, and return how many count."""
+        keys, usable = self.keys(items)
+        values, whole = parse_weights(weights)
+        usable = usable & whole
+        found = WeightedItems(keys[usable], self.clamp(values[usable]), self.side_of_single(values[usable]))
+        return found, int(np.count_nonzero(usable))
+
+    def _counted(self, items: list[Any] | pa.Array) -> tuple[WeightedItems, int]:
+        """Count records of weight 1 that repeat, and return how many count."""
+        keys, counts, total = self.kind.counted(self.spec, items)
+        return WeightedItems(keys, counts, self._side(total, total)), total
+
+    def side_of_single(self, weights: np.ndarray) -> np.ndarray:
+        """Add up what is counted aside of records with these weights, not clamped, each a unit of its own: int64."""
+        clamped = self.clamp(weights)
+        return self._side(int(np.count_nonzero(clamped)), int(clamped.sum()), clamped_by(weights, clamped))
+
+    def _side(self, records: int, weight: int, lost: np.ndarray = _NOTHING_LOST) -> np.ndarray:
+        votes = 0 if self.selection is None else records * self.selection.grid
+        amounts = {UNITS: records, RECORDS: records, WEIGHT: weight, VOTES: votes, VOTERS: records}
+        numbers = np.array([amounts[name] for name in self.side_names], dtype=np.int64)
+        own = None if self.lost is None or self.lost.of_run else lost_histogram(lost, self.lost.first)
+        return self.side_of(numbers, own)
+
+    def side_of(self, numbers: np.ndarray, lost: np.ndarray | None) -> np.ndarray:
+        """Return what is counted aside, int64 of shape (side_size,): the numbers of `side_names`, and the own bins."""
+        side = np.zeros(self.side_size, dtype=np.int64)
+        for name, number in zip(self.side_names, numbers, strict=True):
+            side[self.side_columns[name]] = number
+        if self.own_bins and lost is not None:
+            side[self.side_columns[LOST]] = lost
+        return side
+
+    @functools.cached_property
+    def key_type(self) -> np.dtype[Any]:
+        return self.kind.key_type(self.spec)
+
+    def empty(self) -> WeightedItems:
+        return WeightedItems(np.zeros(0, dtype=self.key_type), np.zeros(0, dtype=np.int64))
+
+    @functools.cached_property
+    def pending_limit(self) -> int:
+        """The number of items that wait to be hashed together: enough to be fast, few compared with the sketch."""
+        return min(4096, max(256, self.spec.cells // 8))
+
+
+def by_argument(selectors: Selectors, items: list[Any] | pa.Array) -> dict[str, Any]:
+    """Return the values of each item of records, by its argument."""
+    if not isinstance(selectors.item, tuple):
+        return {"item": items}
+    values = items.flatten() if isinstance(items, pa.StructArray) else [*map(list, zip(*items, strict=True))]
+    return dict(zip(selectors.items, values, strict=True))
+
+
+def _readable(spec: Any) -> Readable:
+    if (domain := spec.domain) is None:
+        return HASHED._replace(parsed=INTEGER) if spec.is_listed and {*map(type, spec.items)} == {int} else HASHED
+    return Readable(
+        f"{domain.takes} ({type(domain).__name__})",
+        domain.reads_column,
+        functools.partial(_find, domain),
+        None if domain.column_type == TEXT else domain.column_type,
+        is_partial=not domain.reads_all,
+        instead=", or take FloatDomain(low, high, resolution)" if domain.plain_type is int else "",
+    )
+
+
+def _find(domain: Any, values: Any) -> np.ndarray:
+    return domain.index(values)[1]
+
+
+def clamped_by(weights: np.ndarray, clamped: np.ndarray) -> np.ndarray:
+    """Return how much clamping took of each weight above 0, int64, up to what sums of many hold."""
+    return np.minimum(np.maximum(weights, clamped) - clamped, _MOST_CLAMPED)
+
+
+def _check_values(**values_of: Any) -> None:
+    """Refuse arrays among values of rows; called where some are left out."""
+    for argument, values in values_of.items():
+        if isinstance(values, list):
+            check_values(argument, values)

@@ -1,0 +1,280 @@
+"""Read elements as columns of records: privacy id, key, item and weight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch.encodings import WORD, decode, encode, encode_all, is_unicode
+from beam_dpsketch.errors import ArgumentTypeError
+from beam_dpsketch.exact.domains.spelling import INTEGER
+from beam_dpsketch.exact.domains.weights import parse_weights
+from beam_dpsketch.exact.hashing.lookup import ItemSet
+from beam_dpsketch.exact.reading.codec import LOST
+from beam_dpsketch.exact.reading.columns import Readable, all_valid, batch_column, id_column, readable_of
+from beam_dpsketch.exact.reading.groups import dictionary_codes, group_rows, join_pairs, sum_by_pair
+from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems, by_argument, clamped_by
+from beam_dpsketch.exact.reading.selectors import Selectors, check_values, make_getter, select_all
+from beam_dpsketch.exact.reading.unreadable import Listing, Tally
+from beam_dpsketch.privacy.contributions import ContributionLimit
+
+MISSING_KEY = object()
+
+
+class Columns(NamedTuple):
+    """Records by column, as lists or Arrow arrays; `None` for columns that are not read."""
+
+    privacy_ids: Any
+    keys: Any
+    items: Any
+    weights: Any
+
+    def by_argument(self, selectors: Selectors) -> dict[str, Any]:
+        """Return those that are read, by argument."""
+        items = by_argument(selectors, self.items)
+        read = {"privacy_id": self.privacy_ids, "key": self.keys, **items, "weight": self.weights}
+        return {argument: values for argument, values in read.items() if values is not None}
+
+    def take(self, rows: np.ndarray) -> Columns:
+        """Return some of the records, in this order."""
+        return Columns(*(None if each is None else _taken(each, rows) for each in self))
+
+    def check_values(self, selectors: Selectors) -> None:
+        for argument, values in self.by_argument(selectors).items():
+            if isinstance(values, list):
+                check_values(argument, values)
+
+
+class RecordReader:
+    """Reads the records of a transform's elements, and which of them have an allowed key."""
+
+    def __init__(
+        self, selectors: Selectors, *, per_key: bool, public_keys: tuple[Any, ...] | None = None, by_item: bool = False
+    ) -> None:
+        self.selectors = selectors
+        self.per_key, self.by_item = per_key, by_item
+        self.is_batch_type = selectors.is_batch_type
+        self._privacy_id = None if selectors.privacy_id is None else make_getter(selectors.privacy_id)
+        self._key = None if selectors.key is None else make_getter(selectors.key)
+        self._allowed = None if public_keys is None else ItemSet(map(encode, public_keys))
+        self._has_whole_keys = {*map(type, public_keys or ())} == {int}
+
+    def split_pair(self, element: Any) -> tuple[Any, Any]:
+        """Return key and value of an element; the key is `MISSING_KEY` if it has none."""
+        if self._key is not None:
+            return self._key(element), element
+        if isinstance(element, tuple) and len(element) == 2:
+            return element
+        return MISSING_KEY, element
+
+    def read_rows(self, elements: list[Any]) -> Columns:
+        names, keys, values = self.selectors, None, elements
+        if self.per_key:
+            keys, values = map(list, zip(*map(self._split_record, elements), strict=True))
+        return Columns(
+            None if names.privacy_id is None else select_all(names.privacy_id, values),
+            keys,
+            select_all(names.item, values),
+            None if names.weight is None else select_all(names.weight, values),
+        )
+
+    def read_privacy_id(self, element: Any) -> Any:
+        return None if self._privacy_id is None else self._privacy_id(self._split_record(element)[1])
+
+    def read_batch(self, element: Any, sketch_input: SketchInput | None, tally: Tally | None = None) -> Columns:
+        """Read an element that is a batch; without a sketch input, items must have canonical bytes."""
+        names, readables = self.selectors, self.readables(sketch_input)
+
+        def read(argument: str, selector: Any) -> Any:
+            return batch_column(element, argument, selector, readables[argument], tally)
+
+        items = [read(argument, selector) for argument, selector in names.items.items()]
+        return Columns(
+            None if names.privacy_id is None else read("privacy_id", names.privacy_id),
+            read("key", names.key) if self.per_key else None,
+            _joined(items, names) if isinstance(names.item, tuple) else items[0],
+            None if names.weight is None else read("weight", names.weight),
+        )
+
+    def readables(self, sketch_input: SketchInput | None) -> dict[str, Readable]:
+        """Return what each argument reads."""
+        items = {} if sketch_input is None else sketch_input.readables
+        found = {name: readable_of(name, items, self.selectors.opaque) for name in (*self.selectors.all, "time")}
+        return {**found, "key": found["key"]._replace(parsed=INTEGER)} if self._has_whole_keys else found
+
+    def tally(self, sketch_input: SketchInput | None, *, time: str | None = None, **others: Any) -> Tally:
+        """Return what counts how much of the records can be read, and of a column of times; see `Tally`."""
+        listings = {} if sketch_input is None else sketch_input.listings
+        if (allowed := self._allowed) is not None:
+            listings["key"] = Listing(lambda: map(decode, allowed), lambda keys: all_valid(self.encode_keys(keys)))
+        return Tally(self.readables(sketch_input), {**self.selectors.all, "time": time}, listings, **others)
+
+    def read_batch_privacy_ids(self, element: Any, tally: Tally | None = None) -> Any:
+        readable = readable_of("privacy_id", {}, self.selectors.opaque)
+        return batch_column(element, "privacy_id", self.selectors.privacy_id, readable, tally)
+
+    def _split_record(self, element: Any) -> tuple[Any, Any]:
+        """Return key (`None` without keys) and value of an element that is one record."""
+        key, value = self.split_pair(element) if self.per_key else (None, element)
+        if self.is_batch_type(type(value)):
+            raise ArgumentTypeError(
+                "", "batches must hold their keys: name the column, as in $selection_of_pages, make no pairs", "E610"
+            )
+        return key, value
+
+    def encode_keys(self, keys: Any) -> pa.LargeBinaryArray:
+        encoded = encode_all(keys)
+        if self._allowed is None:
+            return encoded
+        distinct = encoded.dictionary_encode()
+        known = [key if key in self._allowed else None for key in distinct.dictionary.to_pylist()]
+        return pa.array(known, pa.large_binary()).take(distinct.indices)
+
+    def normalize_key(self, key: Any) -> Any:
+        """Return the key as a plain Python value, or `MISSING_KEY` if it does not count."""
+        kind = type(key)
+        if kind is str and not is_unicode(key):
+            return MISSING_KEY
+        if self._allowed is None and (kind in (str, bytes) or (kind is int and -(1 << 63) <= key < WORD)):
+            return key  # encoding it would take longer than everything else here
+        try:
+            encoded = encode(key)
+        except (TypeError, ValueError):
+            return MISSING_KEY
+        if self._allowed is not None and encoded not in self._allowed:
+            return MISSING_KEY
+        plain = key if type(key) in (str, int, bytes) else decode(encoded)
+        return plain if is_unicode(plain) else MISSING_KEY
+
+
+def read_table(
+    reader: RecordReader, columns: Columns, bounds: ContributionLimit, sketch_input: SketchInput | None
+) -> pa.Table:
+    """Return the records that count: columns unit (as in `records.columns`), key (if per key), item and weight.
+
+    Where lost weight is told and reading clamps some, the column `lost` says how much of each record.
+
+    Args:
+      reader: the reader.
+      columns: what it read.
+      bounds: clamp the weights; signed weights of `RecordBounds` are left alone, because they are split later.
+      sketch_input: turns items into fingerprints; without it they become canonical bytes.
+    """
+    (privacy_ids, keys, items, weights), lost = columns, {}
+    parts = {"unit": id_column(privacy_ids)}
+    if reader.per_key:
+        parts["key"] = reader.encode_keys(keys)
+    parts["item"] = _encode_items(sketch_input, items)
+    mask = all_valid(*parts.values())
+    values, whole = parse_or_ones(weights, len(items))
+    if weights is not None:
+        if bounds.has_norm or not bounds.signed:
+            clamped = np.clip(values, bounds.min_weight, bounds.max_weight)
+            if sketch_input is not None and sketch_input.lost is not None and (values > clamped).any():
+                lost = {LOST: pa.array(clamped_by(values, clamped))}
+            values = clamped
+        mask = mask & whole & (values != 0)
+    read = pa.table({**parts, "weight": pa.array(values), **lost})
+    if not mask.all():
+        columns.check_values(reader.selectors)
+        read = read.filter(pa.array(mask))
+    return join_pairs(read) if reader.by_item else read
+
+
+def read_counts(reader: RecordReader, columns: Columns, sketch_input: SketchInput) -> pa.Table:
+    """Return the records that count and need no privacy id, as pairs: columns key, item and weight, above 0."""
+    parts = {"key": reader.encode_keys(columns.keys)} if reader.per_key else {}
+    parts["item"] = _encode_items(sketch_input, columns.items)
+    values, mask = parse_or_ones(columns.weights, len(columns.items))
+    values = sketch_input.clamp(values)
+    mask = mask & all_valid(*parts.values()) & (values > 0)
+    if not mask.all():
+        columns.check_values(reader.selectors)
+    return join_pairs(pa.table({**parts, "weight": pa.array(values)}).filter(pa.array(mask)))
+
+
+def read_keyed_table(reader: RecordReader, columns: Columns, sketch_input: SketchInput) -> pa.Table:
+    """Return the records of a batch that count and need no privacy id: columns key, item and weight."""
+    parts = {"key": reader.encode_keys(columns.keys), "item": _encode_items(sketch_input, columns.items)}
+    values, mask = parse_or_ones(columns.weights, len(columns.items))
+    mask = mask & all_valid(*parts.values())
+    if not mask.all():
+        columns.check_values(reader.selectors)
+    return pa.table({**parts, "weight": pa.array(values)}).filter(pa.array(mask))
+
+
+def read_single(columns: Columns, sketch_input: SketchInput) -> WeightedItems:
+    """Return the records of a batch that count and need neither privacy id nor key."""
+    items, weights = columns.items, columns.weights
+    if weights is None:
+        return sketch_input.contributions(items.drop_null() if isinstance(items, pa.Array) else items, None)
+    if isinstance(items, pa.Array) and isinstance(weights, pa.Array):
+        mask = all_valid(items, weights)
+        items, weights = items.filter(mask), weights.filter(mask)
+    return sketch_input.contributions(items, weights)
+
+
+def _encode_items(sketch_input: SketchInput | None, items: Any) -> pa.Array:
+    if sketch_input is None:
+        return encode_all(items)
+    keys, usable = sketch_input.keys(items)
+    return sketch_input.as_column(keys, ~usable)
+
+
+def _joined(columns: list[Any], selectors: Selectors) -> Any:
+    """Return the items of several metrics as one column, of structs or of tuples."""
+    if all(isinstance(each, pa.Array) for each in columns):
+        return pa.StructArray.from_arrays(columns, [*selectors.items])
+    return list(zip(*(each.to_pylist() if isinstance(each, pa.Array) else each for each in columns), strict=True))
+
+
+def _taken(values: Any, rows: np.ndarray) -> Any:
+    return values.take(pa.array(rows)) if isinstance(values, pa.Array) else [values[row] for row in rows.tolist()]
+
+
+def parse_or_ones(weights: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return weights as `parse_weights` does; without any, each record weighs 1."""
+    return (np.ones(size, np.int64), np.ones(size, bool)) if weights is None else parse_weights(weights)
+
+
+def total_weights(bounded: pa.Table, bounds: ContributionLimit) -> np.ndarray:
+    """Return the weights of bounded records, times their copies if they have a column of these."""
+    if bounds.has_norm:
+        return bounded["weight"].to_numpy()  # scaled by a norm: to clamp them again would undo that
+    weights = np.clip(bounded["weight"].to_numpy(), bounds.min_weight, bounds.max_weight)
+    return weights * bounded["copies"].to_numpy() if "copies" in bounded.column_names else weights
+
+
+def split_by_key(
+    records: pa.Table, sketch_input: SketchInput, codes: np.ndarray, keys: pa.Array
+) -> Iterator[tuple[int, Any, WeightedItems]]:
+    """Yield each key, after its place among all, with its items and weights; the code of a record is such a place."""
+    order, groups = group_rows(codes, len(keys))
+    items = sketch_input.column_keys(records["item"])[order]
+    weights = total_weights(records, sketch_input.bounds)[order]
+    for place, (encoded, group) in enumerate(zip(keys.to_pylist(), groups, strict=True)):
+        key = decode(encoded)
+        if is_unicode(key):
+            yield place, key, WeightedItems(items[group], weights[group])
+
+
+def read_units(reader: RecordReader, columns: Columns, sketch_input: SketchInput) -> Iterator[Any]:
+    """Return what records add, each a unit of its own, as `Bounded.contributions` does."""
+    if reader.by_item:
+        records = read_counts(reader, columns, sketch_input)
+        return sum_by_pair(records["key"], records["weight"].to_numpy()[:, np.newaxis])
+    if reader.per_key:
+        return split_single(read_keyed_table(reader, columns, sketch_input), sketch_input)
+    return iter([read_single(columns, sketch_input)])
+
+
+def split_single(records: pa.Table, sketch_input: SketchInput) -> Iterator[tuple[Any, WeightedItems]]:
+    """Yield each key with its items, weights and side counters, where each record is a unit of its own."""
+    codes, keys = dictionary_codes(records["key"])
+    order, groups = group_rows(codes, len(keys))
+    weights = records["weight"].to_numpy()[order]  # not clamped yet
+    for place, key, items in split_by_key(records, sketch_input, codes, keys):
+        yield key, items._replace(side=sketch_input.side_of_single(weights[groups[place]]))

@@ -1,0 +1,30 @@
+"""Linear data structures: exact, mergeable, nothing private."""
+
+from typing import Any
+
+from beam_dpsketch.errors import ArgumentTypeError
+from beam_dpsketch.exact.sketches.flat import CountMin, CountSketch, LinearSketch
+from beam_dpsketch.exact.sketches.linear import KINDS, RawSketch
+from beam_dpsketch.exact.sketches.listed_items import GroupedHistogram, ListedHistogram
+from beam_dpsketch.exact.sketches.trees import DyadicCountSketch
+
+__all__ = [
+    "CountMin",
+    "CountSketch",
+    "DyadicCountSketch",
+    "GroupedHistogram",
+    "LinearSketch",
+    "ListedHistogram",
+    "RawSketch",
+    "raw_type",
+]
+
+
+def raw_type(spec: Any) -> type[RawSketch]:
+    """Return the kind of sketch that a spec describes."""
+    kind = KINDS.get(getattr(spec, "kind", ""))
+    if kind is None or type(spec) is not kind.spec_type:
+        raise ArgumentTypeError(
+            "spec", f"must be a SketchSpec, ListedItems, FactorSpec or TreeSpec, got {type(spec).__name__}", "E503"
+        )
+    return kind

@@ -1,0 +1,115 @@
+"""Histograms whose ranks are released: exact counts of the values of a domain, and the rows that are made of them.
+
+Guarantee: the counters are the exact histogram of the input in 64-bit integers, so they merge, and a deletion cancels
+an insertion. What is released are the rows of `privacy.factor.toeplitz`. A record adds to one counter here, and to as
+many rows as there are values after its own; `Table.squared_amount` is the square of its length over all of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.encodings import named
+from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.exact.domains import Domain
+from beam_dpsketch.exact.sketches.linear import Table
+from beam_dpsketch.exact.sketches.listed_items import Histogram
+from beam_dpsketch.exact.sketches.spec import Purpose, Spec
+from beam_dpsketch.privacy.factor.toeplitz import MAX_SIZE, ToeplitzRoot
+
+USUAL_SIZE = 1 << 17
+"""Up to here, quantiles over a domain have this layout if they are not given another one."""
+
+
+@named("FactorSpec")
+@dataclasses.dataclass(frozen=True)
+class FactorSpec(Spec):
+    """The layout of quantiles over a domain that a histogram holds: ranks by a square-root factor.
+
+    At equal bounds its ranks have a fifth to a third less noise than those of a `TreeSpec` of exact levels, and a
+    record adds to one counter. There is no such layout for wider domains, over a horizon, or under a norm of order 2.
+
+    Args:
+      domain: the ordered universe, of at most 2**20 values.
+    """
+
+    kind: ClassVar[str] = "factor"
+    takes_laplace: ClassVar[bool] = False
+    domain: Domain
+
+    def __post_init__(self) -> None:
+        _validate.instance(Domain, domain=self.domain)
+        if self.domain.size > MAX_SIZE:
+            raise ArgumentError(
+                "domain",
+                f"must have at most 2**20 values for a square-root factor, got {self.domain.size}: use $tree, or a "
+                "coarser domain",
+                "E514",
+            )
+
+    @property
+    def cells(self) -> int:
+        return self.domain.size
+
+    @property
+    def total_cells(self) -> int:
+        return self.factor.total_cells
+
+    @property
+    def key_range(self) -> int:
+        return self.domain.size
+
+    @property
+    def has_factor(self) -> bool:
+        return True
+
+    @property
+    def noisy(self) -> str:
+        return "each row, in units of the length that one record adds to all rows"
+
+    @property
+    def title(self) -> str:
+        return "quantiles, by a square-root factor"
+
+    @functools.cached_property
+    def factor(self) -> ToeplitzRoot:
+        """What makes rows of the histogram."""
+        return ToeplitzRoot(self.domain.size)
+
+    def purpose(self, *, search: bool) -> Purpose:
+        return "ranks"
+
+
+class FactorHistogram(Histogram):
+    """A raw histogram of the values of a domain.
+
+    >>> from beam_dpsketch import IntegerDomain
+    >>> FactorHistogram(FactorSpec(IntegerDomain(0, 4))).accumulate([1, 1, 3, 99]).counters.tolist()
+    [0, 2, 0, 1, 1]
+    """
+
+    name = "factor"
+    spec_type = FactorSpec
+
+    @classmethod
+    def usable_keys(cls, spec: FactorSpec, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        return spec.domain.index(items)
+
+    @classmethod
+    def tables(cls, spec: FactorSpec) -> tuple[Table, ...]:
+        factor = spec.factor
+        return (Table(1, False, Fraction(1), factor.squared_length, factor.dropped_bits),)
+
+    def tables_to_release(self, grid_bits: int) -> Sequence[np.ndarray]:
+        return (self._spec.factor.rows(self._counters, grid_bits),)
+
+    def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
+        return self.usable_keys(self._spec, items)

@@ -1,0 +1,281 @@
+"""An exact histogram of items that are listed beforehand: one counter for each.
+
+Guarantee: an item adds its weight to its own counter and to no other, so there are no collisions. The counters are a
+linear function of the input. Items that are not listed change nothing.
+
+An exact histogram: one counter for each key, and no collisions.
+
+Guarantee: a record adds its weight to its own counter and to no other, so the counters are a linear function of the
+input. What the keys stand for, and what is released of the counters, is up to the kind.
+
+The items of grouped counts: values of a domain, each with one exact count of its own, kept by Beam.
+
+Guarantee: an item adds its weight to its own count and to no other. Values outside the domain are clamped as trees
+clamp them: numbers to its ends, text and bytes to their first max_bytes bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.encodings import decode, encode, join_parts, named, split_parts
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
+from beam_dpsketch.exact.domains.base import Domain, short_keys
+from beam_dpsketch.exact.domains.text import BytesDomain
+from beam_dpsketch.exact.hashing.lookup import NOT_AN_ITEM, ItemLookup
+from beam_dpsketch.exact.sketches.linear import RawSketch, Table, read_only
+from beam_dpsketch.exact.sketches.spec import Spec
+
+Self = TypeVar("Self", bound="Histogram")
+
+
+class Histogram(RawSketch):
+    """One table of counters, whose keys are their places."""
+
+    def __init__(self, spec: Any) -> None:
+        super().__init__(spec)
+        self._counters = np.zeros(spec.cells, dtype=np.int64)
+
+    @property
+    def counters(self) -> np.ndarray:
+        """The exact counters, int64 of shape (cells,), read-only. They are not private: never publish them."""
+        return read_only(self._counters)
+
+    @classmethod
+    def cells_of(cls, spec: Any, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        yield 0, keys.astype(np.int64)
+
+    def accumulate_keys(self: Self, keys: np.ndarray, weights: np.ndarray | None) -> Self:
+        np.add.at(self._counters, keys.astype(np.int64), np.int64(1) if weights is None else weights)
+        return self
+
+    def counter_tables(self) -> Sequence[np.ndarray]:
+        return (self._counters,)
+
+
+MAX_ITEMS = 1 << 20
+MAX_BYTES = (1 << 32) - 1
+_KNOWN: weakref.WeakValueDictionary[bytes, ListedItems] = weakref.WeakValueDictionary()
+"""Lists that were decoded: the releases of many keys have the same one."""
+
+
+@named("ListedItems")
+@dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)
+class ListedItems(Spec):
+    """Items that are counted exactly; everything else is dropped.
+
+    The list must be public: one that is taken from the data publishes it. It is part of every release and of its bytes.
+
+    Args:
+      items: text, bytes, 64-bit integers or tuples of these, 1 to 2**20 of them, in the order of the counters. Repeated
+        items count once. 1, "1" and b"1" are three items.
+
+    >>> from beam_dpsketch import PrivacySpec, ReleaseTerms, release
+    >>> raw = ListedHistogram(ListedItems(["Oslo", "Bern"])).accumulate(["Oslo"] * 900 + ["Rome"] * 5000)
+    >>> released = release(raw, ReleaseTerms(PrivacySpec(rho=1.0)))
+    >>> [city.item for city in released.top_k(1)], 850 < released.estimate("Oslo") < 950
+    (['Oslo'], True)
+    """
+
+    kind: ClassVar[str] = "listed_items"
+    is_listed: ClassVar[bool] = True
+    is_histogram: ClassVar[bool] = True
+    domain: ClassVar[None] = None  # type: ignore[misc]
+    items: tuple[Any, ...]
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        if isinstance(items, (set, frozenset)):
+            raise ArgumentTypeError("items", f"must be in an order, got a {type(items).__name__}: sort it", "E509")
+        listed = _validate.many("E509", items=items)
+        plain = listed.to_pylist() if isinstance(listed, pa.Array) else listed
+        encoded = dict.fromkeys(map(encode, plain))
+        if not encoded:
+            raise ArgumentError("items", "must not be empty: list those to count", "E509")
+        if len(encoded) > MAX_ITEMS:
+            raise ArgumentError(
+                "items", f"must be at most {MAX_ITEMS}, got {len(encoded)}; a SketchSpec takes any number", "E509"
+            )
+        if sum(map(len, encoded)) + 4 * len(encoded) > MAX_BYTES:
+            raise ArgumentError("items", f"must take at most {MAX_BYTES} bytes together, 5 for each included", "E509")
+        object.__setattr__(self, "items", tuple(map(decode, encoded)))
+
+    @property
+    def cells(self) -> int:
+        return len(self.items)
+
+    @property
+    def total_cells(self) -> int:
+        return self.cells
+
+    @property
+    def key_range(self) -> int:
+        return self.cells
+
+    def describe(self) -> str:
+        return f"{self.cells} listed items"
+
+    @functools.cached_property
+    def encoded_items(self) -> bytes:
+        """The canonical bytes of the items, each after its length as four bytes."""
+        return join_parts(map(encode, self.items))
+
+    @functools.cached_property
+    def lookup(self) -> ItemLookup:
+        return ItemLookup(self.items)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ListedItems) and self.encoded_items == other.encoded_items
+
+    def __hash__(self) -> int:
+        return hash(self.encoded_items)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return from_encoded, (self.encoded_items,)
+
+    def __repr__(self) -> str:
+        return f"<ListedItems of {len(self.items)}>"
+
+
+def from_encoded(encoded_items: bytes) -> ListedItems:
+    """Return the list with these bytes, the same object while one is in use; raise `ValueError` for any others."""
+    spec = _KNOWN.get(encoded_items)
+    if spec is None:
+        spec = ListedItems(map(decode, split_parts(encoded_items)))
+        if spec.encoded_items != encoded_items:
+            raise ArgumentError("", "items are listed twice", "E509")
+        _KNOWN[encoded_items] = spec
+    return spec
+
+
+class ListedHistogram(Histogram):
+    """A raw histogram of listed items; items that are not listed are dropped.
+
+    Raises `TypeError` or `ValueError` for items and weights it cannot count, without showing them.
+
+    >>> ListedHistogram(ListedItems(["a", "b", 1])).accumulate(["a", "c", "a", 1, "1"]).counters
+    array([2, 0, 1])
+    """
+
+    name = "listed_items"
+    spec_type = ListedItems
+
+    @classmethod
+    def usable_keys(cls, spec: ListedItems, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        places = spec.lookup.find(items)
+        return places.astype(np.uint64), places >= 0
+
+    @classmethod
+    def tables(cls, spec: ListedItems) -> tuple[Table, ...]:
+        return (Table(1, False, Fraction(1)),)
+
+    def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
+        places = find_all(self._spec, items)
+        return places.astype(np.uint64), places >= 0
+
+
+def find_all(spec: ListedItems, items: Any) -> np.ndarray:
+    """Return the places of items, `NOT_LISTED` if one has none; raise for items that cannot be counted."""
+    places = spec.lookup.find(items)
+    if (places == NOT_AN_ITEM).any():
+        if isinstance(items, pa.Array):
+            raise ArgumentTypeError("items", "must not hold nulls, or text that is not UTF-8; drop them first", "E615")
+        for item in items:
+            encode(item)  # raises for the first that cannot be counted
+    return places
+
+
+@named("GroupedItems")
+@dataclasses.dataclass(frozen=True, repr=False)
+class GroupedItems(Spec):
+    """A domain, and the items of it that a release has.
+
+    Args:
+      domain: what items are read as.
+      encoded_items: the items as `short_keys` gives them, each after its length as four bytes.
+      left_out: in a combination, how many items were left out because only some of the releases have them, at most.
+    """
+
+    kind: ClassVar[str] = "groups"
+    domain: Domain | BytesDomain
+    encoded_items: bytes = b""
+    left_out: int = 0
+
+    def __post_init__(self) -> None:
+        _validate.instance(Domain, BytesDomain, domain=self.domain)
+        _validate.whole_fields(self, "left_out", low=0, high=(1 << 62) - 1)
+        if not all(map(self.domain.is_short_key, self.short_keys)) or len(self.places) < len(self.short_keys):
+            raise ArgumentError("items", "must be values of the domain, each listed once", "E509")
+        if len(set(self.items) - {None}) < len(self.items):
+            raise ArgumentError("items", "must be valid text of different spelling", "E509")
+
+    @classmethod
+    def of(cls, domain: Domain | BytesDomain, short_keys: Iterable[bytes], left_out: int = 0) -> GroupedItems:
+        return cls(domain, join_parts(short_keys), left_out)
+
+    @property
+    def cells(self) -> int:
+        return len(self.short_keys)
+
+    @functools.cached_property
+    def short_keys(self) -> tuple[bytes, ...]:
+        return tuple(split_parts(self.encoded_items))
+
+    @functools.cached_property
+    def places(self) -> dict[bytes, int]:
+        return {key: place for place, key in enumerate(self.short_keys)}
+
+    @functools.cached_property
+    def items(self) -> tuple[Any, ...]:
+        """The items as plain Python values; those that are cut by their beginning."""
+        return tuple(self.domain.from_short_keys(self.short_keys))
+
+    def truncated(self, items: Sequence[Any]) -> frozenset[Any] | None:
+        """Return which of these items are counted by their beginning; `None` where none can be."""
+        if self.domain.is_ordered:
+            return None
+        keys = self.short_keys if items is self.items else short_keys(self.domain.index(items)[0].tolist())
+        return frozenset(item for key, item in zip(keys, items, strict=True) if self.domain.is_cut(key))
+
+    def find(self, items: Any) -> np.ndarray:
+        """Return the place of each item, -1 if it is not there; raise for items that the domain cannot read."""
+        keys, usable = self.domain.index(items)
+        if not usable.all():
+            raise ArgumentTypeError(
+                "items", f"must be values that {type(self.domain).__name__} takes: {self.domain.takes}", "E615"
+            )
+        return np.array([self.places.get(key, -1) for key in short_keys(keys.tolist())], dtype=np.int64)
+
+    def __repr__(self) -> str:
+        return f"GroupedItems({self.domain}, {self.cells} items)"
+
+
+class GroupedHistogram(RawSketch):
+    """How items are read and counted where each has a number of its own. It has no instances: Beam keeps the counts."""
+
+    name = "groups"
+    spec_type = GroupedItems
+
+    @classmethod
+    def usable_keys(cls, spec: GroupedItems, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        return spec.domain.index(items)
+
+    @classmethod
+    def key_type(cls, spec: GroupedItems) -> np.dtype[Any]:
+        return spec.domain.key_type
+
+    @classmethod
+    def tables(cls, spec: GroupedItems) -> tuple[Table, ...]:
+        return (Table(1, False, Fraction(1)),)
+
+    @classmethod
+    def cells_of(cls, spec: GroupedItems, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        yield 0, np.zeros(len(keys), dtype=np.int64)

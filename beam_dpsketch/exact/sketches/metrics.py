@@ -1,0 +1,259 @@
+"""Several sketches of the same records as one: each record goes into all of them, with one weight.
+
+The item of a record is then a tuple, one item for each sketch, and its key holds the keys of all of them. A sketch
+whose item cannot be counted, because it is null, say, gets nothing of that record, and the others do.
+
+Guarantee: the counters of each sketch are those that it has alone, of the same records and weights. The tables of all
+of them are the tables of the whole, with the part of rho of their sketch; so one bound holds over all of them. Each
+sketch is a part that a norm of order 2 scales by a factor of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch.encodings import named
+from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.exact.sketches import RawSketch, raw_type
+from beam_dpsketch.exact.sketches.linear import NormPart, Table
+from beam_dpsketch.exact.sketches.spec import Spec
+
+MAX_METRICS, MAX_NAME = 64, 64
+_NAME = re.compile(r"[^\W\d]\w{0,63}", re.ASCII)
+_MISSING, _PRESENT, _END = 1, 2, 1  # bytes without zeros at an end, which numpy would cut
+
+
+class MetricPart(NamedTuple):
+    """One of several sketches: its name, its spec, and its part of rho; the parts sum to 1."""
+
+    name: str
+    spec: Any
+    share: Fraction
+
+    @property
+    def kind(self) -> type[RawSketch]:
+        return raw_type(self.spec)
+
+    @property
+    def tables(self) -> int:
+        return len(self.kind.tables(self.spec))
+
+
+@named("MetricsSpec")
+@dataclasses.dataclass(frozen=True)
+class MetricsSpec(Spec):
+    """Which sketches the records go into.
+
+    Args:
+      parts: 1 to 64, of different names.
+    """
+
+    kind: ClassVar[str] = "metrics"
+    domain: ClassVar[None] = None  # type: ignore[misc]
+    parts: tuple[MetricPart, ...]
+
+    def __post_init__(self) -> None:
+        names = [part.name for part in self.parts]
+        if not 1 <= len(names) <= MAX_METRICS or len({*names}) < len(names):
+            raise ArgumentError("metrics", f"must be 1 to {MAX_METRICS}, of different names", "E513")
+        for name in names:
+            if not isinstance(name, str) or not _NAME.fullmatch(name):
+                raise ArgumentError(
+                    "metrics", "must have names of 1 to 64 letters, digits and underscores, not a digit first", "E513"
+                )
+        if any(part.spec.kind in (self.kind, "groups") for part in self.parts):
+            words = (
+                "must not be metrics, or items that are counted one by one, as text and bytes are: release $top_k alone"
+            )
+            raise ArgumentError("metrics", words, "E513")
+        if any(part.share <= 0 for part in self.parts) or sum(part.share for part in self.parts) != 1:
+            raise ArgumentError(
+                "metrics", "must have shares above 0 that sum to 1, such as 1/2, 1/4 and 1/4, or none at all", "E513"
+            )
+
+    @property
+    def cells(self) -> int:
+        return sum(part.spec.cells for part in self.parts)
+
+    @property
+    def takes_laplace(self) -> bool:  # type: ignore[override]
+        return all(part.spec.takes_laplace for part in self.parts)
+
+    @property
+    def fields(self) -> Mapping[str, Spec]:
+        return {argument_of(part.name): part.spec for part in self.parts}
+
+    @property
+    def leading(self) -> tuple[Spec, Fraction]:
+        largest = max(self.parts, key=lambda part: part.share)
+        return largest.spec, largest.share
+
+    def describe(self) -> str:
+        return ", ".join(part.name for part in self.parts)
+
+    @functools.cached_property
+    def places(self) -> tuple[tuple[np.uint64, np.uint64], ...]:
+        """The first bit of the key of each part, and its largest value, where all keys fit into one number; else none.
+
+        A key is counted from 1 there, and 0 says that there is none.
+        """
+        found, first = [], 0
+        for part in self.parts:
+            if (bits := part.spec.key_range.bit_length()) > 64 - first:
+                return ()
+            found.append((np.uint64(first), np.uint64((1 << bits) - 1)))
+            first += bits
+        return tuple(found)
+
+    @property
+    def fields_of_bytes(self) -> np.dtype[Any]:
+        """What the bytes of a key hold, where keys do not fit into one number."""
+        each = ([(f"has {place}", "u1"), (f"key {place}", "<u8")] for place in range(len(self.parts)))
+        return np.dtype([*itertools.chain.from_iterable(each), ("end", "u1")])
+
+    @property
+    def key_type(self) -> np.dtype[Any]:
+        return np.dtype(np.uint64) if self.places else np.dtype(f"S{self.fields_of_bytes.itemsize}")
+
+    def joined(self, keys: Sequence[np.ndarray], usable: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the keys of records, given those of each part, and where it has one."""
+        if self.places:
+            total = np.zeros(len(keys[0]), dtype=np.uint64)
+            for (first, _), each, has in zip(self.places, keys, usable, strict=True):
+                total |= np.where(has, each + np.uint64(1), np.uint64(0)) << first
+            return total
+        made = np.zeros(len(keys[0]), dtype=self.fields_of_bytes)
+        for place, (each, has) in enumerate(zip(keys, usable, strict=True)):
+            made[f"has {place}"] = np.where(has, _PRESENT, _MISSING)
+            made[f"key {place}"] = np.where(has, each, np.uint64(0))
+        made["end"] = _END
+        return made.view(self.key_type)
+
+    def alone(self, place: int, keys: np.ndarray) -> np.ndarray:
+        """Return the keys of records that have an item for one part alone, given those of that part."""
+        numbers, nothing = range(len(self.parts)), np.zeros(len(keys), np.uint64)
+        each = [keys if number == place else nothing for number in numbers]
+        return self.joined(each, [np.broadcast_to(number == place, len(keys)) for number in numbers])
+
+    def apart(self, keys: Sequence[np.ndarray], weights: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the keys and weights of records that have one item each: those of the first part, of the next..."""
+        return np.concatenate([self.alone(place, each) for place, each in enumerate(keys)]), np.concatenate(weights)
+
+    def split(self, keys: np.ndarray) -> Iterator[tuple[MetricPart, np.ndarray, np.ndarray]]:
+        """Yield each part with its keys of the records, and where it has one."""
+        for place, part in enumerate(self.parts):
+            yield part, *self.of_part(place, keys)
+
+    def of_part(self, place: int, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the keys of the records for one part, and where it has one."""
+        if self.places:
+            first, largest = self.places[place]
+            own = keys >> first & largest
+            return np.maximum(own, np.uint64(1)) - np.uint64(1), own > 0
+        fields = np.ascontiguousarray(keys.astype(self.key_type, copy=False)).view(self.fields_of_bytes)
+        return fields[f"key {place}"].astype(np.uint64), fields[f"has {place}"] == _PRESENT
+
+
+def argument_of(name: str) -> str:
+    """Return what the item of a metric is called where it is refused."""
+    return f"metrics.{name}.item"
+
+
+class JoinedSketches(RawSketch):
+    """Raw sketches of the same records."""
+
+    name = "metrics"
+    spec_type = MetricsSpec
+
+    def __init__(self, spec: MetricsSpec) -> None:
+        super().__init__(spec)
+        self._sketches = [part.kind(part.spec) for part in spec.parts]
+
+    @classmethod
+    def key_type(cls, spec: MetricsSpec) -> np.dtype[Any]:
+        return spec.key_type
+
+    @classmethod
+    def usable_keys(cls, spec: MetricsSpec, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        found = [part.kind.usable_keys(part.spec, column) for part, column in cls._columns(spec, items)]
+        keys, usable = zip(*found, strict=True)
+        usable = [np.broadcast_to(each, len(key)) for key, each in zip(keys, usable, strict=True)]
+        return spec.joined(keys, usable), np.logical_or.reduce(usable)
+
+    @classmethod
+    def counted(cls, spec: MetricsSpec, items: list[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray, int]:
+        found = [part.kind.counted(part.spec, column) for part, column in cls._columns(spec, items)]
+        total = max(total for *_, total in found)
+        if total < len(items):  # some records may have items of other metrics
+            total = int(cls.usable_keys(spec, items)[1].sum())
+        return *spec.apart([keys for keys, *_ in found], [counts for _, counts, _ in found]), total
+
+    @classmethod
+    def fewer(cls, spec: MetricsSpec, keys: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the items of each metric in records of their own, if these are fewer records."""
+        if not len(weights) or weights.min() < weights.max():
+            return keys, weights
+        alone = [part.kind.fewer(part.spec, own[has], weights[has]) for part, own, has in spec.split(keys)]
+        if sum(len(own) for own, _ in alone) >= len(keys):
+            return keys, weights
+        return spec.apart([own for own, _ in alone], [counts for _, counts in alone])
+
+    @classmethod
+    def any_counts(cls, spec: MetricsSpec, keys: np.ndarray) -> bool:
+        return all(has.any() for _, _, has in spec.split(keys))
+
+    @classmethod
+    def tables(cls, spec: MetricsSpec) -> tuple[Table, ...]:
+        return tuple(
+            table._replace(share=part.share * table.share)
+            for part in spec.parts
+            for table in part.kind.tables(part.spec)
+        )
+
+    @classmethod
+    def parts(cls, spec: MetricsSpec) -> tuple[NormPart, ...]:
+        return tuple(NormPart(part.kind, part.spec, part.share) for part in spec.parts)
+
+    @classmethod
+    def own(cls, spec: MetricsSpec, place: int, keys: np.ndarray) -> np.ndarray:
+        return spec.of_part(place, keys)[0]
+
+    @classmethod
+    def alone(cls, spec: MetricsSpec, place: int, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        own, has = spec.of_part(place, keys)
+        return spec.alone(place, own), has
+
+    def accumulate_keys(self, keys: np.ndarray, weights: np.ndarray | None) -> JoinedSketches:
+        for sketch, (_, own, has) in zip(self._sketches, self._spec.split(keys), strict=True):
+            everywhere = bool(has.all())
+            sketch.accumulate_keys(
+                own if everywhere else own[has], weights if weights is None or everywhere else weights[has]
+            )
+        return self
+
+    def counter_tables(self) -> Sequence[np.ndarray]:
+        return [table for sketch in self._sketches for table in sketch.counter_tables()]
+
+    def tables_to_release(self, grid_bits: int) -> Sequence[np.ndarray]:
+        return [table for sketch in self._sketches for table in sketch.tables_to_release(grid_bits)]
+
+    def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
+        return self.usable_keys(self._spec, items)
+
+    @staticmethod
+    def _columns(spec: MetricsSpec, items: Sequence[Any] | pa.Array) -> Iterator[tuple[MetricPart, Any]]:
+        """Yield each part with its items of the records."""
+        if isinstance(items, pa.StructArray):
+            columns: list[Any] = items.flatten()
+        else:
+            columns = [*map(list, zip(*items, strict=True))] or [[] for _ in spec.parts]
+        yield from zip(spec.parts, columns, strict=True)

@@ -1,0 +1,230 @@
+"""One-sided sums of numbers, in whole numbers: their count, sum and, on request, squares are linear in them.
+
+Let p be the place of a number among the n steps between the ends of its domain, the clip bounds: 0 at the low end, n at
+the high one. A record of weight w adds to the counters of one table:
+
+* without squares: w p to the first counter, w (n - p) to the second; the `whole` of both is n;
+* with squares: w floor(p^2 Q / n^2) to the first, w floor((n - p)^2 Q / n^2) to the third, and the rest of w Q to the
+  second; the whole is Q;
+* to a last counter, the guard, w times the whole over 2^10, rounded up; there is none below a whole of 2^7.
+
+Guarantee: a record of weight 1 adds parts that are not negative and sum to the `amount`: the whole and the guard. The
+floors sum to at most Q, because x^2 + (1 - x)^2 <= 1 for x = p / n. So records of weights w change the table by at most
+amount times the sum of |w|, in sum and in length (an L2 norm is at most the L1 norm), under any signs of w. Without a
+guard, equal records at an end attain both. The noise of this one sensitivity on each counter hides all of them
+together: there are no shares. Counters only grow where weights are not negative: then |h - h'|^2 <= |h|^2 + |h'|^2,
+and replacing a unit moves them by sqrt(2) times as much in length at most; in sum, or with signed weights, by twice.
+
+The counters are a linear function of the input in 64-bit integers that wrap around. Once a part did, the parts are the
+whole of another number of records than the guard counts, which has 2^10 times the room and the noise. n is the number
+of steps of the domain, but at most 2^17; then each number is moved by 2^-18 of the width at most. Q is n^2, but at most
+2^18; then the floors move each square by less than 1 / Q of the squared width.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch.encodings import named
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
+from beam_dpsketch.exact.domains import FloatDomain, IntegerDomain
+from beam_dpsketch.exact.sketches.linear import RawSketch, Table
+from beam_dpsketch.exact.sketches.spec import Spec
+
+MAX_STEPS, MAX_SQUARE = 1 << 17, 1 << 18
+_GUARD_BITS, _LEAST_GUARDED = 10, 1 << 7
+_LARGEST = 1e100
+
+
+@named("StatisticsSpec")
+@dataclasses.dataclass(frozen=True)
+class StatisticsSpec(Spec):
+    """Which numbers are summed.
+
+    Args:
+      domain: an `IntegerDomain` or a `FloatDomain`, whose ends are the clip bounds; it has two values or more.
+      variance: whether squares are summed too, for variances.
+    """
+
+    kind: ClassVar[str] = "statistics"
+    domain: IntegerDomain | FloatDomain
+    variance: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.domain, (IntegerDomain, FloatDomain)):
+            given = f"{type(self.domain).__name__}; give one, as IntegerDomain(0, 100)"
+            raise ArgumentTypeError("domain", f"must be of integers, or of floats in equal steps; got {given}", "E512")
+        if self.domain.size < 2:
+            raise ArgumentError("domain", "must have two values or more: of one value, the mean is known", "E512")
+        if max(map(abs, self.ends)) > _LARGEST or self.width < 2 / _LARGEST:
+            raise ArgumentError(
+                "domain",
+                "must be within 1e100 of 0, and its ends at least 2e-100 apart: squares of other numbers do not fit "
+                "into floats. Give numbers in another unit",
+                "E512",
+            )
+        if not isinstance(self.variance, bool):
+            given = f"must be True or False: one noise is shared by count, sum and squares; got {self.variance!r}"
+            raise ArgumentTypeError("variance", f"{given}. Give $variance", "E512")
+
+    @property
+    def parts(self) -> int:
+        """The number of counters that are the whole together."""
+        return 3 if self.variance else 2
+
+    @property
+    def cells(self) -> int:
+        return self.parts + (self.guard > 0)
+
+    @property
+    def total_cells(self) -> int:
+        return self.parts
+
+    @property
+    def key_range(self) -> int:
+        return self.steps + 1
+
+    @property
+    def steps(self) -> int:
+        """n, the number of steps from the low end to the high one."""
+        return min(self.domain.size - 1, MAX_STEPS)
+
+    @property
+    def whole(self) -> int:
+        """What a number of weight 1 adds to its parts together: n, or Q with squares."""
+        return min(self.steps**2, MAX_SQUARE) if self.variance else self.steps
+
+    @property
+    def guard(self) -> int:
+        """What a number of weight 1 adds to the guard; 0 where there is none."""
+        return -(-self.whole >> _GUARD_BITS) if self.whole >= _LEAST_GUARDED else 0
+
+    @property
+    def amount(self) -> int:
+        """What a number of weight 1 adds to all counters together."""
+        return self.whole + self.guard
+
+    @functools.cached_property
+    def ends(self) -> tuple[float, float]:
+        """The clip bounds; as floats, not inside of them."""
+        return floats_around(*self._exact_ends)
+
+    @functools.cached_property
+    def width(self) -> float:
+        """The distance of the clip bounds."""
+        low, high = self._exact_ends
+        return float(high - low)
+
+    def number(self, place: float) -> Fraction:
+        """Return the number at a place from 0 to 1, exactly: it may be large, and the clip bounds close together."""
+        low, high = self._exact_ends
+        return low + (high - low) * Fraction(place)
+
+    @functools.cached_property
+    def _exact_ends(self) -> tuple[Fraction, Fraction]:
+        low, high = self.domain.values(np.array([0, self.domain.size - 1], dtype=np.uint64))
+        return Fraction(low), Fraction(high)
+
+    @property
+    def moved(self) -> float:
+        """How far x is moved at most, because it has no more steps; 0 where each value has its own."""
+        return 0.5 / self.steps if self.domain.size - 1 > self.steps else 0.0
+
+    @property
+    def floored(self) -> float:
+        """How much of a record's square the floors take at most; 0 where squares are whole numbers of parts."""
+        return 1 / self.whole if self.variance and self.steps**2 > self.whole else 0.0
+
+    def places(self, positions: np.ndarray) -> np.ndarray:
+        """Return the steps from the low end, uint64, of positions in the domain, uint64."""
+        last = self.domain.size - 1
+        if last <= self.steps:
+            return positions
+        return np.rint(positions.astype(np.float64) * (self.steps / last)).astype(np.uint64)
+
+    def added(self, places: np.ndarray) -> np.ndarray:
+        """Return what records of weight 1 add to the counters, int64 of shape (cells, n), given their steps."""
+        low, steps, whole = places.astype(np.int64), self.steps, self.whole
+        parts = [low, steps - low]
+        if self.variance:
+            first, last = (each**2 * whole // steps**2 for each in parts)
+            parts = [first, whole - first - last, last]
+        return np.stack([*parts, np.full_like(low, self.guard)][: self.cells])
+
+    def exactly(self, places: np.ndarray, weights: np.ndarray) -> dict[str, float | None]:
+        """Return what is true of numbers at these places, by the names of answers; `None` where there is nothing.
+
+        It is not private: a rehearsal shows it of public data.
+        """
+        count, x = float(weights.sum()), places.astype(np.float64) / self.steps
+        place = float(weights @ x) / count if count > 0 else 0.5
+        mean = float(self.number(place))
+        answers = {"count": count, "total": mean * count, "mean": mean if count > 0 else None}
+        if self.variance:
+            spread = self.width**2 * float(weights @ (x - place) ** 2) / count if count > 0 else None
+            answers |= {"variance": spread, "std": None if spread is None else math.sqrt(spread)}
+        return answers
+
+
+def floats_around(lower: Fraction, upper: Fraction) -> tuple[float, float]:
+    """Return the nearest floats between which two numbers are."""
+    low, high = math.nextafter(float(lower), -math.inf), math.nextafter(float(upper), math.inf)
+    return float(lower) if float(lower) <= lower else low, float(upper) if float(upper) >= upper else high
+
+
+class NumberSums(RawSketch):
+    """Raw one-sided sums of numbers.
+
+    >>> NumberSums(StatisticsSpec(IntegerDomain(0, 10), variance=True)).accumulate([0, 4, 10, 99]).counters.tolist()
+    [216, 48, 136]
+    """
+
+    name = "statistics"
+    spec_type = StatisticsSpec
+    amount_bits = 12
+
+    def __init__(self, spec: StatisticsSpec) -> None:
+        super().__init__(spec)
+        self._counters = np.zeros(spec.cells, dtype=np.int64)
+
+    @property
+    def counters(self) -> np.ndarray:
+        """The exact counters, int64 of shape (cells,). They are not private: never publish them."""
+        return self.to_vector()
+
+    @classmethod
+    def usable_keys(cls, spec: StatisticsSpec, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        positions, usable = spec.domain.index(items)
+        return spec.places(positions), usable
+
+    @classmethod
+    def tables(cls, spec: StatisticsSpec) -> tuple[Table, ...]:
+        return (Table(1, False, Fraction(1), spec.amount**2),)
+
+    @classmethod
+    def cells_of(cls, spec: StatisticsSpec, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        for cell in range(spec.cells):
+            yield 0, np.full(len(keys), cell)
+
+    @classmethod
+    def amounts_of(cls, spec: StatisticsSpec, keys: np.ndarray) -> np.ndarray:
+        return -(-(spec.added(keys) << np.int64(cls.amount_bits)) // np.int64(spec.amount))
+
+    def accumulate_keys(self, keys: np.ndarray, weights: np.ndarray | None) -> NumberSums:
+        added = self._spec.added(keys)
+        self._counters += (added if weights is None else added * weights).sum(axis=1)
+        return self
+
+    def counter_tables(self) -> Sequence[np.ndarray]:
+        return [self._counters]
+
+    def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
+        return self.usable_keys(self._spec, items)

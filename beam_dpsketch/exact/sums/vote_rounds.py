@@ -1,0 +1,107 @@
+"""The votes of two rounds on columns: what the first adds up to, and what the second adds to it.
+
+Guarantee: in round two an id votes for keys alone that it voted for in round one, and its votes are a function of these
+and of the set of keys that are considered. An id whose windows are bounded one by one votes in each of them as another
+id.
+
+Tables have a row for each key and window, in the columns `key`, and `window` where a table has windows. A key is chosen
+once for all windows where `once` says so; then a vote stands in one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from beam_dpsketch.exact.reading.groups import dictionary_codes
+from beam_dpsketch.exact.reading.items import NOISY, SECOND, VOTERS, VOTES, SketchInput
+from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
+from beam_dpsketch.privacy.two_rounds import TwoRounds
+
+VOTER, WINDOW = "voter", "window"
+
+
+def edges_of(sums: pa.Table, *, each_window: bool) -> pa.Table:
+    """Return who voted for what: a row for each voter, by its number, and key and window.
+
+    Args:
+      sums: a row for each unit, key and window, with its vote.
+      each_window: whether each window of a unit is bounded alone.
+    """
+    cast = sums.filter(pa.array(sums[VOTES].to_numpy() > 0))
+    voters = dictionary_codes(cast["unit"])[0].astype(np.int64)
+    if each_window and WINDOW in cast.column_names:
+        windows = dictionary_codes(cast[WINDOW])[0]
+        voters = voters * (int(windows.max(initial=0)) + 1) + windows
+    return cast.select(_places(cast)).append_column(VOTER, pa.array(voters))
+
+
+def cast(side: pa.Table) -> pa.Table:
+    """Return the votes of round one, of keys and windows that have some."""
+    return side.filter(pa.array(side[VOTES].to_numpy() > 0)).select([*_places(side), VOTES, VOTERS])
+
+
+def first_votes(cast: pa.Table, *, once: bool) -> pa.Table:
+    """Return the sums of round one of each key and window, sorted; of a key chosen once, in its first window."""
+    sums, places = [(VOTES, "sum"), (VOTERS, "sum")], _places(cast)
+    if once and WINDOW in places:
+        sums, places = [*sums, (WINDOW, "min")], ["key"]
+    found = _named(cast.group_by(places, use_threads=False).aggregate(sums))
+    return found.sort_by([(place, "ascending") for place in places])
+
+
+def those_in(table: pa.Table, left: pa.Table, *, once: bool) -> pa.Table:
+    """Return the rows of a table whose key and window are among some others."""
+    same = ["key"] if once else _places(table)
+    return table.join(left.select(same), same, join_type="left semi", use_threads=False)
+
+
+def considered(rounds: TwoRounds, first: pa.Table) -> pa.Table:
+    """Return the keys and windows of round two, given noisy votes."""
+    return first.filter(pa.array(rounds.considers(first[NOISY].to_numpy()))).select(_places(first))
+
+
+def second_votes(rounds: TwoRounds, edges: pa.Table, left: pa.Table, *, once: bool) -> pa.Table:
+    """Return the votes of round two of each key and window, of all units of some edges; `left` is `considered`."""
+    cast = those_in(edges, left, once=once)
+    counts = np.bincount(cast[VOTER].to_numpy()) if len(cast) else np.zeros(0, dtype=np.int64)
+    weights = rounds.second_weights(counts[cast[VOTER].to_numpy()])
+    cast = cast.select(_places(cast)).append_column(SECOND, pa.array(weights))
+    return _named(cast.group_by(_places(cast), use_threads=False).aggregate([(SECOND, "sum")]))
+
+
+def only(votes: pa.Table, name: str) -> pa.Table:
+    """Return the votes of one name of each key and window, and zeros for the other."""
+    nothing = pa.array(np.zeros(len(votes), dtype=np.int64))
+    columns = {each: votes[each] if each == name else nothing for each in (SECOND, NOISY)}
+    return pa.table({**{place: votes[place] for place in _places(votes)}, **columns})
+
+
+def as_sums(votes: pa.Table, sketch_input: SketchInput) -> Iterator[tuple[int | None, KeyedSums]]:
+    """Yield what votes add to the sums of keys, by the last millisecond of their window, if a table has these.
+
+    Args:
+      votes: what `only` returns, of one column or several tables.
+      sketch_input: what is summed.
+    """
+    found = _named(votes.group_by(_places(votes), use_threads=False).aggregate([(SECOND, "sum"), (NOISY, "sum")]))
+    ends = found[WINDOW].to_numpy() if WINDOW in found.column_names else None
+    for end in [None] if ends is None else np.unique(ends).tolist():
+        rows = found if end is None else found.filter(pa.array(ends == end))
+        side = np.zeros((len(rows), len(sketch_input.vote_names)), dtype=np.int64)
+        for place, name in enumerate(sketch_input.vote_names):
+            if name in (SECOND, NOISY):
+                side[:, place] = rows[name].to_numpy()
+        keys = rows["key"].combine_chunks()
+        yield end, KeyedSums.of_nothing(sketch_input, keys).with_votes(side)
+
+
+def _places(table: pa.Table) -> list[str]:
+    return [name for name in ("key", WINDOW) if name in table.column_names]
+
+
+def _named(sums: pa.Table) -> pa.Table:
+    names = [name.removesuffix("_sum").removesuffix("_min") for name in sums.column_names]
+    return sums.rename_columns(names)

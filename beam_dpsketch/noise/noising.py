@@ -1,0 +1,237 @@
+"""Exact sketches to noisy releases: each table of a release is drawn once.
+
+Guarantee: the release loses what its terms say, for the given neighbouring relation, if no unit contributed more than
+`terms.bounds` allow: rho-zCDP by Gaussian noise, or epsilon-DP by Laplace noise. Every call draws new noise from the
+operating system's entropy and is one more release: call it once for each sketch. With keyed randomness the noise is a
+function of the secret, its context, all settings and all exact counters: equal calls are one release, byte for byte,
+and calls that differ in anything have unrelated noise. If one were left out, two releases of the same counters that
+differ only in it would share noise and reveal the counters. The raw sketch does not change.
+
+Releases of a run before their noise: one by one, or in columns.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.exact.sketches import RawSketch
+from beam_dpsketch.noise import tables
+from beam_dpsketch.noise.calibration import Calibration
+from beam_dpsketch.noise.tables import NoisyTable, message, settings_of
+from beam_dpsketch.privacy.mechanism import Randomness
+from beam_dpsketch.privacy.noise.drawing import round_off
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness, RandomBytes
+from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
+from beam_dpsketch.statement.lost_notes import LostNote
+from beam_dpsketch.statement.noisy import NoisyReleases
+from beam_dpsketch.statement.notes import RowNote
+from beam_dpsketch.statement.release_id import DRAW_BYTES, RELEASE_ID_BYTES, RUN_BYTES, part_of_run
+from beam_dpsketch.statement.stated import Stated
+
+
+class Part(NamedTuple):
+    """One of several releases of a run, before its noise.
+
+    Attributes:
+      raw: the sketch of all the data of the part.
+      side: the exact number of each of `ReleaseTerms.counters`, int64, in units of 2**-scale_bits; then the histogram
+        of lost weight, if it is of the release.
+      name: what `part_name` calls the part.
+      run: 16 bytes for all releases of one run of a transform, and for no other: the caller's promise that the bounds
+        hold over all of them together; of a row over time, its timeline. `None` makes the release a run of its own.
+    """
+
+    raw: RawSketch
+    side: np.ndarray
+    name: bytes = b""
+    run: bytes | None = None
+
+
+class PartColumns(NamedTuple):
+    """Several releases of a run, before their noise, in columns: what `Part` has of each.
+
+    Attributes:
+      kind: of their sketches, of `spec`, which count in units of 2**-scale_bits.
+      spec: see `kind`.
+      scale_bits: see `kind`.
+      counters: the exact counters of each, int64 of shape (parts, spec.cells).
+      side: of each, int64 of shape (parts, numbers).
+      names: of each.
+      runs: of each.
+    """
+
+    kind: type[RawSketch]
+    spec: Any
+    scale_bits: int
+    counters: np.ndarray
+    side: np.ndarray
+    names: Sequence[bytes]
+    runs: Sequence[bytes | None]
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], terms: ReleaseTerms) -> PartColumns:
+        """Return one or more parts in columns; refuse those that do not suit the terms, or each other."""
+        for part in parts:
+            checked(part.raw, parts[0].raw, terms)
+        first = parts[0].raw
+        return cls(
+            type(first),
+            first.spec,
+            first.scale_bits,
+            np.stack([part.raw.to_vector() for part in parts]),
+            np.stack([part.side for part in parts]),
+            [part.name for part in parts],
+            [part.run for part in parts],
+        )
+
+    def alone(self, place: int) -> PartColumns:
+        """Return one of them."""
+        one = slice(place, place + 1)
+        return self._replace(
+            counters=self.counters[one], side=self.side[one], names=self.names[one], runs=self.runs[one]
+        )
+
+
+def checked(raw: RawSketch, first: RawSketch, terms: ReleaseTerms) -> RawSketch:
+    """Return a raw sketch; refuse one that does not suit the terms, or is of another kind than the first."""
+    _validate.instance(RawSketch, raw=raw)
+    if raw.is_weighted and not terms.bounds.says_max_weight:
+        raise ArgumentError(
+            "bounds", "must say max_weight for a sketch with weights, as in $records_of_weights", "E203"
+        )
+    if raw.scale_bits != terms.scale_bits:
+        raise ArgumentError(
+            "raw",
+            "must hold weights as its bounds make them: a $NormBound scales them, which only transforms do, "
+            "and $RecordBounds leave them whole",
+            "E617",
+        )
+    if type(raw) is not type(first) or raw.spec != first.spec:
+        raise ValueError("parts must be of one kind and spec")
+    return raw
+
+
+Secret: TypeAlias = KeyedRandomness | None
+
+
+def release_parts(
+    parts: Sequence[Part] | PartColumns,
+    calibration: Calibration,
+    randomness: Sequence[KeyedRandomness] | None = None,
+    *,
+    row: int | None = None,
+    lost: LostNote | None = None,
+) -> NoisyReleases:
+    """Release one or more parts, each with noise of its own; what is equal for all is worked out once.
+
+    Args:
+      parts: all of one kind, and of the spec of the calibration; in columns, or one by one.
+      calibration: the noise and the terms of each. What is taken from a budget pays for one part.
+      randomness: the secret of each part; `None` takes the entropy of the system.
+      row: the number of this row over time, under `RowTerms`; else `None`.
+      lost: the noisy histogram of lost weight of the run; `None` if each release has its own, or none.
+    """
+    terms = calibration.terms
+    if calibration.lost_is_of_run and lost is None:
+        raise ValueError("lost must be the histogram of the run, whose noise is drawn once for all of its releases")
+    lost = calibration.empty_lost if lost is None else lost
+    exact = parts if isinstance(parts, PartColumns) else PartColumns.of(parts, terms)
+    if terms.norm is not None:
+        raise ArgumentError("bounds", "must be a $NormBound: only a transform chooses the norm of $AutoNorm", "E218")
+    for _ in exact.names[:2]:  # the second is refused
+        terms.privacy.paying_for(object())
+    note = None
+    bits, drowned = calibration.counters[0].grid_bits, tables.drowned(calibration.counters, terms.squared_unit)
+    if isinstance(terms, RowTerms):
+        assert row is not None
+        note = RowNote(terms.mechanism, row, max(drowned - bits, 0))
+    else:
+        drowned = min(exact.scale_bits + bits, drowned)
+    statement = Stated.of(
+        terms,
+        calibration.per_table,
+        randomness=Randomness.SYSTEM if randomness is None else Randomness.KEYED,
+        release_id=bytes(RELEASE_ID_BYTES),
+        side=calibration.notes,
+        lost=lost,
+        keys=calibration.note,
+        over_time=note,
+        uncounted=calibration.spec.uncounted,
+    )
+    if randomness is None:
+        drawn = [_draw(exact, calibration, os.urandom)]
+    else:
+        choice = None if calibration.choice is None else calibration.choice.deciding
+        found = (*calibration.of_release, *calibration.counters)
+        settings = settings_of(found, exact.spec, terms.for_noise(), choice, lost)
+        drawn = [
+            _draw(part, calibration, keyed.random_bytes(_message(part, settings, row)))
+            for number, keyed in zip(range(len(exact.names)), randomness, strict=True)
+            for part in [exact.alone(number)]
+        ]
+    release_ids, side, counters = zip(*drawn, strict=True)
+    return NoisyReleases(
+        exact.kind.name,
+        exact.spec,
+        statement,
+        exact.scale_bits + bits - drowned + (note.dropped_bits if note else 0),
+        release_ids=list(itertools.chain(*release_ids)),
+        side=np.concatenate(side),
+        counters=round_off(np.concatenate(counters), drowned),
+    )
+
+
+def draw_lost(exact: np.ndarray, calibration: Calibration, randomness: Secret = None) -> list[int]:
+    """Add noise to what a run lost, as `LostNote.with_values` takes it. Each call is one more release.
+
+    Args:
+      exact: the counts of the histogram, and then the weight kept, int64.
+      calibration: that of the releases of the run.
+      randomness: the secret that the noise is made from; `None` takes the entropy of the system.
+    """
+    if not calibration.lost_is_of_run:
+        raise ValueError("calibration must tell what a run lost")
+    random_bytes: RandomBytes = os.urandom
+    if randomness is not None:
+        settings = settings_of(calibration.lost, calibration.spec, calibration.terms.for_noise())
+        random_bytes = randomness.random_bytes(message("lost", settings, [exact]))
+    return _draw_columns(exact[np.newaxis], calibration.lost, random_bytes)[0].tolist()
+
+
+def _draw(parts: PartColumns, calibration: Calibration, random_bytes: RandomBytes) -> tuple[Any, ...]:
+    """Return the release id of each part, its noisy side counters and noisy counters; keyed noise needs this order."""
+    fresh = io.BytesIO(random_bytes(sum(DRAW_BYTES if run else RUN_BYTES + DRAW_BYTES for run in parts.runs)))
+    ids = [
+        part_of_run(run or fresh.read(RUN_BYTES), name) + fresh.read(DRAW_BYTES)
+        for run, name in zip(parts.runs, parts.names, strict=True)
+    ]
+    side, found = _draw_columns(parts.side, calibration.of_release, random_bytes), calibration.counters
+    exact = parts.kind.many_to_release(parts.spec, parts.counters, found[0].grid_bits)
+    noisy = [table.draw(each, random_bytes).reshape(len(ids), -1) for table, each in zip(found, exact, strict=True)]
+    return ids, side, np.concatenate(noisy, axis=1)
+
+
+def _draw_columns(exact: np.ndarray, found: Sequence[NoisyTable], random_bytes: RandomBytes) -> np.ndarray:
+    """Return numbers aside with noise, int64 of shape (parts, numbers): the columns of each table together."""
+    ends = [*itertools.accumulate((table.size or 0 for table in found), initial=0)]
+    if exact.shape[1] != ends[-1]:
+        raise ValueError("side must have a column for each number of the tables")
+    if not found:
+        return exact.copy()
+    columns = [np.ascontiguousarray(each) for each in np.split(exact, ends[1:-1], axis=1)]
+    noisy = [table.draw(each, random_bytes) for table, each in zip(found, columns, strict=True)]
+    return np.concatenate(noisy, axis=1)
+
+
+def _message(part: PartColumns, settings: bytes, row: int | None) -> bytes:
+    """Return what the noise of one part is a function of."""
+    place = (part.runs[0] or b"", part.names[0], *(() if row is None else (row,)))
+    return message("release", settings, [part.side[0], part.counters[0]], place)

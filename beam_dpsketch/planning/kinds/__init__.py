@@ -1,0 +1,21 @@
+"""What kinds of release there are. Settings, rows and the command read this table."""
+
+from collections.abc import Mapping
+
+from beam_dpsketch.exact.declared.count import Count
+from beam_dpsketch.planning.kinds.metrics import Metrics
+from beam_dpsketch.planning.kinds.sketched import ItemFrequencies, Quantiles, TopKSearch
+from beam_dpsketch.planning.kinds.statistics import Statistics
+
+KINDS: Mapping[str, type[Count]] = {
+    kind.name: kind for kind in (ItemFrequencies, Quantiles, TopKSearch, Statistics, Metrics)
+}
+"""By the names that settings have for them. A method of settings may make another kind of the same name."""
+
+ALIASES = {
+    **dict.fromkeys(("count", "counts", "frequency", "value_counts"), "frequencies"),
+    **dict.fromkeys(("quantile", "percentile", "percentiles", "median", "histogram", "cdf"), "quantiles"),
+    **dict.fromkeys(("mean", "average", "avg", "sum", "total", "variance", "var", "std", "stddev"), "statistics"),
+    **dict.fromkeys(("topk", "top", "heavy_hitters", "most_common"), "top_k"),
+}
+"""How else people call what a kind answers."""

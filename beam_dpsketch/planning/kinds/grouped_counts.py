@@ -1,0 +1,235 @@
+"""Grouped counts: a count for each item, released by votes or above a threshold; what callers say, and the plan."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
+from beam_dpsketch.exact.declared.count import Count, Guess, refuse_guess
+from beam_dpsketch.exact.declared.public import Keys, TimeRange
+from beam_dpsketch.exact.declared.units import Record, Unit
+from beam_dpsketch.exact.domains import BytesDomain, Domain
+from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.exact.sketches.trees import TreeSpec
+from beam_dpsketch.noise.counting import Counting, note_of
+from beam_dpsketch.noise.keys import sketch_share
+from beam_dpsketch.planning.advice import errors_by_bound
+from beam_dpsketch.planning.kinds.sketched import MAX_K, Searchable, TopKSearch, search_over_time
+from beam_dpsketch.planning.plan import (
+    Line,
+    Plan,
+    bound_in_words,
+    listed,
+    numbered,
+    order_line,
+    paid_in_words,
+    under_norm,
+)
+from beam_dpsketch.planning.suiting import crossover, decided, norm_units
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import ContributionLimit
+from beam_dpsketch.privacy.grouped_counts import GroupRule
+from beam_dpsketch.privacy.norm.bounds import NormLimit
+from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.words import shown_plainly
+
+USUAL_MAX_KEYS = 128
+"""Items of a unit under a norm that says none: fewer lose items, and more raise the threshold and the chosen norm."""
+
+
+@shown_plainly
+@dataclasses.dataclass(frozen=True)
+class Groups:
+    """Count each item for itself, and release those that votes or noisy counts bring in: a method of `PrivateTopK`.
+
+    Guarantee: the release is delta-approximate rho-zCDP; `privacy.grouped_counts` has the proof. An item that one unit
+    alone brings in is released with a probability of at most delta, over all items, keys and windows of that unit.
+
+    Beam groups the records by item, so nothing collides. Where a unit counts for several items and noise is Gaussian,
+    it votes for each of them, in two rounds for a quarter of rho, or in one for 15 %: on unbounded input, and under
+    `REPLACE_ONE` with `RecordBounds`. An item is released with its noisy count if its votes suffice, or if that count
+    reaches a threshold; both have half of delta. Elsewhere, and where a unit counts once for each of at most 15 items,
+    counts alone decide, with all of rho and delta.
+
+    A key of the bounds is an item (with keys, a pair of key and item): `RecordBounds(2, max_keys=100)` counts 2 records
+    of each of 100 items of a person. `NormBound(20, max_keys=100)` counts 100 items, scaled down to that norm; a norm
+    without max_keys counts 128. What a person has of further items is dropped. Weights cannot be signed, and units,
+    records and weight are not counted aside.
+
+    Args:
+      delta: that probability, between 0 and 1; a float means its decimal spelling. Choose less than 1 over the number
+        of people, such as 1e-8. `None` is half of the delta of a `PrivacySpec` with epsilon and delta; with rho, or
+        a part of a budget, delta must be given.
+    """
+
+    delta: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        if self.delta is not None:
+            object.__setattr__(self, "delta", GroupRule(delta=self.delta, max_items=1).delta)
+
+    def rule(self, max_items: int, privacy: PrivacySpec) -> GroupRule:
+        """Return the rule where each unit counts for this many items, and the promise pays for the threshold."""
+        if self.delta is not None:
+            return GroupRule(delta=self.delta, max_items=max_items)
+        if privacy.pure is None or privacy.is_part:
+            raise ArgumentError(
+                "method",
+                "must have a delta where rho or a part of a budget pays and items are counted one by one, as text and "
+                "bytes are, because the choice of items costs it: give $groups_of_delta",
+                "E316",
+            )
+        return GroupRule(delta=Fraction(repr(privacy.shown_delta)) / 2, max_items=max_items)
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupedCounts(Count):
+    """The k most frequent values, each counted for itself.
+
+    Args:
+      domain: which values there can be.
+      k: how many values are wanted.
+      method: the delta that pays for the choice of items.
+    """
+
+    domain: Domain | BytesDomain
+    k: int
+    method: Groups = Groups()
+    spec: GroupedItems = dataclasses.field(init=False, repr=False, compare=False)
+
+    name: ClassVar[str] = "top_k"
+    is_search: ClassVar[bool] = True
+    by_item: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _validate.whole_fields(self, "k", low=1, high=MAX_K)
+        _validate.instance(Groups, method=self.method)
+        if isinstance(self.domain, TreeSpec):
+            raise ArgumentTypeError(
+                "domain",
+                f"must be a domain with $method_Groups, which needs no tree: {self.domain.domain}; got "
+                f"{type(self.domain).__name__}",
+                "E315",
+            )
+        _validate.instance(Domain, BytesDomain, domain=self.domain)
+        object.__setattr__(self, "spec", GroupedItems(self.domain))
+
+    @property
+    def wanted(self) -> int:
+        return self.k
+
+    def decide(self, terms: ReleaseTerms) -> ReleaseTerms:
+        return decided(self.spec, terms, _least_with_interval)
+
+    def calibrate(self, terms: ReleaseTerms) -> Counting:
+        return Counting.of(self.spec, terms)._replace(scaled_units=norm_units(self.spec, terms))
+
+    def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
+        return "least count, with its interval", _least_with_interval(terms, parameters)
+
+    def plan(
+        self, calibrated: Counting, n: int | None, *, keys: int | None, wanted_error: Any, guess: Guess | None = None
+    ) -> Plan:
+        refuse_guess(guess)
+        terms = calibrated.declared
+        what = f"a count for each item of {self.domain}; nothing collides, and its size grows with data"
+        return Plan(
+            spec=self.spec,
+            terms=terms,
+            n=n,
+            keys=keys,
+            sigma_squared=calibrated.per_table,
+            foolish=terms.foolish(),
+            about=(Line(f"groups: {what}.", fields={"kind": "groups"}),),
+            noisy=f"each count{under_norm(terms)}; {paid_in_words(terms, sketch_share(self.spec, terms))} for it",
+            promised=tuple(_items(calibrated)),
+            expected=tuple(_expected(calibrated)),
+        )
+
+    def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
+        """Refuse keys that the data choose, bounds without a number of items, and deletions."""
+        bounds = unit.bounds
+        if keys is not None and keys.chosen_by_data:
+            raise ArgumentError(
+                "keys",
+                "must be $PublicKeys or $AssumePublicKeys where items are counted one by one, as text and bytes are: "
+                "pairs of key and item are chosen by their counts, and with $AssumePublicKeys a key shows only if one "
+                "of its items is released",
+                "E314",
+            )
+        if bounds.max_keys is None and not bounds.has_norm and not isinstance(unit, Record):
+            raise ArgumentError(
+                "max_keys",
+                "must be given where items are counted one by one, as in $records_of_2_keys: for how many items one "
+                "unit counts",
+                "E305",
+            )
+        if bounds.signed:
+            raise ArgumentError(
+                "signed",
+                "must not be set where items are counted one by one, as text and bytes are: a deletion could hide that "
+                "an item is of one person alone; release $frequencies, which count deletions, and ask top_k with "
+                "candidates",
+                "E307",
+            )
+
+    def suited(self, terms: ReleaseTerms, *, over_time: bool) -> Count:
+        if over_time:
+            raise search_over_time()
+        return self
+
+    def completed_bounds(self, bounds: ContributionLimit, privacy: PrivacySpec, keys: Keys | None) -> ContributionLimit:
+        """Return a norm that says no number of items with the usual one: its noise does not grow with them."""
+        if not isinstance(bounds, NormLimit) or bounds.max_keys is not None:
+            return bounds
+        limited: Any = dataclasses.replace(bounds, max_keys=bounds.resource_limit or USUAL_MAX_KEYS)  # type: ignore[type-var]
+        return limited
+
+    def select(self, keys: Keys | None, bounds: ContributionLimit, privacy: PrivacySpec) -> GroupRule:
+        return self.method.rule(bounds.max_keys or 1, privacy)
+
+    def limit(self, bounds: ContributionLimit) -> ContributionLimit:
+        return bounds.within_max_keys()
+
+
+def top_k(domain: Searchable | BytesDomain, k: int, method: Groups | None = None) -> TopKSearch | GroupedCounts:
+    """Return the kind that finds the most frequent values: text and bytes are counted one by one, numbers searched."""
+    if method is None and not isinstance(domain, BytesDomain):
+        return TopKSearch(domain, k)
+    return GroupedCounts(domain, k, method or Groups())  # type: ignore[arg-type]
+
+
+def _least_with_interval(terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
+    """Return from which count on an item is released without votes, and the width of its 95 % interval on top."""
+    (parameter,) = parameters
+    note = note_of(terms, parameter)
+    return note.least_count + 2 * terms.noise.margin(parameter, 0.95, note.scale_bits)
+
+
+def _items(counting: Counting) -> Iterator[Line]:
+    note, votes = counting.note, counting.note.votes
+    yield numbered("items", note, f"Items{under_norm(counting.declared)}: {dataclasses.replace(note, votes=None)}.")
+    if votes is not None:
+        yield Line(f"Votes, for {votes.share} of rho: at any count, {votes.words('an item', 'item')}.")
+
+
+def _expected(counting: Counting) -> Iterator[Line]:
+    terms, note = counting.declared, counting.note
+
+    def likely(at: ReleaseTerms) -> float:
+        return (counting if at == terms else Counting.of(counting.spec, at)).note.likely_count
+
+    by_bound = errors_by_bound(terms, likely)
+    released = "Released" if note.votes is None else "By counts alone, released"
+    words = f"{released} with probability 99 %, by {bound_in_words(terms)}: from {listed(by_bound)}."
+    fields = [{"bound": float(each.setting), "likely": each.error} for each in by_bound]
+    yield Line(words if by_bound else "", "by_bound", by_bound, {"by_bound": fields})
+    ratio = crossover(counting.spec, terms, _least_with_interval)
+    yield numbered("crossover", ratio, "" if ratio is None else order_line(terms, ratio))
+    half_width = counting.terms.noise.margin(counting.items.parameter, 0.95, note.scale_bits)
+    words = f"95 % intervals of about +- {half_width:,.3g} from the noise alone"
+    yield numbered("half_width", half_width, f"Estimates{under_norm(terms)}: {words}.")

@@ -1,0 +1,158 @@
+"""Several metrics in one release: what a caller says of them, and their plan."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.exact.declared.count import Count, Guess, check_size, refuse_guess, refuse_item_limit
+from beam_dpsketch.exact.declared.public import Keys, TimeRange
+from beam_dpsketch.exact.declared.units import Unit
+from beam_dpsketch.exact.reading.items import WeightedItems
+from beam_dpsketch.exact.reading.selectors import Items, Selector, check_selector
+from beam_dpsketch.exact.sketches.metrics import MetricPart, MetricsSpec, argument_of
+from beam_dpsketch.noise.calibration import Calibration
+from beam_dpsketch.planning.kinds.sketched import calibrated
+from beam_dpsketch.planning.plan import Line, Plan, copies_in_words, in_digits, paid_in_words, under_norm
+from beam_dpsketch.planning.suiting import decided
+from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.privacy.terms import ReleaseTerms
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """One of several metrics of the same records.
+
+    Args:
+      count: what is released: `ItemFrequencies`, `Quantiles`, `TopKSearch` or `Statistics`.
+      item: what is counted for it: a field name, a callable, or `None` for the element itself.
+      share: its part of rho, as 1/2; the parts of all metrics sum to 1. `None` for all of them makes equal parts. A
+        float is read as the ratio that it stands for: 1/3 is a third.
+    """
+
+    count: Count
+    item: Selector = None
+    share: Fraction | float | None = None
+
+    def __post_init__(self) -> None:
+        _validate.instance(Count, count=self.count)
+        check_selector(item=self.item)
+        if self.share is not None:
+            object.__setattr__(self, "share", _validate.ratio(share=self.share))
+
+
+@dataclasses.dataclass(frozen=True)
+class Metrics(Count):
+    """Several metrics of the same records, as one release.
+
+    Records are bounded once, and keys chosen once, for all of them. One bound holds over all: under a `NormBound`, the
+    length of a unit is the root of the sum over metrics of their part of rho times its squared length there, and each
+    metric has a factor of its own. A record whose item is null for one metric counts for the others.
+
+    Args:
+      metrics: each after its name.
+    """
+
+    metrics: Mapping[str, Metric]
+    spec: MetricsSpec = dataclasses.field(init=False, repr=False, compare=False)
+
+    name: ClassVar[str] = "metrics"
+
+    def __post_init__(self) -> None:
+        _validate.instance(Mapping, metrics=self.metrics)
+        for metric in self.metrics.values():
+            _validate.instance(Metric, metrics=metric)
+        metrics = dict(self.metrics)
+        are_equal = all(each.share is None for each in metrics.values())
+        otherwise = Fraction(1, max(len(metrics), 1)) if are_equal else Fraction(0)
+        parts = [MetricPart(name, each.count.spec, Fraction(each.share or otherwise)) for name, each in metrics.items()]
+        object.__setattr__(self, "metrics", metrics)
+        object.__setattr__(self, "spec", MetricsSpec(tuple(parts)))
+
+    def selected(self, item: Selector) -> Items:
+        if item is not None:
+            raise ArgumentError("item", "must be left out with metrics: give each Metric an item of its own", "E513")
+        return tuple((argument_of(name), each.item) for name, each in self.metrics.items())
+
+    def alone(self, item: Selector) -> Mapping[str, tuple[Count, Selector]]:
+        return {name: (each.count, each.item) for name, each in self.metrics.items()}
+
+    def split(self, items: WeightedItems) -> Mapping[str, WeightedItems]:
+        found = self.spec.split(items.keys)
+        return {part.name: items._replace(keys=keys[has], weights=items.weights[has]) for part, keys, has in found}
+
+    def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
+        refuse_item_limit(unit, "metrics: an item would be all their fields together")
+        for metric in self.metrics.values():
+            metric.count.check(keys, unit, windows)
+
+    def suited(self, terms: ReleaseTerms, *, over_time: bool) -> Metrics:
+        if terms.privacy.noise is None:  # one noise is of all metrics, and layouts are chosen before it
+            terms = terms.with_noise(Noise.GAUSSIAN)
+        found = {name: each.count.suited(terms, over_time=over_time) for name, each in self.metrics.items()}
+        return Metrics({name: dataclasses.replace(each, count=found[name]) for name, each in self.metrics.items()})
+
+    def decide(self, terms: ReleaseTerms) -> ReleaseTerms:
+        """Take Laplace noise where it suits each metric, with its part of what is spent."""
+        each = [decided(self.spec, terms, functools.partial(_width, *part)) for part in self._with_tables]
+        return next((found for found in each if found.noise is Noise.GAUSSIAN), each[0])
+
+    def calibrate(self, terms: ReleaseTerms) -> Calibration:
+        return calibrated(self.spec, terms)
+
+    def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
+        return next(iter(self.errors(terms, parameters).values()))
+
+    def errors(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> dict[str, tuple[str, float]]:
+        """Return what the error of each metric is called, and its size from noise of these parameters alone."""
+        found = zip(self.metrics, self._with_tables, strict=True)
+        return {name: count.error(terms, parameters[tables]) for name, (count, tables) in found}
+
+    @property
+    def _with_tables(self) -> list[tuple[Count, slice]]:
+        """Each metric, and which tables are its own."""
+        ends = [0, *itertools.accumulate(part.tables for part in self.spec.parts)]
+        return [
+            (metric.count, slice(*own))
+            for metric, own in zip(self.metrics.values(), itertools.pairwise(ends), strict=True)
+        ]
+
+    def display_data(self) -> dict[str, Any]:
+        return {f"metrics.{part.name}": f"{part.spec.kind}, {part.share} of rho" for part in self.spec.parts}
+
+    def plan(
+        self, calibrated: Calibration, n: int | None, *, keys: int | None, wanted_error: Any, guess: Guess | None = None
+    ) -> Plan:
+        refuse_guess(guess)
+        check_size(n, calibrated.terms)
+        terms, names = calibrated.terms, f"{', '.join(self.metrics)}{copies_in_words(keys)}"
+        return Plan(
+            spec=self.spec,
+            terms=terms,
+            n=n,
+            keys=keys,
+            sigma_squared=calibrated.per_table,
+            foolish=terms.foolish(),
+            about=(Line(f"metrics: {names}, of the same records.", fields={"kind": "metrics", "keys": keys}),),
+            noisy=f"each counter{under_norm(terms)}; {paid_in_words(terms)} for all",
+            expected=(_expected(calibrated, self.errors(terms.under(1), calibrated.per_table)),),
+        )
+
+
+def _width(count: Count, tables: slice, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
+    return count.width(terms, parameters[tables])
+
+
+def _expected(calibrated: Calibration, errors: dict[str, tuple[str, float]]) -> Line:
+    terms, fields, lines = calibrated.terms, {}, []
+    for part, (name, (measure, error)) in zip(calibrated.spec.parts, errors.items(), strict=True):
+        fields[name] = {"share": float(part.share), "measure": measure, "error": error}
+        words = f"{measure} of about {in_digits(error)} from the noise alone{under_norm(terms)}"
+        lines.append(f"{part.name}: {part.share} of that; {words}.")
+    return Line("" if terms.unit.over_horizon else "\n".join(lines), "errors", errors, {"metrics": fields})

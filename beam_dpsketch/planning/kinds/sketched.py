@@ -1,0 +1,247 @@
+"""Releases of sketches: frequencies, quantiles, and searches for the most frequent values."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, TypeAlias
+
+from beam_dpsketch import checks as _validate
+from beam_dpsketch.errors import AllAtOnce, ArgumentError, ArgumentTypeError
+from beam_dpsketch.exact.declared.count import Count, Guess
+from beam_dpsketch.exact.declared.public import Keys
+from beam_dpsketch.exact.domains import BytesDomain, Domain
+from beam_dpsketch.exact.sketches import raw_type
+from beam_dpsketch.exact.sketches.listed_items import ListedItems
+from beam_dpsketch.exact.sketches.spec import SketchSpec
+from beam_dpsketch.exact.sketches.trees import TreeSpec
+from beam_dpsketch.noise.calibration import Calibration
+from beam_dpsketch.planning.advice import measured
+from beam_dpsketch.planning.kinds.layouts import (
+    Purpose,
+    RankedLayout,
+    even_records,
+    layout_in_words,
+    layout_of,
+    search_in_words,
+    search_layout,
+    why_tree,
+)
+from beam_dpsketch.planning.plan import Plan
+from beam_dpsketch.planning.sketch_plan import plan_sketch
+from beam_dpsketch.planning.suiting import decided, norm_units
+from beam_dpsketch.privacy.budget import PrivacySpec
+from beam_dpsketch.privacy.contributions import ContributionLimit
+from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.privacy.norm.bounds import NormBound
+from beam_dpsketch.privacy.terms import ReleaseTerms
+
+Searchable: TypeAlias = "Domain | TreeSpec"
+MAX_K = 1 << 31
+_SHORT_HISTOGRAM = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class AnySketch(Count):
+    """A release of a sketch, for any question."""
+
+    spec: Any
+
+    def __post_init__(self) -> None:
+        raw_type(self.spec)  # which refuses what is none
+
+    def decide(self, terms: ReleaseTerms) -> ReleaseTerms:
+        return decided(self.spec, terms)
+
+    def suited(self, terms: ReleaseTerms, *, over_time: bool) -> Count:
+        if over_time and self.spec.has_factor:
+            raise ArgumentError(
+                "domain",
+                "must be a domain, or what TreeSpec.for_memory makes, where windows are a Horizon: rows over time of a "
+                "square-root factor would count each record 2**42 times, and 64 bits have no room for that",
+                "E432",
+            )
+        return self
+
+    @property
+    def _histogram_size(self) -> int | None:
+        """How many counters a histogram has that a norm of order 1 may suit; `None` if there is none."""
+        return None
+
+    def completed_bounds(self, bounds: ContributionLimit, privacy: PrivacySpec, keys: Keys | None) -> ContributionLimit:
+        of_keys, size = 1 if keys is None else len(keys.listed or ()), self._histogram_size
+        if size is None or not of_keys or privacy.pure is None or privacy.noise is Noise.GAUSSIAN:
+            return bounds
+        return bounds.suiting(size * of_keys)
+
+    def calibrate(self, terms: ReleaseTerms) -> Calibration:
+        return calibrated(self.spec, terms)
+
+    def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
+        return measured(self.spec, terms, parameters, search=self.is_search)
+
+    def plan(
+        self,
+        calibrated: Calibration,
+        n: int | None,
+        *,
+        keys: int | None,
+        wanted_error: Fraction | float,
+        guess: Guess | None = None,
+    ) -> Plan:
+        return plan_sketch(
+            calibrated,
+            n,
+            keys=keys,
+            search=self.is_search,
+            wanted_error=wanted_error,
+            guess=guess,
+            layout=self.layout_in_words(calibrated.terms),
+            even_records=self.even_records(calibrated.terms.asked),
+        )
+
+    def layout_in_words(self, terms: ReleaseTerms) -> str:
+        """Why the layout was chosen, for a plan; empty if it was given."""
+        return ""
+
+    def even_records(self, bounds: ContributionLimit) -> int | None:
+        """How many records of a person count in full if they are spread evenly; `None` but for ranks under a norm."""
+        return None
+
+
+@dataclasses.dataclass(frozen=True)
+class ItemFrequencies(AnySketch):
+    """How often each item occurs.
+
+    Args:
+      spec: the sketch; or `ListedItems`, to count these exactly.
+    """
+
+    spec: SketchSpec | ListedItems
+
+    name: ClassVar[str] = "frequencies"
+
+    def __post_init__(self) -> None:
+        _validate.instance(SketchSpec, ListedItems, spec=self.spec)
+
+    @property
+    def _histogram_size(self) -> int | None:
+        return self.spec.cells if self.spec.is_listed else None
+
+
+@dataclasses.dataclass(frozen=True)
+class Quantiles(AnySketch):
+    """The distribution of ordered values.
+
+    Args:
+      domain: which values there can be; or a layout over them, a `FactorSpec` or a `TreeSpec`.
+      optimize_for: "ranks", which quantiles are read from, "ranges", or "values", for how often single values occur. A
+        domain has the layout with the least predicted error, and the plan names it and the others.
+    """
+
+    domain: Domain | RankedLayout
+    optimize_for: Purpose = "ranks"
+    spec: RankedLayout = dataclasses.field(init=False, repr=False, compare=False)
+    why_tree: str = dataclasses.field(default="", init=False, repr=False, compare=False)
+    """Why a domain must have a tree, in words, where bounds or rows over time need one."""
+    terms: ReleaseTerms | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
+    """The terms that the layout suits, whose noise may be open; `None` over time."""
+
+    name: ClassVar[str] = "quantiles"
+    is_ranked: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spec", layout_of(self.domain, self.optimize_for))
+
+    @property
+    def _histogram_size(self) -> int | None:
+        """Up to 8 values: of more, the norm that is chosen is farther from the best one for ranks."""
+        size = self.domain.size if isinstance(self.domain, Domain) else self.spec.cells
+        alone = isinstance(self.domain, Domain) or self.spec.is_histogram
+        return size if alone and size <= _SHORT_HISTOGRAM else None
+
+    def suited(self, terms: ReleaseTerms, *, over_time: bool) -> Count:
+        if not isinstance(self.domain, Domain):
+            return super().suited(terms, over_time=over_time)
+        found, why = Quantiles(self.domain, self.optimize_for), why_tree(terms.bounds, over_time=over_time)
+        known = None if over_time else terms
+        spec = layout_of(self.domain, self.optimize_for, needs_tree=bool(why), terms=known)
+        for name, value in (("why_tree", why), ("terms", known), ("spec", spec)):
+            object.__setattr__(found, name, value)
+        return found
+
+    def layout_in_words(self, terms: ReleaseTerms) -> str:
+        if self.spec is self.domain:
+            return ""
+        return layout_in_words(self.spec, self.optimize_for, self.why_tree, self.terms)
+
+    def even_records(self, bounds: ContributionLimit) -> int | None:
+        if isinstance(bounds, NormBound) and bounds.order == 2:
+            return even_records(self.spec, Fraction(bounds.max_norm))
+        return None
+
+
+@dataclasses.dataclass(frozen=True)
+class TopKSearch(AnySketch):
+    """The most frequent values of an ordered domain, by a histogram or a tree; `GroupedCounts` finds text and bytes.
+
+    Args:
+      domain: which values there can be, or a layout over them. Up to 2^17 values have a histogram, and more a tree
+        that `TreeSpec.for_search` makes.
+      k: how many values are wanted.
+    """
+
+    domain: Searchable
+    k: int
+    spec: TreeSpec = dataclasses.field(init=False, repr=False, compare=False)
+    terms: ReleaseTerms | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
+    """Those of a release, whose noise may be open."""
+
+    name: ClassVar[str] = "top_k"
+    is_search: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        with AllAtOnce() as checks:
+            checks.do(_validate.whole_fields, self, "k", low=1, high=MAX_K)
+            object.__setattr__(self, "spec", checks.do(_search_spec, self.domain))
+
+    @property
+    def wanted(self) -> int:
+        return self.k
+
+    @property
+    def _histogram_size(self) -> int | None:
+        return self.spec.cells if self.spec.is_histogram else None
+
+    def layout_in_words(self, terms: ReleaseTerms) -> str:
+        return "" if self.spec is self.domain else search_in_words(self.spec, self.terms or terms)
+
+    def suited(self, terms: ReleaseTerms, *, over_time: bool) -> Count:
+        if over_time:
+            raise search_over_time()
+        found = TopKSearch(self.domain, self.k)
+        object.__setattr__(found, "terms", terms)
+        return found
+
+
+def calibrated(spec: Any, terms: ReleaseTerms) -> Calibration:
+    """Return the noise of a release; refuse terms under which it, or the choice of a norm, cannot work."""
+    return dataclasses.replace(Calibration.of(spec, terms), scaled_units=norm_units(spec, terms))
+
+
+def search_over_time() -> ArgumentError:
+    """Return the error of a search over a horizon."""
+    return ArgumentError(
+        "windows",
+        "must not be a horizon where the most frequent values are searched: release $frequencies over time, and ask "
+        "top_k with candidates",
+        "E426",
+    )
+
+
+def _search_spec(domain: Searchable) -> TreeSpec:
+    if isinstance(domain, BytesDomain):
+        words = f"must be a Domain or a TreeSpec, got {type(domain).__name__}: GroupedCounts finds text and bytes"
+        raise ArgumentTypeError("domain", words, "E315")
+    return domain if isinstance(domain, TreeSpec) else search_layout(domain)

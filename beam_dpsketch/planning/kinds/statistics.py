@@ -1,0 +1,174 @@
+"""Releases of statistics: what a caller says of them, and their plan."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from beam_dpsketch.answers.statistics import squares_of_mean
+from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.exact.declared.count import Count, Guess, check_size, refuse_guess, refuse_item_limit
+from beam_dpsketch.exact.declared.public import Keys, TimeRange
+from beam_dpsketch.exact.declared.units import Unit
+from beam_dpsketch.exact.domains import FloatDomain, IntegerDomain
+from beam_dpsketch.exact.sketches.statistics import StatisticsSpec
+from beam_dpsketch.noise.calibration import Calibration, calibrate
+from beam_dpsketch.planning.advice import errors_by_bound
+from beam_dpsketch.planning.kinds.sketched import calibrated
+from beam_dpsketch.planning.plan import (
+    Line,
+    Plan,
+    bound_in_words,
+    copies_in_words,
+    in_digits,
+    listed,
+    paid_in_words,
+    under_norm,
+)
+from beam_dpsketch.planning.suiting import decided
+from beam_dpsketch.privacy.terms import ReleaseTerms
+
+_CONFIDENCE = 0.95
+
+
+@dataclasses.dataclass(frozen=True)
+class Statistics(Count):
+    """The count, sum and mean of numbers; on request, their variance.
+
+    Args:
+      domain: an `IntegerDomain` or a `FloatDomain`, whose ends are the clip bounds.
+      variance: whether the variance and the standard deviation are told too.
+    """
+
+    domain: IntegerDomain | FloatDomain
+    variance: bool = False
+    spec: StatisticsSpec = dataclasses.field(init=False, repr=False, compare=False)
+
+    name: ClassVar[str] = "statistics"
+    is_summed: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spec", StatisticsSpec(self.domain, self.variance))
+
+    def decide(self, terms: ReleaseTerms) -> ReleaseTerms:
+        return decided(self.spec, terms, self.width)
+
+    def calibrate(self, terms: ReleaseTerms) -> Calibration:
+        try:
+            return calibrated(self.spec, terms)
+        except ArgumentError as error:
+            if error.code != "E108":
+                raise
+            raise ArgumentError(
+                "domain",
+                "has too many steps for this much noise: counters would wrap around. Take a coarser one, as a "
+                "FloatDomain with a larger resolution, lower the bounds, or spend more",
+                "E108",
+            ) from None
+
+    def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
+        return "half width of the count", _of_one_sum(self.spec, terms, parameters) * math.sqrt(self.spec.parts)
+
+    def width(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
+        """Return half the width of a 95 % interval of a sum of distances from the middle, over the width."""
+        return _of_one_sum(self.spec, terms, parameters) / math.sqrt(2)
+
+    def plan(
+        self, calibrated: Calibration, n: int | None, *, keys: int | None, wanted_error: Any, guess: Guess | None = None
+    ) -> Plan:
+        refuse_guess(guess)
+        check_size(n, calibrated.terms)
+        return Plan(
+            spec=self.spec,
+            terms=calibrated.terms,
+            n=n,
+            keys=keys,
+            sigma_squared=calibrated.per_table,
+            foolish=[*calibrated.terms.foolish(), *_full(calibrated, n)],
+            about=(Line(_title(calibrated.spec, keys), fields={"kind": "statistics", "keys": keys}),),
+            noisy=_noisy(calibrated),
+            expected=tuple(_expected(calibrated, n, keys)),
+        )
+
+    def display_data(self) -> dict[str, Any]:
+        return {"domain": self.domain.describe(), **({"variance": True} if self.variance else {})}
+
+    def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
+        super().check(keys, unit, windows)
+        refuse_item_limit(unit, "statistics: each value would be an item of its own")
+
+
+def _title(spec: StatisticsSpec, keys: int | None) -> str:
+    what = "count, sum and squares" if spec.variance else "count and sum"
+    return f"statistics: {what} of {spec.domain.describe()}{copies_in_words(keys)}; nothing collides."
+
+
+def _noisy(calibrated: Calibration) -> str:
+    terms = calibrated.terms
+    sums = f"each of {calibrated.spec.cells} sums{under_norm(terms)}, over what one record adds to all"
+    return f"{sums}; {paid_in_words(terms)} for it"
+
+
+def _full(calibrated: Calibration, n: int | None) -> Iterator[str]:
+    """Warn if counters have no room for the mean of n records."""
+    if n is not None and n >= (room := _room(calibrated)):
+        yield (
+            f"means and variances are released of less than {room:,.0f} records, because counters have no room for "
+            "more: use a FloatDomain with a larger resolution"
+        )
+
+
+def _expected(calibrated: Calibration, n: int | None, keys: int | None) -> Iterator[Line]:
+    terms, spec = calibrated.terms, calibrated.spec
+    one = _of_one_sum(spec, terms.under(1), calibrated.per_table)
+    count, mean = one * math.sqrt(spec.parts), _mean(calibrated, n, one)
+
+    def of_count(at: ReleaseTerms) -> float:
+        return count if at == terms else _of_one_sum(spec, at, calibrate(spec, at)) * math.sqrt(spec.parts)
+
+    by_bound = errors_by_bound(terms, of_count)
+    yield Line("", fields={"n": n})
+    words = f"Counts{under_norm(terms)}: 95 % intervals of about +- {in_digits(count)} from the noise alone."
+    of_means = ""
+    if mean is not None:
+        middle, end = map(in_digits, mean)
+        each = " of one key" if keys else ""
+        of_means = (
+            f"Means of {n:,} records{each}: 95 % intervals of about +- {middle}, and +- {end} near a clip "
+            "bound. Clip bounds that are closer together have less noise, and clip more."
+        )
+        if isinstance(spec.domain, FloatDomain):
+            most = in_digits(spec.domain.resolution / 2)
+            of_means += f"\nEach number counts as the nearest step, up to {most} away: intervals do not include that."
+    of_others = f"Half width of counts from the noise alone, by {bound_in_words(terms)}: {listed(by_bound)}."
+    if terms.unit.over_horizon:
+        words = of_means = of_others = ""
+    fields = [{"bound": float(each.setting), "error": each.error} for each in by_bound]
+    yield Line(words, "count", count, {"count_half_width": count})
+    yield Line(of_means, "mean", mean, {"mean_half_width": mean})
+    yield Line(of_others if by_bound else "", "by_bound", by_bound, {"by_bound": fields})
+
+
+def _mean(calibrated: Calibration, n: int | None, of_one_sum: float) -> tuple[float, float] | None:
+    """Compute half the width of the mean of n records, in the middle of the clip bounds and at an end."""
+    spec = calibrated.spec
+    if n is None or calibrated.terms.norm is not None or n >= _room(calibrated):
+        return None
+    of_places = (math.sqrt(squares_of_mean(spec.parts, place)) for place in (0.5, 1.0))
+    middle, end = (spec.width * (of_one_sum * each / n + spec.moved + spec.floored / 2) for each in of_places)
+    return middle, end
+
+
+def _room(calibrated: Calibration) -> float:
+    """Return from how many records on a counter may wrap around."""
+    terms, spec = calibrated.terms, calibrated.spec
+    unit = math.sqrt(terms.squared_unit) * 2 ** terms.grid_bits(min(calibrated.per_table))
+    return float((1 << 63) / unit / spec.whole)
+
+
+def _of_one_sum(spec: StatisticsSpec, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
+    """Return half the width of a 95 % interval of one sum over the whole."""
+    return terms.noise.deviations((1 - _CONFIDENCE) / 2) * math.sqrt(parameters[0]) * spec.amount / spec.whole

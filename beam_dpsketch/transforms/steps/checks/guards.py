@@ -1,0 +1,311 @@
+"""The guard of `Record`: refuse, while the pipeline is built, steps of Beam that make copies of a record.
+
+Guarantee: where `check_no_copies` returns, no step before the transform makes several elements of one, which would
+count several times under the noise for one. A record is what a function of the user's returned last: one that `Map`,
+`FlatMap`, `ParDo` or a combiner calls. Any other step is taken to hand records on, also in pairs, lists and groups. So
+a step of Beam that is not known here leads to a refusal, and not to a copy.
+
+Three things make copies: windows assigned again, groups that fire again, and a record that comes in by two ways. The
+walk goes through every step, also through functions of the user's and to their side inputs: copies made before are
+copies after.
+
+Out of sight: how many elements a function returns for one, at once or in a list that is taken apart later, and in which
+windows if these are `WindowedValue`s; what one record decides for others, as where it takes their place in a sample.
+
+What a runner may do to releases: warnings while it is built, and the refusal to run it twice for one budget.
+
+A part of a `PrivacyBudget` pays for one release, and each run makes one. Beam asks the error handlers of a pipeline
+each time that `Pipeline.run` begins, before anything else, so one of them can count. What runs a pipeline in another
+way is not seen: a template, a notebook, a service, or a runner that is called directly.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+import weakref
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PortableOptions
+from apache_beam.runners.direct.direct_runner import SwitchingDirectRunner
+from apache_beam.transforms import window
+from apache_beam.transforms.core import WindowIntoFn
+from apache_beam.transforms.trigger import AccumulationMode
+
+from beam_dpsketch.errors import BudgetExceededError, LedgerError, WindowingError
+from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
+from beam_dpsketch.transforms.steps.windows import fires_once
+
+_ONE_EACH = {window.GlobalWindows, window.FixedWindows, window.Sessions}
+_WAY_OUT = "which would count several times with $unit_Record; {}, or protect ids with $PrivacyId"
+_AROUND = ("Map.", "MapTuple.", "FlatMapTuple.")  # functions of Beam that call one of the user's and return its result
+_HOLDING = ("_fn", "combinefn", "_combine_fn")  # where objects of Beam keep such a function
+_GLOBAL_COMBINER = "CombineGlobally.expand.<locals>.inject_default"
+_ONE_OUTPUT_EACH = (
+    "Partition.ApplyPartitionFnFn",
+    "_Partition.<locals>.split",  # of Beam YAML
+    "_CombinePerKeyWithHotKeyFanout.expand.<locals>.SplitHotCold",
+)
+
+
+def check_no_copies(elements: beam.PCollection) -> None:
+    """Refuse windows assigned again that may overlap, groups that fire again in full, and records by two ways."""
+    find_origin = functools.cache(origin_of)
+    _check_one_way(elements, find_origin)
+    waiting, seen = [(elements, False)], set()
+    while waiting:
+        collection, windowed_again = waiting.pop()
+        origin = find_origin(collection)
+        if origin.step is None or (collection, windowed_again) in seen:
+            continue
+        seen.add((collection, windowed_again))
+        _check_own_windows(collection, origin)
+        if isinstance(origin.step.transform, beam.WindowInto):
+            if windowed_again:
+                _check_windows(collection.windowing)
+            windowed_again = True
+        elif isinstance(origin.step.transform, beam.GroupByKey):
+            _check_firings(origin.mains[0].windowing)
+        waiting.extend((source, windowed_again) for source in origin.mains)
+        waiting.extend((source, False) for source in origin.sides)  # read in one window at a time
+        if origin.is_new:
+            for source in (*origin.mains, *origin.sides):
+                _check_one_way(source, find_origin)
+
+
+def _check_own_windows(collection: beam.PCollection, origin: Origin) -> None:
+    """Refuse a step other than `WindowInto` that changes windows: it may put an element into several."""
+    if _has_own_windows(collection, origin):
+        raise WindowingError(
+            "",
+            f'"{origin.step.full_label}" puts elements into windows of its own, maybe one into several, '
+            + _WAY_OUT.format("use beam.WindowInto"),
+            "E424",
+        )
+
+
+def _has_own_windows(collection: beam.PCollection, origin: Origin) -> bool:
+    transform = origin.step.transform
+    if isinstance(transform, beam.WindowInto):
+        return collection.windowing.windowfn != transform.windowing.windowfn
+    if isinstance(transform, beam.ParDo) and isinstance(transform.fn, WindowIntoFn):
+        return True
+    if not origin.mains or (type(transform) is beam.ParDo and not origin.is_new):
+        return False  # `Reshuffle` of Beam takes windows away and gives them back
+    return collection.windowing.windowfn != origin.mains[0].windowing.windowfn
+
+
+def _check_windows(windowing: Any) -> None:
+    """Refuse windows that may overlap: another WindowInto makes an element for each that one was in."""
+    assigned = type(windowing.windowfn)
+    if assigned not in _ONE_EACH:
+        raise WindowingError(
+            "",
+            f"{assigned.__name__} before another WindowInto make several records of each one, "
+            + _WAY_OUT.format("remove the first WindowInto"),
+            "E424",
+        )
+
+
+def _check_firings(windowing: Any) -> None:
+    """Refuse groups that may fire again with what they held before."""
+    again = not fires_once(windowing.triggerfn) or windowing.allowed_lateness != 0
+    if again and windowing.accumulation_mode == AccumulationMode.ACCUMULATING:
+        raise WindowingError(
+            "",
+            "accumulation_mode=ACCUMULATING before a GroupByKey makes another record of each one at every firing, "
+            + _WAY_OUT.format("choose AccumulationMode.DISCARDING"),
+            "E424",
+        )
+
+
+def _check_one_way(elements: beam.PCollection, find_origin: Callable[[beam.PCollection], Origin]) -> None:
+    """Refuse records that come in by two ways from where they were made or read.
+
+    Outputs of one `Partition` have no record in common, so ways that part there may meet again.
+    """
+    waiting, passed, read_by = [elements], set(), dict[beam.PCollection, Any]()
+    while waiting:
+        origin = find_origin(waiting.pop())
+        if origin.is_new or (origin.is_part and origin.step in passed):
+            continue
+        passed.add(origin.step)
+        for source in (*origin.mains, *origin.sides):
+            if source in read_by:
+                raise WindowingError("", _two_ways(source, read_by[source], origin.step), "E424")
+            read_by[source] = origin.step
+            waiting.append(source)
+
+
+def _two_ways(source: beam.PCollection, *steps: Any) -> str:
+    ways = " and ".join(sorted({f'"{step.full_label}"' for step in steps}))
+    outermost = source.producer
+    while outermost.parent is not None and source in outermost.parent.outputs.values():
+        outermost = outermost.parent
+    return f'records of "{outermost.full_label}" come in twice, by {ways}, ' + _WAY_OUT.format(
+        "pass them on once, or split them with beam.Partition"
+    )
+
+
+class Origin(NamedTuple):
+    """Where the elements of a collection come from.
+
+    Attributes:
+      step: the applied transform; `None` if the pipeline does not show it.
+      mains: the collections whose elements it takes one by one.
+      sides: the side inputs whose elements it may hand on.
+      is_new: whether a function of the user's made the elements.
+      is_part: whether the other outputs of the step have no record in common with this one, as in `Partition`.
+    """
+
+    step: Any
+    mains: tuple[beam.PCollection, ...] = ()
+    sides: tuple[beam.PCollection, ...] = ()
+    is_new: bool = False
+    is_part: bool = False
+
+
+def origin_of(collection: beam.PCollection) -> Origin:
+    """Return where the elements of a collection come from."""
+    step = collection.producer
+    if step is None:
+        return Origin(None, is_new=True)
+    mains = tuple(each for each in step.inputs if isinstance(each, beam.PCollection))
+    if not isinstance(step.transform, beam.ParDo) or isinstance(step.transform, beam.WindowInto):
+        return Origin(step, mains)
+    function = _innermost(step.transform.fn)
+    is_new = not _is_of_beam(function) and not _is_dead_letter(collection)
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    sides = tuple(each.pvalue for each in step.side_inputs) if is_new or name == _GLOBAL_COMBINER else ()
+    return Origin(step, mains, sides, is_new, _is_of_beam(function) and name in _ONE_OUTPUT_EACH)
+
+
+def _is_dead_letter(collection: beam.PCollection) -> bool:
+    """Return whether Beam made the elements, of those for which the user's function raised."""
+    tag = getattr(collection.producer.transform.fn, "_dead_letter_tag", None)
+    return collection.tag is not None and collection.tag == tag
+
+
+def _innermost(function: Any) -> Any:
+    """Return the function that decides what comes out, without what Beam wraps around it."""
+    while _is_of_beam(function):
+        held = next((getattr(function, name) for name in _HOLDING if getattr(function, name, None) is not None), None)
+        if held is None and isinstance(function, FunctionType) and function.__qualname__.startswith(_AROUND):
+            cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+            held = cells["fn"].cell_contents if "fn" in cells else None
+        if held is None:
+            return function
+        function = held
+    return function
+
+
+def _is_of_beam(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).split(".")[0] == "apache_beam"
+
+
+_REMOTE = ("DataflowRunner", "FlinkRunner", "SparkRunner")
+_REPLAYING = ("FlinkRunner", "SparkRunner")
+_MAY_BE_FLINK = ("FlinkRunner", "PortableRunner")
+
+
+def check_runner(elements: beam.PCollection, idempotent_noise: IdempotentNoise | None) -> None:
+    """Warn of what may be released twice or lost."""
+    options = elements.pipeline.options
+    runner = type(elements.pipeline.runner).__name__
+    served = _is_served(elements.pipeline)
+    if idempotent_noise is None and (runner in _REPLAYING or served):
+        warnings.warn(
+            f"after a failure {runner} may draw noise again for a window that is published already, which is another "
+            "release of the same data; add .with_idempotent_noise(...), or write to a transactional sink",
+            stacklevel=3,
+        )
+    if idempotent_noise is None and isinstance(elements.pipeline.runner, SwitchingDirectRunner):
+        warnings.warn(
+            "DirectRunner, which Beam takes where no runner is named, may run a failed pipeline again on another "
+            "runner. That draws the noise again, which is another release of the same data. Name the runner: "
+            'beam.Pipeline(runner="FnApiRunner"), or runner="BundleBasedDirectRunner" for a TestStream',
+            stacklevel=3,
+        )
+    given = options.get_all_options(retain_unknown_options=True)
+    if runner in _MAY_BE_FLINK and not elements.is_bounded and _drops_what_waits(given):
+        warnings.warn(
+            "on Flink, records of a stream that wait for a checkpoint come late and are lost; add the option "
+            "--finish_bundle_before_checkpointing to --checkpointing_interval",
+            stacklevel=3,
+        )
+
+
+def check_reach(pipeline: beam.Pipeline, bill: Any) -> None:
+    """Warn of a ledger in a file where workers may have disks of their own."""
+    runner = type(pipeline.runner).__name__
+    if "://" not in bill.payer.address and (runner in _REMOTE or _is_served(pipeline)):
+        warnings.warn(
+            f"the ledger is a file, and each worker or container of {runner} may have a disk of its own, where the "
+            "file is another one or none; take PostgreSQL, as postgresql://user@host/database",
+            stacklevel=3,
+        )
+
+
+def _is_served(pipeline: beam.Pipeline) -> bool:
+    """Return whether another process runs the pipeline."""
+    endpoint = pipeline.options.view_as(PortableOptions).job_endpoint
+    return type(pipeline.runner).__name__ == "PortableRunner" and endpoint not in (None, "embed")
+
+
+def _drops_what_waits(options: dict[str, object]) -> bool:
+    """Return whether checkpoints are taken in the middle of bundles."""
+    takes_checkpoints = int(str(options.get("checkpointing_interval") or -1)) > 0
+    return takes_checkpoints and not options.get("finish_bundle_before_checkpointing")
+
+
+class OneRun:
+    """Counts the runs of a pipeline, as an error handler of Beam that handles no errors."""
+
+    def __init__(self) -> None:
+        self._ran = False
+
+    def verify_closed(self) -> None:
+        """Refuse a second run."""
+        if self._ran:
+            raise BudgetExceededError(
+                "",
+                "this pipeline has run already, and its budget has paid for one run: a second one would be "
+                "another release; build the pipeline again, with a budget for it",
+                "E106",
+            )
+        self._ran = True
+
+
+class BillsChecked:
+    """Asks a ledger as a run begins whether it could pay now, as an error handler of Beam that handles no errors."""
+
+    def __init__(self) -> None:
+        self.bills: dict[str, Any] = {}
+
+    def verify_closed(self) -> None:
+        """Refuse a run that could not be paid for; what this machine cannot reach, a worker may."""
+        try:
+            first, *others = self.bills.values()
+            first.check_with(others)
+        except LedgerError as error:
+            if not error.is_unreachable:
+                raise
+
+
+_CHECKED: weakref.WeakKeyDictionary[beam.Pipeline, BillsChecked] = weakref.WeakKeyDictionary()
+
+
+def check_before_runs(pipeline: beam.Pipeline, path: str, bill: Any) -> None:
+    """Ask for the bill of a transform whenever a run begins, together with the others of the pipeline."""
+    if pipeline not in _CHECKED:
+        _CHECKED[pipeline] = BillsChecked()
+        pipeline._register_error_handler(_CHECKED[pipeline])
+    _CHECKED[pipeline].bills[path] = bill
+
+
+def allow_one_run(pipeline: beam.Pipeline) -> None:
+    """Refuse to run a pipeline twice."""
+    pipeline._register_error_handler(OneRun())

@@ -1,0 +1,364 @@
+"""Noisy tables cost what the release may spend, exactly, and draw what their numbers say, in one order."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
+    REPLACE_ONE,
+    AutoNorm,
+    IntegerDomain,
+    ListedItems,
+    NormBound,
+    PrivacySpec,
+    PrivacyUnit,
+    RecordBounds,
+    ReleaseTerms,
+    SideCounters,
+    SketchSpec,
+    TextDomain,
+    TreeSpec,
+)
+from beam_dpsketch.errors import ArgumentError
+from beam_dpsketch.exact.sketches import raw_type
+from beam_dpsketch.exact.sketches.factor import FactorSpec
+from beam_dpsketch.exact.sketches.listed_items import GroupedItems
+from beam_dpsketch.exact.sketches.metrics import MetricPart, MetricsSpec
+from beam_dpsketch.noise import calibration, tables
+from beam_dpsketch.noise.calibration import Calibration
+from beam_dpsketch.noise.counting import Counting
+from beam_dpsketch.noise.noising import PartColumns, release_parts
+from beam_dpsketch.noise.tables import NoisyTable
+from beam_dpsketch.privacy.grouped_counts import GroupRule
+from beam_dpsketch.privacy.mechanism import Sensitivity
+from beam_dpsketch.privacy.noise import discrete_gaussian, discrete_laplace
+from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
+from beam_dpsketch.privacy.noise.laws import Noise
+from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
+from beam_dpsketch.privacy.selection import SelectionRule
+from beam_dpsketch.privacy.side_counters import LostIn
+from beam_dpsketch.privacy.terms import RowTerms
+from tests.helpers import laws
+
+FLAT, RANKS = SketchSpec(depth=3, width=8), FactorSpec(IntegerDomain(0, 99))
+TREE = TreeSpec.for_memory(IntegerDomain(0, 999), 4000)
+METRICS = MetricsSpec(
+    (
+        MetricPart("a", FLAT, Fraction(1, 2)),
+        MetricPart("b", TREE, Fraction(1, 3)),
+        MetricPart("c", RANKS, Fraction(1, 6)),
+    )
+)
+SPECS: dict[str, Any] = {
+    "count sketch": FLAT,
+    "count-min": SketchSpec(kind="count_min", depth=3, width=8),
+    "listed": ListedItems(range(30)),
+    "tree": TREE,
+    "factor": RANKS,
+    "metrics": METRICS,
+}
+PEOPLE = {"unit": PrivacyUnit.PRIVACY_ID}
+SOME, THIRD = PrivacySpec(rho=0.1), PrivacySpec(rho=Fraction(1, 3), relation=REPLACE_ONE)
+EVERY = PrivacySpec(rho=0.1, side_counters=SideCounters(records=0.02))
+HORIZON = {"unit": PrivacyUnit.PRIVACY_ID_OVER_HORIZON, "output_cells": 12, "mechanism": BinnedRoot(12)}
+CHOSEN = SelectionRule(delta=Fraction(1, 10**7), max_keys=4)
+TERMS: dict[str, Any] = {
+    "records": ReleaseTerms(SOME),
+    "a large rho": ReleaseTerms(PrivacySpec(rho=40.0)),
+    "replacing": ReleaseTerms(THIRD),
+    "bounds": ReleaseTerms(EVERY, RecordBounds(3, max_weight=2, max_keys=2), **PEOPLE, output_cells=None),
+    "bounds of a run": ReleaseTerms(
+        SOME, RecordBounds(3, max_weight=2, max_keys=2), **PEOPLE, output_cells=None, lost_in=LostIn.RUN
+    ),
+    "a norm": ReleaseTerms(EVERY, NormBound(5), **PEOPLE, output_cells=None),
+    "a norm of a run": ReleaseTerms(THIRD, NormBound(5, max_weight=9), **PEOPLE, output_cells=6, lost_in=LostIn.RUN),
+    "four windows": ReleaseTerms(SOME, NormBound(Fraction(17, 16)), **PEOPLE, window_count=4, output_cells=4),
+    "signs": ReleaseTerms(SOME, NormBound(5, signed=True, max_weight=5), **PEOPLE),
+    "nothing aside": ReleaseTerms(PrivacySpec(rho=1.0, side_counters=None)),
+    "laplace": ReleaseTerms(PrivacySpec(epsilon=1)),
+    "laplace, bounds": ReleaseTerms(PrivacySpec(epsilon=2), RecordBounds(2, max_keys=3), **PEOPLE, output_cells=None),
+    "laplace, order 1": ReleaseTerms(PrivacySpec(epsilon=1, relation=REPLACE_ONE), NormBound(4, order=1), **PEOPLE),
+    "a chosen norm": ReleaseTerms(SOME, AutoNorm(), **PEOPLE).under(Fraction(9, 2)),
+    "rows of bounds": RowTerms(SOME, RecordBounds(3, max_keys=2), window_count=3, **HORIZON),
+    "rows of a norm": RowTerms(SOME, NormBound(5), **HORIZON),
+    "rows of a tree": RowTerms(THIRD, RecordBounds(1), unit=PrivacyUnit.RECORD_OVER_HORIZON, mechanism=BinaryTree(9)),
+}
+CHOSEN_KEYS = ReleaseTerms(
+    SOME, NormBound(5, max_keys=4), **PEOPLE, output_cells=None, lost_in=LostIn.RUN, selection=CHOSEN
+)
+SECRET = KeyedRandomness(b"a secret of more than thirty-two bytes", b"x")
+
+
+def why_not(spec: Any, terms: Any) -> str | None:
+    """Return the code of the error if a spec cannot have these terms."""
+    try:
+        Calibration.of(spec, terms)
+    except ArgumentError as error:
+        return error.code
+    return None
+
+
+def cases() -> Iterator[tuple[str, Any, Any, Calibration]]:
+    """All specs under all terms that they may have."""
+    for (kind, spec), (name, terms) in itertools.product(SPECS.items(), TERMS.items()):
+        refused = why_not(spec, terms)
+        if refused is None:
+            yield f"{kind}, {name}", spec, terms, Calibration.of(spec, terms)
+        else:
+            assert refused in ("E102", "E124", "E229")  # order 2 bounds no factor, and Laplace noise suits few
+
+
+def cost(change: Any, table: NoisyTable) -> Fraction:
+    """Return what a table costs by the law of its noise."""
+    if table.noise is Noise.LAPLACE:
+        half = table.parameter / 2
+        return change.total * Fraction(math.isqrt(half.denominator), math.isqrt(half.numerator))
+    return change.squared / (2 * table.parameter)
+
+
+def check_costs() -> int:
+    """Raise unless each table costs its share, all of them all that there is, and is on the grid that it should be."""
+    count = 0
+    for name, spec, terms, found in cases():
+        spending = terms.privacy.spending
+        whole = spending.rho if spending.epsilon is None else spending.epsilon
+        every = (*found.counters, *found.aside, *found.lost)
+        assert [cost(table.change, table) for table in every] == [table.share * whole for table in every], name
+        assert sum(table.share for table in every) == 1 - (terms.norm_spend or 0), f"{name}: not all of it"
+        assert sum(table.cost for table in every) == (1 - (terms.norm_spend or 0)) * whole, name
+        facts, unit = raw_type(spec).tables(spec), 4**terms.scale_bits
+        squared = terms.mechanism.squared_length if isinstance(terms, RowTerms) else 1
+        units = [unit * squared * fact.squared_amount for fact in facts]
+        assert [table.unit for table in found.counters] == units, f"{name}: another unit"
+        assert [table.dropped_bits for table in found.counters] == [fact.dropped_bits for fact in facts], name
+        assert len({table.grid_bits for table in found.counters}) == 1, f"{name}: another grid"
+        of_weights = (*found.aside, *found.lost[1:])
+        assert [(table.unit, table.dropped_bits) for table in of_weights] == [(unit * squared, 0)] * len(of_weights)
+        of_units = found.lost[:1]
+        assert [(table.unit, table.grid_bits) for table in of_units] == [
+            (1, table.dropped_bits) for table in of_units
+        ], f"{name}: no whole numbers"
+        count += 1
+    return count
+
+
+def test_each_table_costs_its_share_and_all_cost_everything() -> None:
+    assert check_costs() > 70
+
+
+def test_the_tables_of_metrics_are_those_of_each_with_its_share() -> None:
+    terms, whole = TERMS["a norm"], Fraction(1)
+    joined = [(table.share, table.parameter, table.unit) for table in tables.counters(METRICS, terms, whole)]
+    alone = [
+        (table.share * part.share, table.parameter / part.share, table.unit)
+        for part in METRICS.parts
+        for table in tables.counters(part.spec, terms, whole)
+    ]
+    assert sorted(joined) == sorted(alone)
+
+
+def drawn_by_hand(table: NoisyTable, exact: np.ndarray, random_bytes: Any) -> np.ndarray:
+    """Return what a table says of its noise, drawn from the samplers themselves."""
+    steps = table.parameter * table.unit * 4**table.grid_bits
+    if table.noise is Noise.LAPLACE:
+        half = steps / 2
+        scale = Fraction(math.isqrt(half.numerator), math.isqrt(half.denominator))
+        noise = discrete_laplace.sample(exact.size, scale, random_bytes=random_bytes)
+    else:
+        noise = discrete_gaussian.sample(exact.size, steps + 4, random_bytes=random_bytes)
+    noisy = exact * 2**table.grid_bits + noise.reshape(exact.shape)
+    return np.floor_divide(noisy + 2**table.dropped_bits // 2, 2**table.dropped_bits)
+
+
+def seen_and_drawn_by_hand(
+    table: NoisyTable, right: Any, seen: list[Any], numbers: np.ndarray, random_bytes: Any
+) -> np.ndarray:
+    """Draw a table, note it, and compare another draw with one by hand."""
+    noisy: np.ndarray = right(table, numbers, random_bytes)
+    seen.append((table.names, numbers, noisy))
+    by_hand = drawn_by_hand(table, numbers, SECRET.random_bytes(b"again"))
+    np.testing.assert_array_equal(right(table, numbers, SECRET.random_bytes(b"again")), by_hand)
+    return noisy
+
+
+def other_noise(change: Any) -> laws.Fault:
+    """Plant other arguments of `add_noise`: a function of its parameter and its bits."""
+
+    def faulty(exact: Any, numbers: np.ndarray, parameter: Fraction, bits: int, **names: Any) -> np.ndarray:
+        return exact(numbers, *change(parameter, bits), **names)
+
+    return laws.around(tables, "add_noise", faulty)
+
+
+def check_draws(every: int = 1) -> None:
+    """Raise unless a release draws its tables in one order, each with its noise, and rounds off what that drowns."""
+    for name, spec, terms, found in itertools.islice(cases(), 0, None, every):
+        kind = raw_type(spec)
+        exact = (np.arange(2 * spec.cells, dtype=np.int64) * 7).reshape(2, -1) % 1013 - 5
+        side = np.arange(2 * terms.aside, dtype=np.int64).reshape(2, -1) * 31
+        parts = PartColumns(kind, spec, terms.scale_bits, exact, side, [b"a", b"b"], [b"r" * 16] * 2)
+        seen: list[tuple[tuple[str, ...], np.ndarray, np.ndarray]] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(NoisyTable, "draw", functools.partialmethod(seen_and_drawn_by_hand, NoisyTable.draw, seen))
+            row = 3 if isinstance(terms, RowTerms) else None
+            told = found.empty_lost if found.lost_is_of_run else None
+            noisy = release_parts(parts, found, row=row, lost=told)
+        aside, lost = terms.counters, terms.lost
+        of_release = [] if lost is None or lost.of_run else [("lost",)]
+        order = [counter.names for counter in aside] + of_release + [("counters",)] * len(found.counters)
+        assert [names for names, *_ in seen] == order, f"{name}: another order"
+        numbers = [each for names, _, each in seen if names != ("counters",)]
+        columns = np.concatenate(numbers, axis=1) if numbers else np.zeros((2, 0))
+        np.testing.assert_array_equal(columns, noisy._side)
+        counters = np.concatenate([each.reshape(2, -1) for names, _, each in seen if names == ("counters",)], axis=1)
+        dropped = [bits for bits in range(63) if np.array_equal((counters + (1 << bits >> 1)) >> bits, noisy._counters)]
+        least = min(table.parameter for table in found.counters)
+        unit = terms.squared_unit * 4 ** found.counters[0].grid_bits
+        assert dropped, f"{name}: rounded off otherwise"
+        assert 4 ** dropped[0] * 64**2 <= max(least * unit, 64**2) or dropped[0] <= found.counters[0].grid_bits, name
+
+
+def test_a_release_draws_its_tables_in_one_order() -> None:
+    check_draws()
+
+
+def test_votes_and_counts_of_a_chosen_norm_cost_all_of_rho() -> None:
+    """Where votes are part of one norm, or of none, their share and those of the tables are everything."""
+    found = Calibration.of(FLAT, CHOSEN_KEYS)
+    assert found.choice is not None
+    every = (*found.counters, *found.aside, *found.lost, *found.choice.votes)
+    assert sum(table.cost for table in every) == SOME.rho
+
+
+@pytest.mark.parametrize("relation", [ADD_OR_REMOVE_ONE, REPLACE_ONE])
+def test_the_choice_of_a_norm_and_its_tables_cost_all_of_rho(relation: Any) -> None:
+    privacy = PrivacySpec(rho=0.1, relation=relation)
+    terms = ReleaseTerms(privacy, AutoNorm(), **PEOPLE)
+    choice = tables.lengths(AutoNorm(), privacy.spending, relation)
+    assert choice.dropped_bits == choice.grid_bits
+    found = Calibration.of(FLAT, terms.under(Fraction(9, 2)))
+    assert choice.cost + sum(table.cost for table in (*found.counters, *found.aside, *found.lost)) == privacy.rho
+
+
+GROUPS = dataclasses.replace(CHOSEN_KEYS, selection=GroupRule(delta=Fraction(1, 10**7), max_items=4))
+DECLARED: dict[str, Any] = {
+    "records": lambda: Calibration.of(FLAT, TERMS["records"]),
+    "a chosen norm": lambda: Calibration.of(FLAT, TERMS["a chosen norm"]),
+    "chosen keys": lambda: Calibration.of(FLAT, CHOSEN_KEYS),
+    "groups": lambda: Counting.of(GroupedItems(TextDomain(4)), GROUPS),
+}
+
+
+def of_more(factor: Fraction) -> laws.Fault:
+    """Let counters have more than their share: what is too much, or costs as much as if the choice were free."""
+    return laws.around(tables, "counters", lambda exact, spec, terms, share: exact(spec, terms, share * factor))
+
+
+FREE_VOTES = laws.put(calibration, "sketch_share", lambda spec, terms: terms.share_left)
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("records", of_more(Fraction(21, 20))),
+        ("a chosen norm", of_more(Fraction(20, 19))),
+        ("chosen keys", FREE_VOTES),
+        ("groups", FREE_VOTES),
+    ],
+)
+def test_tables_that_cost_too_much_are_refused(name: str, fault: laws.Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    DECLARED[name]()
+    fault.plant(monkeypatch)
+    with pytest.raises(ValueError, match="the tables of a release cost more than it may spend"):
+        DECLARED[name]()
+
+
+def message_of(**changes: Any) -> bytes:
+    """Return a message that differs in these parts from another."""
+    given = {"what": "release", "spec": FLAT, "terms": TERMS["bounds"], "place": (b"run", b"part", 3)} | changes
+    found = changes.get("found", Calibration.of(given["spec"], given["terms"]).counters)
+    exact = changes.get("exact", [np.arange(3), np.arange(4)])
+    return tables.message(
+        given["what"], tables.settings_of(found, given["spec"], given["terms"]), exact, given["place"]
+    )
+
+
+def test_a_message_tells_apart_whatever_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    (table,) = Calibration.of(FLAT, TERMS["bounds"]).counters
+    changed: dict[str, Any] = {
+        "change": Sensitivity(Fraction(7)),
+        "share": Fraction(1, 7),
+        "noise": Noise.LAPLACE,
+        "parameter": table.parameter + 1,
+        **dict.fromkeys(("size", "unit", "grid_bits", "dropped_bits"), 7),
+        "names": ("others",),
+    }
+    assert changed.keys() == {field.name for field in dataclasses.fields(NoisyTable)}
+    messages = [
+        message_of(),
+        message_of(what="lost"),
+        message_of(spec=dataclasses.replace(FLAT, seed=1)),
+        *(message_of(terms=terms) for name, terms in TERMS.items() if name in ("records", "replacing", "signs")),
+        *(message_of(place=place) for place in ((), (b"run", b"part"), (b"run", b"part", 4), (b"runp", b"art", 3))),
+        *(message_of(exact=exact) for exact in ([np.arange(3)], [np.arange(7)], [np.arange(4), np.arange(3)])),
+        message_of(exact=[np.arange(3), np.array([0, 1, 2, 4])]),
+        *(message_of(found=[dataclasses.replace(table, **{name: value})]) for name, value in changed.items()),
+        message_of(found=[table, table]),
+        message_of(found=[]),
+    ]
+    monkeypatch.setattr(tables, "NOISE_VERSION", tables.NOISE_VERSION + 1)
+    messages.append(message_of())
+    assert len(set(messages)) == len(messages)
+    assert message_of(exact=[np.arange(3, dtype=np.int32), np.arange(4)]) == messages[-1]
+
+
+def of_counters(change: Any) -> laws.Fault:
+    return laws.around(tables, "counters", lambda exact, *given: tuple(map(change, exact(*given))))
+
+
+def own_grid(table: NoisyTable) -> NoisyTable:
+    return dataclasses.replace(table, grid_bits=table.noise.grid_bits(table.parameter, table.unit))
+
+
+FAULTS = {
+    "no rounding to whole numbers": laws.put(NoisyTable, "in_whole_numbers", lambda table: table),
+    "a grid of its own for each level": of_counters(own_grid),
+    "an amount forgotten": of_counters(lambda table: dataclasses.replace(table, unit=1)),
+    "a share that is not all of it": laws.around(
+        tables, "counters", lambda exact, spec, terms, share: exact(spec, terms, share * Fraction(9, 10))
+    ),
+    "less noise than the share pays for": of_counters(
+        lambda table: dataclasses.replace(table, parameter=table.parameter * Fraction(101, 100))
+    ),
+    "what a run keeps in units of people": laws.around(
+        tables, "of_counter", lambda exact, *given: dataclasses.replace(exact(*given), unit=1)
+    ),
+}
+test_a_planted_fault_is_found = laws.mutants(FAULTS, check_costs, intact=True)
+DRAW_FAULTS = {
+    "counters before what is told aside": laws.around(
+        Calibration, "of_release", lambda exact, found: tuple(reversed(exact(found)))
+    ),
+    "noise of another size": laws.around(
+        tables,
+        "add_noise",
+        lambda exact, numbers, parameter, *bits, **names: exact(numbers, parameter / 4, *bits, **names),
+    ),
+    "another grid": laws.around(
+        tables,
+        "add_noise",
+        lambda exact, numbers, parameter, bits, **names: exact(numbers, parameter, bits + 1, **names),
+    ),
+    "no rounding": laws.put(tables, "round_off", lambda numbers, bits: numbers),
+}
+test_a_fault_planted_in_the_draw_is_found = laws.mutants(DRAW_FAULTS, lambda: check_draws(5), intact=True)

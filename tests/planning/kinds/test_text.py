@@ -1,0 +1,233 @@
+"""Text and bytes are counted one by one in all doors: what pays for them, and what is refused before that."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from beam_dpsketch import (
+    AutoNorm,
+    BytesDomain,
+    GroupedCounts,
+    Groups,
+    Horizon,
+    IPv4Domain,
+    KeySelection,
+    Metric,
+    Metrics,
+    NormBound,
+    PrivacyBudget,
+    PrivacyId,
+    PrivacySpec,
+    RecordBounds,
+    ReleaseSpec,
+    ReleaseTerms,
+    TextDomain,
+    TopKSearch,
+    plan,
+    release_frame,
+    rows,
+)
+from beam_dpsketch.config import read_release
+from beam_dpsketch.config.settings import AUTO_BLOCK, NORM_BLOCK
+from beam_dpsketch.planning.kinds.grouped_counts import USUAL_MAX_KEYS
+from beam_dpsketch.transforms import PrivateTopK
+from tests.cli.consoles import run
+
+TEXT, PROMISE = TextDomain(5), PrivacySpec(epsilon=2, delta=1e-6)
+SETTINGS: dict[str, Any] = {
+    "kind": "top_k",
+    "k": 3,
+    "item": "word",
+    "domain": {"type": "text", "max_bytes": 5},
+    "privacy": {"epsilon": 2, "delta": 1e-6},
+    "unit": {"privacy_id": "user", "norm": {"max_norm": 4}},
+}
+ARGUMENTS: dict[str, Any] = {"privacy": PROMISE, "unit": PrivacyId("user", NormBound(4)), "item": "word"}
+TABLE = pa.table({"user": range(3000), "word": ["to"] * 2000 + ["tea"] * 999 + ["secret"]})
+HORIZON = {"start": "2024-01-01", "window_size": "1d", "windows": 3}
+NO_DELTA = "method{} must have a delta where rho or a part of a budget pays .* give {}"
+
+
+def split() -> PrivacySpec:
+    return PrivacyBudget(epsilon=2, delta=1e-6, keys_delta=1e-7).split(2)[0]
+
+
+# By name: arguments, settings, and what Python and settings say: what is wrong, and the way out.
+REFUSED: dict[str, tuple[Callable[[], dict[str, Any]], dict[str, Any], str, str]] = {
+    "rho": (
+        lambda: {"privacy": PrivacySpec(rho=1)},
+        {"privacy": {"rho": 1}},
+        NO_DELTA.format("", r"method=Groups\(delta=1e-8\)"),
+        NO_DELTA.format(":", r"method: \{groups: \{delta: 1.0e-8\}\}"),
+    ),
+    "a part of a budget": (
+        lambda: {"privacy": split()},
+        {"privacy": {"share": "1/2", "of": {"epsilon": 2, "delta": 1e-6}}},
+        NO_DELTA.format("", r"method=Groups\(delta=1e-8\)"),
+        NO_DELTA.format(":", r"method: \{groups: \{delta: 1.0e-8\}\}"),
+    ),
+    "epsilon alone": (
+        lambda: {"privacy": PrivacySpec(epsilon=2)},
+        {"privacy": {"epsilon": 2}},
+        r"delta must be given next to epsilon .*as in PrivacySpec\(epsilon=1, delta=1e-6\)",
+        "privacy.delta: must be given next to epsilon .*as in epsilon: 1, delta: 1.0e-6",
+    ),
+    "chosen keys": (
+        lambda: {"keys": KeySelection(1e-8, "k")},
+        {"keys": {"select": {"delta": 1e-8}, "field": "k"}},
+        "keys must be PublicKeys or AssumePublicKeys .*with AssumePublicKeys a key shows only if",
+        "keys: must be keys.public or keys.assume_public: true .*a key shows only if",
+    ),
+    "deletions": (
+        lambda: {"unit": PrivacyId("user", NormBound(4, signed=True))},
+        {"unit": {"privacy_id": "user", "norm": {"max_norm": 4, "signed": True}}},
+        "signed must not be set .*release PrivateFrequencies, which count deletions, and ask top_k with candidates",
+        "unit.norm.signed: must not be set .*release kind: frequencies, which count deletions",
+    ),
+    "rows over time": (
+        lambda: {"windows": Horizon(0, 86_400, 3)},
+        {"horizon": HORIZON},
+        "windows must not be a horizon .*release PrivateFrequencies over time, and ask top_k with candidates",
+        "horizon: must not be a horizon .*release kind: frequencies over time, and ask top_k with candidates",
+    ),
+    "records of any number of items": (
+        lambda: {"unit": PrivacyId("user", RecordBounds(2))},
+        {"unit": {"privacy_id": "user", "records": {"max_per_key": 2}}},
+        r"max_keys must be given .*as in RecordBounds\(5, max_keys=2\)",
+        "unit.records.max_keys: must be given .*as in records: {max_per_key: 5, max_keys: 2}",
+    ),
+}
+DOORS = ("transform", "frame", "settings", "rows", "command")
+
+
+def through(door: str, case: str, folder: pathlib.Path) -> str:
+    """What a door says of a case before it reads any data."""
+    arguments, settings, *_ = REFUSED[case]
+    if door == "command":
+        (folder / "top.json").write_text(json.dumps(SETTINGS | settings))
+        code, printed = run("plan", "--config", str(folder / "top.json"))
+        assert code == 2
+        return printed
+    made = {
+        "transform": lambda: PrivateTopK(TEXT, k=3, **(ARGUMENTS | arguments())),
+        "frame": lambda: ReleaseSpec(GroupedCounts(TEXT, 3), **(ARGUMENTS | arguments())).resolved,
+        "settings": lambda: read_release(SETTINGS | settings),
+        "rows": lambda: rows.PrivateTopK(**{k: v for k, v in (SETTINGS | settings).items() if k != "kind"}),
+    }[door]
+    with pytest.raises((ValueError, TypeError)) as refused:
+        made()
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("case", REFUSED)
+def test_each_door_refuses_with_the_way_out(door: str, case: str, tmp_path: pathlib.Path) -> None:
+    _, _, python, settings = REFUSED[case]
+    said = through(door, case, tmp_path)
+    if (door, case) == ("rows", "rows over time"):
+        assert "horizon" in said  # an argument that this transform does not have
+    else:
+        assert re.search(python if door in ("transform", "frame") else settings, said), said
+
+
+OPTIONS = ["--kind", "top_k", "--k", "3", "--item", "word", "--privacy-id", "user", "--max-norm", "4"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--rho 1", r"give method: \{groups: \{delta: 1.0e-8\}\} in a file of --config, or --epsilon and --delta in"),
+        ("--epsilon 2", "--delta must be given next to epsilon .*as in --epsilon 1 --delta 1e-6"),
+        ("--epsilon 2 --delta 1e-6 --key k --select-keys 1e-8 --max-keys 9", "--public-keys or --assume-public-keys"),
+        ("--epsilon 2 --delta 1e-6 --max-per-key 2", "--max-norm"),
+    ],
+)
+def test_the_command_names_its_options(options: str, words: str) -> None:
+    code, printed = run("plan", *OPTIONS, "--domain", "{type: text, max_bytes: 5}", *options.split())
+    assert code == 2
+    assert re.search(words, printed), printed
+
+
+def test_half_of_the_promised_delta_pays_for_the_threshold_in_all_doors() -> None:
+    spec = ReleaseSpec(GroupedCounts(TEXT, 3), **ARGUMENTS)
+    of_rows = rows.PrivateTopK(**{name: value for name, value in SETTINGS.items() if name != "kind"})
+    declared = [PrivateTopK(TEXT, k=3, **ARGUMENTS)._declared, spec, read_release(SETTINGS), of_rows._declared]
+    for each in declared:
+        assert each.terms.delta == Fraction(1, 2_000_000)
+        assert each.terms.counts_items
+        assert each.terms.selection.max_items == USUAL_MAX_KEYS
+        assert f"in at most {USUAL_MAX_KEYS} item counts" in str(each.plan())
+    released = release_frame(TABLE, SETTINGS)
+    assert released.items == ("to", "tea")
+    assert released.privacy.delta == Fraction(1, 2_000_000)
+    assert released.privacy.shown_epsilon <= 2
+    assert released.privacy.shown_delta == 1e-6
+    explicit = release_frame(TABLE, SETTINGS | {"method": {"groups": {"delta": 1e-9}}, "privacy": {"rho": 1}})
+    assert (explicit.privacy.rho, explicit.privacy.delta) == (1, Fraction(1, 10**9))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "items"),
+    [
+        (NormBound(4), USUAL_MAX_KEYS),
+        (AutoNorm(), USUAL_MAX_KEYS),
+        (NormBound(4, max_keys=7), 7),
+        (NormBound(4, resource_limit=20), 20),
+        (NormBound(4, resource_limit=20, max_keys=30), 30),
+    ],
+)
+def test_a_norm_that_says_no_number_of_items_has_the_usual_one(bounds: Any, items: int) -> None:
+    for domain, method in ((TEXT, Groups()), (BytesDomain(4), Groups()), (IPv4Domain(), Groups(1e-8))):
+        declared = ReleaseSpec(GroupedCounts(domain, 3, method), PROMISE, PrivacyId("user", bounds))
+        assert declared.terms.counts_items
+        assert declared.terms.selection.max_items == items
+        assert declared.unit.bounds.max_keys == items
+
+
+def test_the_pages_name_the_usual_number_of_items() -> None:
+    assert AUTO_BLOCK.entries["max_keys"].usual == str(USUAL_MAX_KEYS)
+    assert f", {USUAL_MAX_KEYS} if not given" in NORM_BLOCK.entries["max_keys"].words
+    for documented in (Groups, NormBound):
+        assert str(USUAL_MAX_KEYS) in (documented.__doc__ or "")
+
+
+def test_numbers_are_searched_unless_groups_are_asked_for() -> None:
+    numbers = SETTINGS | {"domain": {"type": "ipv4"}}
+    assert isinstance(read_release(numbers).count, TopKSearch)
+    assert isinstance(read_release(numbers | {"method": "groups"}).count, GroupedCounts)
+    assert isinstance(PrivateTopK(IPv4Domain(), PROMISE, k=3, unit=ARGUMENTS["unit"])._declared.count, TopKSearch)
+
+
+METRIC = {"name": "words", "kind": "top_k", "item": "word", "k": 3, "domain": SETTINGS["domain"]}
+OF_METRICS = {"kind": "metrics", "metrics": [METRIC], "privacy": {"rho": 1}, "unit": "record"}
+ELSEWHERE: dict[str, tuple[Callable[[], Any], str]] = {
+    "a search of text": (lambda: TopKSearch(TEXT, 3), "GroupedCounts finds text and bytes"),  # type: ignore[arg-type]
+    "a metric": (lambda: Metrics({"m": Metric(GroupedCounts(TEXT, 3))}), "one by one, .*: release PrivateTopK alone"),
+    "a metric of settings": (
+        lambda: read_release(OF_METRICS),
+        "metrics: must not be .*as text and bytes are: release kind: top_k alone",
+    ),
+    "a tree of text": (
+        lambda: read_release(SETTINGS | {"tree": {"memory": 9000}}),
+        "tree: not a setting of text and bytes, which are counted one by one; leave it out",
+    ),
+    "a plan of text": (
+        lambda: plan(TEXT, ReleaseTerms(PrivacySpec(rho=1))),  # type: ignore[arg-type]
+        "a ReleaseSpec of GroupedCounts plans text",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ELSEWHERE)
+def test_text_is_refused_where_trees_were_with_the_way_out(case: str) -> None:
+    make, words = ELSEWHERE[case]
+    with pytest.raises((ValueError, TypeError), match=words):
+        make()
