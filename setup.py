@@ -55,6 +55,7 @@ setup(
         "apache-beam>=2.77,<3",
         "cryptography>=39",
         "mmh3>=5.0",
+        "msgpack>=1.0.5",
         "numpy>=1.26",
         "pyarrow>=21",
         "zstandard>=0.22",

@@ -22,11 +22,7 @@ from beam_dpsketch.answers.estimators.ranks import Ranks
 from beam_dpsketch.answers.notes import Note, of_ranks
 from beam_dpsketch.answers.rows import Frequencies
 from beam_dpsketch.answers.tree import Fitted, Method, ReleasedRanks, detection_limit, expansion, positions_of
-from beam_dpsketch.exact.sketches.factor import FactorHistogram, FactorSpec
-from beam_dpsketch.statement import release_format
-from beam_dpsketch.statement.release_format import Object
-
-release_format.SPECS["factor"] = Object(FactorSpec, {"domain": release_format.DOMAIN})
+from beam_dpsketch.exact.sketches.factor import FactorHistogram
 
 
 class ReleasedFactor(ReleasedRanks):

@@ -12,12 +12,7 @@ import numpy as np
 
 from beam_dpsketch.answers.notes import Note
 from beam_dpsketch.answers.released import KINDS, Released
-from beam_dpsketch.exact.sketches.metrics import MAX_NAME, JoinedSketches, MetricPart, MetricsSpec
-from beam_dpsketch.statement import release_format
-from beam_dpsketch.statement.release_format import Exact, Name, Object, Repeated
-
-_PART = Object(MetricPart, {"name": Name(MAX_NAME), "spec": release_format.InnerSpec, "share": Exact})
-release_format.SPECS["metrics"] = Object(MetricsSpec, {"parts": Repeated(_PART)})
+from beam_dpsketch.exact.sketches.metrics import JoinedSketches
 
 
 class ReleasedMetrics(Released, Mapping[str, Released]):

@@ -72,6 +72,7 @@ class TimelineRow:
             raise ValueError("this is a sketch and no row over time: read it with Released")
         if counters.size != spec.cells or counters.dtype != np.int64:
             raise ValueError(f"counters must be {spec.cells} of type int64")
+        _validate.whole(low=0, high=SCALE_BITS, scale_bits=scale_bits)
         if len(privacy.sigma_squared_per_level) != len(KINDS[kind].raw_type.tables(spec)):
             raise ValueError("sigma_squared_per_level must have one value for each level of the sketch")
         self.kind, self.spec, self.privacy = kind, spec, privacy
@@ -115,14 +116,14 @@ class TimelineRow:
 
     def to_bytes(self) -> bytes:
         """Return the row in the package's versioned format, which every later version can read."""
-        return release_format.pack(self.kind, self.spec, self._counters, self.privacy, self._scale_bits)
+        return release_format.pack(self.spec, self._counters, self.privacy, self._scale_bits)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> TimelineRow:
         """Return the row that `to_bytes` wrote. Raises `FormatError`, and nothing else, for any other bytes."""
-        content = unpack(data)
+        spec, counters, privacy, scale_bits = unpack(data)
         try:
-            return cls(*content)
+            return cls(spec.kind, spec, counters, privacy, scale_bits)
         except ValueError as error:
             raise FormatError(f"not a row over time: {said_by(error)}") from None
 

@@ -303,7 +303,7 @@ class Unreleased:
         return "\n".join(f"{heading}: {words}" for heading, words in said.items())
 
 
-def unpack(data: bytes) -> tuple[str, Any, np.ndarray, PrivacyStatement, int]:
+def unpack(data: bytes) -> tuple[Any, np.ndarray, PrivacyStatement, int]:
     """Decode the bytes of a release, as `release_format.unpack` does."""
-    kind, spec, counters, stated, scale_bits = release_format.unpack(data)
-    return kind, spec, counters, PrivacyStatement.from_stated(stated), scale_bits
+    spec, counters, stated, scale_bits = release_format.unpack(data)
+    return spec, counters, PrivacyStatement.from_stated(stated), scale_bits

@@ -14,25 +14,16 @@ import hashlib
 import io
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO, Literal, TypeAlias, TypeVar, overload
 
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement, Unreleased
 from beam_dpsketch.answers.released import Released
-from beam_dpsketch.encodings import Item, decode, encode
+from beam_dpsketch.encodings import Item, decode, encode, join_parts
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, FormatError, said_by
-from beam_dpsketch.statement.release_format import (
-    RECORD_KIND,
-    RECORDS,
-    U64,
-    Reader,
-    read_fields,
-    spent_record,
-    unpack_statement,
-    write_fields,
-)
+from beam_dpsketch.statement.release_format import RECORDS, spent_record, unpack_statement
 
 LocalPath: TypeAlias = "str | os.PathLike[str]"
 Stored: TypeAlias = "Released | TimelineRow | tuple[Item, Released | TimelineRow]"
@@ -154,7 +145,7 @@ class RecordWriter:
         self._append(HEADER)
 
     def write(self, record: bytes) -> None:
-        self._append(U64.write(len(record)) + record)
+        self._append(len(record).to_bytes(8, "little") + record)
         self._append(self._digest.digest())
 
     def close(self) -> None:
@@ -207,20 +198,23 @@ def to_record(element: Stored | Unreleased) -> bytes:
     key, released = element if isinstance(element, tuple) else (None, element)
     kinds = ("row", "row_pair") if released.is_row else ("release", "pair")
     kind = kinds[isinstance(element, tuple)]
-    fields: Mapping[str, Any] = {"key": encode(key)} if isinstance(element, tuple) else {}
-    return RECORD_KIND.write(kind) + write_fields(RECORDS[kind], fields) + released.to_bytes()
+    start = join_parts([encode(key)]) if isinstance(element, tuple) else b""
+    return bytes([RECORDS.index(kind)]) + start + released.to_bytes()
 
 
 def from_record(data: bytes) -> Stored | Unreleased:
     """Read the bytes of `to_record`; `FormatError` for any others."""
-    reader = Reader(data)
-    kind = RECORD_KIND.read(reader)
+    if not data or data[0] >= len(RECORDS):
+        raise FormatError("a record is of an unknown kind")
+    kind, rest = RECORDS[data[0]], data[1:]
     if kind == "spent":
-        return Unreleased(PrivacyStatement.from_stated(unpack_statement(data[reader.position :])))
-    fields = read_fields(RECORDS[kind], reader)
+        return Unreleased(PrivacyStatement.from_stated(unpack_statement(rest)))
     of_kind = TimelineRow if kind in ("row", "row_pair") else Released
-    released = of_kind.from_bytes(data[reader.position :])
+    if kind in ("release", "row"):
+        return of_kind.from_bytes(rest)
+    end = 4 + int.from_bytes(rest[:4], "little")
     try:
-        return (decode(fields["key"]), released) if fields else released
+        key = decode(rest[4:end])
     except ValueError:
         raise FormatError("a key is damaged") from None
+    return key, of_kind.from_bytes(rest[end:])

@@ -181,7 +181,7 @@ class Released(SideAnswers):
 
     def to_bytes(self) -> bytes:
         """Return the release in the package's versioned format, which every later version can read."""
-        return release_format.pack(self.name, self._spec, self._counters, self._privacy, self._scale_bits)
+        return release_format.pack(self._spec, self._counters, self._privacy, self._scale_bits)
 
     @classmethod
     def from_bytes(cls: type[Self], data: bytes) -> Self:
@@ -189,12 +189,12 @@ class Released(SideAnswers):
 
         Raises `FormatError`, and nothing else, for any other bytes. `Released.from_bytes` reads every kind.
         """
-        name, *content = unpack(data)
-        kind = KINDS[name]
+        spec, counters, privacy, scale_bits = unpack(data)
+        kind = KINDS[spec.kind]
         if not issubclass(kind, cls):
             raise FormatError(f"not a {cls.__name__} but a {kind.__name__}; Released.from_bytes reads every kind")
         try:
-            return kind(*content)
+            return kind(spec, counters, privacy, scale_bits)
         except ValueError as error:
             raise FormatError(f"not a release: {said_by(error)}") from None
 

@@ -33,9 +33,7 @@ from beam_dpsketch.answers.notes import Note, of_numbers, of_reach
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.exact.sketches.statistics import NumberSums, floats_around
-from beam_dpsketch.statement import release_format
 from beam_dpsketch.statement.clipping import WithClipping
-from beam_dpsketch.statement.release_format import Choice, Object
 from beam_dpsketch.statement.showing import within
 from beam_dpsketch.statement.side_notes import Interval
 from beam_dpsketch.words import shown_plainly
@@ -112,10 +110,6 @@ CANNOT_TELL = Note(
     "cannot_tell",
     "there are too few records, or too many for the counters, to tell a mean or a variance: every value between the "
     "ends that are given is possible",
-)
-
-release_format.SPECS["statistics"] = Object(
-    NumberSums.spec_type, {"domain": release_format.DOMAIN, "variance": Choice((False, True))}
 )
 
 

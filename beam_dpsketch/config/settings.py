@@ -219,7 +219,7 @@ METHOD_BLOCK = Block("Method", {
     "groups": Entry("a block: count items one by one", GROUPS_BLOCK, "the one method is groups: {delta: 1.0e-8}"),
 })
 
-_FORMS = {"whole": WHOLE_FORM, "byte": WHOLE_FORM, "number": NUMBER_FORM, "time": TIME_FORM, "duration": DURATION_FORM}
+_FORMS = {"whole": WHOLE_FORM, "number": NUMBER_FORM, "time": TIME_FORM, "duration": DURATION_FORM}
 DOMAIN_TYPES: Mapping[str, Block] = {
     kind.type_name: Block("Domain", {
         "type": Entry("", TEXT_FORM, f"one of {', '.join(each.type_name for each in DOMAINS)}"),

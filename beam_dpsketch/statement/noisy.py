@@ -81,8 +81,8 @@ class NoisyReleases:
 
     def to_bytes(self) -> bytes:
         """Encode for another worker: the first in the published format, then what differs in the others."""
-        kind, spec, _, scale_bits = self._common
-        first = release_format.pack(kind, spec, self._counters[0], next(self._statements()), scale_bits)
+        _, spec, _, scale_bits = self._common
+        first = release_format.pack(spec, self._counters[0], next(self._statements()), scale_bits)
         dtype = release_format.narrowest(self._counters)
         others = self._counters[1:].astype(dtype)
         side = self._side[1:].astype("<i8")
@@ -94,14 +94,14 @@ class NoisyReleases:
     def from_bytes(data: bytes) -> NoisyReleases:
         """Decode what `to_bytes` wrote."""
         first, ids, side, dtype, others = split_parts(zstandard.decompress(data))
-        kind, spec, counters, statement, scale_bits = release_format.unpack(first)
+        spec, counters, statement, scale_bits = release_format.unpack(first)
         if len(ids) % RELEASE_ID_BYTES:
             raise FormatError("not a batch of releases: an id is too short")
         size = RELEASE_ID_BYTES
         release_ids = [*statement.release_ids, *(ids[start : start + size] for start in range(0, len(ids), size))]
         values = _values_aside(statement)
         return NoisyReleases(
-            kind,
+            spec.kind,
             spec,
             statement,
             scale_bits,

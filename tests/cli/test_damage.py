@@ -13,8 +13,9 @@ import pytest
 
 from beam_dpsketch.answers.release_file import RecordWriter, from_record, read_records
 from beam_dpsketch.cli.main import main
+from beam_dpsketch.statement.release_format import DIGEST_BYTES
 from tests.cli.consoles import PAGES, blocks
-from tests.helpers.golden import DIGEST_BYTES, sealed
+from tests.helpers.stored import sealed
 
 LINES, FILES = 500, 1_500
 SERVING = "expansion-service"  # runs until it is stopped; tests/cli/test_expansion_service.py has its mistakes

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import hashlib
 import pathlib
 import pickle
 from fractions import Fraction
@@ -34,6 +33,7 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
+from beam_dpsketch.encodings import join_parts
 from beam_dpsketch.exact.domains import BytesDomain, FloatDomain, IntegerDomain, IPv4Domain, TextDomain, TimestampDomain
 from beam_dpsketch.exact.sketches.factor import FactorHistogram
 from beam_dpsketch.exact.sketches.listed_items import GroupedItems
@@ -45,10 +45,11 @@ from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote
+from beam_dpsketch.statement.release_format import DIGEST_BYTES, START
 from tests.helpers import by_hand, metric_specs
+from tests.helpers.stored import forged, sealed
 
 FOLDER = pathlib.Path(__file__).parents[1] / "vectors" / "v1"
-DIGEST_BYTES = 16
 
 
 def good() -> dict[str, Released]:
@@ -348,255 +349,125 @@ def _tree(kind: type[ReleasedSketch], spec: Any, *, levels: int) -> ReleasedSket
     return kind(spec, np.arange(spec.cells), by_hand.statement(sigma_squared_per_level=noise))
 
 
-def sealed(body: bytes) -> bytes:
-    """A body with its right digest."""
-    return body + hashlib.blake2b(body, digest_size=DIGEST_BYTES).digest()
+BAD: dict[str, dict[str, dict[str, Any]]] = {
+    "count_min": {
+        "bad_kind": {"spec.class": 200},
+        "bad_huge_shape": {"spec.depth": 64, "spec.width": 1 << 22},
+        "bad_overflowing_shape": {"spec.depth": (1 << 32) - 1, "spec.width": (1 << 32) - 1},
+        "bad_no_rows": {"spec.depth": 0},
+        "bad_rho_zero": {"statement.rho": [0, 2]},
+        "bad_rho_not_reduced": {"statement.rho": [2, 4]},
+        "bad_rho_padded": {"statement.rho": [b"\1\0", 2]},
+        "bad_rho_of_three": {"statement.rho": [1, 2, 1]},
+        "bad_rho_of_floats": {"statement.rho": [1.0, 2]},
+        "bad_denominator_zero": {"statement.rho": [1, 0]},
+        "bad_bool": {"statement.first_windows": 0},
+        "bad_map": {"statement.side": {}},
+        "bad_size": {"size": 3},
+        "bad_one_field_less": {"statement.over_time": ...},
+    },
+    "groups_text": {
+        "bad_groups_twice": {"spec.encoded_items": join_parts([b"ab\3", b"ab\3", b"\1"])},
+        "bad_groups_length": {"spec.encoded_items": join_parts([b"ab\2", b"abc\xff", b"\1"])},
+        "bad_groups_cut_too_early": {"spec.encoded_items": join_parts([b"ab\xff", b"abc\xff", b"\1"])},
+        "bad_groups_not_text": {"spec.encoded_items": join_parts([b"\xff\xfe\3", b"abc\xff", b"\1"])},
+        "bad_groups_one_name": {"spec.encoded_items": join_parts([b"ab\3", b"ab\xc3\xff", b"\1"])},
+        "bad_groups_not_cut_well": {"spec.encoded_items": join_parts([b"ab\3", b"abc\xff", b"\1"])[:-1]},
+        "bad_groups_order": {"counters": b"\x14\0" * 2 + (300).to_bytes(2, "little")},
+        "bad_groups_threshold": {"statement.keys.threshold": 0},
+        "bad_groups_two_notes": {"statement.keys.class": 3},
+    },
+    "count_min_one_note": {
+        "bad_side_cut": {"statement.side.0.scale_bits": ...},
+        "bad_side_denominator": {"statement.side.0.sigma_squared": [bytes(1000) + b"\1", b"\1" + bytes(998) + b"\1"]},
+        "bad_side_law": {"statement.side.0.noise": 3},
+        "bad_side_limit_zero": {"statement.side.0.squared_limit": [0, 1]},
+        "bad_side_name": {"statement.side.0.names": ["units", "records", "votes"]},
+        "bad_side_name_twice": {"statement.side.0.names": ["units", "records", "records"]},
+        "bad_side_no_names": {"statement.side.0.names": []},
+        "bad_side_noise": {"statement.side.0.sigma_squared": [1, 257]},
+        "bad_side_scale": {"statement.side.0.scale_bits": 17},
+        "bad_side_share_not_reduced": {"statement.side.0.share": [2, 100]},
+        "bad_side_share_of_all": {"statement.side.0.share": [1, 1]},
+        "bad_side_spend_without_norm": {"statement.norm_spend": [1, 20]},
+    },
+    "count_sketch_side_notes": {
+        "bad_side_named_twice": {"statement.side.1.names": ["units"]},
+        "bad_side_shares_of_all": {"statement.side.0.share": [1, 2], "statement.side.1.share": [1, 2]},
+    },
+    "count_sketch_norm_parts": {
+        "bad_norm_zero": {"statement.bounds.max_norm": [0, 1]},
+        "bad_norm_not_reduced": {"statement.bounds.max_norm": [10, 4]},
+        "bad_norm_fine": {"statement.bounds.max_norm": [5, (1 << 16) + 1]},
+        "bad_norm_limit_zero": {"statement.bounds.max_per_item": 0},
+        "bad_norm_scale": {"scale_bits": 17},
+        "bad_bounds": {"statement.bounds.class": 2},
+    },
+    "count_min_lost": {
+        "bad_lost_cut": {"statement.lost.kept": ...},
+        "bad_lost_first": {"statement.lost.first": 21},
+        "bad_lost_few_bins": {"statement.lost.counts": [17, -3]},
+        "bad_lost_many_bins": {"statement.lost.counts": [0] * 65},
+        "bad_lost_law": {"statement.lost.noise": 3},
+        "bad_lost_noise": {"statement.lost.sigma_squared": [1, 257]},
+        "bad_lost_share_of_all": {"statement.lost.share": [1, 1]},
+    },
+    "count_min_chosen_keys": {
+        "bad_keys_cut": {"statement.keys.share": ...},
+        "bad_keys_without_delta": {"statement.delta": [0, 1]},
+        "bad_keys_delta_above_1": {"statement.delta": [2, 1]},
+        "bad_keys_law_without_pure": {"statement.noise": 1},
+        "bad_keys_pure_without_rho": {"statement.pure": [1, 4]},
+        "bad_keys_half_a_note": {"statement.keys.class": 2},
+        "bad_keys_method": {"statement.keys.method": "three_rounds"},
+        "bad_keys_none": {"statement.keys.max_keys": 0},
+        "bad_keys_noise": {"statement.keys.sigma_squared": [1, 5]},
+        "bad_keys_threshold_zero": {"statement.keys.threshold": 0},
+        "bad_keys_share_of_all": {"statement.keys.share": [1, 1]},
+    },
+    "factor": {
+        "bad_factor_backwards": {"spec.domain.low": 10, "spec.domain.high": -5},
+        "bad_factor_more_values": {"spec.domain.high": 11},
+        "bad_factor_of_bytes": {"spec.domain.class": 5},
+        "bad_factor_too_wide": {"spec.domain.high": (1 << 20) - 5},
+        "bad_factor_no_noise": {"statement.sigma_squared_per_level": []},
+        "bad_factor_two_noises": {"statement.sigma_squared_per_level": [[9, 1], [9, 1]]},
+    },
+    "row_binned": {
+        "bad_row_bits": {"statement.over_time.mechanism.weight_bits": 17},
+        "bad_row_cut": {"statement.over_time.dropped_bits": ...},
+        "bad_row_dropped": {"statement.over_time.dropped_bits": 63},
+        "bad_row_gain": {"statement.over_time.mechanism.gain_bits": 1},
+        "bad_row_mechanism": {"statement.over_time.mechanism.class": 2},
+        "bad_row_note": {"statement.over_time.class": 2},
+        "bad_row_number": {"statement.over_time.number": 9},
+        "bad_row_ratio": {"statement.over_time.mechanism.ratio": 0},
+        "bad_row_unit": {"statement.unit": 0},
+        "bad_row_windows": {"statement.over_time.mechanism.windows": 1},
+    },
+}
+"""Releases with other parts than any may have, by the release and by their name; `...` takes a part away."""
 
 
 def bad() -> dict[str, bytes]:
-    """Bytes that no version may accept."""
-    data = good()["count_min"].to_bytes()
+    """Bytes that no version may accept, by file name."""
+    releases = {**good(), **rows()}
+    data = releases["count_min"].to_bytes()
     body = data[:-DIGEST_BYTES]
-    shape = (3).to_bytes(4, "little") + (8).to_bytes(4, "little")
-    half = b"\x01\x00\x01\x01\x00\x02"
-    assert body.count(shape) == body.count(half) == 1
-
-    def changed(old: bytes, new: bytes) -> bytes:
-        return sealed(body.replace(old, new))
-
-    norm = good()["count_sketch_norm_parts"].to_bytes()[:-DIGEST_BYTES]
-    # 5/2, max_weight 1, max_per_item 1, unsigned, without resource_limit, max_keys; order 2; without norm_spend, side
-    # notes, lost, delta; nothing pure, noise 0, without keys and over_time; scale_bits 5, 4 bytes each.
-    end = b"\x01\x00\x05\x01\x00\x02" + b"\x01\x00\x00\x00" + b"\x01\x01\x00\x00\x00" + bytes(3) + b"\x02" + bytes(5)
-    end += bytes(3) + b"\x00\x00" + b"\x05\x02"
-    assert norm.count(end) == 1
-
-    def other_norm(place: int, new: bytes) -> bytes:
-        return sealed(norm.replace(end, end[:place] + new + end[place + len(new) :]))
-
     return {
-        **_bad_groups(),
-        **_bad_sides(),
-        **_bad_lost(),
-        **_bad_keys(),
-        **_bad_rows(),
-        **_bad_factors(),
-        "bad_norm_zero": sealed(norm.replace(end, b"\x00\x00\x01\x00\x01" + end[6:])),
-        "bad_norm_not_reduced": other_norm(2, b"\x0a\x01\x00\x04"),
-        "bad_norm_fine": sealed(norm.replace(end, b"\x01\x00\x05\x03\x00\x01\x00\x02" + end[6:])),
-        "bad_norm_limit_zero": other_norm(11, b"\x00"),
-        "bad_norm_half_a_limit": other_norm(10, b"\x02"),
-        "bad_norm_scale": other_norm(len(end) - 2, b"\x11"),
-        "bad_bounds": sealed(norm.replace(b"\x01" + end, b"\x02" + end)),
+        **{name: forged(releases[of].to_bytes(), parts) for of, named in BAD.items() for name, parts in named.items()},
         "bad_empty": b"",
         "bad_magic": sealed(b"DPSQ" + body[4:]),
         "bad_version": sealed(body[:4] + b"\xff\xff" + body[6:]),
-        "bad_kind": sealed(body[:6] + b"\xff" + body[7:]),
         "bad_digest": data[:-1] + bytes([data[-1] ^ 1]),
         "bad_truncated": data[:-1],
         "bad_trailing": data + b"\x00",
         "bad_trailing_sealed": sealed(body + b"\x00"),
-        "bad_huge_shape": changed(shape, (64).to_bytes(4, "little") + (1 << 22).to_bytes(4, "little")),
-        "bad_overflowing_shape": changed(shape, b"\xff" * 8),
-        "bad_no_rows": changed(shape, bytes(4) + shape[4:]),
-        "bad_rho_zero": changed(half, b"\x00\x00\x01\x00\x02"),
-        "bad_rho_not_reduced": changed(half, b"\x01\x00\x02\x01\x00\x04"),
-        "bad_rho_padded": changed(half, b"\x02\x00\x01\x00\x01\x00\x02"),
-        "bad_denominator_zero": changed(half, b"\x01\x00\x01\x00\x00"),
+        "bad_wider_integer": sealed(body.replace(b"\x03\x08\x07", b"\x03\xcc\x08\x07")),
+        "bad_huge_list": sealed(START + b"\xdd\xff\xff\xff\xff"),
+        "bad_deep_lists": sealed(START + b"\x91" * 5000),
         "bad_pickle": pickle.dumps(["not", "a", "release"]),
         "bad_text": b"counters: 1 2 3\n" * 20,
-    }
-
-
-def _bad_groups() -> dict[str, bytes]:
-    """Grouped counts with items that no release can have."""
-    body = good()["groups_text"].to_bytes()[:-DIGEST_BYTES]
-    items = b"\x03\x00\x00\x00ab\x03" + b"\x04\x00\x00\x00abc\xff" + b"\x01\x00\x00\x00\x01"
-    counts, note = (300).to_bytes(2, "little") + b"\x14\x00" * 2, b"\x02\x07" + bytes(3) + b"\x0c" + bytes(7)
-    assert body.count(items) == body.count(counts) == body.count(note) == 1
-
-    def other(old: bytes, new: bytes) -> bytes:
-        return sealed(body.replace(old, new))
-
-    return {
-        "bad_groups_twice": other(items, items[:7] + items[:7] + items[-5:] + b""),
-        "bad_groups_length": other(items, items.replace(b"ab\x03", b"ab\x02")),
-        "bad_groups_cut_too_early": other(items, items.replace(b"ab\x03", b"ab\xff")),
-        "bad_groups_not_text": other(items, items.replace(b"ab\x03", b"\xff\xfe\x03")),
-        "bad_groups_one_name": other(items, items.replace(b"abc\xff", b"ab\xc3\xff")),
-        "bad_groups_not_cut_well": other(items, items[:-1]),
-        "bad_groups_order": other(counts, counts[2:] + counts[:2]),
-        "bad_groups_threshold": other(note, note.replace(b"\x0c", b"\x00")),
-        "bad_groups_two_notes": other(note, b"\x03" + note[1:]),
-    }
-
-
-def _bad_sides() -> dict[str, bytes]:
-    """The release of single records with other side notes than a statement may have, or with a chosen norm."""
-    body = good()["count_min_one_note"].to_bytes()[:-DIGEST_BYTES]
-    parts = {
-        "spend": b"\x00",
-        "notes": b"\x01\x00",
-        "names": b"\x03\x00\x00\x01\x02",  # units, records, weight
-        "share": b"\x01\x00\x01\x01\x00\x32",  # 1/50
-        "limit": b"\x01\x00\x01\x01\x00\x01",  # 1
-        "law": b"\x00",
-        "noise": b"\x01\x00\x32\x01\x00\x01",  # 50
-        "value": (-42).to_bytes(8, "little", signed=True),
-        "scale": b"\x00",
-    }
-    side = b"".join(parts.values())
-    assert body.count(side) == 1
-    long, half = (1000).to_bytes(2, "little"), b"\x01\x00\x01\x01\x00\x02"
-    end = b"".join(list(parts.values())[4:])
-
-    def other(**changes: bytes) -> bytes:
-        return sealed(body.replace(side, b"".join({**parts, **changes}.values())))
-
-    return {
-        "bad_side_cut": other(scale=b""),
-        "bad_side_denominator": other(noise=long + b"\x01" * 999 + b"\x02" + long + b"\x01" * 1000),
-        "bad_side_half_a_spend": other(spend=b"\x02"),
-        "bad_side_law": other(law=b"\x03"),
-        "bad_side_limit_zero": other(limit=b"\x00\x00\x01\x00\x01"),
-        "bad_side_more_notes": other(notes=b"\xff\xff"),
-        "bad_side_name": other(names=b"\x03\x00\x00\x01\x05"),
-        "bad_side_name_twice": other(names=b"\x03\x00\x00\x01\x01"),
-        "bad_side_named_twice": other(notes=b"\x02\x00", scale=b"\x00" + side[3:]),
-        "bad_side_no_names": other(names=b"\x00\x00"),
-        "bad_side_noise": other(noise=b"\x01\x00\x01\x02\x00\x01\x01"),
-        "bad_side_scale": other(scale=b"\x11"),
-        "bad_side_share_not_reduced": other(share=b"\x01\x00\x02\x01\x00\x64"),
-        "bad_side_share_of_all": other(share=b"\x01\x00\x01\x01\x00\x01"),
-        "bad_side_shares_of_all": other(  # units and records have a half each
-            notes=b"\x02\x00", names=b"\x01\x00\x00", share=half + end + b"\x01\x00\x01" + half
-        ),
-        "bad_side_spend_without_norm": other(spend=b"\x01\x01\x00\x01\x01\x00\x14"),
-    }
-
-
-def _bad_lost() -> dict[str, bytes]:
-    """The release that tells its own loss, with other numbers than a histogram may have."""
-    body = good()["count_min_lost"].to_bytes()[:-DIGEST_BYTES]
-    parts = {
-        "there": b"\x01",
-        "share": b"\x01\x00\x01\x01\x00\x32",  # 1/50
-        "law": b"\x00",
-        "noise": b"\x02\x00\x37\x02\x01\x00\x02",  # 567/2
-        "first": bytes(8),
-        "bins": b"\x03\x00",
-        "counts": b"".join(each.to_bytes(8, "little", signed=True) for each in (17, -3, 1 << 40)),
-        "kept": b"\x00",
-    }
-    note = b"".join(parts.values())
-    assert body.count(note) == 1
-
-    def other(**changes: bytes) -> bytes:
-        return sealed(body.replace(note, b"".join({**parts, **changes}.values())))
-
-    return {
-        "bad_lost_cut": other(kept=b""),
-        "bad_lost_half_a_note": other(there=b"\x02"),
-        "bad_lost_first": other(first=b"\x15" + bytes(7)),
-        "bad_lost_few_bins": other(bins=b"\x02\x00", counts=parts["counts"][:16]),
-        "bad_lost_many_bins": other(bins=b"\x41\x00", counts=bytes(8 * 65)),
-        "bad_lost_law": other(law=b"\x03"),
-        "bad_lost_noise": other(noise=b"\x01\x00\x01\x02\x00\x01\x01"),
-        "bad_lost_share_of_all": other(share=b"\x01\x00\x01\x01\x00\x01"),
-    }
-
-
-def _bad_keys() -> dict[str, bytes]:
-    """The release whose keys were chosen, with other notes than a statement may have."""
-    body = good()["count_min_chosen_keys"].to_bytes()[:-DIGEST_BYTES]
-    parts = {
-        "delta": b"\x01\x01\x00\x01\x03\x00" + (1_000_000).to_bytes(3, "little"),
-        "pure": b"\x00\x00",
-        "law": b"\x00",
-        "note": b"\x01",
-        "method": b"\x00",
-        "max_keys": (16).to_bytes(4, "little"),
-        "min_units": (2).to_bytes(4, "little"),
-        "grid": (48).to_bytes(4, "little"),
-        "noise": b"\x02\x00\x00\x09\x01\x00\x01",
-        "threshold": (400).to_bytes(8, "little") * 2 + (512).to_bytes(8, "little"),
-        "share": b"\x01\x01\x00\x01\x01\x00\x0a",
-    }
-    note = b"".join(parts.values())
-    assert body.count(note) == 1
-
-    def other(**changes: bytes) -> bytes:
-        return sealed(body.replace(note, b"".join({**parts, **changes}.values())))
-
-    return {
-        "bad_keys_cut": other(share=b""),
-        "bad_keys_without_delta": other(delta=b"\x00"),
-        "bad_keys_delta_above_1": other(delta=b"\x01\x01\x00\x02\x01\x00\x01"),
-        "bad_keys_delta_zero": other(delta=b"\x01\x00\x00\x01\x00\x01"),
-        "bad_keys_law_without_pure": other(law=b"\x01"),
-        "bad_keys_pure_without_rho": other(pure=b"\x01\x01\x00\x01\x01\x00\x04\x00"),
-        "bad_keys_half_a_note": other(note=b"\x02"),
-        "bad_keys_method": other(method=b"\x03"),
-        "bad_keys_none": other(max_keys=bytes(4)),
-        "bad_keys_noise": other(noise=b"\x01\x00\x01\x01\x00\x05"),
-        "bad_keys_threshold_zero": other(threshold=bytes(24)),
-        "bad_keys_share_of_all": other(share=b"\x01\x01\x00\x01\x01\x00\x01"),
-    }
-
-
-def _bad_rows() -> dict[str, bytes]:
-    """A row over time with other notes than a statement may have."""
-    body = rows()["row_binned"].to_bytes()[:-DIGEST_BYTES]
-    parts = {
-        "note": b"\x01",
-        "mechanism": b"\x00",
-        "windows": (9).to_bytes(4, "little"),
-        "ratio": b"\x04",
-        "weight": b"\x0c",
-        "gain": b"\x08",
-        "number": (5).to_bytes(4, "little"),
-        "dropped": b"\x03",
-    }
-    note = b"".join(parts.values())
-    assert body.count(note) == 1
-
-    def other(**changes: bytes) -> bytes:
-        return sealed(body.replace(note, b"".join({**parts, **changes}.values())))
-
-    unit = bytes([list(PrivacyUnit).index(PrivacyUnit.RECORD_OVER_HORIZON)]) + b"\x01\x00\x00\x00"
-    assert body.count(unit) == 1
-    return {
-        "bad_row_bits": other(weight=b"\x11"),
-        "bad_row_cut": other(dropped=b""),
-        "bad_row_dropped": other(dropped=b"\x3f"),
-        "bad_row_gain": other(gain=b"\x01"),
-        "bad_row_mechanism": other(mechanism=b"\x02"),
-        "bad_row_note": other(note=b"\x03"),
-        "bad_row_number": other(number=(9).to_bytes(4, "little")),
-        "bad_row_ratio": other(ratio=b"\x00"),
-        "bad_row_unit": sealed(body.replace(unit, b"\x00" + unit[1:])),
-        "bad_row_windows": other(windows=(1).to_bytes(4, "little")),
-    }
-
-
-def _bad_factors() -> dict[str, bytes]:
-    """Rows of a factor over other domains than that of its 16 values, and with more than one noise."""
-    body = good()["factor"].to_bytes()[:-DIGEST_BYTES]
-    low, high = ((place % (1 << 128)).to_bytes(16, "little") for place in (-5, 10))
-    domain, noise = b"\x00" + low + high, b"\x01\x00" + b"\x01\x00\x09\x01\x00\x01"  # one of 9
-    assert body.count(domain) == body.count(noise) == 1
-
-    def other(number: int, start: int, end: int) -> bytes:
-        ends = ((place % (1 << 128)).to_bytes(16, "little") for place in (start, end))
-        return sealed(body.replace(domain, bytes([number]) + b"".join(ends)))
-
-    return {
-        "bad_factor_backwards": other(0, 10, -5),
-        "bad_factor_more_values": other(0, -5, 11),
-        "bad_factor_of_bytes": other(5, -5, 10),
-        "bad_factor_too_wide": other(0, -5, (1 << 20) - 5),
-        "bad_factor_no_noise": sealed(body.replace(noise, b"\x00\x00")),
-        "bad_factor_two_noises": sealed(body.replace(noise, b"\x02\x00" + noise[2:] * 2)),
     }
 
 

@@ -28,11 +28,11 @@ class Setting(NamedTuple):
     """One setting of a domain, which is an argument and an attribute of it.
 
     Attributes:
-      form: how it is written; a "byte" is a whole number that takes one byte in a release.
+      form: how it is written.
       needed: what it says, where it must be given.
     """
 
-    form: Literal["whole", "byte", "number", "time", "duration"]
+    form: Literal["whole", "number", "time", "duration"]
     needed: str | None = None
 
 
@@ -53,8 +53,8 @@ class Universe(ABC):
 
     Attributes:
       type_name: what settings call it.
-      number: its number in the bytes of releases, which no other one ever gets.
-      settings: its settings, in the order of the bytes of releases.
+      number: its place among the domains in the bytes of releases, which no other one ever gets.
+      settings: its settings.
       takes: a description of the values that are read, for messages.
       value_types: the types of these values.
       plain_type: the type of values in answers.

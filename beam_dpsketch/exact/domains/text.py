@@ -25,13 +25,15 @@ class BytesDomain(Universe):
     """Byte strings; only their first max_bytes bytes count.
 
     Args:
-      max_bytes: 1 to 254; longer items are counted as their first max_bytes.
+      max_bytes: how many bytes of an item count, as 16. From 1 to 254; longer items count as their first max_bytes.
     """
 
     max_bytes: int
     type_name = "bytes"
     number = 5
-    settings: ClassVar[Mapping[str, Setting]] = {"max_bytes": Setting("byte", "how many bytes of an item count, as 16")}
+    settings: ClassVar[Mapping[str, Setting]] = {
+        "max_bytes": Setting("whole", "how many bytes of an item count, as 16")
+    }
     takes = "bytes"
     value_types: ClassVar[tuple[type, ...]] = (bytes,)
     plain_type: ClassVar[type] = bytes
@@ -97,6 +99,9 @@ class BytesDomain(Universe):
 @named("TextDomain")
 class TextDomain(BytesDomain):
     """Text in UTF-8; only its first max_bytes bytes count.
+
+    Args:
+      max_bytes: how many bytes of an item count, as 16. From 1 to 254.
 
     >>> TextDomain(8).index(["word", None])[1].tolist()
     [True, False]

@@ -41,6 +41,11 @@ class TimestampDomain(Domain):
     Reads `datetime` (without a time zone: UTC), Beam's `Timestamp`, numpy `datetime64` and Arrow timestamps; also
     dates, which are midnight in UTC, and text in ISO 8601, as "2024-01-31T08:30:00Z". Answers with `datetime` in UTC.
 
+    Args:
+      start: the first time, a `datetime`.
+      end: the last time, a `datetime`.
+      resolution: the distance of two times, a `timedelta`.
+
     >>> day = TimestampDomain(datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 2))
     >>> day.values(day.index([datetime.datetime(2024, 1, 1, 8, 30, 0, 5)])[0])
     [datetime.datetime(2024, 1, 1, 8, 30, tzinfo=datetime.timezone.utc)]

@@ -36,7 +36,7 @@ class MetricPart(NamedTuple):
     """One of several sketches: its name, its spec, and its part of rho; the parts sum to 1."""
 
     name: str
-    spec: Any
+    spec: Spec
     share: Fraction
 
     @property

