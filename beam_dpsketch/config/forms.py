@@ -219,12 +219,15 @@ OF_TYPE = Form(None, read_text)
 _BY_TYPE: Mapping[str, Form] = {
     "int": WHOLE_FORM,
     "bool": FLAG_FORM,
+    "float": NUMBER_FORM,
     "bytes": BYTES_FORM,
     "str": TEXT_FORM,
     "Selector": TEXT_FORM,
     "Fraction": EXACT_FORM,
     "Fraction | float": EXACT_FORM,
     "int | Fraction": EXACT_FORM,
+    "datetime.datetime": TIME_FORM,
+    "datetime.timedelta": DURATION_FORM,
 }
 
 

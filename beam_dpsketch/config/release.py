@@ -295,7 +295,7 @@ def read_domain(settings: Any, path: str = "domain") -> Domain | BytesDomain:
     chosen = _TYPES(given["type"], join(path, "type"))
     block = table.DOMAIN_TYPES[chosen.type_name]
     others = table.DOMAIN_BLOCK.entries.keys() - block.entries.keys()
-    words = f"not a setting of type {given['type']}, which has {', '.join(chosen.settings) or 'none'}"
+    words = f"not a setting of type {given['type']}, which has {', '.join(block.without('type').entries) or 'none'}"
     refuse_others(given, path, given.keys() - others, words)
     read = read_block(given, path, block)
     return make(path, chosen, {name: value for name, value in read.items() if name != "type"})

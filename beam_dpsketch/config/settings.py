@@ -26,7 +26,6 @@ from beam_dpsketch.config.forms import (
     PART_FORM,
     TEXT_FORM,
     TIME_FORM,
-    WHOLE_FORM,
     Block,
     Entry,
     Form,
@@ -42,7 +41,7 @@ from beam_dpsketch.config.paths import refusal, shown
 from beam_dpsketch.exact.bounding.parts import Scale
 from beam_dpsketch.exact.declared.public import AssumePublicKeys, KeySelection, TimeColumn, TimeRange
 from beam_dpsketch.exact.declared.units import PrivacyId, Record
-from beam_dpsketch.exact.domains import DOMAINS
+from beam_dpsketch.exact.domains import DOMAINS, TimestampDomain
 from beam_dpsketch.exact.domains.spelling import Spelling
 from beam_dpsketch.exact.hashing.fingerprints import ITEM_HASHES
 from beam_dpsketch.exact.horizon import MECHANISMS, Horizon
@@ -219,12 +218,12 @@ METHOD_BLOCK = Block("Method", {
     "groups": Entry("a block: count items one by one", GROUPS_BLOCK, "the one method is groups: {delta: 1.0e-8}"),
 })
 
-_FORMS = {"whole": WHOLE_FORM, "number": NUMBER_FORM, "time": TIME_FORM, "duration": DURATION_FORM}
+_TYPE = Entry("which kind of values", TEXT_FORM, f"one of {', '.join(each.type_name for each in DOMAINS)}")
+_TIMES = {
+    "start": Entry(needed='the first time, as "2024-01-01"'), "end": Entry(needed='the last time, as "2025-01-01"')}
 DOMAIN_TYPES: Mapping[str, Block] = {
     kind.type_name: Block("Domain", {
-        "type": Entry("", TEXT_FORM, f"one of {', '.join(each.type_name for each in DOMAINS)}"),
-        **{name: Entry("", _FORMS[each.form], each.needed or "") for name, each in kind.settings.items()},
-    })
+        "type": _TYPE, **block_of("Domain", kind, _TIMES if kind is TimestampDomain else {}).entries})
     for kind in DOMAINS
 }
 """The settings of each type of domain."""

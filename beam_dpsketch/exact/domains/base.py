@@ -10,8 +10,8 @@ of another type as unusable and never raises for them. `values(index(v))` is v u
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,18 +22,6 @@ MAX_SIZE = 1 << 64
 _POSITION_BYTES = 8
 EXACT = 1 << 53
 """From here on, floats are whole numbers that may have lost their last digits."""
-
-
-class Setting(NamedTuple):
-    """One setting of a domain, which is an argument and an attribute of it.
-
-    Attributes:
-      form: how it is written.
-      needed: what it says, where it must be given.
-    """
-
-    form: Literal["whole", "number", "time", "duration"]
-    needed: str | None = None
 
 
 class AxisScale(NamedTuple):
@@ -51,10 +39,11 @@ class AxisScale(NamedTuple):
 class Universe(ABC):
     """All values that there can be. Universes are frozen and comparable.
 
+    The fields of a class are its settings, and their order is that of the bytes of releases.
+
     Attributes:
       type_name: what settings call it.
       number: its place among the domains in the bytes of releases, which no other one ever gets.
-      settings: its settings.
       takes: a description of the values that are read, for messages.
       value_types: the types of these values.
       plain_type: the type of values in answers.
@@ -69,7 +58,6 @@ class Universe(ABC):
 
     type_name: ClassVar[str]
     number: ClassVar[int]
-    settings: ClassVar[Mapping[str, Setting]] = {}
     takes: ClassVar[str]
     value_types: ClassVar[tuple[type, ...]]
     plain_type: ClassVar[type]

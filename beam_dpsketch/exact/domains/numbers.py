@@ -9,7 +9,7 @@ import dataclasses
 import decimal
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -23,7 +23,6 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.exact.domains.base import (
     MAX_SIZE,
     Domain,
-    Setting,
     index_distinct,
     index_numbers,
     is_number_type,
@@ -42,6 +41,10 @@ DOUBT = "is the unit right (ms for s), and the sign?"
 class IntegerDomain(Domain):
     """All integers from low to high, both included; at most 2**64.
 
+    Args:
+      low: the smallest value.
+      high: the largest value.
+
     >>> domain = IntegerDomain(-10, 10)
     >>> positions, usable = domain.index([-99, 0, 10, None])
     >>> positions.tolist(), usable.tolist(), domain.values(positions[:3])
@@ -52,10 +55,6 @@ class IntegerDomain(Domain):
     high: int
     type_name = "integer"
     number = 0
-    settings: ClassVar[Mapping[str, Setting]] = {
-        "low": Setting("whole", "the smallest value"),
-        "high": Setting("whole", "the largest value"),
-    }
     takes = parsed = "whole numbers"
     doubt = DOUBT
     plain_type = int
@@ -147,6 +146,11 @@ class FloatDomain(RealDomain):
     The last point is the one nearest to high, and may be up to half the resolution above or below it. Infinities are
     clamped like other numbers outside; NaN is not usable.
 
+    Args:
+      low: the smallest value.
+      high: the largest value.
+      resolution: the distance of two values, as 0.01.
+
     >>> domain = FloatDomain(0.0, 1.0, resolution=0.25)
     >>> domain.values(domain.index([0.3, 7.0, float("nan")])[0])
     [0.25, 1.0, 0.0]
@@ -157,11 +161,6 @@ class FloatDomain(RealDomain):
     resolution: float
     type_name = "float"
     number = 2
-    settings: ClassVar[Mapping[str, Setting]] = {
-        "low": Setting("number", "the smallest value"),
-        "high": Setting("number", "the largest value"),
-        "resolution": Setting("number", "the distance of two values, as 0.01"),
-    }
 
     def __post_init__(self) -> None:
         _validate.positive_finite(resolution=self.resolution)
@@ -247,11 +246,6 @@ class LogDomain(RealDomain):
     type_name = "log"
     number = 6
     is_logarithmic = True
-    settings: ClassVar[Mapping[str, Setting]] = {
-        "low": Setting("number", "the smallest value, above 0"),
-        "high": Setting("number", "the largest value"),
-        "relative": Setting("number"),
-    }
 
     def __post_init__(self) -> None:
         for name in ("low", "high", "relative"):

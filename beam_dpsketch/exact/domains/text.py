@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.columns import plain_column, plain_value, stands_for_text
 from beam_dpsketch.encodings import named
-from beam_dpsketch.exact.domains.base import Setting, Universe, has_text_form, is_bytes_type, unwrap_type
+from beam_dpsketch.exact.domains.base import Universe, has_text_form, is_bytes_type, unwrap_type
 
 MAX_BYTES = 254
 TRUNCATED = 255
@@ -31,9 +31,6 @@ class BytesDomain(Universe):
     max_bytes: int
     type_name = "bytes"
     number = 5
-    settings: ClassVar[Mapping[str, Setting]] = {
-        "max_bytes": Setting("whole", "how many bytes of an item count, as 16")
-    }
     takes = "bytes"
     value_types: ClassVar[tuple[type, ...]] = (bytes,)
     plain_type: ClassVar[type] = bytes

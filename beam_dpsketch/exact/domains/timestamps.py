@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import numbers
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow as pa
 from beam_dpsketch.columns import is_uuid_type, plain_column, plain_value, stands_for_text
 from beam_dpsketch.encodings import named
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
-from beam_dpsketch.exact.domains.base import Domain, Setting, has_text_form, index_distinct, index_numbers, unwrap_type
+from beam_dpsketch.exact.domains.base import Domain, has_text_form, index_distinct, index_numbers, unwrap_type
 
 MAX_MICROS = 9_223_372_036_854_775_000
 """The last time that Beam knows; the first one is its negative."""
@@ -42,9 +42,9 @@ class TimestampDomain(Domain):
     dates, which are midnight in UTC, and text in ISO 8601, as "2024-01-31T08:30:00Z". Answers with `datetime` in UTC.
 
     Args:
-      start: the first time, a `datetime`.
-      end: the last time, a `datetime`.
-      resolution: the distance of two times, a `timedelta`.
+      start: the first time. A `datetime` without a time zone is in UTC.
+      end: the last time.
+      resolution: the distance of two times.
 
     >>> day = TimestampDomain(datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 2))
     >>> day.values(day.index([datetime.datetime(2024, 1, 1, 8, 30, 0, 5)])[0])
@@ -56,11 +56,6 @@ class TimestampDomain(Domain):
     resolution: datetime.timedelta = datetime.timedelta(seconds=1)
     type_name = "timestamp"
     number = 3
-    settings: ClassVar[Mapping[str, Setting]] = {
-        "start": Setting("time", 'the first time, as "2024-01-01"'),
-        "end": Setting("time", 'the last time, as "2025-01-01"'),
-        "resolution": Setting("duration"),
-    }
     doubt = "is the year right, and the unit of times (s, ms)?"
     plain_type = datetime.datetime
     parsed = "times, in ISO 8601 or in seconds since 1970"

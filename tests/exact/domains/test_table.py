@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from beam_dpsketch.config.settings import DOMAIN_TYPES
 from beam_dpsketch.exact.domains import DOMAINS, __all__
 from beam_dpsketch.exact.domains.base import Universe
 
@@ -28,5 +29,8 @@ def test_names_and_numbers_stay_forever() -> None:
 
 
 @pytest.mark.parametrize("kind", DOMAINS)
-def test_settings_are_all_fields(kind: type[Universe]) -> None:
-    assert [*kind.settings] == [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+def test_settings_are_all_fields_and_the_argument_of_each_has_words(kind: type[Universe]) -> None:
+    names = ["type", *(field.name for field in dataclasses.fields(kind))]  # type: ignore[arg-type]
+    entries = DOMAIN_TYPES[kind.type_name].entries
+    assert [*entries] == names
+    assert all(entry.words for entry in entries.values())
