@@ -228,6 +228,8 @@ _BY_TYPE: Mapping[str, Form] = {
     "int | Fraction": EXACT_FORM,
     "datetime.datetime": TIME_FORM,
     "datetime.timedelta": DURATION_FORM,
+    "Time": TIME_FORM,
+    "Duration": DURATION_FORM,
 }
 
 

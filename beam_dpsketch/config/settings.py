@@ -17,7 +17,6 @@ from typing import Any
 from beam_dpsketch.config.asking import ASK_BLOCK
 from beam_dpsketch.config.forms import (
     BYTES_FORM,
-    DURATION_FORM,
     FLAG_FORM,
     FRACTION_FORM,
     ITEM_FORM,
@@ -25,7 +24,6 @@ from beam_dpsketch.config.forms import (
     NUMBER_FORM,
     PART_FORM,
     TEXT_FORM,
-    TIME_FORM,
     Block,
     Entry,
     Form,
@@ -98,22 +96,13 @@ _OF_ONE = tuple(kind for kind in KINDS if kind not in _having("metrics"))
 
 # fmt: off
 SIDE_BLOCK = block_of("SideCounters", SideCounters, {
-    "units": Entry("the part for the number of people, or of what is protected", PART_FORM),
-    "records": Entry("the part for the number of records, which are not counted without it", PART_FORM),
-    "weight": Entry("the part for the total weight, unless the counters sum to it as exactly", PART_FORM),
-    "lost": Entry("the part for what the bounds take away", PART_FORM),
-})
+    name: Entry(form=PART_FORM) for name in ("units", "records", "weight", "lost")})
 _LOSS = {
-    "epsilon": Entry(
-        "what the release may spend, above 0; without `delta` it is pure, by Laplace noise", NUMBER_FORM,
-        option=Option("E")),
-    "delta": Entry(
-        "less than 1 / the number of people, as 1e-6; next to `rho` it says where statements show epsilon", NUMBER_FORM,
-        option=Option("D")),
-    "rho": Entry("what the release may spend, above 0, in place of `epsilon`", option=Option("R")),
+    "epsilon": Entry(form=NUMBER_FORM, option=Option("E")),
+    "delta": Entry(option=Option("D")),
+    "rho": Entry(option=Option("R")),
     "relation": Entry("`add_or_remove_one` or `replace_one`", _RELATION),
-    "noise": Entry("`gaussian` or `laplace`; without it, what gives the narrower intervals", one_of(tuple(NOISES)),
-                   option=Option("gaussian|laplace")),
+    "noise": Entry(form=one_of(tuple(NOISES)), option=Option("gaussian|laplace")),
 }
 _EITHER = (("epsilon", "rho"),)
 OF_BLOCK = block_of("Whole", PrivacySpec, {name: entry._replace(option=None) for name, entry in _LOSS.items()},
@@ -134,15 +123,13 @@ _KEYS_OF_ID = Option(help="in how many keys, or texts, an id counts; or votes un
 RECORD_BLOCK = block_of("Record", Record, {"max_weight": Entry(option=Option("W"))})
 RECORDS_BLOCK = block_of("Records", RecordBounds, {
     "max_per_key": Entry(needed="how many records of one id count for one key, as 10", option=Option()),
-    "max_keys": Entry("in how many keys, or items one by one, an id counts; required there", option=_KEYS_OF_ID),
+    "max_keys": Entry(option=_KEYS_OF_ID),
 }, like=RECORD_BLOCK)
 _NORM = block_of("Norm", NormBound, {
     "max_norm": Entry(
-        "how many records of one item of an id count in full",
         needed="about as many records as a heavy person has of one item, as max_norm: 10; or norm: auto",
         option=Option("N|auto", "how many records of one item of an id count in full; auto lets the data choose")),
-    "order": Entry("`1`, the total weight, which Laplace noise needs, or `2`, the root of the sum of squares",
-                   option=Option("1|2")),
+    "order": Entry(option=Option("1|2")),
     "max_keys": Entry(
         "for how many keys an id votes, required with `keys: {select: ...}`; or how many items that are counted "
         "one by one an id has, 128 if not given", option=_KEYS_OF_ID),
@@ -160,15 +147,12 @@ UNIT_BLOCK = block_of("Unit", PrivacyId, {
     "records": Entry("a block; drops what is more, at random", RECORDS_BLOCK),
     "max_windows": Entry(
         "in how many windows each id counts; under `records` without it, windows protect an id within each"),
-    "period": Entry("the length of time in which `max_windows`, or the norm, holds; without it all of the input",
-                    DURATION_FORM),
     "record": Entry("in place of all others: `{}`, or a block with `max_weight` and `signed`", RECORD_BLOCK,
                     option=Option("record", "protect single records, and no person", "unit")),
 }, either=(("privacy_id", "record"), ("norm", "records")), without=("field", "bounds"))
 
 SELECT_BLOCK = dataclasses.replace(block_of("Select", KeySelection, {
     "delta": Entry(
-        "the probability that a key of one person alone is released",
         needed="take less than 1 / the number of people, as 1.0e-8",
         option=Option("DELTA", "release keys that enough ids are in; the probability that one id shows a key, as 1e-8",
                       "select_keys")),
@@ -183,37 +167,33 @@ KEYS_BLOCK = block_of("Keys", AssumePublicKeys, {
     "select": Entry("a block: release the keys that enough people are in", SELECT_BLOCK),
     "assume_public": Entry("whether to release each key that has data; your word that these may be published", _TRUE,
                            option=Option(name="assume_public_keys")),
-    "opaque_bytes": Entry("`true` if a column of eight bytes holds keys, and no addresses of objects"),
+    "opaque_bytes": UNIT_BLOCK.entries["opaque_bytes"],
 }, either=(("public", "select", "assume_public"),))
 
 WINDOWS_BLOCK = block_of("Windows", TimeRange, {
-    "start": Entry("when the first window opens", TIME_FORM, 'as "2024-01-01"', option=Option("TIME")),
-    "end": Entry("when the last window closes", TIME_FORM, 'as "2024-02-01"', option=Option("TIME")),
+    "start": Entry(needed='as "2024-01-01"', option=Option("TIME")),
+    "end": Entry(needed='as "2024-02-01"', option=Option("TIME")),
     "max_releases": Entry(usual="", option=Option()),
 })
 HORIZON_BLOCK = block_of("Horizon", Horizon, {
-    "start": Entry("when the first window opens, in 1970 or later", TIME_FORM,
-                   'when the first window opens, as "2024-01-01"'),
-    "window_size": Entry("the length of a window", DURATION_FORM, "as 1d"),
+    "start": Entry(needed='when the first window opens, as "2024-01-01"'),
+    "window_size": Entry(needed="as 1d"),
     "windows": Entry(needed="how many windows there are, as 30"),
-    "mechanism": Entry("`binned`, or `tree`, up to 2,048 windows with about twice the error", one_of(MECHANISMS)),
+    "mechanism": Entry(form=one_of(MECHANISMS)),
 })
 TIME_BLOCK = block_of("Time", TimeColumn, {
     "field": Entry(needed="the column of times, as field: day", option=Option("COLUMN", name="time")),
-    "every": Entry("the time from one window to the next, as 1d or 1h; required with `windows`", DURATION_FORM,
-                   option=Option("TIME")),
-    "window_size": Entry(form=DURATION_FORM, option=Option("TIME")),
+    "every": Entry(
+        "the time from one window to the next, as 1d or 1h; required with `windows`", option=Option("TIME")),
+    "window_size": Entry(option=Option("TIME")),
 })
 
 CSV_BLOCK = block_of("Csv", Spelling, {
     "thousands": Entry(option=Option("SIGN")),
     "decimal": Entry(option=Option("SIGN")),
-    "date_format": Entry("how times are written, as `%d/%m/%Y`, or `%s`, seconds since 1970; else in ISO 8601",
-                         option=Option("FORMAT")),
+    "date_format": Entry(option=Option("FORMAT")),
 })
-GROUPS_BLOCK = block_of("Groups", Groups, {
-    "delta": Entry("the probability that an item of one person alone shows", usual="half of privacy.delta"),
-})
+GROUPS_BLOCK = block_of("Groups", Groups, {"delta": Entry(usual="half of privacy.delta")})
 METHOD_BLOCK = Block("Method", {
     "groups": Entry("a block: count items one by one", GROUPS_BLOCK, "the one method is groups: {delta: 1.0e-8}"),
 })
@@ -239,7 +219,6 @@ def _common(name: str) -> Entry:
 
 DOMAIN_BLOCK = Block("Domain", {name: _common(name) for block in DOMAIN_TYPES.values() for name in block.entries})
 
-_VERSION = Entry("the version of the hash, to be sure of it")
 SPEC_BLOCK = block_of("Sketch", SketchSpec, {
     "kind": Entry(form=_SKETCH),
     "relative_error": Entry("the error as a share of the total weight, in place of `depth` and `width`", NUMBER_FORM,
@@ -248,7 +227,6 @@ SPEC_BLOCK = block_of("Sketch", SketchSpec, {
                                  "how often the error may be larger, as 0.01"),
     "item_hash": Entry(form=one_of(ITEM_HASHES)),
     "item_key": Entry("32 hexadecimal digits in quotes, with `blake2b` only", BYTES_FORM),
-    "hash_version": _VERSION,
 }, either=(("depth", "relative_error"), ("width", "failure_probability")))
 _OF_LEVEL = "a level needs bits, sketch, depth, width and share"
 LEVEL_BLOCK = block_of("Level", Level, {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.exact.domains.timestamps import (
     MAX_MICROS,
     MILLISECOND,
+    Duration,
+    Time,
     check_milliseconds,
     duration_to_micros,
     to_micros,
@@ -28,16 +30,17 @@ class Horizon:
     """Windows of one length, one after the other, declared before any data is seen.
 
     Args:
-      start: when the first window opens: a `datetime` (without a time zone: UTC), a Beam `Timestamp`, or seconds since
-        1970; in 1970 or later.
-      window_size: the length of a window: a `timedelta`, a Beam `Duration`, or seconds.
+      start: when the first window opens, in 1970 or later. A `datetime` (without a time zone: UTC), a Beam `Timestamp`,
+        or seconds since 1970.
+      window_size: the length of a window. A `timedelta`, a Beam `Duration`, or seconds.
       windows: how many windows there are, 2 to 2**17, or to 2**11 with "tree". Twice as many add a few per cent to
         errors, so declare enough.
-      mechanism: how windows become rows. "binned" has about half the error of "tree", the paper's binary tree.
+      mechanism: "binned", or "tree", up to 2,048 windows with about twice the error. It decides how windows become
+        rows; "tree" is the paper's binary tree.
     """
 
-    start: Any
-    window_size: Any
+    start: Time
+    window_size: Duration
     windows: int
     mechanism: Mechanism = "binned"
     start_micros: int = dataclasses.field(init=False, repr=False)

@@ -45,16 +45,19 @@ class PrivacySpec:
     Args are given by name: `PrivacySpec(2)` is refused, because it does not say whether 2 is epsilon or rho.
 
     Args:
-      rho: finite and above 0; a float means its decimal spelling, so 0.1 is 1/10 exactly.
-      epsilon: instead of rho. Gaussian noise takes the largest rho that is (epsilon, delta)-DP, rounded down; Laplace
-        noise is epsilon-DP. Without delta it is pure, and noise is Laplace, which needs keys that the data do not
-        choose: for frequencies, statistics, quantiles by a histogram, and others whose plan says so.
-      delta: between 0 and 1. With rho it only chooses where statements show epsilon.
+      rho: what the release may spend, above 0, in place of `epsilon`. A float means its decimal spelling, so 0.1 is
+        1/10 exactly.
+      epsilon: what the release may spend, above 0; without `delta` it is pure, by Laplace noise. Gaussian noise uses
+        the largest rho that is (epsilon, delta)-DP, rounded down; Laplace noise is epsilon-DP. A pure epsilon needs
+        keys that the data do not choose: it is for frequencies, statistics, quantiles by a histogram, and others whose
+        plan says so.
+      delta: less than 1 / the number of people, as 1e-6; next to `rho` it says where statements show epsilon. It does
+        not change the noise there.
       relation: `ADD_OR_REMOVE_ONE`, or `REPLACE_ONE`, which doubles the noise of CountSketch.
       side_counters: which parts of rho pay for counting units and weight, what the bounds clip, and records if they
         are asked for; `None` leaves these counts out, and gives all of rho to the sketch.
-      noise: "gaussian" or "laplace". `None` takes what gives the narrower intervals, with epsilon and delta: public
-        settings alone decide, and plan and statement say which it is.
+      noise: "gaussian" or "laplace"; without it, what gives the narrower intervals. Public settings alone decide, with
+        epsilon and delta, and plan and statement say which it is.
 
     >>> PrivacySpec(rho=0.1).rho
     Fraction(1, 10)

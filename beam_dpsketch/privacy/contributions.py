@@ -186,8 +186,8 @@ class RecordBounds(Bounds):
 
     Args:
       max_per_key: records kept of each unit and key, chosen at random; without keys, of each unit.
-      max_keys: keys kept of each unit, chosen at random. It is required with keys, and where items are counted one by
-        one, as text is; without both each unit is in one release, and it is left out.
+      max_keys: in how many keys, or items one by one, an id counts; required there. They are chosen at random. Items
+        are counted one by one as text is; without keys and such items each unit is in one release, and it is left out.
       max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed; must be given
         where weights are read.
       signed: whether records may delete (negative weights). Then records of a unit are first netted by item, so

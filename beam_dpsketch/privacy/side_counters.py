@@ -142,13 +142,13 @@ class SideCounters:
     records, and for 3/100 of losses. All other shares are taken as they are given.
 
     Args:
-      units: the part of rho for the number of units, between 0 and 1; a float means its decimal spelling. `None` leaves
-        the counter out.
-      records: the same for the number of records; left out unless it is given.
-      weight: the same for the total weight, unless the counters of the release sum to it as exactly.
-      lost: the same for a histogram of the weight that bounding took from each unit (`lost_histogram`). Over time, for
-        keys of a stream and with signed weights: for the weight that a `NormBound` takes away and the number of units
-        that it scales, half each; there, other bounds do not spend it.
+      units: the part for the number of people, or of what is protected. Like all parts it is of rho, between 0 and 1; a
+        float means its decimal spelling, and `None` leaves the counter out.
+      records: the part for the number of records, which are not counted without it.
+      weight: the part for the total weight, unless the counters sum to it as exactly.
+      lost: the part for a histogram of the weight that the bounds clip from each id. Over time, for keys of a stream
+        and with signed weights: for the weight that a `NormBound` takes away and the number of units that it scales,
+        half each; there, other bounds do not spend it.
     """
 
     units: Fraction | float | None = USUAL_SHARE

@@ -11,7 +11,14 @@ from beam_dpsketch import checks as _validate
 from beam_dpsketch.encodings import decode, encode, is_unicode, named
 from beam_dpsketch.errors import AllAtOnce, ArgumentError, WindowingError
 from beam_dpsketch.exact.declared.units import Record, Unit
-from beam_dpsketch.exact.domains.timestamps import check_milliseconds, duration_to_micros, from_micros, to_micros
+from beam_dpsketch.exact.domains.timestamps import (
+    Duration,
+    Time,
+    check_milliseconds,
+    duration_to_micros,
+    from_micros,
+    to_micros,
+)
 from beam_dpsketch.exact.horizon import Horizon
 from beam_dpsketch.exact.reading.selectors import Selector, check_selector
 from beam_dpsketch.privacy.selection import SelectionRule
@@ -134,8 +141,8 @@ class KeySelection(Keys):
     votes for, the less each vote counts. `explain()` says how many units bring a key in.
 
     Args:
-      delta: that probability, between 0 and 1; a float means its decimal spelling. Take less than 1 over the number of
-        people, such as 1e-8.
+      delta: the probability that a key of one person alone is released, between 0 and 1. A float means its decimal
+        spelling. Choose less than 1 over the number of people, such as 1e-8.
       field: where an element holds its key: a field name or a callable; `None` if elements are (key, value) pairs.
       share: the part of rho for the votes, between 0 and 1; more of it releases more keys. `None` takes what costs the
         sketches nothing, which is 1/2 under `REPLACE_ONE` with `RecordBounds` and a CountSketch, or else 1/4 of what
@@ -203,14 +210,14 @@ class TimeRange:
     that it is published which ones have data.
 
     Args:
-      start: when the first window opens: a `datetime` (without a time zone: UTC), a Beam `Timestamp`, or seconds since
+      start: when the first window opens. A `datetime` (without a time zone: UTC), a Beam `Timestamp`, or seconds since
         1970.
       end: when the last window closes.
       max_releases: how many releases there may be, one for each window and listed key; more than 10,000 need it.
     """
 
-    start: Any
-    end: Any
+    start: Time
+    end: Time
     _: dataclasses.KW_ONLY
     max_releases: int = dataclasses.field(default=10_000, repr=False)
 
@@ -247,13 +254,13 @@ class TimeColumn:
 
     Args:
       field: the name of the column: timestamps, dates, or text in ISO 8601; without a zone in UTC.
-      every: the time from one window to the next: a `timedelta`, or seconds. Left out with a `Horizon`, which has it.
+      every: the time from one window to the next. A `timedelta`, or seconds. Left out with a `Horizon`, which has it.
       window_size: how long a window is; as long as `every` if not given. Longer windows overlap: they slide.
     """
 
     field: str
-    every: Any = None
-    window_size: Any = None
+    every: Duration | None = None
+    window_size: Duration | None = None
 
     def __post_init__(self) -> None:
         _validate.instance(str, field=self.field)

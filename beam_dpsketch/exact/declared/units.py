@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
-from beam_dpsketch.exact.domains.timestamps import check_milliseconds, duration_to_micros
+from beam_dpsketch.exact.domains.timestamps import Duration, check_milliseconds, duration_to_micros
 from beam_dpsketch.exact.reading.selectors import Selector, check_selector
 from beam_dpsketch.privacy.contributions import Bounds, ContributionLimit, PrivacyUnit, RecordBounds, check_bounds
 from beam_dpsketch.privacy.mechanism import MAX_WINDOWS
@@ -52,19 +52,19 @@ class PrivacyId:
         root. With `RecordBounds`, an id without it is protected within each fixed window alone; sliding windows need
         it. On bounded input the windows are chosen at random; on unbounded input they are the first ones with data of
         the id. A `NormBound` needs it on unbounded input alone: on bounded input one norm covers all windows.
-      period: how long ids are protected: `max_windows`, or the norm, holds in each such period. It is a multiple of the
-        time from one window to the next, as a `timedelta`, a Beam `Duration` or in seconds. A window is of the period
-        in which it ends; periods count from the start of the `TimeRange`, else from 1970. `None` is all of the input,
-        which must be bounded or have a `TimeRange`.
-      opaque_bytes: whether columns of eight bytes are ids by their value; else they are refused, because Polars hands
-        over the addresses of Python objects in this form.
+      period: the length of time in which `max_windows`, or the norm, holds; without it all of the input. It is a
+        multiple of the time from one window to the next, as a `timedelta`, a Beam `Duration` or in seconds. A window is
+        of the period in which it ends; periods count from the start of the `TimeRange`, else from 1970. All of the
+        input must be bounded or have a `TimeRange`.
+      opaque_bytes: whether columns of eight bytes are read by their value, and refused otherwise. Polars hands over the
+        addresses of Python objects in this form.
     """
 
     field: Selector
     bounds: ContributionLimit
     _: dataclasses.KW_ONLY
     max_windows: int | None = None
-    period: Any = None
+    period: Duration | None = None
     opaque_bytes: bool = False
 
     def __post_init__(self) -> None:

@@ -70,7 +70,7 @@ class Spelling:
     Args:
       thousands: what separates thousands, as "," in 1,234; a blank or an apostrophe stands for all kinds of it.
       decimal: what separates the fraction, as "," in 12,5.
-      date_format: how times are written, as "%d/%m/%Y"; "%s" for seconds since 1970, and `None` for ISO 8601.
+      date_format: how times are written, as "%d/%m/%Y", or "%s", seconds since 1970; else in ISO 8601.
     """
 
     thousands: str | None = None

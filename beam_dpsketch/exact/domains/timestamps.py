@@ -7,7 +7,7 @@ import datetime
 import numbers
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,12 @@ from beam_dpsketch.columns import is_uuid_type, plain_column, plain_value, stand
 from beam_dpsketch.encodings import named
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.exact.domains.base import Domain, has_text_form, index_distinct, index_numbers, unwrap_type
+
+Time: TypeAlias = Any
+"""A `datetime` (without a time zone: UTC), a Beam `Timestamp`, or seconds since 1970."""
+
+Duration: TypeAlias = Any
+"""A `timedelta`, a Beam `Duration`, or seconds."""
 
 MAX_MICROS = 9_223_372_036_854_775_000
 """The last time that Beam knows; the first one is its negative."""

@@ -115,6 +115,7 @@ class SketchSpec(Spec):
       item_hash: "murmur3" (fast), or "blake2b" where an adversary can choose items.
       item_key: 16 bytes, with "blake2b" only. It becomes public with the release, whose readers need it; keep it
         secret until then, and take a new one for the next publication.
+      hash_version: the version of the hash, to be sure of it.
     """
 
     domain: ClassVar[None] = None  # type: ignore[misc]

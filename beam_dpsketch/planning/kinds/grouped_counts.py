@@ -61,9 +61,9 @@ class Groups:
     records and weight are not counted aside.
 
     Args:
-      delta: that probability, between 0 and 1; a float means its decimal spelling. Choose less than 1 over the number
-        of people, such as 1e-8. `None` is half of the delta of a `PrivacySpec` with epsilon and delta; with rho, or
-        a part of a budget, delta must be given.
+      delta: the probability that an item of one person alone is released, between 0 and 1. A float means its decimal
+        spelling. Choose less than 1 over the number of people, such as 1e-8. `None` is half of the delta of a
+        `PrivacySpec` with epsilon and delta; with rho, or a part of a budget, delta must be given.
     """
 
     delta: Fraction | None = None

@@ -81,8 +81,9 @@ class NormBound(NormLimit, Bounds):
     Take a number that is known without the data: about as many records as a typical heavy person has of one item.
 
     Args:
-      max_norm: the largest length, in records of one item, each of weight 1: an integer or a `Fraction`, up to 2**31.
-        Where weights are read, it is a total weight, and at least max_weight.
+      max_norm: how many records of one item of an id count in full. It is the largest length, in such records of weight
+        1: an integer or a `Fraction`, up to 2**31. Where weights are read, it is a total weight, and at least
+        max_weight.
       max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed, and then added up
         by item; must be given where weights are read.
       max_per_item: how much one unit may count for one item, in each key and window; 1 counts people per item, as long
@@ -95,7 +96,7 @@ class NormBound(NormLimit, Bounds):
         keys still count there. On bounded input with windows it is for how many pairs of key and window; over a
         `Horizon`, keys are chosen once for all windows. Where items are counted one by one, as text is, for how many of
         them one unit counts; `None` is then 128. `None` elsewhere.
-      order: 2, the root of the sum of squares; or 1, the total weight.
+      order: 2, the root of the sum of squares; or 1, the total weight, which Laplace noise needs.
     """
 
     max_norm: int | Fraction
@@ -185,7 +186,7 @@ class AutoNorm(NormLimit):
     taken. At each order's best norm, order 1 is closer there.
 
     Args:
-      spend: the part of rho that buys the choice, above 0 and at most 1/2; a float means its decimal spelling. It is
+      spend: the part of rho that buys the choice, above 0 and at most 1/2. A float means its decimal spelling. It is
         1/20, or 1/5 for short lists. Take 1/10 if there are fewer than 10,000 units, or if a few units are far longer
         than all others.
       optimize_for: "largest", the most frequent items, of 3 to 5 % of all records each; or "typical", rarer ones, of
