@@ -1,16 +1,31 @@
-"""How numbers are shown in few digits: losses rounded up, and fields of value objects."""
+"""How numbers are shown in few digits, losses rounded up; fields of value objects, and their documentation."""
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import decimal
+import inspect
 import math
+import sys
+import textwrap
 from fractions import Fraction
 from typing import Any, TypeVar
 
 Kind = TypeVar("Kind", bound=type)
 _WHOLE_FROM, _WHOLE_TO = 1e6, 1e16
 _UNITS = ((86400 * 10**6, "day"), (3600 * 10**6, "hour"), (60 * 10**6, "minute"), (10**6, "second"))
+
+
+def documentation(of: Any) -> str:
+    """Return the docstring of a class or a function: out of its source under `python -OO`, which drops docstrings."""
+    if sys.flags.optimize < 2:
+        return inspect.getdoc(of) or ""
+    try:
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(of))).body
+    except OSError:  # there is no source
+        return ""
+    return ast.get_docstring(definition) or ""  # type: ignore[arg-type]
 
 
 def round_up(value: Fraction | float, digits: int) -> float:

@@ -21,6 +21,7 @@ from beam_dpsketch.cli.text import DONE, NO_ANSWER, STDOUT, WRONG_USAGE, AnswerE
 from beam_dpsketch.config.paths import hint_of, nearest
 from beam_dpsketch.errors import FormatError, UsageError
 from beam_dpsketch.starting import stop
+from beam_dpsketch.words import documentation
 
 _COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]]] = {
     "inspect": (stored.declare_inspect, stored.inspect),
@@ -123,7 +124,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dpsketch {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name, (declare, run) in _COMMANDS.items():
-        words = str(run.__doc__).partition("\n")[0]
+        words = documentation(run).partition("\n")[0]
         summary = words[0].lower() + words[1:].removesuffix(".")
         command = commands.add_parser(name, help=summary, description=words, allow_abbrev=False)
         declare(command)

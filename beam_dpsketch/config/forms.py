@@ -20,6 +20,7 @@ from beam_dpsketch.config.paths import hint_of, join, nearest, refusal, shown, u
 from beam_dpsketch.config.plain import plain
 from beam_dpsketch.errors import AllAtOnce, RefusalError
 from beam_dpsketch.exact.domains.timestamps import from_seconds
+from beam_dpsketch.words import documentation
 
 Reader: TypeAlias = "Callable[[Any, str], Any]"
 T = TypeVar("T")
@@ -399,7 +400,7 @@ def _spelled(default: Any) -> str | None:
 
 def _words_of(maker: Callable[..., Any]) -> dict[str, str]:
     """Return the first sentence about each argument, spelled as settings are."""
-    text = (inspect.getdoc(maker) or "").partition("Args:\n")[2].partition("\n\n")[0]
+    text = documentation(maker).partition("Args:\n")[2].partition("\n\n")[0]
     found = re.findall(r"^  (\w+): (.*(?:\n    .*)*)", text, re.MULTILINE)
     sentences = ((name, re.split(r"\.(?:\s|$)", " ".join(words.split()))[0]) for name, words in found)
     spelled = ((name, re.sub(r'"([^"]+)"', r"`\1`", words)) for name, words in sentences)

@@ -79,6 +79,17 @@ def test_the_package_runs_as_a_module_and_output_that_nobody_reads_is_no_error()
     assert found.stderr.splitlines() == [f"dpsketch: delays.dpsketch: {released.clipping()}"]
 
 
+def test_the_help_is_the_same_where_python_drops_docstrings() -> None:
+    """The lines of options are those of the arguments of classes, which stand in their docstrings."""
+    code = "from beam_dpsketch.cli.main import main; main(['run', '--help'])"
+    shown = [
+        subprocess.run([sys.executable, *flags, "-c", code], cwd=ROOT, capture_output=True, text=True).stdout
+        for flags in ([], ["-OO"])
+    ]
+    assert "weights are clamped to" in shown[0]
+    assert shown[0] == shown[1]
+
+
 def test_the_help_and_the_version_are_printed() -> None:
     for arguments in (["--help"], ["query", "--help"], ["--version"]):
         code, printed = run(*arguments)
