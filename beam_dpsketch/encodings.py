@@ -34,16 +34,16 @@ MAX_NESTING = 16
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _PLAIN = {str, bytes, int, tuple}
 _MIN_INT, _MAX_INT = -(1 << 63), WORD - 1
-TEXT, BYTES, NON_NEGATIVE, NEGATIVE, TUPLE = b"s", b"b", b"u", b"n", b"t"
+TEXT_TAG, BYTES_TAG, NON_NEGATIVE, NEGATIVE, TUPLE = b"s", b"b", b"u", b"n", b"t"
 
 
 def encode(item: Any, nesting: int = 0) -> bytes:
     """Return the canonical bytes of an item; raise `TypeError` or `ValueError` for what cannot be counted."""
     item = item if type(item) in _PLAIN else plain_value(item)
     if isinstance(item, str):
-        return TEXT + str.encode(item, "utf-8", "surrogatepass")  # a subclass cannot override it
+        return TEXT_TAG + str.encode(item, "utf-8", "surrogatepass")  # a subclass cannot override it
     if isinstance(item, bytes):
-        return BYTES + item
+        return BYTES_TAG + item
     if isinstance(item, tuple):
         if nesting == MAX_NESTING:
             raise ArgumentError("items", f"must not nest tuples deeper than {MAX_NESTING}", "E615")
@@ -55,9 +55,9 @@ def encode(item: Any, nesting: int = 0) -> bytes:
 def decode(data: bytes, nesting: int = 0) -> Item:
     """Invert `encode`; raise `ValueError` for bytes that it never makes."""
     tag, body = data[:1], data[1:]
-    if tag == TEXT:
+    if tag == TEXT_TAG:
         return body.decode("utf-8", "surrogatepass")
-    if tag == BYTES:
+    if tag == BYTES_TAG:
         return body
     if tag in (NON_NEGATIVE, NEGATIVE) and len(body) == 8:
         value = int.from_bytes(body, "little", signed=tag == NEGATIVE)
@@ -115,9 +115,9 @@ def encode_all(items: Sequence[Any] | pa.Array) -> pa.LargeBinaryArray:
     types = set(map(type, items))
     try:
         if types == {str}:
-            return _prepend_tag(TEXT, pa.array(items, pa.large_string()))
+            return _prepend_tag(TEXT_TAG, pa.array(items, pa.large_string()))
         if types == {bytes}:
-            return _prepend_tag(BYTES, pa.array(items, pa.large_binary()))
+            return _prepend_tag(BYTES_TAG, pa.array(items, pa.large_binary()))
         if types == {int}:
             return _encode_integers(np.array(items, dtype=np.int64))
     except (UnicodeEncodeError, OverflowError):  # lone surrogates, integers above 2**63
@@ -130,9 +130,9 @@ def _encode_column(items: pa.Array) -> pa.LargeBinaryArray:
     if pa.types.is_dictionary(kind):
         return encode_all(items.dictionary).take(items.indices)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _prepend_tag(TEXT, items)
+        return _prepend_tag(TEXT_TAG, items)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return _prepend_tag(BYTES, items)
+        return _prepend_tag(BYTES_TAG, items)
     if pa.types.is_integer(kind):
         encoded = _encode_integers(items.fill_null(0).to_numpy(zero_copy_only=False))
         return pc.if_else(items.is_valid(), encoded, pa.scalar(None, pa.large_binary()))

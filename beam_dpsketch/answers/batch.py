@@ -7,7 +7,7 @@ from typing import Any
 
 from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
-from beam_dpsketch.answers.released import KINDS, Released
+from beam_dpsketch.answers.released import RELEASED_KINDS, Released
 from beam_dpsketch.statement.noisy import NoisyReleases, unchecked
 
 
@@ -21,8 +21,8 @@ def answers_of(noisy: NoisyReleases) -> Iterator[Released | TimelineRow]:
             yield TimelineRow(kind, spec, counters, statement, scale_bits)
         elif common:
             counters.flags.writeable = False
-            yield unchecked(KINDS[kind], {**common, "_counters": counters, "_privacy": statement})
+            yield unchecked(RELEASED_KINDS[kind], {**common, "_counters": counters, "_privacy": statement})
         else:
-            first = KINDS[kind](spec, counters, statement, scale_bits)
+            first = RELEASED_KINDS[kind](spec, counters, statement, scale_bits)
             common = {**vars(first)}
             yield first

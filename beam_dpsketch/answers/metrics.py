@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from beam_dpsketch.answers.notes import Note
-from beam_dpsketch.answers.released import KINDS, Released
+from beam_dpsketch.answers.released import RELEASED_KINDS, Released
 from beam_dpsketch.exact.sketches.metrics import JoinedSketches
 
 
@@ -42,7 +42,8 @@ class ReleasedMetrics(Released, Mapping[str, Released]):
             statement = dataclasses.replace(
                 self._privacy, sigma_squared_per_level=noise, of_metric=True, uncounted=uncounted
             )
-            found[part.name] = KINDS[part.kind.name](part.spec, np.array(counters), statement, self._scale_bits)
+            kind = RELEASED_KINDS[part.kind.name]
+            found[part.name] = kind(part.spec, np.array(counters), statement, self._scale_bits)
             cell, table = cell + part.spec.cells, table + part.tables
         return found
 

@@ -29,7 +29,7 @@ from beam_dpsketch.answers.difference import Difference, length
 from beam_dpsketch.answers.estimators.over_time import RowDecoder, decoder_of
 from beam_dpsketch.answers.item_answers import Changes
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement, unpack
-from beam_dpsketch.answers.released import DRAWERS, KINDS, Released
+from beam_dpsketch.answers.released import DRAWERS, RELEASED_KINDS, Released
 from beam_dpsketch.answers.rows import Many
 from beam_dpsketch.encodings import encode
 from beam_dpsketch.errors import ArgumentError, FormatError, IncompatibleSketchError, said_by
@@ -73,7 +73,7 @@ class TimelineRow:
         if counters.size != spec.cells or counters.dtype != np.int64:
             raise ValueError(f"counters must be {spec.cells} of type int64")
         _validate.whole(low=0, high=SCALE_BITS, scale_bits=scale_bits)
-        if len(privacy.sigma_squared_per_level) != len(KINDS[kind].raw_type.tables(spec)):
+        if len(privacy.sigma_squared_per_level) != len(RELEASED_KINDS[kind].raw_type.tables(spec)):
             raise ValueError("sigma_squared_per_level must have one value for each level of the sketch")
         self.kind, self.spec, self.privacy = kind, spec, privacy
         self._note, self._counters, self._scale_bits = privacy.over_time, counters.copy(), scale_bits
@@ -168,7 +168,7 @@ def make_answer(
         release_ids=(_name_answer(rows, name),),
         over_time=AnswerNote(first.mechanism, last.window + 1),
     )
-    return KINDS[first.kind](first.spec, _to_whole(counters, scale_bits), privacy, scale_bits)
+    return RELEASED_KINDS[first.kind](first.spec, _to_whole(counters, scale_bits), privacy, scale_bits)
 
 
 def _answer_note(note: SideNote, value: float, variance: float) -> SideNote:

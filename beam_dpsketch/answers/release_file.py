@@ -23,7 +23,7 @@ from beam_dpsketch.answers.privacy_statement import PrivacyStatement, Unreleased
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.encodings import Item, decode, encode, join_parts
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, FormatError, said_by
-from beam_dpsketch.statement.release_format import RECORDS, spent_record, unpack_statement
+from beam_dpsketch.statement.release_format import DIGEST_BYTES, RECORD_KINDS, spent_record, unpack_statement
 
 LocalPath: TypeAlias = "str | os.PathLike[str]"
 Stored: TypeAlias = "Released | TimelineRow | tuple[Item, Released | TimelineRow]"
@@ -32,7 +32,6 @@ Kind = TypeVar("Kind", bound="Released | TimelineRow")
 SUFFIX = ".dpsketch"
 HEADER = b"DPSKFILE\x01\x00"
 _RELEASE = b"DPSK"
-DIGEST_BYTES = 16
 _CHUNK = 1 << 20
 _digest = functools.partial(hashlib.blake2b, digest_size=DIGEST_BYTES)
 
@@ -199,14 +198,14 @@ def to_record(element: Stored | Unreleased) -> bytes:
     kinds = ("row", "row_pair") if released.is_row else ("release", "pair")
     kind = kinds[isinstance(element, tuple)]
     start = join_parts([encode(key)]) if isinstance(element, tuple) else b""
-    return bytes([RECORDS.index(kind)]) + start + released.to_bytes()
+    return bytes([RECORD_KINDS.index(kind)]) + start + released.to_bytes()
 
 
 def from_record(data: bytes) -> Stored | Unreleased:
     """Read the bytes of `to_record`; `FormatError` for any others."""
-    if not data or data[0] >= len(RECORDS):
+    if not data or data[0] >= len(RECORD_KINDS):
         raise FormatError("a record is of an unknown kind")
-    kind, rest = RECORDS[data[0]], data[1:]
+    kind, rest = RECORD_KINDS[data[0]], data[1:]
     if kind == "spent":
         return Unreleased(PrivacyStatement.from_stated(unpack_statement(rest)))
     of_kind = TimelineRow if kind in ("row", "row_pair") else Released

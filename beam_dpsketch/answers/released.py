@@ -29,7 +29,7 @@ from beam_dpsketch.statement.side_notes import SideNote
 
 Self = TypeVar("Self", bound="Released")
 
-KINDS: dict[str, type[Released]] = {}
+RELEASED_KINDS: dict[str, type[Released]] = {}
 """Classes by the name of their kind; a class that is defined enters itself."""
 
 _HINTS = {
@@ -58,7 +58,7 @@ class Released(SideAnswers):
 
     def __init_subclass__(cls) -> None:
         if "name" in vars(cls):
-            KINDS[cls.name] = cls
+            RELEASED_KINDS[cls.name] = cls
 
     def __init__(self, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int = 0) -> None:
         _validate.instance(self.raw_type.spec_type, spec=spec)
@@ -190,7 +190,7 @@ class Released(SideAnswers):
         Raises `FormatError`, and nothing else, for any other bytes. `Released.from_bytes` reads every kind.
         """
         spec, counters, privacy, scale_bits = unpack(data)
-        kind = KINDS[spec.kind]
+        kind = RELEASED_KINDS[spec.kind]
         if not issubclass(kind, cls):
             raise FormatError(f"not a {cls.__name__} but a {kind.__name__}; Released.from_bytes reads every kind")
         try:

@@ -16,7 +16,7 @@ from beam_dpsketch.answers.notes import codes
 from beam_dpsketch.answers.over_time import SketchTimeline, TimelineRow
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.entries import Answered, QuestionKind, Takes
-from beam_dpsketch.answers.questions.kinds import KINDS, Kind, even_values
+from beam_dpsketch.answers.questions.kinds import QUESTIONS, Kind, even_values
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.cli.output import add_format, print_rows, say_notes
 from beam_dpsketch.cli.stored import Stored, add_files, name_without_window, read_stored, window_of
@@ -214,7 +214,7 @@ def declare_query(parser: argparse.ArgumentParser) -> None:
     add_files(parser)
     add_format(parser)
     kinds = parser.add_argument_group("one kind of question").add_mutually_exclusive_group(required=True)
-    for entry in KINDS.values():
+    for entry in QUESTIONS.values():
         add_question(kinds, entry)
     add_answer_options(parser)
 
@@ -288,12 +288,12 @@ def query(arguments: argparse.Namespace) -> int:
 def read_question(arguments: argparse.Namespace) -> Ask:
     """Return the question that the arguments ask, with texts in place of values: `answer` reads them by release."""
     given: dict[Kind, Any] = {
-        kind: getattr(arguments, entry.option.replace("-", "_"), None) for kind, entry in KINDS.items()
+        kind: getattr(arguments, entry.option.replace("-", "_"), None) for kind, entry in QUESTIONS.items()
     }
     ((kind, what),) = ((kind, what) for kind, what in given.items() if what is not None)
     candidates = None
     if arguments.candidates is not None:
-        if KINDS[kind].items_in != "candidates":
+        if QUESTIONS[kind].items_in != "candidates":
             raise UsageError("--candidates is for --top alone")
         candidates = read_lines(arguments.candidates, "--candidates")
     return Ask(kind, what, arguments.confidence, candidates)
@@ -361,7 +361,7 @@ def answer(
     if isinstance(released, AnswerError):
         raise released
     if not ask.is_answered_by(released):
-        raise AnswerError(ask.refusal(released, lambda kind: f"--{KINDS[kind].option}"))
+        raise AnswerError(ask.refusal(released, lambda kind: f"--{QUESTIONS[kind].option}"))
     try:
         ask = _with_values(ask, released, item_type, quiet)
     except UsageError as error:

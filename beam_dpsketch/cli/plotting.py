@@ -13,7 +13,7 @@ import numpy as np
 
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.entries import Answered, Drawing, QuestionKind, Takes
-from beam_dpsketch.answers.questions.kinds import KINDS
+from beam_dpsketch.answers.questions.kinds import QUESTIONS
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.rows import Frequencies
 from beam_dpsketch.cli import asking
@@ -138,9 +138,9 @@ def _height(panel: Panel, names: Names) -> float:
     return 0.9 + _BAR * max(5, len(panel.series[0])) if names.drawing.form == "bars" else _HIGH
 
 
-POINTS, MAX_K, MAX_BINS = 1000, 50, 200
+_POINTS, _MAX_K, _MAX_BINS = 1000, 50, 200
 _CHANGES: Mapping[Takes, dict[str, Any]] = {
-    Takes.COUNT: {"type": read_whole(1, MAX_K)},
+    Takes.COUNT: {"type": read_whole(1, _MAX_K)},
     Takes.PARTS: {
         "nargs": "*",
         "const": None,
@@ -157,7 +157,7 @@ def declare_plot(parser: argparse.ArgumentParser) -> None:
     add_files(parser)
     alone = parser.add_argument_group("what to draw: of each release, or over the windows of a key")
     kinds = alone.add_mutually_exclusive_group(required=True)
-    drawn = [entry for entry in KINDS.values() if entry.drawing is not None]
+    drawn = [entry for entry in QUESTIONS.values() if entry.drawing is not None]
     for entry in sorted(drawn, key=_is_over_time):
         words = {"help": f"over time: {entry.words}"} if _is_over_time(entry) else {}
         asking.add_question(kinds, entry, **words, **_CHANGES.get(entry.takes, {}))
@@ -209,9 +209,9 @@ def _with_points(ask: Ask) -> Ask:
     if takes is Takes.PARTS:
         if len(what) not in (0, 2):
             raise UsageError(f"--{option} takes no value, or two: LOW HIGH")
-        return dataclasses.replace(ask, what=(POINTS, *what) if what else POINTS)
-    if takes is Takes.EDGES and len(what) > MAX_BINS + 1:
-        raise UsageError(f"--{option} draws at most {MAX_BINS} bins")
+        return dataclasses.replace(ask, what=(_POINTS, *what) if what else _POINTS)
+    if takes is Takes.EDGES and len(what) > _MAX_BINS + 1:
+        raise UsageError(f"--{option} draws at most {_MAX_BINS} bins")
     if _is_over_time(ask.entry) and takes is not Takes.NOTHING and len(what) > asking.MAX_SERIES:
         raise UsageError(f"--{option} draws at most {asking.MAX_SERIES} lines")
     return ask

@@ -12,7 +12,7 @@ from beam_dpsketch.cli.stored import DELTA_DIGITS, RHO_DIGITS, add_files, read_a
 from beam_dpsketch.cli.text import DONE, WRONG_USAGE, AnswerError, in_words_of, note, read_open_share, write
 from beam_dpsketch.config.forms import read_exact
 from beam_dpsketch.errors import FormatError, RefusalError, UsageError
-from beam_dpsketch.ledger.entries import ACCOUNT, PERIODS, SPEND, UNITS, WRITE_OFF, Account, LedgerEntry
+from beam_dpsketch.ledger.entries import ACCOUNT, ACCOUNT_UNITS, PERIODS, SPEND, WRITE_OFF, Account, LedgerEntry
 from beam_dpsketch.ledger.ledger import Ledger
 from beam_dpsketch.ledger.limits import LossLimit
 from beam_dpsketch.ledger.postgres import SCHEMA, USUAL_SCHEMA
@@ -102,7 +102,7 @@ def _declare_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--delta", metavar="D", type=_number, help="next to epsilon; without it, pure releases alone")
     parser.add_argument("--rho", metavar="R", type=_number, help="in place of epsilon")
     parser.add_argument("--period", choices=[*PERIODS], default="none", help="when the limit begins anew (none)")
-    parser.add_argument("--unit", choices=[*UNITS], default="privacy_id", help="what is protected (privacy_id)")
+    parser.add_argument("--unit", choices=[*ACCOUNT_UNITS], default="privacy_id", help="what is protected (privacy_id)")
     parser.add_argument("--relation", choices=[*_RELATIONS], default="add_or_remove_one", help="(add_or_remove_one)")
     parser.add_argument("--data-set", metavar="TEXT", default="", help="what the releases are made of, in free words")
     parser.add_argument("--who", metavar="TEXT", help="who adds it (the user)")
@@ -250,7 +250,7 @@ def _balance(each: Balance) -> dict[str, Any]:
         "left_for_one": account.limit.left_words(each.spent),
         "payments": each.payments,
         "written_off": each.written_off,
-        "protected": UNITS[account.unit][0].value,
+        "protected": ACCOUNT_UNITS[account.unit][0].value,
         "relation": account.relation.name,
         "renewed": None if account.period == "none" else f"each {account.period}",
         "data_set": account.data_set or None,

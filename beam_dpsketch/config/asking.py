@@ -8,7 +8,7 @@ from typing import Any
 
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.entries import Takes
-from beam_dpsketch.answers.questions.kinds import KINDS, Kind
+from beam_dpsketch.answers.questions.kinds import QUESTIONS, Kind
 from beam_dpsketch.config.forms import (
     ITEM_FORM,
     ITEMS_FORM,
@@ -32,7 +32,7 @@ from beam_dpsketch.config.paths import join, refusal
 from beam_dpsketch.config.plain import plain
 from beam_dpsketch.exact.domains import BytesDomain, Domain
 
-_WORDS = f"give one kind of question: {', '.join(KINDS)}"
+_WORDS = f"give one kind of question: {', '.join(QUESTIONS)}"
 
 
 def read_ask(settings: Any, path: str = "ask", domain: Domain | BytesDomain | None = None) -> Ask:
@@ -50,15 +50,15 @@ def read_ask(settings: Any, path: str = "ask", domain: Domain | BytesDomain | No
     if not 0 < confidence < 1:
         raise refusal(join(path, "confidence"), "must be between 0 and 1, as 0.95")
     candidates = block.pop("candidates", None)
-    kind: Kind = take_one(block, path, KINDS, _WORDS)  # type: ignore[assignment]
-    if candidates is not None and KINDS[kind].items_in != "candidates":
+    kind: Kind = take_one(block, path, QUESTIONS, _WORDS)  # type: ignore[assignment]
+    if candidates is not None and QUESTIONS[kind].items_in != "candidates":
         raise refusal(join(path, "candidates"), "is for top_k alone, which chooses from them", "E804")
-    if KINDS[kind].needs_order and not (domain and domain.is_ordered):
+    if QUESTIONS[kind].needs_order and not (domain and domain.is_ordered):
         raise refusal(join(path, kind), "needs a domain with an order: integer, float, ipv4 or timestamp", "E808")
-    limit = KINDS[kind].limit
+    limit = QUESTIONS[kind].limit
     if limit is not None and isinstance(block[kind], int) and not 1 <= block[kind] <= limit:
         raise refusal(join(path, kind), f"must be from 1 to {limit}, got {block[kind]}")
-    if KINDS[kind].takes is Takes.RANGES:
+    if QUESTIONS[kind].takes is Takes.RANGES:
         _check_ranges(block[kind], join(path, kind), domain)
     return Ask(kind, None if block[kind] is True else block[kind], confidence, candidates)
 
@@ -94,7 +94,7 @@ def _readers(value: Reader) -> Mapping[str, Reader]:
         Takes.EDGES: _listed(value, 2, "needs at least two edges"),
         Takes.PARTS: parts,
     }
-    found: dict[str, Reader] = {kind: forms[entry.takes] for kind, entry in KINDS.items() if entry.takes in forms}
+    found: dict[str, Reader] = {kind: forms[entry.takes] for kind, entry in QUESTIONS.items() if entry.takes in forms}
     return {**found, "candidates": _listed(value, 0)}
 
 
@@ -162,7 +162,7 @@ ASK_BLOCK = Block(
     {
         **{
             kind: Entry(f"{words}: {entry.words}", form)
-            for kind, entry in KINDS.items()
+            for kind, entry in QUESTIONS.items()
             for form, words in [_ASKED[entry.takes]]
         },
         "candidates": Entry(_CANDIDATES, ITEMS_FORM),

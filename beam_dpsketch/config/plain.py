@@ -18,7 +18,7 @@ from beam_dpsketch.config.paths import join, refusal
 from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.exact.sketches.listed_items import MAX_ITEMS
 
-MAX_NESTING = 16
+MAX_DEPTH_OF_BLOCKS = 16
 MAX_VALUES = MAX_ITEMS + (1 << 16)
 _MAX_NUMBER = 1 << 64
 _OF_BEAM_YAML = ("__line__", "__uuid__")
@@ -45,8 +45,8 @@ class _Walk:
 
     def visit(self, value: Any, path: str, depth: int) -> Any:
         self._count(1, path)
-        if depth > MAX_NESTING:
-            raise refusal(path, f"blocks are nested more than {MAX_NESTING} deep")
+        if depth > MAX_DEPTH_OF_BLOCKS:
+            raise refusal(path, f"blocks are nested more than {MAX_DEPTH_OF_BLOCKS} deep")
         if isinstance(value, (str, bytes, bool)) or value is None:
             return value
         if isinstance(value, numbers.Real):

@@ -44,7 +44,7 @@ from beam_dpsketch.exact.domains.spelling import Spelling
 from beam_dpsketch.exact.hashing.fingerprints import ITEM_HASHES
 from beam_dpsketch.exact.horizon import MECHANISMS, Horizon
 from beam_dpsketch.exact.reading.unreadable import UNREADABLE
-from beam_dpsketch.exact.sketches.spec import KINDS as SKETCHES
+from beam_dpsketch.exact.sketches.spec import FLAT_KINDS as SKETCHES
 from beam_dpsketch.exact.sketches.spec import SketchSpec
 from beam_dpsketch.exact.sketches.trees import LEVEL_KINDS, Level, TreeSpec
 from beam_dpsketch.planning.kinds import ALIASES, KINDS

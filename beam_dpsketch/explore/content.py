@@ -20,7 +20,7 @@ import numpy as np
 from beam_dpsketch.answers.over_time import SketchTimeline
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.entries import Answered, Takes
-from beam_dpsketch.answers.questions.kinds import KINDS
+from beam_dpsketch.answers.questions.kinds import QUESTIONS
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, IncompatibleSketchError
@@ -230,8 +230,8 @@ def _numbers(chosen: Chosen, part: Released, wanted: Wanted) -> Iterator[dict[st
     known = {"privacy_units"} if unit.is_one_record else set()
     weight = chosen.released.privacy.note(WEIGHT)
     known |= {"total_weight"} if weight is not None and weight is chosen.released.privacy.note(RECORDS) else set()
-    known |= {"records", "total_weight"} if KINDS["count"].method in dir(part) else set()
-    for kind, entry in KINDS.items():
+    known |= {"records", "total_weight"} if QUESTIONS["count"].method in dir(part) else set()
+    for kind, entry in QUESTIONS.items():
         if entry.takes is Takes.NOTHING and kind not in known:
             question = Ask(kind, None, wanted.confidence)
             answered = (ask(question, chosen.released) if kind in _ALL else None) or ask(question, part)

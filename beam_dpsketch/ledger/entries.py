@@ -23,7 +23,7 @@ from beam_dpsketch.privacy.loss.composition import Loss
 
 PERIODS: Mapping[str, str] = {"none": "", "month": "%Y-%m", "year": "%Y"}
 """How the periods of a calendar are written, in UTC; `none` is one period without end."""
-UNITS: Mapping[str, tuple[PrivacyUnit, ...]] = {
+ACCOUNT_UNITS: Mapping[str, tuple[PrivacyUnit, ...]] = {
     "privacy_id": (PrivacyUnit.PRIVACY_ID, PrivacyUnit.PRIVACY_ID_OVER_HORIZON),
     "record": (PrivacyUnit.RECORD, PrivacyUnit.RECORD_OVER_HORIZON),
 }
@@ -61,14 +61,14 @@ class Account:
             )
         _validate.instance(LossLimit, limit=self.limit)
         _validate.instance(NeighboringRelation, relation=self.relation)
-        _validate.one_of(tuple(UNITS), unit=self.unit)
+        _validate.one_of(tuple(ACCOUNT_UNITS), unit=self.unit)
         _validate.one_of(tuple(PERIODS), period=self.period)
         check_text(data_set=self.data_set)
 
     def check_terms(self, unit: PrivacyUnit, relation: NeighboringRelation) -> None:
         """Refuse a release that protects something else than the account adds up."""
-        if unit not in UNITS[self.unit]:
-            what, more = f"account {self.name!r} adds up what is lost of {UNITS[self.unit][0].value}", ""
+        if unit not in ACCOUNT_UNITS[self.unit]:
+            what, more = f"account {self.name!r} adds up what is lost of {ACCOUNT_UNITS[self.unit][0].value}", ""
             if unit in (PrivacyUnit.PRIVACY_ID_IN_WINDOW, PrivacyUnit.PRIVACY_ID_IN_PERIOD):
                 more = "; leave period out and give max_windows, so that one bound covers all windows"
             words = f"must be another: {what}, and the release protects {unit.value}{more}"
@@ -120,7 +120,7 @@ def check_text(**texts: str) -> None:
 
 START = "0" * 64
 """What the first entry names in place of a digest."""
-LEDGER, ACCOUNT, SPEND, WRITE_OFF = KINDS = ("ledger", "account", "spend", "write_off")
+LEDGER, ACCOUNT, SPEND, WRITE_OFF = ENTRY_KINDS = ("ledger", "account", "spend", "write_off")
 NAMED = "is_period_named"
 """A fact of a payment whose period is not that of the clock."""
 _RATIO = re.compile(r"\d+(/[1-9]\d*)?", re.ASCII)
@@ -195,7 +195,7 @@ class LedgerEntry:
 
 def _is_well_formed(entry: LedgerEntry) -> bool:
     texts = (entry.kind, entry.who, entry.account, entry.period, entry.payment, entry.previous)
-    is_text = entry.kind in KINDS and all(type(each) is str for each in texts)
+    is_text = entry.kind in ENTRY_KINDS and all(type(each) is str for each in texts)
     return is_text and type(entry.number) is int and type(entry.what) is dict and entry.time.year in _YEARS
 
 

@@ -27,13 +27,13 @@ from beam_dpsketch.noise.tables import NoisyTable, message, settings_of
 from beam_dpsketch.privacy import selection
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.mechanism import change_factor
-from beam_dpsketch.privacy.noise.discrete_gaussian import MIN_SIGMA_SQUARED
+from beam_dpsketch.privacy.noise.discrete_gaussian import MIN_PARAMETER
 from beam_dpsketch.privacy.noise.drawing import MAX_SIGMA_SQUARED, drawn_variance
 from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
 from beam_dpsketch.privacy.noise.geometric_table import KeepTable, geometric_table
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness, RandomBytes
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.privacy.selection import ONE_ROUND, USUAL_SHARE, SelectionRule, SketchCost
+from beam_dpsketch.privacy.selection import ONE_ROUND, USUAL_VOTE_SHARE, SelectionRule, SketchCost
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.privacy.two_rounds import FIRST_PART, MOST_NOISE, RATIO, TwoRounds
 from beam_dpsketch.statement.notes import KeyNote
@@ -211,7 +211,7 @@ def _shares(rule: SelectionRule, spec: Any, terms: ReleaseTerms) -> tuple[Fracti
     """Return the parts of rho that votes and sketches get; the first may cost nothing."""
     cost, relation, left = _sketch_cost(spec, terms), terms.privacy.relation, terms.share_left
     free = selection.free_share(rule, left, cost, relation)
-    share = max(free, left * USUAL_SHARE) if rule.share is None else rule.share
+    share = max(free, left * USUAL_VOTE_SHARE) if rule.share is None else rule.share
     remaining = selection.sketch_share(rule, share, left, cost, relation)
     if remaining <= 0:
         raise ArgumentError("keys.share", "must leave a part of rho for the sketch, after the side counters", "E311")
@@ -242,7 +242,7 @@ def _calibrated(
     smallest = largest = sigma_squared
     if rule.has_two_rounds:
         smallest, largest = sigma_squared / FIRST_PART, MOST_NOISE * sigma_squared
-    if smallest < MIN_SIGMA_SQUARED:
+    if smallest < MIN_PARAMETER:
         raise ArgumentError("", "rho, or keys.share, must be smaller: votes need noise of sigma 0.5 or more", "E312")
     if largest > MAX_SIGMA_SQUARED:
         raise ArgumentError("", "rho, or keys.share, must be larger: the sigma of votes would exceed 2**50", "E312")

@@ -50,7 +50,7 @@ from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION, NeighboringRel
 from beam_dpsketch.privacy.mechanism import change_factor
 from beam_dpsketch.privacy.noise.gaussian_bounds import least_quantile
 
-USUAL_SHARE = Fraction(1, 4)
+USUAL_VOTE_SHARE = Fraction(1, 4)
 ONE_ROUND = ("gaussian", "geometric")
 METHODS = (*ONE_ROUND, "two_rounds")
 _GRID, _LEAST_WEIGHT = 48, 3

@@ -14,7 +14,7 @@ from apache_beam.utils.secret import Secret
 
 from beam_dpsketch.answers.questions.ask import Ask
 from beam_dpsketch.answers.questions.entries import Takes
-from beam_dpsketch.answers.released import KINDS, Released
+from beam_dpsketch.answers.released import RELEASED_KINDS, Released
 from beam_dpsketch.answers.side_answers import SideAnswers
 from beam_dpsketch.config import read_release
 from beam_dpsketch.config.asking import read_ask
@@ -228,7 +228,7 @@ class AnswerRows(beam.DoFn):
 
 def _check_answerable(ask: Ask, declared: ReleaseSpec) -> None:
     """Refuse a question that the release will not answer, before it is made and spends."""
-    released, entry, path = KINDS[declared.sketch_input.kind.name], ask.entry, f"ask.{ask.kind}"
+    released, entry, path = RELEASED_KINDS[declared.sketch_input.kind.name], ask.entry, f"ask.{ask.kind}"
     if not ask.is_answered_by(released):
         by_groups = "is not answered where items are counted one by one; ask for items or top_k"
         raise refusal(path, by_groups if declared.count.by_item else ask.refusal(released), "E812")

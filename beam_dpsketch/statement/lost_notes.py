@@ -15,7 +15,7 @@ from beam_dpsketch.encodings import named
 from beam_dpsketch.privacy.noise.drawing import MIN_SIGMA_SQUARED
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.side_counters import least_losses
-from beam_dpsketch.statement.side_notes import MAX_DENOMINATOR, MAX_SIGMA_SQUARED, MAX_VALUE, SideNote
+from beam_dpsketch.statement.side_notes import MAX_DENOMINATOR, MAX_STATED_VARIANCE, MAX_VALUE, SideNote
 from beam_dpsketch.words import shown_plainly
 
 MAX_BINS, _FURTHEST = 64, 20
@@ -47,7 +47,7 @@ class LostNote:
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
             raise ValueError("share must be between 0 and 1")
-        if not MIN_SIGMA_SQUARED <= self.sigma_squared <= MAX_SIGMA_SQUARED:
+        if not MIN_SIGMA_SQUARED <= self.sigma_squared <= MAX_STATED_VARIANCE:
             raise ValueError("sigma_squared must be at least 1/256 and at most 2**200")
         self.noise.check(self.sigma_squared)
         if any(each.denominator > MAX_DENOMINATOR for each in (self.share, self.sigma_squared)):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.encodings import named
 from beam_dpsketch.privacy.contributions import MAX_CONTRIBUTION
-from beam_dpsketch.privacy.noise.discrete_gaussian import MAX_SIGMA_SQUARED, MIN_SIGMA_SQUARED
+from beam_dpsketch.privacy.noise.discrete_gaussian import MAX_PARAMETER, MIN_PARAMETER
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.privacy.selection import MAX_THRESHOLD, METHODS
@@ -52,7 +52,7 @@ class KeyNote:
         _validate.one_of(METHODS, method=self.method)
         _validate.whole_fields(self, "max_keys", "min_units", low=1, high=MAX_CONTRIBUTION)
         _validate.whole_fields(self, "grid", "threshold", "half", "most", low=1, high=_MAX_VOTES)
-        if not MIN_SIGMA_SQUARED <= self.sigma_squared <= MAX_SIGMA_SQUARED or not 0 <= self.share <= 1:
+        if not MIN_PARAMETER <= self.sigma_squared <= MAX_PARAMETER or not 0 <= self.share <= 1:
             raise ValueError("sigma_squared must be at least 1/4 and at most 2**100, and share between 0 and 1")
 
     def __str__(self) -> str:

@@ -17,12 +17,12 @@ from beam_dpsketch.errors import FormatError, said_by
 from beam_dpsketch.statement.codec import ReleasedSpec, codec_of
 from beam_dpsketch.statement.stated import Stated
 
-START = b"DPSK\x01\x00"
+RELEASE_START = b"DPSK\x01\x00"
 """What a release starts with; the last two bytes are the version of the format."""
 DIGEST_BYTES = 16
 SIZES = (1, 2, 4, 8)
 """The bytes that each counter may take."""
-RECORDS = ("release", "pair", "row", "row_pair", "spent")
+RECORD_KINDS = ("release", "pair", "row", "row_pair", "spent")
 """The kinds of records in a file of releases, by their place; the last is a statement alone."""
 
 
@@ -43,7 +43,7 @@ def pack(spec: Any, counters: np.ndarray, privacy: Stated, scale_bits: int) -> b
     """Return the bytes of a release; counters, in units of 2**-scale_bits, take the narrowest integers."""
     dtype = np.dtype(narrowest(counters))
     content = Content(spec, privacy, scale_bits, dtype.itemsize, counters.astype(dtype).tobytes())
-    body = START + _packed(_CONTENT.write(content))
+    body = RELEASE_START + _packed(_CONTENT.write(content))
     return body + _digest(body)
 
 
@@ -53,12 +53,12 @@ def unpack(data: bytes) -> tuple[Any, np.ndarray, Stated, int]:
         raise FormatError(f"not a release: expected bytes, got {type(data).__name__}")
     data = bytes(data)
     body = data[:-DIGEST_BYTES]
-    if not body.startswith(START):
+    if not body.startswith(RELEASE_START):
         raise FormatError("the magic number or the format version is unknown")
     if data[-DIGEST_BYTES:] != _digest(body):
         raise FormatError("not a release: the digest does not match; the bytes are damaged")
     try:
-        spec, privacy, scale_bits, size, encoded = _CONTENT.read(_unpacked(body[len(START) :]))
+        spec, privacy, scale_bits, size, encoded = _CONTENT.read(_unpacked(body[len(RELEASE_START) :]))
     except (TypeError, ValueError) as error:
         raise FormatError(f"not a release that this version can read: {said_by(error)}") from None
     if size not in SIZES or len(encoded) != spec.cells * size:
@@ -93,7 +93,7 @@ def narrowest(counters: np.ndarray) -> str:
 
 def spent_record(stated: Stated) -> bytes:
     """Return the bytes of what a run spent that released nothing."""
-    return bytes([RECORDS.index("spent")]) + pack_statement(stated)
+    return bytes([RECORD_KINDS.index("spent")]) + pack_statement(stated)
 
 
 def _packed(plain: Any) -> bytes:

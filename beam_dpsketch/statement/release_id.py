@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from beam_dpsketch.encodings import BYTES, TUPLE, encode
+from beam_dpsketch.encodings import BYTES_TAG, TUPLE, encode
 
 RUN_BYTES = PART_BYTES = DRAW_BYTES = 16
 RELEASE_ID_BYTES = RUN_BYTES + PART_BYTES + DRAW_BYTES
@@ -37,7 +37,7 @@ def key_part_names(keys: Iterable[bytes], start: int, end: int) -> list[bytes]:
     found = []
     for key in keys:
         which = before + len(key).to_bytes(4, "little") + key
-        found.append(TUPLE + (1 + len(which)).to_bytes(4, "little") + BYTES + which + after)
+        found.append(TUPLE + (1 + len(which)).to_bytes(4, "little") + BYTES_TAG + which + after)
     return found
 
 

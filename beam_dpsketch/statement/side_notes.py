@@ -26,7 +26,7 @@ _WORDS = {  # in general, and with a number
     CLIPPED: ("clipped weight", "{} in clipped weight"),
     SCALED: ("scaled units", "{} scaled units"),
 }
-MAX_VALUE, MAX_SIGMA_SQUARED = 1 << 63, 1 << 200
+MAX_VALUE, MAX_STATED_VARIANCE = 1 << 63, 1 << 200
 MAX_DENOMINATOR = 1 << 7000  # what the format has room for
 
 
@@ -70,9 +70,9 @@ class SideNote:
             raise ValueError(f"names must be different ones of {', '.join(NAMES)}")
         if not 0 < self.share <= 1:
             raise ValueError("share must be above 0 and at most 1")
-        if not 0 < self.squared_limit <= MAX_SIGMA_SQUARED:
+        if not 0 < self.squared_limit <= MAX_STATED_VARIANCE:
             raise ValueError("squared_limit must be above 0 and at most 2**200")
-        if not MIN_SIGMA_SQUARED <= self.sigma_squared <= MAX_SIGMA_SQUARED:
+        if not MIN_SIGMA_SQUARED <= self.sigma_squared <= MAX_STATED_VARIANCE:
             raise ValueError("sigma_squared must be at least 1/256 and at most 2**200")
         self.noise.check(self.sigma_squared)
         if any(each.denominator > MAX_DENOMINATOR for each in (self.share, self.squared_limit, self.sigma_squared)):
@@ -98,9 +98,9 @@ class SideNote:
         return cls(
             names=names,
             share=Fraction(1),
-            squared_limit=Fraction(MAX_SIGMA_SQUARED),
+            squared_limit=Fraction(MAX_STATED_VARIANCE),
             noise=noise.plus(noise),
-            sigma_squared=min(max(Fraction(sigma_squared), MIN_SIGMA_SQUARED), Fraction(MAX_SIGMA_SQUARED)),
+            sigma_squared=min(max(Fraction(sigma_squared), MIN_SIGMA_SQUARED), Fraction(MAX_STATED_VARIANCE)),
             value=min(max(round(math.ldexp(estimate, bits)), -MAX_VALUE), MAX_VALUE - 1),
             scale_bits=bits,
         )

@@ -21,9 +21,9 @@ from beam_dpsketch.statement.clipping import ClippingState
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote, RowNote
 from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES
-from beam_dpsketch.statement.side_notes import NAMES, SideNote
+from beam_dpsketch.statement.side_notes import MAX_STATED_VARIANCE, NAMES, SideNote
 
-_MIN_RHO, _MAX_RHO, _MAX_SIGMA_SQUARED = Fraction(1, 1 << 200), 1 << 64, 1 << 200
+_MIN_RHO, _MAX_RHO = Fraction(1, 1 << 200), 1 << 64
 _MAX_DENOMINATOR, _MAX_RELEASES = 1 << 7000, (1 << 16) - 1  # what the format has room for
 
 
@@ -99,7 +99,7 @@ class Stated:
     def __post_init__(self) -> None:
         if not _MIN_RHO <= self.rho <= _MAX_RHO:
             raise ValueError("rho must be between 2**-200 and 2**64")
-        if not all(MIN_SIGMA_SQUARED <= value <= _MAX_SIGMA_SQUARED for value in self.sigma_squared_per_level):
+        if not all(MIN_SIGMA_SQUARED <= value <= MAX_STATED_VARIANCE for value in self.sigma_squared_per_level):
             raise ValueError("sigma_squared_per_level must be at least 1/256 and at most 2**200")
         if not self.sigma_squared_per_level or not self.release_ids:
             raise ValueError("a release has at least one level and one release id")

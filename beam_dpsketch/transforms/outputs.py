@@ -13,7 +13,7 @@ from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.answers.over_time import TimelineRow
 from beam_dpsketch.answers.questions.ask import Ask
-from beam_dpsketch.answers.released import KINDS, Released
+from beam_dpsketch.answers.released import RELEASED_KINDS, Released
 from beam_dpsketch.answers.released_sketch import ReleasedSketch
 from beam_dpsketch.answers.rows import Frequencies
 from beam_dpsketch.errors import ArgumentTypeError
@@ -141,5 +141,5 @@ class ReleasedCoder(coders.Coder):
         return Released
 
 
-for kind in (Released, ReleasedSketch, *KINDS.values()):
+for kind in (Released, ReleasedSketch, *RELEASED_KINDS.values()):
     coders.registry.register_coder(kind, ReleasedCoder)

@@ -15,7 +15,7 @@ import apache_beam as beam
 
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.over_time import TimelineRow
-from beam_dpsketch.answers.released import KINDS
+from beam_dpsketch.answers.released import RELEASED_KINDS
 from beam_dpsketch.errors import AllAtOnce, PrivacyWarning, RefusalError, levels_to_caller
 from beam_dpsketch.exact.bounding.parts import Scale
 from beam_dpsketch.exact.declared.count import USUAL_QUANTILES, USUAL_WANTED_ERROR, Count, check_types
@@ -256,7 +256,7 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         return (
             exact["sums"]
             | "ReleaseOnce" >> beam.ParDo(once, **inputs).with_output_types(tuple[Any, NoisyReleases])
-            | "MakeFinal" >> MakeFinal(per_key=declared.is_keyed, kind=KINDS[declared.sketch_input.kind.name])
+            | "MakeFinal" >> MakeFinal(per_key=declared.is_keyed, kind=RELEASED_KINDS[declared.sketch_input.kind.name])
         )
 
     def _release_rows(

@@ -124,7 +124,7 @@ def test_a_settings_object_of_many_values_is_refused(monkeypatch: pytest.MonkeyP
 def test_a_cycle_is_refused() -> None:
     cycle: dict[str, Any] = {}
     cycle["privacy"] = cycle
-    with pytest.raises(ConfigError, match=f"nested more than {plain.MAX_NESTING} deep"):
+    with pytest.raises(ConfigError, match=f"nested more than {plain.MAX_DEPTH_OF_BLOCKS} deep"):
         read_release(cycle)
 
 

@@ -83,8 +83,8 @@ def check_stepped(name: str, step: int, engine: Engine) -> None:
 def test_state_that_is_merged_all_the_time(name: str, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """One shard, and small bundles that are merged as they come: more merges than there are windows and keys."""
     monkeypatch.setattr(stream_state, "MIN_WAITING", 0)
-    for module in (sums, bounding):
-        monkeypatch.setattr(module, "SHARDS", 1)
+    monkeypatch.setattr(sums, "SUM_SHARDS", 1)
+    monkeypatch.setattr(bounding, "SHARDS", 1)
     merges: list[int] = []
     for merge in (MergeSums, MergeTables):
         monkeypatch.setattr(merge, "__call__", counted(merge.__call__, merges))

@@ -36,7 +36,7 @@ from beam_dpsketch import (
     TreeSpec,
 )
 from beam_dpsketch.exact.sketches import raw_type
-from beam_dpsketch.exact.sketches.spec import KINDS
+from beam_dpsketch.exact.sketches.spec import FLAT_KINDS
 from beam_dpsketch.exact.sketches.trees import Level
 from beam_dpsketch.noise import calibration, noising, tables
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
@@ -68,7 +68,7 @@ def released_of(rows: Any, transform: Any) -> dict[str, Any]:
 # One table: under REPLACE_ONE an item of a record moves to cells of the opposite sign, or to others.
 
 WORDS = [f"word {number % 50}" for number in range(600)]
-WIDE = {kind: SketchSpec(kind=kind, depth=4, width=32_768) for kind in KINDS}
+WIDE = {kind: SketchSpec(kind=kind, depth=4, width=32_768) for kind in FLAT_KINDS}
 
 
 def of_words(sketch: str, unit: Any, privacy: Callable[..., PrivacySpec]) -> Noise:

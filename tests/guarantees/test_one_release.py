@@ -31,7 +31,7 @@ from beam_dpsketch.exact.bounding.record_rule import RandomPriorities, RecordRul
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.reading.reading import RecordReader
 from beam_dpsketch.exact.reading.selectors import Selectors
-from beam_dpsketch.exact.sketches.spec import KINDS
+from beam_dpsketch.exact.sketches.spec import FLAT_KINDS
 from beam_dpsketch.noise import tables
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies, PrivateSketchFn
@@ -160,7 +160,7 @@ def test_fan_out_and_plain_combining_draw_noise_of_their_own() -> None:
     assert first.privacy.unit is PrivacyUnit.RECORD_IN_THIS_RELEASE
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FLAT_KINDS)
 def test_extract_output_draws_anew_and_keeps_the_accumulator(kind: str) -> None:
     fn = PrivateSketchFn(dataclasses.replace(WIDE, kind=kind), PRIVACY)
     accumulator = fn.add_inputs(fn.create_accumulator(), ["a"] * 900)

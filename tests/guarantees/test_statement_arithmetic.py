@@ -43,7 +43,7 @@ from beam_dpsketch import (
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.encodings import encode
 from beam_dpsketch.exact.reading.items import SketchInput
-from beam_dpsketch.exact.sketches.spec import KINDS
+from beam_dpsketch.exact.sketches.spec import FLAT_KINDS
 from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
 from beam_dpsketch.noise.calibration import calibrate
@@ -56,7 +56,7 @@ from tests.helpers.over_time import worst as worst_over_time
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, exact_sums, seen_by_sink
 
 RHO = Fraction(1, 10)
-TINY = {kind: SketchSpec(kind=kind, depth=1, width=2) for kind in KINDS}
+TINY = {kind: SketchSpec(kind=kind, depth=1, width=2) for kind in FLAT_KINDS}
 RELATIONS = st.sampled_from(NeighboringRelation)
 MOST_INPUTS = 1000
 

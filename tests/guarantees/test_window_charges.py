@@ -24,7 +24,7 @@ from beam_dpsketch import (
     SketchSpec,
 )
 from beam_dpsketch.exact.sketches import raw_type
-from beam_dpsketch.exact.sketches.spec import KINDS
+from beam_dpsketch.exact.sketches.spec import FLAT_KINDS
 from beam_dpsketch.noise.calibration import calibrate
 from beam_dpsketch.transforms.steps.windows import check_windowing
 from tests.helpers.pipelines import FN_API
@@ -67,7 +67,7 @@ def noise(spec: SketchSpec, windowfn: Any, bounds: RecordBounds, relation: Any) 
 
 @pytest.mark.slow
 @given(
-    kind=st.sampled_from(KINDS),
+    kind=st.sampled_from(FLAT_KINDS),
     depth=st.integers(1, 3),
     width=st.integers(1, 3),
     seed=st.integers(0, 1 << 32),
@@ -99,7 +99,7 @@ def test_the_declared_rho_covers_every_record_in_windows(
 
 @pytest.mark.one_fast_case
 @pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_OR_REMOVE_ONE])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FLAT_KINDS)
 @pytest.mark.parametrize(
     ("size", "period"),
     [(3, 1), (7, 3), *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in ((1, 1), (6, 2), (5, 4), (4, 9)))],

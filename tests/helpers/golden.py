@@ -45,7 +45,7 @@ from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.statement.notes import AnswerNote, GroupNote, KeyNote
-from beam_dpsketch.statement.release_format import DIGEST_BYTES, START
+from beam_dpsketch.statement.release_format import DIGEST_BYTES, RELEASE_START
 from tests.helpers import by_hand, metric_specs
 from tests.helpers.stored import forged, sealed
 
@@ -464,8 +464,8 @@ def bad() -> dict[str, bytes]:
         "bad_trailing": data + b"\x00",
         "bad_trailing_sealed": sealed(body + b"\x00"),
         "bad_wider_integer": sealed(body.replace(b"\x03\x08\x07", b"\x03\xcc\x08\x07")),
-        "bad_huge_list": sealed(START + b"\xdd\xff\xff\xff\xff"),
-        "bad_deep_lists": sealed(START + b"\x91" * 5000),
+        "bad_huge_list": sealed(RELEASE_START + b"\xdd\xff\xff\xff\xff"),
+        "bad_deep_lists": sealed(RELEASE_START + b"\x91" * 5000),
         "bad_pickle": pickle.dumps(["not", "a", "release"]),
         "bad_text": b"counters: 1 2 3\n" * 20,
     }

@@ -13,7 +13,7 @@ import msgpack
 
 from beam_dpsketch.exact.sketches.listed_items import ListedItems
 from beam_dpsketch.statement.codec import fields_of, options_of
-from beam_dpsketch.statement.release_format import DIGEST_BYTES, START, Content
+from beam_dpsketch.statement.release_format import DIGEST_BYTES, RELEASE_START, Content
 
 
 class Part(NamedTuple):
@@ -71,7 +71,7 @@ def _fields(part: Part, kind: type, start: int) -> Iterator[Part]:
 
 def plain_of(data: bytes) -> list[Any]:
     """Return a release as plain values."""
-    return msgpack.unpackb(data[len(START) : -DIGEST_BYTES])
+    return msgpack.unpackb(data[len(RELEASE_START) : -DIGEST_BYTES])
 
 
 def sealed(body: bytes) -> bytes:
@@ -81,7 +81,7 @@ def sealed(body: bytes) -> bytes:
 
 def packed(plain: Any) -> bytes:
     """Return plain values as a release, under a right digest."""
-    return sealed(START + msgpack.packb(plain))
+    return sealed(RELEASE_START + msgpack.packb(plain))
 
 
 def with_part(plain: Any, place: tuple[int, ...], value: Any) -> list[Any]:

@@ -25,7 +25,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.answers.released import KINDS as KINDS_BY_NAME
+from beam_dpsketch.answers.released import RELEASED_KINDS as KINDS_BY_NAME
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.noise.calibration import calibrate

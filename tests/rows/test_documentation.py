@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from beam_dpsketch import rows
-from beam_dpsketch.answers.questions import KINDS, PRIVACY_COLUMNS, answer_columns
+from beam_dpsketch.answers.questions import PRIVACY_COLUMNS, QUESTIONS, answer_columns
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rows.md").read_text(encoding="utf-8")
 
@@ -25,7 +25,7 @@ def names(words: str) -> list[str]:
 
 def test_the_columns_of_each_question_are_those_of_the_page() -> None:
     listed = {names(kind)[0]: names(words) for kind, words in table("question").items()}
-    assert listed == {kind: [*answer_columns(kind, int, truncates=False)] for kind in KINDS}
+    assert listed == {kind: [*answer_columns(kind, int, truncates=False)] for kind in QUESTIONS}
     assert [names(name)[0] for name in table("column")] == [*PRIVACY_COLUMNS]
 
 

@@ -23,7 +23,7 @@ from beam_dpsketch import (
     TreeSpec,
     release,
 )
-from beam_dpsketch.answers.questions import KINDS
+from beam_dpsketch.answers.questions import QUESTIONS
 from beam_dpsketch.exact.sketches.listed_items import GroupedItems
 from beam_dpsketch.exact.sketches.statistics import NumberSums, StatisticsSpec
 from beam_dpsketch.statement.clipping import COLUMNS
@@ -82,7 +82,7 @@ def test_rows_about_numbers_are_those_of_the_release(ask: Ask) -> None:
 
 
 def test_every_kind_of_question_but_those_of_side_counters_is_asked_here() -> None:
-    assert {ask.kind for ask in [*TREE_ASKS, *NUMBER_ASKS]} == {*KINDS} - {"records", "privacy_units"}
+    assert {ask.kind for ask in [*TREE_ASKS, *NUMBER_ASKS]} == {*QUESTIONS} - {"records", "privacy_units"}
 
 
 def test_each_key_has_its_own_rows() -> None:

@@ -2,6 +2,15 @@
 
 from beam_dpsketch.answers.questions.ask import PRIVACY_COLUMNS, Ask, answer_columns, privacy_fields
 from beam_dpsketch.answers.questions.entries import AnswerType
-from beam_dpsketch.answers.questions.kinds import KINDS, Kind, even_values
+from beam_dpsketch.answers.questions.kinds import QUESTIONS, Kind, even_values
 
-__all__ = ["KINDS", "PRIVACY_COLUMNS", "AnswerType", "Ask", "Kind", "answer_columns", "even_values", "privacy_fields"]
+__all__ = [
+    "PRIVACY_COLUMNS",
+    "QUESTIONS",
+    "AnswerType",
+    "Ask",
+    "Kind",
+    "answer_columns",
+    "even_values",
+    "privacy_fields",
+]

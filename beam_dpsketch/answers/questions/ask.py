@@ -12,7 +12,7 @@ from typing import Any
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.answers.questions.entries import Answered, AnswerType, QuestionKind
-from beam_dpsketch.answers.questions.kinds import KINDS, Kind
+from beam_dpsketch.answers.questions.kinds import QUESTIONS, Kind
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.statement.showing import interval_words
@@ -47,12 +47,12 @@ class Ask:
     metric: str = ""
 
     def __post_init__(self) -> None:
-        _validate.one_of(tuple(KINDS), kind=self.kind)
+        _validate.one_of(tuple(QUESTIONS), kind=self.kind)
         _validate.open_unit_interval(confidence=self.confidence)
 
     @property
     def entry(self) -> QuestionKind:
-        return KINDS[self.kind]
+        return QUESTIONS[self.kind]
 
     @property
     def items(self) -> Sequence[Any] | None:
@@ -65,7 +65,7 @@ class Ask:
 
     def refusal(self, released: Released | type[Released], spelled: Callable[[Kind], str] = str) -> str:
         """Return in words that a release does not answer, and what it does answer; `spelled` names questions."""
-        others = (spelled(kind) for kind, entry in KINDS.items() if hasattr(released, entry.method))
+        others = (spelled(kind) for kind, entry in QUESTIONS.items() if hasattr(released, entry.method))
         return f"a release of {released.made_as} does not answer {spelled(self.kind)}: ask for {', '.join(others)}"
 
     def answer(self, released: Released) -> Answered:
@@ -116,7 +116,7 @@ _DIGITS = 9  # JSON of pandas has ten: it must not cut a loss below the truth
 
 def answer_columns(kind: Kind, item: AnswerType, *, truncates: bool) -> dict[str, AnswerType]:
     """Return the columns of the rows that answer a kind of question."""
-    entry = KINDS[kind]
+    entry = QUESTIONS[kind]
     return {**entry.columns(item), **({"truncated": bool} if truncates and entry.items_in else {})}
 
 

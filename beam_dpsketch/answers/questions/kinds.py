@@ -2,7 +2,7 @@
 
 Guarantee: post-processing of a release. It costs no privacy, for any number of questions.
 
-To add a kind, add an entry to `KINDS`, and its name to `Kind`.
+To add a kind, add an entry to `QUESTIONS`, and its name to `Kind`.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _whole(
     )
 
 
-KINDS: Mapping[Kind, QuestionKind] = {
+QUESTIONS: Mapping[Kind, QuestionKind] = {
     "quantiles": QuestionKind(
         Takes.SHARES,
         "quantile_interval",

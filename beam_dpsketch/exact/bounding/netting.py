@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_dpsketch.exact.bounding.selection import mark_starts
-from beam_dpsketch.exact.reading.codec import LOST
+from beam_dpsketch.exact.reading.codec import LOST_COLUMN
 from beam_dpsketch.exact.reading.columns import encode_ids
 from beam_dpsketch.exact.reading.groups import dictionary_codes, in_order_of_values
 
@@ -59,7 +59,7 @@ def carry(before: pa.Table, after: pa.Table, codes: Codes | None = None) -> pa.T
     firsts[left[::-1]] = np.arange(len(after))[::-1]
     carried = np.zeros(len(after), dtype=np.int64)
     carried[firsts[left]] = lost[left]
-    return after.append_column(LOST, pa.array(carried))
+    return after.append_column(LOST_COLUMN, pa.array(carried))
 
 
 def lost_by_unit(before: pa.Table, after: pa.Table, codes: Codes | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -67,7 +67,7 @@ def lost_by_unit(before: pa.Table, after: pa.Table, codes: Codes | None = None) 
 
     Both are empty if nothing was lost.
     """
-    if LOST not in before.column_names and _weights(before).sum() == _weights(after).sum():
+    if LOST_COLUMN not in before.column_names and _weights(before).sum() == _weights(after).sum():
         return _NOTHING, _NOTHING
     units, left = _codes_of_both(before["unit"], after["unit"]) if codes is None else codes
     count = int(units.max(initial=-1)) + 1
@@ -85,12 +85,14 @@ def _codes_of_both(before: pa.ChunkedArray, after: pa.ChunkedArray) -> tuple[np.
 
 def without_lost(records: pa.Table) -> pa.Table:
     """Return records as bounding sees them."""
-    return records.drop_columns([LOST]) if LOST in records.column_names else records
+    return records.drop_columns([LOST_COLUMN]) if LOST_COLUMN in records.column_names else records
 
 
 def lost_of(records: pa.Table) -> np.ndarray:
     """Return what each record carries, int64."""
-    return records[LOST].to_numpy() if LOST in records.column_names else np.zeros(len(records), dtype=np.int64)
+    if LOST_COLUMN not in records.column_names:
+        return np.zeros(len(records), dtype=np.int64)
+    return records[LOST_COLUMN].to_numpy()
 
 
 def sum_by_code(codes: np.ndarray, weights: np.ndarray, size: int | None = None) -> np.ndarray:

@@ -39,7 +39,7 @@ from beam_dpsketch.exact.bounding.record_rule import count_beyond, repeats_pay
 from beam_dpsketch.exact.bounding.selection import count_since_mark, mark_starts
 from beam_dpsketch.exact.bounding.side_sums import RowGroups, add_up_units, sums_in_full, sums_of_scaled, window_numbers
 from beam_dpsketch.exact.hashing import cells
-from beam_dpsketch.exact.reading.codec import LOST
+from beam_dpsketch.exact.reading.codec import LOST_COLUMN
 from beam_dpsketch.exact.reading.groups import dictionary_codes
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.sketches.linear import NormPart
@@ -207,7 +207,7 @@ class NormRule:
     def _told(self, records: pa.Table, units: ScaledUnits, counter: LostCounter) -> np.ndarray:
         """Return how many ids lost how much, and for a run the weight kept, which is limited."""
         lost = units.lost
-        if LOST in records.column_names or self.bounds.resource_limit is not None:
+        if LOST_COLUMN in records.column_names or self.bounds.resource_limit is not None:
             before = UnitWeights.of(records)
             dropped = np.minimum(before.of_units(units.units) - units.net, MOST_LOST)
             lost = lost + (dropped << np.int64(self._bits))

@@ -14,7 +14,7 @@ from beam_dpsketch.columns import plain_column, plain_value, stands_for_text
 from beam_dpsketch.encodings import named
 from beam_dpsketch.exact.domains.base import Universe, has_text_form, is_bytes_type, unwrap_type
 
-MAX_BYTES = 254
+_MAX_BYTES = 254
 TRUNCATED = 255
 _CUT_CHARACTER = 4  # bytes of the longest character of UTF-8
 
@@ -38,7 +38,7 @@ class BytesDomain(Universe):
     is_ordered = False
 
     def __post_init__(self) -> None:
-        _validate.whole_fields(self, "max_bytes", low=1, high=MAX_BYTES)
+        _validate.whole_fields(self, "max_bytes", low=1, high=_MAX_BYTES)
 
     @property
     def key_type(self) -> np.dtype[Any]:

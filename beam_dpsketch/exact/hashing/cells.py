@@ -19,7 +19,7 @@ _HALF = np.uint64(32)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _CACHE_LINE = 8  # uint64 values
-CHUNK = 1 << 15
+AT_ONCE = 1 << 15
 """Fingerprints at a time: small enough for the L2 cache, large enough to amortise a numpy call."""
 
 
@@ -39,13 +39,13 @@ def add_to_rows(
 ) -> None:
     """Add each fingerprint's int64 weight (`None`: 1), times its sign if there are signs, to its cell in each row."""
     depth, width = counters.shape
-    size = min(CHUNK, len(fingerprints))
-    rows_at_once = min(depth, CHUNK // max(1, size))
+    size = min(AT_ONCE, len(fingerprints))
+    rows_at_once = min(depth, AT_ONCE // max(1, size))
     buffers = _allocate_aligned(3 * rows_at_once * size).reshape(3, rows_at_once, size)
-    for start in range(0, len(fingerprints), CHUNK):
-        part = fingerprints[start : start + CHUNK]
+    for start in range(0, len(fingerprints), AT_ONCE):
+        part = fingerprints[start : start + AT_ONCE]
         products = np.multiply(part, _ODD, out=buffers[2, 0, : len(part)])
-        added = np.int64(1) if weights is None else weights[start : start + CHUNK]
+        added = np.int64(1) if weights is None else weights[start : start + AT_ONCE]
         doubled = added * np.int64(2) if has_signs else added
         for first in range(0, depth, rows_at_once):
             rows = range(first, min(depth, first + rows_at_once))
@@ -69,8 +69,8 @@ def read_rows(counters: np.ndarray, fingerprints: np.ndarray, *, seed: int, has_
     """Return each fingerprint's counter in each row, times its sign if there are signs: float64, (depth, n)."""
     depth, width = counters.shape
     found = np.empty((depth, len(fingerprints)))
-    for start in range(0, len(fingerprints), CHUNK):
-        products = fingerprints[start : start + CHUNK] * _ODD
+    for start in range(0, len(fingerprints), AT_ONCE):
+        products = fingerprints[start : start + AT_ONCE] * _ODD
         mixed, spare = np.empty((2, len(products)), dtype=np.uint64)
         for row in range(depth):
             _mix_into(mixed, products, spare, seed=seed, row=row)

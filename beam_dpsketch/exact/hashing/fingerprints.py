@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.columns import plain_value
-from beam_dpsketch.encodings import BYTES, TEXT, WORD, encode, to_integer
+from beam_dpsketch.encodings import BYTES_TAG, TEXT_TAG, WORD, encode, to_integer
 from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.exact.hashing.lookup import may_repeat
 from beam_dpsketch.exact.hashing.murmur import blocks, murmur3
@@ -29,7 +29,7 @@ HASH_VERSION = 1
 ITEM_HASHES = ("murmur3", "blake2b")
 KEY_BYTES = 16
 
-_TAGS = {pa.string(): TEXT, pa.large_string(): TEXT, pa.binary(): BYTES, pa.large_binary(): BYTES}
+_TAGS = {pa.string(): TEXT_TAG, pa.large_string(): TEXT_TAG, pa.binary(): BYTES_TAG, pa.large_binary(): BYTES_TAG}
 _MAX_SHORT, _FEW = 64, 16
 
 _HashAll: TypeAlias = Callable[[Iterable[bytes]], np.ndarray]
@@ -65,7 +65,7 @@ def _hash_objects(items: list[Any], hash_all: _HashAll, integers_as_they_are: bo
     if types == {str}:
         return _hash_text(items, hash_all)
     if types == {bytes}:
-        return hash_all(BYTES + item for item in items)
+        return hash_all(BYTES_TAG + item for item in items)
     if types == {int} and integers_as_they_are:
         try:
             return np.array(items, dtype=np.int64).view(np.uint64)
@@ -83,7 +83,7 @@ def _hash_objects(items: list[Any], hash_all: _HashAll, integers_as_they_are: bo
 
 def _hash_text(items: list[str], hash_all: _HashAll) -> np.ndarray:
     try:
-        return hash_all(TEXT + item.encode() for item in items)
+        return hash_all(TEXT_TAG + item.encode() for item in items)
     except UnicodeEncodeError:  # lone surrogates
         return hash_all(map(encode, items))
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from beam_dpsketch.exact.reading.columns import encode_ids
 
-LOST = "lost"
+LOST_COLUMN = "lost"
 """The column of what bounding took already of the unit of a record; a table without it lost nothing."""
 _VERSION = 1
 _HEADER, _COLUMN = struct.Struct("<BBQ"), struct.Struct("<BBBQ")
@@ -189,9 +189,9 @@ def concat_tables(tables: Iterable[pa.Table]) -> pa.Table:
     if len({table["unit"].type for table in tables}) > 1:
         tables = [table.set_column(0, "unit", encode_ids(table["unit"])) for table in tables]
     whole = pa.concat_tables(tables, promote_options="default")
-    if LOST not in whole.column_names:
+    if LOST_COLUMN not in whole.column_names:
         return whole
-    return whole.set_column(whole.column_names.index(LOST), LOST, pc.fill_null(whole[LOST], 0))
+    return whole.set_column(whole.column_names.index(LOST_COLUMN), LOST_COLUMN, pc.fill_null(whole[LOST_COLUMN], 0))
 
 
 def binary_column(keys: np.ndarray, nulls: np.ndarray | None = None) -> pa.Array:

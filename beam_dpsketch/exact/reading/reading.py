@@ -13,7 +13,7 @@ from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.exact.domains.spelling import INTEGER
 from beam_dpsketch.exact.domains.weights import parse_weights
 from beam_dpsketch.exact.hashing.lookup import ItemSet
-from beam_dpsketch.exact.reading.codec import LOST
+from beam_dpsketch.exact.reading.codec import LOST_COLUMN
 from beam_dpsketch.exact.reading.columns import Readable, all_valid, batch_column, id_column, readable_of
 from beam_dpsketch.exact.reading.groups import dictionary_codes, group_rows, join_pairs, sum_by_pair
 from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems, by_argument, clamped_by
@@ -174,7 +174,7 @@ def read_table(
         if bounds.has_norm or not bounds.signed:
             clamped = np.clip(values, bounds.min_weight, bounds.max_weight)
             if sketch_input is not None and sketch_input.lost is not None and (values > clamped).any():
-                lost = {LOST: pa.array(clamped_by(values, clamped))}
+                lost = {LOST_COLUMN: pa.array(clamped_by(values, clamped))}
             values = clamped
         mask = mask & whole & (values != 0)
     read = pa.table({**parts, "weight": pa.array(values), **lost})

@@ -4,7 +4,7 @@ from typing import Any
 
 from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.exact.sketches.flat import CountMin, CountSketch, LinearSketch
-from beam_dpsketch.exact.sketches.linear import KINDS, RawSketch
+from beam_dpsketch.exact.sketches.linear import RAW_KINDS, RawSketch
 from beam_dpsketch.exact.sketches.listed_items import GroupedHistogram, ListedHistogram
 from beam_dpsketch.exact.sketches.trees import DyadicCountSketch
 
@@ -22,7 +22,7 @@ __all__ = [
 
 def raw_type(spec: Any) -> type[RawSketch]:
     """Return the kind of sketch that a spec describes."""
-    kind = KINDS.get(getattr(spec, "kind", ""))
+    kind = RAW_KINDS.get(getattr(spec, "kind", ""))
     if kind is None or type(spec) is not kind.spec_type:
         raise ArgumentTypeError(
             "spec", f"must be a SketchSpec, ListedItems, FactorSpec or TreeSpec, got {type(spec).__name__}", "E503"

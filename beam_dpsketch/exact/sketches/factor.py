@@ -23,7 +23,7 @@ from beam_dpsketch.exact.domains import Domain
 from beam_dpsketch.exact.sketches.linear import Table
 from beam_dpsketch.exact.sketches.listed_items import Histogram
 from beam_dpsketch.exact.sketches.spec import Purpose, Spec
-from beam_dpsketch.privacy.factor.toeplitz import MAX_SIZE, ToeplitzRoot
+from beam_dpsketch.privacy.factor.toeplitz import MAX_FACTOR_SIZE, ToeplitzRoot
 
 USUAL_SIZE = 1 << 17
 """Up to here, quantiles over a domain have this layout if they are not given another one."""
@@ -47,7 +47,7 @@ class FactorSpec(Spec):
 
     def __post_init__(self) -> None:
         _validate.instance(Domain, domain=self.domain)
-        if self.domain.size > MAX_SIZE:
+        if self.domain.size > MAX_FACTOR_SIZE:
             raise ArgumentError(
                 "domain",
                 f"must have at most 2**20 values for a square-root factor, got {self.domain.size}: use $tree, or a "

@@ -24,7 +24,7 @@ from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.exact.hashing import cells
 from beam_dpsketch.exact.hashing.fingerprints import fingerprints
 from beam_dpsketch.exact.sketches.linear import RawSketch, Table, read_only
-from beam_dpsketch.exact.sketches.spec import KINDS, SketchSpec
+from beam_dpsketch.exact.sketches.spec import FLAT_KINDS, SketchSpec
 
 FlatSelf = TypeVar("FlatSelf", bound="LinearSketch")
 
@@ -40,7 +40,7 @@ class LinearSketch(RawSketch):
 
     def __init__(self, spec: SketchSpec) -> None:
         super().__init__(spec)
-        if self.name in KINDS and spec.kind != self.name:
+        if self.name in FLAT_KINDS and spec.kind != self.name:
             raise ArgumentError("spec", f'must be of kind="{self.name}", got kind="{spec.kind}"', "E503")
         self._counters = np.zeros((spec.depth, spec.width), dtype=np.int64)
 

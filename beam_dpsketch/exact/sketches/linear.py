@@ -54,7 +54,7 @@ class NormPart(NamedTuple):
         return len(self.kind.tables(self.spec))
 
 
-KINDS: dict[str, type[RawSketch]] = {}
+RAW_KINDS: dict[str, type[RawSketch]] = {}
 """Classes by the name of their kind; a class that is defined enters itself."""
 
 
@@ -68,7 +68,7 @@ class RawSketch(ABC):
 
     def __init_subclass__(cls) -> None:
         if "name" in vars(cls):
-            KINDS[cls.name] = cls
+            RAW_KINDS[cls.name] = cls
 
     def __init__(self, spec: Any) -> None:
         _validate.instance(self.spec_type, spec=spec)

@@ -19,7 +19,7 @@ from beam_dpsketch.exact.domains.base import Domain
 from beam_dpsketch.exact.hashing import fingerprints
 from beam_dpsketch.privacy.side_counters import Uncounted
 
-KINDS = ("count_sketch", "count_min")
+FLAT_KINDS = ("count_sketch", "count_min")
 MAX_DEPTH = 64
 MAX_WIDTH = 1 << 26
 MAX_CELLS = 1 << 28
@@ -128,7 +128,7 @@ class SketchSpec(Spec):
     hash_version: int = dataclasses.field(default=fingerprints.HASH_VERSION, repr=False)
 
     def __post_init__(self) -> None:
-        _validate.one_of(KINDS, kind=self.kind)
+        _validate.one_of(FLAT_KINDS, kind=self.kind)
         _validate.whole_fields(self, "depth", low=1, high=MAX_DEPTH)
         _validate.whole_fields(self, "width", low=1, high=MAX_WIDTH)
         _validate.whole_fields(self, "seed", low=0, high=(1 << 64) - 1)
@@ -167,7 +167,7 @@ class SketchSpec(Spec):
         SketchSpec(kind='count_sketch', depth=7, width=512, seed=0, item_hash='murmur3')
         """
         _validate.open_unit_interval(relative_error=relative_error, failure_probability=failure_probability)
-        _validate.one_of(KINDS, kind=kind)
+        _validate.one_of(FLAT_KINDS, kind=kind)
         depth = _rows(failure_probability)
         if kind == "count_min":
             width = math.ceil(math.e / relative_error)

@@ -35,7 +35,7 @@ from beam_dpsketch.exact.hashing.lookup import in_order, sort_by_key, sum_by_key
 from beam_dpsketch.exact.sketches.flat import CountMin, CountSketch, ExactHistogram, LinearSketch
 from beam_dpsketch.exact.sketches.linear import RawSketch, Table
 from beam_dpsketch.exact.sketches.spec import MAX_CELLS, MAX_WIDTH, Purpose, SketchSpec, Spec
-from beam_dpsketch.privacy.factor.toeplitz import MAX_SIZE, ToeplitzRoot
+from beam_dpsketch.privacy.factor.toeplitz import MAX_FACTOR_SIZE, ToeplitzRoot
 from beam_dpsketch.words import shown_plainly
 
 BYTES_PER_COUNTER = 4
@@ -192,7 +192,7 @@ class TreeSpec(Spec):
             raise ArgumentError(
                 "", "only the coarsest of several levels may be a factor; a FactorSpec has no other levels", "E507"
             )
-        if self.has_factor and self.levels[0].width > MAX_SIZE:
+        if self.has_factor and self.levels[0].width > MAX_FACTOR_SIZE:
             raise ArgumentError(
                 "levels", f"must have at most 2**20 nodes in a factor, got {self.levels[0].width}", "E507"
             )
@@ -285,7 +285,7 @@ class TreeSpec(Spec):
         _validate.whole(low=1, high=64, depth=depth)
         if domain.bits < 3:
             raise ArgumentError("domain", f"must have at least 5 values for for_ranks, got {domain.size}", "E516")
-        most, below = min(max(_LEAST_TOP, memory // (BYTES_PER_COUNTER * _COUNTERS_PER_TOP_NODE)), MAX_SIZE), 1
+        most, below = min(max(_LEAST_TOP, memory // (BYTES_PER_COUNTER * _COUNTERS_PER_TOP_NODE)), MAX_FACTOR_SIZE), 1
         while -(-domain.size >> 2 * below) > most:
             below += 1
         bits = [domain.bits - 2 * below] + [2] * below
@@ -425,8 +425,8 @@ class DyadicCountSketch(RawSketch):
         if weights is None:
             keys, weights = in_order(keys), np.broadcast_to(np.int64(1), len(keys))
         nodes, net = sum_by_key(*sort_by_key(keys, weights))
-        for start in range(0, len(nodes), cells.CHUNK):
-            self._accumulate_distinct(nodes[start : start + cells.CHUNK], net[start : start + cells.CHUNK])
+        for start in range(0, len(nodes), cells.AT_ONCE):
+            self._accumulate_distinct(nodes[start : start + cells.AT_ONCE], net[start : start + cells.AT_ONCE])
         return self
 
     def _accumulate_distinct(self, nodes: np.ndarray, net: np.ndarray) -> None:

@@ -43,7 +43,7 @@ from beam_dpsketch.planning.plan import Plan
 from beam_dpsketch.planning.sketch_plan import plan_sketch
 from beam_dpsketch.planning.suiting import decided, width_under
 from beam_dpsketch.privacy.contributions import ContributionLimit
-from beam_dpsketch.privacy.factor.toeplitz import MAX_SIZE
+from beam_dpsketch.privacy.factor.toeplitz import MAX_FACTOR_SIZE
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.terms import ReleaseTerms
@@ -161,7 +161,7 @@ def _over_histogram(layout: RankedLayout, histogram: TreeSpec, terms: Any, *, se
 
 def with_factor(domain: Domain) -> RankedLayout:
     """Return the layout of ranks by a square-root factor: over all values if they are few enough, else above a tree."""
-    return FactorSpec(domain) if domain.size <= MAX_SIZE else TreeSpec.for_ranks(domain)
+    return FactorSpec(domain) if domain.size <= MAX_FACTOR_SIZE else TreeSpec.for_ranks(domain)
 
 
 def why_tree(bounds: ContributionLimit, *, over_time: bool) -> str:

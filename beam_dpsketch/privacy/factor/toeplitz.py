@@ -39,7 +39,7 @@ from beam_dpsketch import checks as _validate
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.factor.square_root import FRACTION_BITS, coefficients, gains_of
 
-MAX_SIZE = 1 << 20
+MAX_FACTOR_SIZE = 1 << 20
 GAIN_BITS = 7
 MAX_ROW = 1 << 62
 _FEW, _FEW_BITS, _MANY_BITS = 1 << 17, 10, 12
@@ -55,7 +55,7 @@ class ToeplitzRoot:
     size: int
 
     def __post_init__(self) -> None:
-        _validate.whole_fields(self, "size", low=1, high=MAX_SIZE)
+        _validate.whole_fields(self, "size", low=1, high=MAX_FACTOR_SIZE)
 
     @property
     def coefficients(self) -> np.ndarray:

@@ -33,8 +33,8 @@ from beam_dpsketch.privacy.noise.rejection import (
     with_signs,
 )
 
-MIN_SIGMA_SQUARED = Fraction(1, 4)
-MAX_SIGMA_SQUARED = Fraction(2**100)
+MIN_PARAMETER = Fraction(1, 4)
+MAX_PARAMETER = Fraction(2**100)
 
 # Multiples of the step are drawn from a table; sigma / step < 2**7 keeps that table in the L1 cache.
 _MAX_BASE_SIGMA_BITS = 7
@@ -47,7 +47,7 @@ def sample(size: int, sigma_squared: Fraction, *, random_bytes: RandomBytes = os
 
     `random_bytes(n)` must return n independent uniform bytes; anything but the default is for tests.
     """
-    return _sampler(check_parameter("sigma_squared", sigma_squared, MIN_SIGMA_SQUARED, MAX_SIGMA_SQUARED)).sample(
+    return _sampler(check_parameter("sigma_squared", sigma_squared, MIN_PARAMETER, MAX_PARAMETER)).sample(
         check_size(size), random_bytes
     )
 

@@ -47,7 +47,7 @@ from beam_dpsketch.privacy.noise.laws import EXTRA, Noise, scale_of
 
 MIN_SIGMA_SQUARED = Fraction(1, 256)
 """In squared records; less hides nothing."""
-MAX_SIGMA_SQUARED = discrete_gaussian.MAX_SIGMA_SQUARED - EXTRA
+MAX_SIGMA_SQUARED = discrete_gaussian.MAX_PARAMETER - EXTRA
 """In squared counters."""
 _LIKE_WHOLE = 64
 

@@ -16,7 +16,7 @@ from beam_dpsketch.privacy.noise.keyed_randomness import WORD_BITS, RandomBytes,
 
 PREFIX_BITS = WORD_BITS - 1
 """Of each word; the remaining bit is the sign."""
-CHUNK = 1 << 15
+DRAWN_AT_ONCE = 1 << 15
 """Candidates drawn at a time: small enough for the cache, large enough to hide the cost of a numpy call."""
 _FLOAT_SLACK = 2.0**-40  # acceptance probabilities are wrong by less than 2**-50; the filter allows 1,000 times that
 
@@ -26,7 +26,7 @@ def fill(size: int, draw_accepted: Callable[[int], NDArray[np.int64]]) -> NDArra
     values = np.empty(size, dtype=np.int64)
     filled = 0
     while filled < size:
-        accepted = draw_accepted(min(CHUNK, size - filled))
+        accepted = draw_accepted(min(DRAWN_AT_ONCE, size - filled))
         values[filled : filled + len(accepted)] = accepted
         filled += len(accepted)
     return values

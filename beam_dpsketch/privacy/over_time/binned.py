@@ -38,7 +38,7 @@ from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.factor.square_root import FRACTION_BITS, coefficients, gains_of
 from beam_dpsketch.privacy.over_time.mechanism import MAX_DENSE, Bin, RowMechanism
 
-RATIO, GAIN_BITS = 4, 8
+_RATIO, _GAIN_BITS = 4, 8
 
 
 @named("BinnedRoot")
@@ -54,9 +54,9 @@ class BinnedRoot(RowMechanism):
     """
 
     words = "the binned square root"
-    ratio: int = RATIO
+    ratio: int = _RATIO
     weight_bits: int = 12
-    gain_bits: int = GAIN_BITS
+    gain_bits: int = _GAIN_BITS
 
     def __post_init__(self) -> None:
         super().__post_init__()

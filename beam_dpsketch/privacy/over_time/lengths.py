@@ -40,6 +40,7 @@ import numpy as np
 import zstandard
 
 from beam_dpsketch.encodings import join_parts, split_parts
+from beam_dpsketch.privacy.factor.toeplitz import MAX_ROW
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.norm.scaling import Row
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
@@ -114,9 +115,6 @@ def _sum_by_window(
     distinct, numbers = np.unique(places, return_inverse=True)
     packed, sums = scaling.sum_by_place(numbers.astype(np.int64) * count + windows, magnitudes)
     return distinct[packed // count], packed % count, sums
-
-
-MAX_ROW = 1 << 62
 
 
 class _Sum(NamedTuple):

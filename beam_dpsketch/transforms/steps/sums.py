@@ -37,7 +37,7 @@ from beam_dpsketch.transforms.steps.whole_runs import norm_of
 
 # A bundle makes one sum, or one for each key. Merging sums takes a worker a fraction of a millisecond, so a few shards
 # keep up with all bundles of a release without keys. Keys spread the work themselves, so each is one shard.
-SHARDS = 8
+SUM_SHARDS = 8
 BUFFERED_ELEMENTS = 1 << 16
 _SINGLE = frozenset({int, str, bytes})
 PENDING_BYTES = 1 << 26
@@ -50,7 +50,7 @@ def sum_in_state(
 ) -> tuple[beam.PCollection, RawSketchFn]:
     """Return what a window combines, and the CombineFn that does.
 
-    Streams combine up to `SHARDS` sums for each window and key where their runner keeps state; others the values.
+    Streams combine up to `SUM_SHARDS` sums for each window and key where their runner keeps state; others the values.
     """
     if not (in_state and keeps_state(values)):
         return values, RawSketchFn(sketch_input, selectors)
@@ -85,7 +85,7 @@ class SumBundle(beam.DoFn):
         return () if self._buffered < BUFFERED_ELEMENTS else list(self.finish_bundle())
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        shard = bytes([secrets.randbelow(SHARDS)])
+        shard = bytes([secrets.randbelow(SUM_SHARDS)])
         for (window, key), accumulator in self._sums.items():
             payload = encode(key) if self._per_key else shard, accumulator.to_bytes()
             yield WindowedValue(payload, window.max_timestamp(), (window,))

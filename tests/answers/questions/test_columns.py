@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import IntegerDomain, IPv4Domain, PrivacySpec, ReleaseTerms, TimestampDomain, release
-from beam_dpsketch.answers.questions import KINDS, PRIVACY_COLUMNS, Ask, even_values, privacy_fields
+from beam_dpsketch.answers.questions import PRIVACY_COLUMNS, QUESTIONS, Ask, even_values, privacy_fields
 from beam_dpsketch.exact.sketches import CountSketch
 from beam_dpsketch.exact.sketches.spec import SketchSpec
 
@@ -56,7 +56,7 @@ def test_wrong_questions_are_refused(kind: Any, confidence: float) -> None:
 
 
 def test_releases_say_what_they_do_not_answer() -> None:
-    answered = {kind for kind in KINDS if Ask(kind).is_answered_by(RELEASED)}
+    answered = {kind for kind in QUESTIONS if Ask(kind).is_answered_by(RELEASED)}
     assert answered == {"items", "top_k", "total_weight", "records", "privacy_units"}
     with pytest.raises(ValueError, match="a release of frequencies does not answer quantiles: ask for items, top_k, "):
         Ask("quantiles", (0.5,)).answer(RELEASED)

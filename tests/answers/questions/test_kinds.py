@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from beam_dpsketch import Interval, read_releases
-from beam_dpsketch.answers.questions import KINDS, Ask, Kind, answer_columns
+from beam_dpsketch.answers.questions import QUESTIONS, Ask, Kind, answer_columns
 from beam_dpsketch.answers.questions.entries import Answered, Takes
 from beam_dpsketch.config import read_ask
 from beam_dpsketch.config.asking import ASK_BLOCK
@@ -20,9 +20,9 @@ CITIES = str(ROOT / "docs" / "releases" / "cities.dpsketch")
 
 
 def test_every_entry_has_a_name_an_option_and_a_field_of_rows() -> None:
-    assert tuple(KINDS) == typing.get_args(Kind)
-    assert len({entry.option for entry in KINDS.values()}) == len(KINDS)
-    assert {*ASK_BLOCK.entries} == {*KINDS, "candidates", "confidence"}
+    assert tuple(QUESTIONS) == typing.get_args(Kind)
+    assert len({entry.option for entry in QUESTIONS.values()}) == len(QUESTIONS)
+    assert {*ASK_BLOCK.entries} == {*QUESTIONS, "candidates", "confidence"}
 
 
 def twice(released: Any, confidence: float) -> Interval:
@@ -37,7 +37,7 @@ def test_a_new_entry_is_asked_by_settings_and_command(monkeypatch: pytest.Monkey
         return Answered([answer._asdict()], answer)
 
     planted: Any = {"method": "total_weight", "asked": asked, "option": "twice"}
-    monkeypatch.setitem(KINDS, "twice", dataclasses.replace(KINDS["total_weight"], **planted))  # type: ignore[arg-type]
+    monkeypatch.setitem(QUESTIONS, "twice", dataclasses.replace(QUESTIONS["total_weight"], **planted))  # type: ignore[arg-type]
     monkeypatch.setitem(
         ASK_BLOCK.entries, "twice", ASK_BLOCK.entries["total_weight"]
     )  # the table of settings is made on import

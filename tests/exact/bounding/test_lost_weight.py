@@ -23,7 +23,7 @@ from beam_dpsketch.exact.bounding import norm_rule, record_rule
 from beam_dpsketch.exact.bounding.bounded import Bounded
 from beam_dpsketch.exact.bounding.record_rule import KeyedPriorities, RandomPriorities
 from beam_dpsketch.exact.bounding.rules import rule_of
-from beam_dpsketch.exact.reading.codec import LOST, concat_tables, from_bytes, to_bytes
+from beam_dpsketch.exact.reading.codec import LOST_COLUMN, concat_tables, from_bytes, to_bytes
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.reading.reading import Columns, RecordReader, read_table
 from beam_dpsketch.exact.reading.selectors import Selectors
@@ -146,7 +146,7 @@ def test_weight_read_is_weight_kept_and_lost(name: str, priorities: Any, records
     shuffled = data.draw(st.permutations(records))
     cuts = [2 * each for each in data.draw(st.lists(st.integers(0, 30), max_size=4))]
     found = bounded(shuffled, bounds, cuts=cuts, priorities=priorities)
-    assert LOST not in found.kept.column_names
+    assert LOST_COLUMN not in found.kept.column_names
     kept: dict[Any, int] = defaultdict(int)
     copies = found.kept["copies"].to_pylist() if "copies" in found.kept.column_names else [1] * len(found.kept)
     for unit, weight, count in zip(
@@ -210,10 +210,10 @@ def nothing_is_carried(before: pa.Table, after: pa.Table, *codes: Any) -> pa.Tab
 
 def carried_to_each(before: pa.Table, after: pa.Table, *codes: Any) -> pa.Table:
     found = lost_weight.carry(before, after, *codes)
-    if LOST not in found.column_names:
+    if LOST_COLUMN not in found.column_names:
         return found
-    most = int(found[LOST].to_numpy().max())
-    return found.set_column(found.column_names.index(LOST), LOST, pa.array(np.full(len(found), most)))
+    most = int(found[LOST_COLUMN].to_numpy().max())
+    return found.set_column(found.column_names.index(LOST_COLUMN), LOST_COLUMN, pa.array(np.full(len(found), most)))
 
 
 def two_bins(lost: np.ndarray, bins: int, *, bits: int = 0) -> np.ndarray:

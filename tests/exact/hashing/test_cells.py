@@ -93,7 +93,7 @@ def test_chunks_add_and_read_what_cells_one_by_one_would(
     has_signs: bool, weighted: bool, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Weights beyond 2**53, which floats would round, and beyond 2**63 in sum, which wraps around."""
-    monkeypatch.setattr(cells, "CHUNK", chunk)
+    monkeypatch.setattr(cells, "AT_ONCE", chunk)
     generator = np.random.default_rng(1)
     keys = generator.integers(0, 1 << 64, 50, dtype=np.uint64)
     weights = generator.integers(-(1 << 63), 1 << 63, 50, dtype=np.int64) if weighted else None

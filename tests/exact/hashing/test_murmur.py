@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch.encodings import BYTES
+from beam_dpsketch.encodings import BYTES_TAG
 from beam_dpsketch.exact.hashing import fingerprints as module
 from beam_dpsketch.exact.hashing import murmur
 from beam_dpsketch.exact.hashing.fingerprints import fingerprints
@@ -46,7 +46,7 @@ test_every_length_has_the_bits_of_mmh3 = laws.mutants(
 
 @given(st.lists(st.binary(max_size=70), max_size=80), st.integers(0, 5), st.sampled_from([1, 16]))
 def test_columns_have_the_bits_of_their_values(values: list[bytes], start: int, few: int) -> None:
-    expected = one_by_one([BYTES + value for value in values[start:]])
+    expected = one_by_one([BYTES_TAG + value for value in values[start:]])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_FEW", few)
         for kind in (pa.binary(), pa.large_binary()):

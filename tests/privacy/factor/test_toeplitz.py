@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from beam_dpsketch.errors import ArgumentError
 from beam_dpsketch.privacy.factor import square_root, toeplitz
-from beam_dpsketch.privacy.factor.toeplitz import MAX_ROW, MAX_SIZE, ToeplitzRoot
+from beam_dpsketch.privacy.factor.toeplitz import MAX_FACTOR_SIZE, MAX_ROW, ToeplitzRoot
 from tests.helpers import laws
 from tests.helpers.laws import Fault
 
@@ -210,7 +210,7 @@ def test_rows_that_will_be_shifted_are_refused_sooner() -> None:
             factor.rows(row, 5)
 
 
-@pytest.mark.parametrize("size", [0, -1, MAX_SIZE + 1])
+@pytest.mark.parametrize("size", [0, -1, MAX_FACTOR_SIZE + 1])
 def test_other_sizes_are_refused(size: int) -> None:
     with pytest.raises(ArgumentError, match="size"):
         ToeplitzRoot(size)

@@ -418,7 +418,7 @@ class TestRefusals:
 class TestRandomness:
     """Noise depends on the bytes given, and on nothing that is kept."""
 
-    @pytest.mark.parametrize("size", [0, 1, 2, rejection.CHUNK + 1])
+    @pytest.mark.parametrize("size", [0, 1, 2, rejection.DRAWN_AT_ONCE + 1])
     def test_shape_and_type(self, size: int) -> None:
         samples = discrete_laplace.sample(size, Fraction(1))
         assert samples.shape == (size,)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from beam_dpsketch.privacy.factor.toeplitz import MAX_ROW
 from beam_dpsketch.privacy.over_time import lengths as module
-from beam_dpsketch.privacy.over_time.lengths import MAX_ROW, RowEncoder
+from beam_dpsketch.privacy.over_time.lengths import RowEncoder
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from tests.helpers import rows
 

@@ -38,9 +38,9 @@ def tables() -> dict[str, str]:
     return {
         "constants": _rows(
             ("header of a file", "10 bytes", _hex(release_file.HEADER)),
-            ("start of a release", "6 bytes", _hex(release_format.START)),
+            ("start of a release", "6 bytes", _hex(release_format.RELEASE_START)),
             ("digest", f"{release_format.DIGEST_BYTES} bytes", ""),
-            ("kinds of records", "1 byte", _numbered(release_format.RECORDS)),
+            ("kinds of records", "1 byte", _numbered(release_format.RECORD_KINDS)),
         ),
         **{kind.__name__: _table(stored_fields(kind)) for kind in dict.fromkeys(_classes(release_format.Content))},
     }

@@ -104,7 +104,7 @@ def test_a_bundle_without_keys_is_in_one_shard_of_all() -> None:
         assert first.value[0] == second.value[0]
         shards[first.value[0]] += 1
         assert not list(sum_bundle.finish_bundle())
-    assert len(shards) == sums.SHARDS
+    assert len(shards) == sums.SUM_SHARDS
 
 
 def table_of(rows: list[tuple[int, int, int]]) -> pa.Table:
