@@ -32,10 +32,11 @@ from beam_dpsketch import (
 from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from beam_dpsketch.noise import run as engine_run
 from beam_dpsketch.noise import tables
+from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
 from beam_dpsketch.transforms.steps import exact_sums, whole_runs
 from beam_dpsketch.transforms.steps.whole_runs import BoundByNorm
-from tests.helpers import noise, tolerances
+from tests.helpers import laws, noise, tolerances
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, ExactCounters, Sink, run, seen_by_sink
 from tests.helpers.side_releases import Place
 from tests.helpers.streams import in_windows
@@ -89,12 +90,7 @@ PLACES: dict[str, tuple[Callable[[Any], Any], int | None, int]] = {
 }
 
 
-@pytest.mark.one_fast_case
-@pytest.mark.usefixtures(always.__name__)
-@pytest.mark.parametrize("timed", [TIMED, []], ids=["data", "no data"])
-@pytest.mark.parametrize("places", PLACES)
-@pytest.mark.parametrize("spec", SPECS)
-def test_every_key_and_window_has_the_norm_and_its_noise(spec: str, places: str, timed: list[Any]) -> None:
+def check_places(spec: str, places: str, timed: list[Any]) -> None:
     """By hand, under `REPLACE_ONE`: 2 b^2 for cells that only grow, 4 b^2 depth for others."""
     make, windows, count = PLACES[places]
     transform = make(SPECS[spec])
@@ -113,6 +109,23 @@ def test_every_key_and_window_has_the_norm_and_its_noise(spec: str, places: str,
         assert lost.sigma_squared == 2 / (2 * RHO * half * Fraction(1, 50))
         assert count == 1 or lost.kept.sigma_squared == 2 * (4 * NORM) ** 2 / (2 * RHO * half * Fraction(1, 50))
     assert len({released.privacy.lost for *_, released in seen}) == 1
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.usefixtures(always.__name__)
+@pytest.mark.parametrize("timed", [TIMED, []], ids=["data", "no data"])
+@pytest.mark.parametrize("places", PLACES)
+@pytest.mark.parametrize("spec", SPECS)
+def test_every_key_and_window_has_the_norm_and_its_noise(spec: str, places: str, timed: list[Any]) -> None:
+    check_places(spec, places, timed)
+
+
+OF_ANOTHER_NORM = laws.around(
+    Calibration, "with_norm", lambda exact, given, norm: exact(given, norm and norm - Fraction(1, 16))
+)
+test_noise_of_another_norm_is_found = pytest.mark.usefixtures(always.__name__)(
+    laws.mutants({"a smaller norm": OF_ANOTHER_NORM.found("", "listed items", "keys", TIMED)}, check_places)
+)
 
 
 @pytest.mark.usefixtures(always.__name__)

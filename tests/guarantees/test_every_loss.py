@@ -35,6 +35,7 @@ from beam_dpsketch import (
     ReleaseTerms,
 )
 from beam_dpsketch.answers import privacy_statement as statement_module
+from beam_dpsketch.exact.declared.windows import WindowPlan
 from beam_dpsketch.noise import calibration, counting
 from beam_dpsketch.privacy import mechanism as sensitivity
 from beam_dpsketch.privacy import terms as terms_module
@@ -43,11 +44,13 @@ from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.mechanism import Sensitivity
 from beam_dpsketch.privacy.noise.gaussian_bounds import tail_bound
+from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.side_counters import LostCounter, SideCounter
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.statement import accounting
 from beam_dpsketch.statement.accounting import add_up
-from tests.helpers import laws
+from beam_dpsketch.transforms.steps import windows
+from tests.helpers import laws, noise
 from tests.helpers.combinations import (
     Combination,
     Leaf,
@@ -329,6 +332,17 @@ def removals_cost_replacements(counter: SideCounter, relation: NeighboringRelati
     return Sensitivity(counter.squared_limit * reach * (4 if counter.signed and relation is REPLACE_ONE else 1))
 
 
+def one_window(exact: Any, *arguments: Any) -> WindowPlan:
+    plan = exact(*arguments)
+    return plan._replace(terms=dataclasses.replace(plan.terms, window_count=1))
+
+
+def half_of_the_variance(exact: Any, *terms: Any) -> list[Any]:
+    return [noise.with_parameter(table, Fraction(1, 2)) for table in exact(*terms)]
+
+
+FIRST_ROW = property(lambda mechanism: (mechanism.gains[0] << mechanism.weight_bits) ** 2)
+"""As if noise were for the first row of a window, and not for all rows that hold it."""
 PERIOD = Setting("count_min", ID(NormBound(NORM, max_weight=9), period=60), Layout(60))
 AUTO = Setting("count_min", ID(AutoNorm(max_weight=9)), Layout())
 IN_TWO = Setting("count_min", ID(RecordBounds(1), max_windows=2), Layout(60))
@@ -336,6 +350,7 @@ STREAM = Setting("count_min", ID(RecordBounds(1), max_windows=2, period=240), La
 CLAMPED = Setting("count_min", Record(max_weight=3), Layout(120, 60))
 SLIDING = Setting("count_min", Record(), Layout(120, 60))
 ROWS = Setting("count_min", ID(RecordBounds(1), max_windows=2), Layout(horizon=Horizon(0, 60, 4)))
+ROW = Setting("count_min", Record(), Layout(horizon=Horizon(0, 60, 12)))
 SIGNS = Setting("count_sketch", Record(), Layout())
 LOSES, A_RUN, A_REMOVAL = "a combination loses more than it says", "a run loses more", "a removal loses more than half"
 REMOVALS = laws.put(SideCounter, "sensitivity", removals_cost_replacements)
@@ -400,7 +415,11 @@ FAULTS = {
     ).found(A_RUN, ITEMS),
     "windows_are_forgotten": WINDOWS_FORGOTTEN.found(A_RUN, IN_TWO),
     "windows_are_forgotten, sliding": WINDOWS_FORGOTTEN.found(A_RUN, SLIDING),
+    "windows_are_forgotten, of_a_stream": laws.around(windows, "plan_windows", one_window, A_RUN, STREAM),
     "rows_are_forgotten": laws.put(RowTerms, "reach", Fraction(1), A_RUN, ROWS),
+    "the_length_of_the_first_row_alone": laws.put(BinnedRoot, "squared_length", FIRST_ROW, A_RUN, ROW),
+    "noise_of_half_the_variance_for_items": laws.around(counting, "counter_tables", half_of_the_variance, A_RUN, ITEMS),
+    "all_of_rho_for_the_sketch": laws.put(ReleaseTerms, "share_left", Fraction(1), A_REMOVAL, ASIDE),
     "signs_are_forgotten": laws.around(
         sensitivity, "change_factor", lambda exact, relation, *, has_signs=False: exact(relation), A_RUN, SIGNS
     ),

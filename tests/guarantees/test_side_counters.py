@@ -17,7 +17,9 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from apache_beam.transforms.window import FixedWindows
 
 from beam_dpsketch import (
     AssumePublicKeys,
@@ -39,7 +41,8 @@ from beam_dpsketch.noise import run as engine_run
 from beam_dpsketch.privacy.norm.choice import bin_count
 from beam_dpsketch.statement.lost_notes import LostNote
 from beam_dpsketch.transforms import PrivateFrequencies, PrivateSketchFn
-from beam_dpsketch.transforms.steps import bounding, stream_state
+from beam_dpsketch.transforms.steps import bounding, bounding_over_windows, stream_state
+from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from tests.helpers import laws
 from tests.helpers.norm_reference import UNIT, Counted, assert_same, expected, net, scaled, squared_norm
 from tests.helpers.pipelines import SPEC, run, seen_by_sink
@@ -399,20 +402,51 @@ def cancelling_records_lost(exact: Any, rule: NormRule, records: pa.Table) -> pa
     return pruned.filter(pa.array(pruned["weight"].to_numpy() != 0))
 
 
+def not_limited_but_in_each(column: str) -> laws.Fault:
+    """Bound the records of each key or window for themselves."""
+
+    def wrong(self: Any, element: Any, pane: Any = beam.DoFn.PaneInfoParam) -> Iterator[Bounded]:
+        for records in bounding.gather_records(self._rule, element[1]):
+            for value in records[column].unique():
+                yield self._rule.bound(records.filter(pc.equal(records[column], value)))
+
+    return laws.put(bounding.BoundShard, "process", wrong)
+
+
+def limits_of_other_counters(exact: Any, self: ExactSums, *arguments: Any, **named: Any) -> None:
+    """Limit what is added up by more than what the noise is for."""
+    exact(self, *arguments, **named)
+    counters = tuple(each._replace(squared_limit=4 * each.squared_limit) for each in self.sketch_input.counters)
+    self.sketch_input = dataclasses.replace(self.sketch_input, counters=counters)
+
+
+def without_periods(exact: Any, elements: beam.PCollection, shard: Any, _: Any) -> beam.PCollection:
+    """Bound each window alone, under the statement of the period."""
+    return exact(elements, shard, FixedWindows(FIXED))
+
+
+IN_KEYS, OF_RUN, IN_PERIODS = "norm, per key in windows", "records of ids, per key, without signs", "norm, periods"
 FAULTS = {
-    "lost_in_bytes": laws.around(KeyedSums, "parts_to_bytes", lost_in_bytes),
-    "counters_swapped": laws.around(Bounded, "_side_rows", lambda exact, *given: exact(*given)[:, ::-1]),
-    "every_window_has_all": laws.around(Bounded, "by_window", every_window_has_all),
-    "lost_where_sums_merge": laws.around(KeyedSums, "merged", lost_where_sums_merge),
+    "lost_in_bytes": laws.around(KeyedSums, "parts_to_bytes", lost_in_bytes).found("", IN_KEYS),
+    "counters_swapped": laws.around(Bounded, "_side_rows", lambda exact, *given: exact(*given)[:, ::-1], "", IN_KEYS),
+    "every_window_has_all": laws.around(Bounded, "by_window", every_window_has_all, "", IN_KEYS),
+    "lost_where_sums_merge": laws.around(KeyedSums, "merged", lost_where_sums_merge, "", IN_KEYS),
     "keys_that_are_not_listed_count": laws.put(
         RecordReader, "encode_keys", lambda self, keys: encode_all(["k0" if k not in KEYS else k for k in keys])
+    ).found("", IN_KEYS),
+    "cancelling_records_lost": laws.around(NormRule, "prune", cancelling_records_lost, "", IN_KEYS),
+    "not_limited_but_in_each_key": not_limited_but_in_each("key").found("", IN_KEYS),
+    "not_limited_but_in_each_window": not_limited_but_in_each("window").found("", IN_KEYS),
+    "lost_in_each_key": not_limited_but_in_each("key").found("lost weight is not as said|is not as said", OF_RUN),
+    "limits_of_other_counters": laws.around(ExactSums, "__init__", limits_of_other_counters, "", IN_KEYS),
+    "each_window_of_a_period_alone": laws.around(
+        bounding_over_windows, "_group_by_period", without_periods, "", IN_PERIODS
     ),
-    "cancelling_records_lost": laws.around(NormRule, "prune", cancelling_records_lost),
 }
 
 
-def check_one() -> None:
-    case = CASES["norm, per key in windows"]
+def check_one(name: str) -> None:
+    case = CASES[name]
     with pytest.MonkeyPatch.context() as patch:  # so that parts are netted on the way, where records that cancel meet
         for name, size in {"_READ_ELEMENTS": 5, "BUFFERED_RECORDS": 100}.items():
             patch.setattr(bounding, name, size)
