@@ -36,7 +36,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers import privacy_statement as statement_module
 from beam_dpsketch.exact.declared.windows import WindowPlan
-from beam_dpsketch.noise import calibration, counting
+from beam_dpsketch.noise import calibration, counting, tables
 from beam_dpsketch.privacy import mechanism as sensitivity
 from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy import two_rounds
@@ -45,7 +45,7 @@ from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.mechanism import Sensitivity
 from beam_dpsketch.privacy.noise.gaussian_bounds import tail_bound
 from beam_dpsketch.privacy.over_time.binned import BinnedRoot
-from beam_dpsketch.privacy.side_counters import LostCounter, SideCounter
+from beam_dpsketch.privacy.side_counters import LOST, LostCounter, SideCounter
 from beam_dpsketch.privacy.terms import RowTerms
 from beam_dpsketch.statement import accounting
 from beam_dpsketch.statement.accounting import add_up
@@ -61,7 +61,7 @@ from tests.helpers.combinations import (
     worst_delta,
     worst_loss,
 )
-from tests.helpers.kept_units import kept_of, table_of
+from tests.helpers.kept_units import CHOICE, KEPT, kept_of, table_of
 from tests.helpers.loss_settings import DELTA, LAYOUTS, RHO, SIDES, SPECS, TWO, Layout, Setting, units
 from tests.helpers.losses import Run
 from tests.helpers.noise import no_guard
@@ -80,6 +80,7 @@ def settings(size: int) -> list[Setting]:
 
 
 RELATIONS = (ADD_OR_REMOVE_ONE, REPLACE_ONE)
+CLIPPED = ("clipped", "scaled")
 POOL = (Leaf("A"), Leaf("A", draw=1), Leaf("B"), Leaf("C"), Leaf("A", 1), Leaf("B", 1))
 PAIRS, TRIPLES, FOURS = (all_trees(POOL, size) for size in (2, 3, 4))
 ONE_PART = [tree for tree in (*PAIRS, *TRIPLES, *FOURS) if all(leaf.part == 0 for leaf in leaves_of(tree))]
@@ -124,6 +125,7 @@ def check(run: Run, wanted: list[Any]) -> int:
     assert run.worst <= rho * ROUNDING, "a run loses more than it says"
     if run.relation is REPLACE_ONE:
         assert 2 * run.removal <= rho * ROUNDING, "a removal loses more than half of what is said"
+    assert max(run.parts_of_shares().values()) <= ROUNDING, "a table loses more than its share"
     for _, claimed, lost in claims(run, wanted):
         assert lost <= claimed * ROUNDING, "a combination loses more than it says"
         number += 1
@@ -146,7 +148,7 @@ def check_attained(run: Run, sides: str) -> bool:
 def check_settings(some: list[Setting]) -> Counter[str]:
     """Check all relations and shares of side counters; return how many runs and combinations there are."""
     counted: Counter[str] = Counter()
-    random_trees = random.Random(3)
+    random_trees, worst = random.Random(3), defaultdict[Any, float](float)
     assert {setting.kind for setting in some} == SPECS.keys()
     assert {setting.layout.keys for setting in some} >= {"none", "listed", "open", "chosen", "chosen twice"}
     for setting, relation, (name, sides) in itertools.product(some, RELATIONS, SIDES.items()):
@@ -154,7 +156,21 @@ def check_settings(some: list[Setting]) -> Counter[str]:
         counted["runs"] += 1
         counted["combinations"] += check(run, random_trees.sample(SOME, 8))
         counted["attained"] += check_attained(run, name)
+        for table, part in run.parts_of_shares().items():
+            worst[table, relation] = max(worst[table, relation], part)
+    check_tables_attained(worst)
     return counted
+
+
+def check_tables_attained(worst: dict[Any, float]) -> None:
+    """Raise if a table could have less noise: some unit of some setting costs all of its share.
+
+    A replacement moves the weight that is kept in a run as far as a removal does, because all units are in one number.
+    """
+    assert {table for table, _ in worst} == {"counters", "units", "records", "weight", *CLIPPED, LOST, KEPT, CHOICE}
+    for (table, relation), part in worst.items():
+        least = 0.49 if (table, relation) == (KEPT, REPLACE_ONE) else 0.99
+        assert part >= least, f"{table} has more noise than it needs, {relation.name}"
 
 
 @pytest.mark.usefixtures(no_noise.__name__)
@@ -341,6 +357,12 @@ def half_of_the_variance(exact: Any, *terms: Any) -> list[Any]:
     return [noise.with_parameter(table, Fraction(1, 2)) for table in exact(*terms)]
 
 
+def with_less_noise(exact: Any, spec: Any, terms: ReleaseTerms) -> Any:
+    choice = exact(spec, terms)
+    note = choice and dataclasses.replace(choice.note, sigma_squared=choice.note.sigma_squared * 3 / 4)
+    return choice and choice._replace(note=note)
+
+
 FIRST_ROW = property(lambda mechanism: (mechanism.gains[0] << mechanism.weight_bits) ** 2)
 """As if noise were for the first row of a window, and not for all rows that hold it."""
 PERIOD = Setting("count_min", ID(NormBound(NORM, max_weight=9), period=60), Layout(60))
@@ -352,6 +374,8 @@ SLIDING = Setting("count_min", Record(), Layout(120, 60))
 ROWS = Setting("count_min", ID(RecordBounds(1), max_windows=2), Layout(horizon=Horizon(0, 60, 4)))
 ROW = Setting("count_min", Record(), Layout(horizon=Horizon(0, 60, 12)))
 SIGNS = Setting("count_sketch", Record(), Layout())
+SIGNED = Setting("count_sketch", ID(RecordBounds(2, max_weight=3, signed=True)), Layout())
+A_TABLE = "a table loses more than its share"
 LOSES, A_RUN, A_REMOVAL = "a combination loses more than it says", "a run loses more", "a removal loses more than half"
 REMOVALS = laws.put(SideCounter, "sensitivity", removals_cost_replacements)
 WINDOWS_FORGOTTEN = laws.put(ReleaseTerms, "reach", Fraction(1))
@@ -416,6 +440,21 @@ FAULTS = {
     "windows_are_forgotten": WINDOWS_FORGOTTEN.found(A_RUN, IN_TWO),
     "windows_are_forgotten, sliding": WINDOWS_FORGOTTEN.found(A_RUN, SLIDING),
     "windows_are_forgotten, of_a_stream": laws.around(windows, "plan_windows", one_window, A_RUN, STREAM),
+    "windows_are_forgotten, of_a_counter": laws.around(
+        SideCounter,
+        "sensitivity",
+        lambda exact, counter, relation, **settings: exact(counter, relation, **settings | {"reach": 1}),
+    ).found(A_REMOVAL, CLAMPED),
+    "windows_are_forgotten, of_what_a_run_keeps": laws.around(
+        terms_module, "lost_counter", lambda exact, *terms, windows, **rest: exact(*terms, windows=1, **rest)
+    ).found(A_REMOVAL, IN_TWO),
+    "replacements_cost_removals": laws.put(
+        SideCounter, "sensitivity", lambda counter, relation, *, reach=1: Sensitivity(counter.squared_limit * reach)
+    ).found(A_REMOVAL, ASIDE),
+    "signs_of_a_counter_are_forgotten": laws.around(
+        tables, "of_counter", lambda exact, counter, *terms: exact(counter._replace(signed=False), *terms)
+    ).found(A_TABLE, SIGNED),
+    "votes_with_less_noise": laws.around(calibration, "choose_keys", with_less_noise, A_RUN, CHOSEN),
     "rows_are_forgotten": laws.put(RowTerms, "reach", Fraction(1), A_RUN, ROWS),
     "the_length_of_the_first_row_alone": laws.put(BinnedRoot, "squared_length", FIRST_ROW, A_RUN, ROW),
     "noise_of_half_the_variance_for_items": laws.around(counting, "counter_tables", half_of_the_variance, A_RUN, ITEMS),

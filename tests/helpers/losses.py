@@ -48,6 +48,7 @@ class Run:
       grams: for each part, the inner products of what units add, over 2 sigma^2, (units, units). All rows over time of
         a key are one part.
       of_run: the same of what is told once for all parts: the choice of the norm, and what the run lost.
+      of_tables: the same over all parts, for the counters and for each table aside.
     """
 
     def __init__(self, setting: Setting, relation: NeighboringRelation, sides: SideCounters | None) -> None:
@@ -75,12 +76,16 @@ class Run:
             if choice.rounds is not None:
                 noise[VOTES], noise[SECOND] = choice.rounds.sigma_squared
         self.grams: dict[Any, Any] = defaultdict(float)
+        self.of_tables: dict[Any, Any] = defaultdict(float)
         for part, (columns, added) in _added(
             setting, relation if setting.kind == "groups" else ADD_OR_REMOVE_ONE
         ).items():
             scales = [float(2 * noise[column]) ** -0.5 if column in noise else 0.0 for column in columns]
             scaled = added * np.array(scales)
             self.grams[part if setting.layout.horizon is None else part[0]] += scaled @ scaled.T
+            for table in set(columns):
+                own = scaled[:, [column == table for column in columns]]
+                self.of_tables["counters" if isinstance(table, int) else table] += own @ own.T
         self.of_run = self.grams.pop(OF_RUN, np.zeros((1, 1)))
 
     def loss(self, first: dict[Any, int], second: dict[Any, int]) -> float:
@@ -118,10 +123,33 @@ class Run:
         whole = dict.fromkeys(self.grams, 1)
         return self.removal if self.relation is ADD_OR_REMOVE_ONE else max(self.removal, self.loss(whole, whole))
 
+    def parts_of_shares(self) -> dict[Any, float]:
+        """Return the largest loss of neighbouring inputs to each table, in parts of what it may cost.
+
+        A unit of fewer keys may vote more, because it counts less. So votes have a bound together with counters alone.
+        """
+        found = {}
+        for table, share in _shares(self.statement).items():
+            if (gram := self.of_tables.get(table)) is not None:
+                lengths = np.diag(gram)
+                lost = lengths.max()
+                if self.relation is not ADD_OR_REMOVE_ONE:
+                    lost = max(lost, (lengths[:, None] + lengths[None, :] - 2 * gram).max())
+                found[table] = float(lost) / float(self.statement.rho * share)
+        return found
+
     @functools.cached_property
     def two_parts(self) -> list[Any]:
         """The part that a unit changes most, and another."""
         return sorted(self.grams, key=lambda part: (-float(np.diag(self.grams[part]).max()), repr(part)))[:2]
+
+
+def _shares(said: PrivacyStatement) -> dict[Any, Fraction]:
+    """Return the share of each table but votes, as a release states it; all counters have one."""
+    found: dict[Any, Fraction] = {note.names[0]: note.share for note in said.side} | {"counters": said.sketch_share}
+    if said.lost is not None:
+        found |= {LOST: said.lost.share} | ({} if said.lost.kept is None else {KEPT: said.lost.kept.share})
+    return found if said.norm_spend is None else found | {CHOICE: said.norm_spend}
 
 
 def statement_of(setting: Setting, terms: ReleaseTerms) -> PrivacyStatement:

@@ -8,7 +8,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -39,6 +39,7 @@ from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.counting import Counting
 from beam_dpsketch.noise.noising import PartColumns, release_parts
 from beam_dpsketch.noise.tables import NoisyTable
+from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.mechanism import Sensitivity
 from beam_dpsketch.privacy.noise import discrete_gaussian, discrete_laplace
@@ -48,7 +49,9 @@ from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.side_counters import LostIn
 from beam_dpsketch.privacy.terms import RowTerms
+from beam_dpsketch.statement.stated import Stated
 from tests.helpers import laws
+from tests.helpers.noise import no_guard
 
 FLAT, RANKS = SketchSpec(depth=3, width=8), FactorSpec(IntegerDomain(0, 99))
 TREE = TreeSpec.for_memory(IntegerDomain(0, 999), 4000)
@@ -110,12 +113,35 @@ def why_not(spec: Any, terms: Any) -> str | None:
 
 def cases() -> Iterator[tuple[str, Any, Any, Calibration]]:
     """All specs under all terms that they may have."""
-    for (kind, spec), (name, terms) in itertools.product(SPECS.items(), TERMS.items()):
+    for (kind, spec), (name, made) in itertools.product(SPECS.items(), TERMS.items()):
+        terms = dataclasses.replace(made)  # again, so that a planted fault reaches them
         refused = why_not(spec, terms)
         if refused is None:
             yield f"{kind}, {name}", spec, terms, Calibration.of(spec, terms)
         else:
             assert refused in ("E102", "E124", "E229")  # order 2 bounds no factor, and Laplace noise suits few
+
+
+def asked(terms: ReleaseTerms) -> dict[str, Fraction]:
+    """Return the share that each number aside was asked to have, by its name."""
+    if terms.privacy.side_counters is None:
+        return {}
+    share = functools.partial(terms.privacy.side_counters.share, noise=terms.noise)
+    found = {name: share(name) for name in ("units", "records", "weight")}
+    bounds: Any = terms.bounds
+    in_records, half = isinstance(bounds, RecordBounds), share("lost") / 2
+    if isinstance(terms, RowTerms) or bounds.signed:
+        found |= {} if in_records else {"clipped": half, "scaled": half}
+    elif terms.lost_in is LostIn.RUN:
+        found |= {"lost": half, "kept": half}
+    elif not terms.unit.is_one_record or bounds.max_weight > 1:
+        found |= {"lost": 2 * half}
+    if in_records:
+        weighs, once = bounds.signed or bounds.max_weight > 1, bounds.max_per_key == 1
+        equal = [("units", "records", *(() if weighs else ("weight",)))] if once else []
+        equal += [] if weighs or once else [("records", "weight")]
+        found |= {name: max(found[each] for each in group) for group in equal for name in group}
+    return {name: share for name, share in found.items() if share}
 
 
 def cost(change: Any, table: NoisyTable) -> Fraction:
@@ -136,6 +162,8 @@ def check_costs() -> int:
         assert [cost(table.change, table) for table in every] == [table.share * whole for table in every], name
         assert sum(table.share for table in every) == 1 - (terms.norm_spend or 0), f"{name}: not all of it"
         assert sum(table.cost for table in every) == (1 - (terms.norm_spend or 0)) * whole, name
+        of_counts = {name: table.share for table in (*found.aside, *found.lost) for name in table.names}
+        assert of_counts == asked(terms), f"{name}: other counts or shares than asked for"
         facts, unit = raw_type(spec).tables(spec), 4**terms.scale_bits
         squared = terms.mechanism.squared_length if isinstance(terms, RowTerms) else 1
         units = [unit * squared * fact.squared_amount for fact in facts]
@@ -200,6 +228,18 @@ def other_noise(change: Any) -> laws.Fault:
     return laws.around(tables, "add_noise", faulty)
 
 
+def check_stated(said: Stated, found: Calibration) -> None:
+    """Raise unless a statement has the share and the noise of each table."""
+    assert said.sigma_squared_per_level == found.per_table, "other noise of counters"
+    assert said.sketch_share == sum(table.share for table in found.counters), "another share of counters"
+    notes: list[Any] = [*said.side]
+    if said.lost is not None:
+        notes += [said.lost, *([] if said.lost.kept is None else [said.lost.kept])]
+    stated = [(note.share, note.noise, note.sigma_squared) for note in notes]
+    wanted = [(table.share, table.noise, table.parameter) for table in (*found.aside, *found.lost)]
+    assert stated == wanted, "other noise of numbers aside"
+
+
 def check_draws(every: int = 1) -> None:
     """Raise unless a release draws its tables in one order, each with its noise, and rounds off what that drowns."""
     for name, spec, terms, found in itertools.islice(cases(), 0, None, every):
@@ -213,6 +253,8 @@ def check_draws(every: int = 1) -> None:
             row = 3 if isinstance(terms, RowTerms) else None
             told = found.empty_lost if found.lost_is_of_run else None
             noisy = release_parts(parts, found, row=row, lost=told)
+        for said, _ in noisy.each():
+            check_stated(said, found)
         aside, lost = terms.counters, terms.lost
         of_release = [] if lost is None or lost.of_run else [("lost",)]
         order = [counter.names for counter in aside] + of_release + [("counters",)] * len(found.counters)
@@ -330,6 +372,40 @@ def own_grid(table: NoisyTable) -> NoisyTable:
     return dataclasses.replace(table, grid_bits=table.noise.grid_bits(table.parameter, table.unit))
 
 
+def share_left(share: Any) -> laws.Fault:
+    return laws.around(terms_module, "share_left", share)
+
+
+def other_share(share: Any) -> laws.Fault:
+    """Plant the noise of another share: a function of the counter."""
+    return laws.around(
+        tables,
+        "of_counter",
+        lambda exact, counter, *given: dataclasses.replace(
+            exact(counter._replace(share=share(counter)), *given), share=counter.share
+        ),
+    )
+
+
+def twice_the_share(exact: Any, *given: Any, **settings: Any) -> Any:
+    found = exact(*given, **settings)
+    return found and found._replace(share=found.share * (2 if found.of_run else 1))
+
+
+def with_half_of_the_terms(exact: Any, terms: ReleaseTerms, norm: Any) -> ReleaseTerms:
+    settings = {name: getattr(terms, name) for name in ("unit", "window_count", "output_cells", "lost_in")}
+    return ReleaseTerms(terms.privacy, exact(terms, norm).bounds, **settings)
+
+
+class Whole(NamedTuple):
+    """A kind whose tables all have the whole share."""
+
+    kind: Any
+
+    def tables(self, spec: Any) -> list[Any]:
+        return [table._replace(share=Fraction(1)) for table in self.kind.tables(spec)]
+
+
 FAULTS = {
     "no rounding to whole numbers": laws.put(NoisyTable, "in_whole_numbers", lambda table: table),
     "a grid of its own for each level": of_counters(own_grid),
@@ -343,8 +419,20 @@ FAULTS = {
     "what a run keeps in units of people": laws.around(
         tables, "of_counter", lambda exact, *given: dataclasses.replace(exact(*given), unit=1)
     ),
+    "all of it for the sketch": share_left(lambda exact, counters, *others: Fraction(1)),
+    "the share of one counter forgotten": share_left(lambda exact, counters, *others: exact(counters[1:], *others)),
+    "the choice not paid for": share_left(lambda exact, counters, spend, lost: exact(counters, lost)),
+    "lost weight not paid for": share_left(lambda exact, counters, spend, lost: exact(counters, spend)),
+    "shares taken from the sketch twice": share_left(lambda exact, *all_: 2 * exact(*all_) - 1),
+    "what a run lost with twice its share": laws.around(terms_module, "lost_counter", twice_the_share),
+    "counters without their share": other_share(lambda counter: Fraction(1)),
+    "one counter with twice its share": other_share(lambda counter: counter.share * (1 + (counter.name == "scaled"))),
+    "tables without their shares": laws.put(tables, "raw_type", lambda spec: Whole(raw_type(spec))),
+    "the choice forgotten afterwards": laws.around(ReleaseTerms, "under", with_half_of_the_terms),
 }
-test_a_planted_fault_is_found = laws.mutants(FAULTS, check_costs, intact=True)
+test_a_planted_fault_is_found = pytest.mark.usefixtures(no_guard.__name__)(
+    laws.mutants(FAULTS, check_costs, intact=True)
+)
 DRAW_FAULTS = {
     "counters before what is told aside": laws.around(
         Calibration, "of_release", lambda exact, found: tuple(reversed(exact(found)))
@@ -353,6 +441,9 @@ DRAW_FAULTS = {
         tables,
         "add_noise",
         lambda exact, numbers, parameter, *bits, **names: exact(numbers, parameter / 4, *bits, **names),
+    ),
+    "a gaussian of the parameter of a laplace": laws.around(
+        tables, "add_noise", lambda exact, *given, noise, **names: exact(*given, noise=Noise.GAUSSIAN, **names)
     ),
     "another grid": laws.around(
         tables,

@@ -12,14 +12,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import ADD_OR_REMOVE_ONE, NormBound
-from beam_dpsketch.noise.tables import lengths
+from beam_dpsketch.noise import tables
 from beam_dpsketch.privacy.mechanism import Spending
 from beam_dpsketch.privacy.norm.bounds import AutoNorm
+from tests.helpers import laws, noise
+
+
+def check_part(spend: Fraction, rho: Fraction) -> None:
+    assert 1 / (2 * tables.lengths(AutoNorm(spend), Spending(rho), ADD_OR_REMOVE_ONE).parameter) == spend * rho
 
 
 @given(st.fractions(Fraction(1, 10**9), Fraction(1, 2)), st.fractions(Fraction(1, 10**12), 4))
 def test_the_noise_of_the_choice_costs_its_part_of_rho(spend: Fraction, rho: Fraction) -> None:
-    assert 1 / (2 * lengths(AutoNorm(spend), Spending(rho), ADD_OR_REMOVE_ONE).parameter) == spend * rho
+    check_part(spend, rho)
+
+
+ALL_OF_RHO = laws.around(
+    tables, "lengths", lambda exact, auto, *spent: noise.with_parameter(exact(auto, *spent), auto.spend)
+)
+test_noise_of_all_of_rho_is_found = laws.mutants(
+    {"all of rho": ALL_OF_RHO.found("", Fraction(1, 20), Fraction(1))}, check_part, intact=True
+)
 
 
 def test_floats_mean_their_decimal_spelling() -> None:
@@ -74,6 +87,6 @@ def test_whether_max_weight_was_given_is_kept(arguments: Any) -> None:
 
 
 def test_a_rho_whose_noise_hides_nothing_is_refused() -> None:
-    assert lengths(AutoNorm(), Spending(Fraction(2560)), ADD_OR_REMOVE_ONE).parameter == Fraction(1, 256)
+    assert tables.lengths(AutoNorm(), Spending(Fraction(2560)), ADD_OR_REMOVE_ONE).parameter == Fraction(1, 256)
     with pytest.raises(ValueError, match="rho must be at most"):
-        lengths(AutoNorm(), Spending(Fraction(2561)), ADD_OR_REMOVE_ONE)
+        tables.lengths(AutoNorm(), Spending(Fraction(2561)), ADD_OR_REMOVE_ONE)
