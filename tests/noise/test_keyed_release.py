@@ -1,8 +1,7 @@
-"""Keyed releases: equal calls are one release; calls that differ in anything have unrelated noise."""
+"""Keyed releases: equal calls are one release, and its noise never changes. What it depends on: `test_draws.py`."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import pathlib
 from fractions import Fraction
@@ -11,13 +10,11 @@ import numpy as np
 import pytest
 
 from beam_dpsketch import (
-    ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
     CountMin,
     CountSketch,
     DyadicCountSketch,
     IntegerDomain,
-    NormBound,
     PrivacySpec,
     PrivacyUnit,
     RecordBounds,
@@ -27,14 +24,13 @@ from beam_dpsketch import (
     release,
 )
 from beam_dpsketch.by_hand import release_part
-from beam_dpsketch.noise import noising, tables
+from beam_dpsketch.noise import tables
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.noising import draw_lost
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.noise import discrete_gaussian, discrete_laplace
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.side_counters import LostIn, SideCounters
-from beam_dpsketch.privacy.terms import Disclosure
 from tests.helpers.noise_audit import audit
 from tests.helpers.raw import raw_of
 
@@ -45,179 +41,18 @@ ITEMS = ["a"] * 900 + ["b"] * 100
 KEYED = KeyedRandomness(SECRET, b"context")
 
 
-def spending(rho, relation=REPLACE_ONE):
-    return PrivacySpec(rho=rho, relation=relation, side_counters=None)
-
-
-PRIVACY = spending(0.01)
-
-
-def keyed_release(raw=None, privacy=PRIVACY, keyed=KEYED, side=(), **terms):
-    """A keyed release of a sketch and of what is counted aside: side counters, then units by what they lost."""
-    raw = CountSketch(SPEC).accumulate(ITEMS) if raw is None else raw
-    terms = ReleaseTerms(privacy, **terms)
-    raw = raw.in_units_of(terms.scale_bits)
-    numbers = np.zeros(terms.aside, dtype=np.int64)
-    numbers[: len(side)] = side
-    return raw, release_part(raw, numbers, terms, keyed)
-
-
-def noise(*arguments, **settings):
-    """The noise of one keyed release, in standard deviations."""
-    raw, released = keyed_release(*arguments, **settings)
-    noise = released.counters - raw.counters / (1 << raw.scale_bits)
-    return noise.ravel() / np.sqrt(float(released.privacy.sigma_squared))
-
-
-def unrelated(first, second):
-    """Whether two noises have a correlation of 0, within 6.5 / sqrt(n): false alarm below 1e-10.
-
-    The first 64 are looked at alone, because uses of one stream for two sigmas run apart sooner or later.
-    """
-    return all(abs(np.corrcoef(first[:size], second[:size])[0, 1]) < 6.5 / np.sqrt(size) for size in (64, len(first)))
-
-
-OTHERS = {
-    "secret": {"keyed": KeyedRandomness(SECRET + b"!", b"context")},
-    "context": {"keyed": KeyedRandomness(SECRET, b"contexts")},
-    "sigma": {"privacy": spending(0.02, REPLACE_ONE)},
-    "a little less rho": {"privacy": spending(Fraction(1, 100) - Fraction(1, 10**12), REPLACE_ONE)},
-    "relation": {"privacy": spending(0.01, ADD_OR_REMOVE_ONE)},
-    "relation at the same sigma": {"privacy": spending(0.0025, ADD_OR_REMOVE_ONE)},
-    "bounds": {"bounds": RecordBounds(1, max_weight=2)},
-    "signed": {"bounds": RecordBounds(1, signed=True)},
-    "unit": {"unit": PrivacyUnit.PRIVACY_ID},
-    "windows": {"window_count": 2},
-    "windows at the same sigma": {"window_count": 4, "privacy": spending(0.04, REPLACE_ONE)},
-    "disclosed": {"disclosed": Disclosure.KEYS},
-    "one counter": {"raw": CountSketch(SPEC).accumulate([*ITEMS, "c"])},
-    "seed": {"raw": CountSketch(SketchSpec(depth=5, width=4096, seed=1)).accumulate(ITEMS)},
-    "shape": {"raw": CountSketch(SketchSpec(depth=4, width=5120)).accumulate(ITEMS)},
-    "kind": {"raw": raw_of(CountMin, SPEC).accumulate(ITEMS)},
-}
-
-
-@pytest.mark.parametrize("changed", OTHERS)
-def test_whatever_changes_the_noise_is_unrelated(changed):
-    assert unrelated(noise(), noise(**OTHERS[changed]))
-
-
-@pytest.mark.parametrize("changed", ["sigma", "windows", "unit", "one counter", "kind"])
-def test_the_test_finds_what_the_noise_does_not_depend_on(changed, monkeypatch):
-    monkeypatch.setattr(noising, "message", lambda *_: b"forgotten")
-    assert not unrelated(noise(), noise(**OTHERS[changed]))
-
-
-def counting(rho=Fraction(1, 100), **shares):
-    shares = {"units": 0.02, "records": 0.04, "weight": 0.02, **shares}
-    return PrivacySpec(rho=rho, relation=REPLACE_ONE, side_counters=SideCounters(**shares))
-
-
+PRIVACY = PrivacySpec(rho=0.01, relation=REPLACE_ONE, side_counters=None)
+COUNTED = SideCounters(units=0.02, records=0.04, weight=0.02)
 PEOPLE = {"unit": PrivacyUnit.PRIVACY_ID, "bounds": RecordBounds(3, max_weight=2)}
 LOST = [0, 60, 30, 7]
-ASIDE = {"privacy": counting(), "side": [500, 900, 1200, *LOST], **PEOPLE}
-NORM = {"privacy": PRIVACY, "unit": PrivacyUnit.PRIVACY_ID, "bounds": NormBound(20), "raw": CountSketch(SPEC)}
-CHANGES_ASIDE = {
-    "a side value": (ASIDE, {"side": [500, 900, 1201, *LOST]}),
-    "two side values": (ASIDE, {"side": [900, 500, 1200, *LOST]}),
-    "how many lost how much": (ASIDE, {"side": [500, 900, 1200, 0, 60, 31, 6]}),
-    "which share is whose": (ASIDE, {"privacy": counting(units=0.04, records=0.02)}),
-    "a little less of a share": (ASIDE, {"privacy": counting(weight=Fraction(1, 50) - Fraction(1, 10**12))}),
-    "a counter less": (ASIDE, {"privacy": counting(weight=None), "side": [500, 900, *LOST]}),
-    "another share of lost weight": (ASIDE, {"privacy": counting(lost=Fraction(1, 50) - Fraction(1, 10**12))}),
-    "no lost weight": (ASIDE, {"privacy": counting(lost=None), "side": [500, 900, 1200]}),
-    "cells": ({**NORM, "privacy": counting(), "side": [500, 900, 1200, *LOST]}, {"output_cells": None}),
-    "norm_spend": (NORM, {"norm_spend": Fraction(1, 20)}),
-    "norm_spend at the same sigma": (
-        {**NORM, "norm_spend": Fraction(1, 10)},
-        {"norm_spend": Fraction(1, 5), "privacy": spending(Fraction(9, 800))},
-    ),
-}
-
-
-@pytest.mark.parametrize("changed", CHANGES_ASIDE)
-def test_noise_depends_on_what_is_counted_aside(changed):
-    settings, changes = CHANGES_ASIDE[changed]
-    first, second = noise(**settings), noise(**{**settings, **changes})
-    assert not unrelated(first, noise(**settings))
-    assert unrelated(first, second)
-    ids = {keyed_release(**each)[1].privacy.release_ids for each in (settings, {**settings, **changes})}
-    assert len(ids) == 2
-
-
-@pytest.mark.parametrize(
-    "changed",
-    ["a side value", "two side values", "how many lost how much", "norm_spend", "norm_spend at the same sigma"],
-)
-def test_the_test_finds_what_is_forgotten_aside(changed, monkeypatch):
-    monkeypatch.setattr(noising, "message", lambda *_: b"forgotten")
-    settings, changes = CHANGES_ASIDE[changed]
-    assert not unrelated(noise(**settings), noise(**{**settings, **changes}))
-
-
-def test_forgetting_side_values_would_give_their_difference_away(monkeypatch):
-    """Two releases that differ by one unit alone would show it, with the noise in common."""
-
-    def values(side):
-        return [note.estimate for note in keyed_release(**{**ASIDE, "side": side})[1].privacy.side]
-
-    monkeypatch.setattr(noising, "message", lambda *_: b"forgotten")
-    assert np.subtract(values([501, 902, 1203]), values([500, 900, 1200])).tolist() == [1, 2, 3]
-    monkeypatch.undo()
-    assert np.subtract(values([501, 902, 1203]), values([500, 900, 1200])).tolist() != [1, 2, 3]
-
-
-def test_forgetting_sigma_would_give_the_counters_back():
-    """Two releases of equal counters out of the same random bytes at two sigmas are solved for the counters."""
-    raw = CountSketch(SketchSpec(depth=1, width=40)).accumulate(range(5000)).counters.ravel()
-    narrow, wide = (
-        raw + discrete_gaussian.sample(40, Fraction(sigma**2), random_bytes=KEYED.random_bytes(b"no sigma"))
-        for sigma in (50, 100)
-    )
-    assert np.abs(2 * narrow - wide - raw).max() <= 1
-
-
-RUN = {"lost": (0, 60, 30, 7), "kept": 1500, "spec": SPEC, "keyed": KEYED, "privacy": PrivacySpec(rho=0.01)}
-
-
-def lost_of_run(lost, kept, spec, keyed, privacy, **terms):
-    """What a keyed run tells of the weight that its bounds took, and the noise in it, in standard deviations."""
-    terms = {"lost_in": LostIn.RUN, **PEOPLE, **terms}
-    calibration = Calibration.of(spec, ReleaseTerms(privacy, **terms))
-    exact = np.zeros(calibration.terms.lost.size, dtype=np.int64)
-    exact[: len(lost)], exact[-1] = lost, kept << calibration.terms.scale_bits
-    told = draw_lost(exact, calibration, keyed)
-    note = calibration.empty_lost
-    values = [*told[:-1], told[-1] / 2 ** (note.kept.scale_bits - calibration.terms.scale_bits)]
-    variances = [note.sigma_squared] * len(note.counts) + [note.kept.sigma_squared * calibration.terms.squared_unit]
-    return told, (np.array(values) - exact) / np.sqrt(np.array(variances, dtype=np.float64))
-
-
-CHANGES_OF_A_RUN = {
-    "nothing": {},
-    "secret": {"keyed": KeyedRandomness(SECRET + b"!", b"context")},
-    "one unit": {"lost": (0, 61, 30, 7)},
-    "where one unit is": {"lost": (0, 60, 31, 6)},
-    "what is kept": {"kept": 1501},
-    "rho": {"privacy": PrivacySpec(rho=0.02)},
-    "a share": {"privacy": PrivacySpec(rho=0.01, side_counters=SideCounters(lost=0.04))},
-    "bounds": {"bounds": RecordBounds(3, max_weight=3)},
-    "windows": {"window_count": 2},
-    "seed": {"spec": SketchSpec(depth=5, width=4096, seed=1)},
-}
-
-
-def test_whatever_changes_what_a_run_lost_has_unrelated_noise():
-    """A correlation of 12 noises above 0.995: below 1e-10 a pair."""
-    noises = {name: lost_of_run(**RUN | changes)[1][-12:] for name, changes in CHANGES_OF_A_RUN.items()}
-    pairs = itertools.combinations(noises, 2)
-    assert [pair for pair in pairs if abs(np.corrcoef(*(noises[name] for name in pair))[0, 1]) > 0.995] == []
-    assert lost_of_run(**RUN)[0] == lost_of_run(**RUN)[0]
-    assert lost_of_run(**RUN | {"keyed": None})[0] != lost_of_run(**RUN | {"keyed": None})[0]
+WITH_COUNTERS = PrivacySpec(rho=0.01, relation=REPLACE_ONE, side_counters=COUNTED)
 
 
 def test_what_a_keyed_run_lost_never_changes():
-    assert lost_of_run(**RUN)[0] == [71, -45, 1, 42, -30, 8, 39, -6, 12, 143, 17, 8882]
+    terms = ReleaseTerms(PrivacySpec(rho=0.01), lost_in=LostIn.RUN, **PEOPLE)
+    calibration = Calibration.of(SPEC, terms)
+    exact = np.array([*LOST, *[0] * (terms.lost.size - 5), 1500 << terms.scale_bits])
+    assert draw_lost(exact, calibration, KEYED) == [71, -45, 1, 42, -30, 8, 39, -6, 12, 143, 17, 8882]
 
 
 RAW = {
@@ -285,5 +120,7 @@ def test_a_keyed_release_with_laplace_noise_never_changes():
 
 def test_a_keyed_release_with_side_counters_never_changes():
     raw = CountSketch(SketchSpec(depth=2, width=4)).accumulate(["a", "b"])
-    _, released = keyed_release(raw, keyed=KeyedRandomness(SECRET, b"golden"), **ASIDE)
+    terms, side = ReleaseTerms(WITH_COUNTERS, **PEOPLE), np.zeros(14, dtype=np.int64)
+    side[:7] = [500, 900, 1200, *LOST]
+    released = release_part(raw, side, terms, KeyedRandomness(SECRET, b"golden"))
     assert released.to_bytes().hex() == (GOLDEN.parent / "keyed_side_release.hex").read_text().strip()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -32,10 +31,8 @@ from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
 from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.noising import Part, release_parts
-from beam_dpsketch.privacy.noise import drawing
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.statement.noisy import NoisyReleases
-from tests.helpers.noise_audit import audit
 
 PRIVACY = PrivacySpec(rho=0.1)
 SPECS: dict[str, Any] = {
@@ -189,49 +186,3 @@ def test_sketches_made_together_are_those_of_each_accumulator(spec: Any, terms: 
     for table in changed[0].counter_tables():
         table += 1
     assert changed[1:] == before[1:]
-
-
-WIDE = SketchSpec(depth=4, width=64)
-ONE_OF_MANY = ReleaseTerms(PrivacySpec(rho=Fraction(1, 8), side_counters=None))
-SIGMA_SQUARED = Fraction(4 * 8, 2)  # Delta^2 = depth for one record added: 4 / (2 / 8)
-
-
-def alarms_of_many() -> set[str]:
-    """The alarms about the noise of 400 equal sketches, those at even places against those at odd ones."""
-    raw = CountSketch(WIDE).accumulate(range(100))
-    parts = [Part(raw, np.zeros(0, dtype=np.int64))] * 400
-    releases = [*answers_of(release_parts(parts, Calibration.of(WIDE, ONE_OF_MANY)))]
-    (sigma_squared,) = {each.privacy.sigma_squared for each in releases}
-    assert sigma_squared == SIGMA_SQUARED
-    noise = np.array([(each.counters - raw.counters).ravel() for each in releases])
-    return audit(noise[::2], noise[1::2], SIGMA_SQUARED)
-
-
-@pytest.mark.slow
-def test_noise_drawn_together_is_independent_and_of_the_stated_size() -> None:
-    """False alarm at most 1e-9 for each of six statistics (tests.helpers.noise_audit)."""
-    assert alarms_of_many() == set()
-
-
-@pytest.mark.slow
-def test_a_noise_that_two_keys_share_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample = drawing.discrete_gaussian.sample
-
-    def shared(size: int, sigma_squared: Fraction, **source: Any) -> np.ndarray:
-        noise = sample(size, sigma_squared, **source).reshape(-1, WIDE.cells)
-        noise[1::2] = noise[::2]
-        return noise.ravel()
-
-    monkeypatch.setattr(drawing.discrete_gaussian, "sample", shared)
-    assert "cross-correlation" in alarms_of_many()
-
-
-@pytest.mark.slow
-def test_a_noise_of_another_size_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample = drawing.discrete_gaussian.sample
-    monkeypatch.setattr(
-        drawing.discrete_gaussian,
-        "sample",
-        lambda size, sigma_squared, **source: sample(size, sigma_squared * Fraction(9, 10), **source),
-    )
-    assert "variance" in alarms_of_many()

@@ -37,19 +37,16 @@ from beam_dpsketch.exact.sketches.metrics import MetricPart, MetricsSpec
 from beam_dpsketch.noise import calibration, tables
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.counting import Counting
-from beam_dpsketch.noise.noising import PartColumns, release_parts
 from beam_dpsketch.noise.tables import NoisyTable
 from beam_dpsketch.privacy import terms as terms_module
 from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.mechanism import Sensitivity
-from beam_dpsketch.privacy.noise import discrete_gaussian, discrete_laplace
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.over_time.binned import BinaryTree, BinnedRoot
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.side_counters import LostIn
 from beam_dpsketch.privacy.terms import RowTerms
-from beam_dpsketch.statement.stated import Stated
 from tests.helpers import laws
 from tests.helpers.noise import no_guard
 
@@ -193,85 +190,6 @@ def test_the_tables_of_metrics_are_those_of_each_with_its_share() -> None:
         for table in tables.counters(part.spec, terms, whole)
     ]
     assert sorted(joined) == sorted(alone)
-
-
-def drawn_by_hand(table: NoisyTable, exact: np.ndarray, random_bytes: Any) -> np.ndarray:
-    """Return what a table says of its noise, drawn from the samplers themselves."""
-    steps = table.parameter * table.unit * 4**table.grid_bits
-    if table.noise is Noise.LAPLACE:
-        half = steps / 2
-        scale = Fraction(math.isqrt(half.numerator), math.isqrt(half.denominator))
-        noise = discrete_laplace.sample(exact.size, scale, random_bytes=random_bytes)
-    else:
-        noise = discrete_gaussian.sample(exact.size, steps + 4, random_bytes=random_bytes)
-    noisy = exact * 2**table.grid_bits + noise.reshape(exact.shape)
-    return np.floor_divide(noisy + 2**table.dropped_bits // 2, 2**table.dropped_bits)
-
-
-def seen_and_drawn_by_hand(
-    table: NoisyTable, right: Any, seen: list[Any], numbers: np.ndarray, random_bytes: Any
-) -> np.ndarray:
-    """Draw a table, note it, and compare another draw with one by hand."""
-    noisy: np.ndarray = right(table, numbers, random_bytes)
-    seen.append((table.names, numbers, noisy))
-    by_hand = drawn_by_hand(table, numbers, SECRET.random_bytes(b"again"))
-    np.testing.assert_array_equal(right(table, numbers, SECRET.random_bytes(b"again")), by_hand)
-    return noisy
-
-
-def other_noise(change: Any) -> laws.Fault:
-    """Plant other arguments of `add_noise`: a function of its parameter and its bits."""
-
-    def faulty(exact: Any, numbers: np.ndarray, parameter: Fraction, bits: int, **names: Any) -> np.ndarray:
-        return exact(numbers, *change(parameter, bits), **names)
-
-    return laws.around(tables, "add_noise", faulty)
-
-
-def check_stated(said: Stated, found: Calibration) -> None:
-    """Raise unless a statement has the share and the noise of each table."""
-    assert said.sigma_squared_per_level == found.per_table, "other noise of counters"
-    assert said.sketch_share == sum(table.share for table in found.counters), "another share of counters"
-    notes: list[Any] = [*said.side]
-    if said.lost is not None:
-        notes += [said.lost, *([] if said.lost.kept is None else [said.lost.kept])]
-    stated = [(note.share, note.noise, note.sigma_squared) for note in notes]
-    wanted = [(table.share, table.noise, table.parameter) for table in (*found.aside, *found.lost)]
-    assert stated == wanted, "other noise of numbers aside"
-
-
-def check_draws(every: int = 1) -> None:
-    """Raise unless a release draws its tables in one order, each with its noise, and rounds off what that drowns."""
-    for name, spec, terms, found in itertools.islice(cases(), 0, None, every):
-        kind = raw_type(spec)
-        exact = (np.arange(2 * spec.cells, dtype=np.int64) * 7).reshape(2, -1) % 1013 - 5
-        side = np.arange(2 * terms.aside, dtype=np.int64).reshape(2, -1) * 31
-        parts = PartColumns(kind, spec, terms.scale_bits, exact, side, [b"a", b"b"], [b"r" * 16] * 2)
-        seen: list[tuple[tuple[str, ...], np.ndarray, np.ndarray]] = []
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(NoisyTable, "draw", functools.partialmethod(seen_and_drawn_by_hand, NoisyTable.draw, seen))
-            row = 3 if isinstance(terms, RowTerms) else None
-            told = found.empty_lost if found.lost_is_of_run else None
-            noisy = release_parts(parts, found, row=row, lost=told)
-        for said, _ in noisy.each():
-            check_stated(said, found)
-        aside, lost = terms.counters, terms.lost
-        of_release = [] if lost is None or lost.of_run else [("lost",)]
-        order = [counter.names for counter in aside] + of_release + [("counters",)] * len(found.counters)
-        assert [names for names, *_ in seen] == order, f"{name}: another order"
-        numbers = [each for names, _, each in seen if names != ("counters",)]
-        columns = np.concatenate(numbers, axis=1) if numbers else np.zeros((2, 0))
-        np.testing.assert_array_equal(columns, noisy._side)
-        counters = np.concatenate([each.reshape(2, -1) for names, _, each in seen if names == ("counters",)], axis=1)
-        dropped = [bits for bits in range(63) if np.array_equal((counters + (1 << bits >> 1)) >> bits, noisy._counters)]
-        least = min(table.parameter for table in found.counters)
-        unit = terms.squared_unit * 4 ** found.counters[0].grid_bits
-        assert dropped, f"{name}: rounded off otherwise"
-        assert 4 ** dropped[0] * 64**2 <= max(least * unit, 64**2) or dropped[0] <= found.counters[0].grid_bits, name
-
-
-def test_a_release_draws_its_tables_in_one_order() -> None:
-    check_draws()
 
 
 def test_votes_and_counts_of_a_chosen_norm_cost_all_of_rho() -> None:
@@ -433,23 +351,3 @@ FAULTS = {
 test_a_planted_fault_is_found = pytest.mark.usefixtures(no_guard.__name__)(
     laws.mutants(FAULTS, check_costs, intact=True)
 )
-DRAW_FAULTS = {
-    "counters before what is told aside": laws.around(
-        Calibration, "of_release", lambda exact, found: tuple(reversed(exact(found)))
-    ),
-    "noise of another size": laws.around(
-        tables,
-        "add_noise",
-        lambda exact, numbers, parameter, *bits, **names: exact(numbers, parameter / 4, *bits, **names),
-    ),
-    "a gaussian of the parameter of a laplace": laws.around(
-        tables, "add_noise", lambda exact, *given, noise, **names: exact(*given, noise=Noise.GAUSSIAN, **names)
-    ),
-    "another grid": laws.around(
-        tables,
-        "add_noise",
-        lambda exact, numbers, parameter, bits, **names: exact(numbers, parameter, bits + 1, **names),
-    ),
-    "no rounding": laws.put(tables, "round_off", lambda numbers, bits: numbers),
-}
-test_a_fault_planted_in_the_draw_is_found = laws.mutants(DRAW_FAULTS, lambda: check_draws(5), intact=True)
