@@ -461,3 +461,21 @@ def check(setting: Setting, recorder: Recorder) -> None:
 test_a_planted_fault_is_found = pytest.mark.one_fast_case(
     laws.mutants(FAULTS | NUMBERS_FAULTS | RANKS_FAULTS | METRICS_FAULTS, check, intact=True)
 )
+
+
+def check_near(setting: Setting, recorder: Recorder) -> None:
+    """Raise unless some pair of the worst units costs nearly all of what is claimed."""
+    cases = [case_of(setting._replace(seed=seed)) for seed in range(4)]
+    found = max(max(losses(recorder, case)) for case in cases if case is not None)
+    assert found >= ATTAINED, "more noise than it needs"
+
+
+MORE_NOISE = with_tables(lambda _, table: table._replace(squared_amount=4 * table.squared_amount))
+AS_IF_SIGNED = laws.around(mechanism, "change_factor", lambda exact, relation, **_: exact(relation, has_signs=True))
+LEAST = "more noise than it needs"
+NEEDLESS = {
+    "the noise of two shares": MORE_NOISE.found(LEAST, NUMBERS),
+    "the noise of two shares, laplace": MORE_NOISE.found(LEAST, NUMBERS_LAPLACE),
+    "replacement at the factor of signed sums": AS_IF_SIGNED.found(LEAST, REPLACED._replace(kind="count_min")),
+}
+test_more_noise_than_is_needed_is_found = laws.mutants(NEEDLESS, check_near, intact=True)

@@ -1,19 +1,15 @@
 """The rule of key selection: weights, thresholds, and what sketches and votes cost together, derived a second time.
 
-The joint cost is enumerated over all numbers of keys, from the noise that a release would draw, in exact fractions. The
-divergences of whole outputs are those of discrete Gaussians, summed term by term; float64 has errors of 1e-9 there.
+The joint cost is enumerated over all numbers of keys, from the noise that a release would draw, in exact fractions.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
-import math
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 
 from beam_dpsketch import (
@@ -30,17 +26,14 @@ from beam_dpsketch import (
     SketchSpec,
     TreeSpec,
 )
-from beam_dpsketch.exact.bounding.norm_rule import NormRule
-from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.sketches.trees import Level
 from beam_dpsketch.noise import keys as choosing
 from beam_dpsketch.noise.calibration import calibrate
-from beam_dpsketch.noise.keys import KeyChoice, choose_keys
+from beam_dpsketch.noise.keys import choose_keys
 from beam_dpsketch.privacy import selection
 from beam_dpsketch.privacy.contributions import Bounds
 from beam_dpsketch.privacy.selection import SelectionRule, SketchCost, free_share, sketch_share, votes_sigma_squared
 from tests.helpers import faults, laws, norms
-from tests.helpers.norms import UNIT, Place
 from tests.helpers.tails import true_tails
 
 every_relation = pytest.mark.parametrize("relation", NeighboringRelation, ids=lambda relation: relation.name)
@@ -254,6 +247,13 @@ def test_under_a_norm_nothing_is_free_and_the_parts_add(relation: NeighboringRel
         assert choice.note.share == votes
 
 
+@pytest.mark.usefixtures("fresh_choices")
+def test_a_norm_treated_as_bounds_of_records_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "_sketch_cost", lambda spec, terms: SketchCost(Fraction(1, 4), False))
+    with pytest.raises(AssertionError):
+        test_under_a_norm_nothing_is_free_and_the_parts_add(REPLACE_ONE)
+
+
 @pytest.fixture
 def fresh_choices() -> Iterator[None]:
     clear = choosing._calibrated.cache_clear
@@ -296,159 +296,9 @@ test_a_planted_fault_costs_more_than_is_left_of_rho = pytest.mark.usefixtures(fr
 )
 
 
-# The same from divergences of whole outputs: all rows of all sketches, and the noisy votes.
-
-ORDERS = (1.5, 2, 5, 20)
-ONE_ROW = SketchSpec(kind="count_sketch", depth=1, width=1)
-Counters = dict[Any, int]
-
-
-def divergence(order: float, shift: int, sigma_squared: Fraction) -> float:
-    """The divergence of a discrete Gaussian from the same, moved; summed over all that is not below 1e-300."""
-    if not shift:
-        return 0.0
-    variance, reach = float(sigma_squared), int((order + 30) * (abs(shift) + math.sqrt(sigma_squared)))
-    places = np.arange(-reach, reach + 1, dtype=float)
-    first, second = -((places - shift) ** 2) / (2 * variance), -(places**2) / (2 * variance)
-    return float(_log_sum(order * first + (1 - order) * second) - _log_sum(second)) / (order - 1)
-
-
-def _log_sum(exponents: np.ndarray) -> float:
-    largest = exponents.max()
-    return float(largest + np.log(np.exp(exponents - largest).sum()))
-
-
-class Output(NamedTuple):
-    """What a unit adds before the noise: to the counters of its sketches by table, and to votes."""
-
-    tables: list[Counters]
-    votes: Counters
-
-
-def loss_at(order: float, mine: Output, theirs: Output, noise: Iterable[Fraction], votes: Fraction) -> float:
-    """The divergence of the whole output over the order: rho, if it is rho-zCDP."""
-    pairs = [*zip(mine.tables, theirs.tables, noise, strict=True), (mine.votes, theirs.votes, votes)]
-    shifts = [
-        (one.get(place, 0) - other.get(place, 0), variance)
-        for one, other, variance in pairs
-        for place in {*one, *other}
-    ]
-    cached = functools.cache(functools.partial(divergence, order))
-    return sum(cached(abs(shift), variance) for shift, variance in shifts) / order
-
-
-def of_records(setting: Setting, keys: range, sign: int) -> Output:
-    """A unit with C records of one item in each key, whose cells have this sign."""
-    bounds = setting.bounds
-    assert isinstance(bounds, RecordBounds)
-    weight = weight_of(setting.terms.selection, len(keys))
-    most = bounds.max_per_key * bounds.max_weight
-    tables = [
-        {
-            (key, row, 0 if table_signed else sign): (sign if table_signed else 1) * most
-            for key in keys
-            for row in range(rows)
-        }
-        for (rows, _), table_signed in zip(norms.tables_of(setting.spec), norms.has_signs(setting.spec), strict=True)
-    ]
-    return Output(tables, dict.fromkeys(keys, weight))
-
-
-def worst_losses(setting: Setting, choice: KeyChoice, noise: Iterable[Fraction]) -> list[float]:
-    """The losses where a unit stays in its keys, and where it leaves all of them for others."""
-    keys, others = range(setting.max_keys), range(100, 100 + setting.max_keys)
-    nothing = Output([{} for _ in norms.tables_of(setting.spec)], {})
-    mine = of_records(setting, keys, 1)
-    other = [nothing]
-    if setting.relation is REPLACE_ONE:
-        other += [of_records(setting, keys, -1), of_records(setting, others, -1)]
-    noise = list(noise)
-    return [loss_at(order, mine, theirs, noise, choice.note.sigma_squared) for order in ORDERS for theirs in other]
-
-
-@pytest.mark.one_fast_case
-@every_relation
-@pytest.mark.parametrize("name", SPECS)
-@pytest.mark.parametrize("max_keys", [1, 4, 16])
-def test_whole_outputs_of_the_worst_units_lose_rho_and_no_more(
-    max_keys: int, name: str, relation: NeighboringRelation
-) -> None:
-    setting = Setting(SPECS[name], RecordBounds(2, max_keys=max_keys), relation, None, max_keys)
-    terms, choice = setting.terms, choose_keys(setting.spec, setting.terms)
-    assert choice is not None
-    allowed = float(terms.privacy.rho * terms.share_left)
-    losses = worst_losses(setting, choice, calibrate(setting.spec, terms))
-    assert 0.99 * allowed < max(losses) < allowed * (1 + 1e-9)
-
-
-def test_three_fifths_taken_as_free_lose_more_than_rho() -> None:
-    """Half is free of what a CountSketch costs; with 3/5 a unit that moves loses 1.1 times rho."""
-    setting = Setting(ONE_ROW, RecordBounds(1, max_keys=4), REPLACE_ONE, Fraction(3, 5), 4)
-    terms, choice = setting.terms, choose_keys(ONE_ROW, setting.terms)
-    assert choice is not None
-    allowed = float(terms.privacy.rho * terms.share_left)
-    right = calibrate(ONE_ROW, terms)
-    assert max(worst_losses(setting, choice, right)) < allowed * (1 + 1e-9)
-    as_if_free = [variance * choice.sketch_share / terms.share_left for variance in right]
-    assert max(worst_losses(setting, choice, as_if_free)) > 1.1 * allowed
-
-
-# A norm on all keys together: the parts add, because one key can have it all.
-
-MAX_KEYS = 16
-
-
-def of_norm(setting: Setting, item: int, others: str) -> Output:
-    """A weight of 10^9 on a key, and one record in each of others, which is scaled to nothing and votes: real steps."""
-    rule = setting.terms.selection
-    sketch_input = SketchInput(setting.spec, setting.bounds, (), rule)
-    records = [(Place(0, b"common", 0, item), 10**9)]
-    records += [(Place(0, b"%s %d" % (others.encode(), key), 0, item), 1) for key in range(MAX_KEYS - 1)]
-    kept, sums = NormRule(setting.bounds, sketch_input, (), rule).select_and_count(
-        norms.to_table(sketch_input, records)
-    )
-    assert sums is not None
-    added: Counters = {}
-    for row in kept.to_pylist():
-        (cells,) = norms.changed_cells(setting.spec, row["item"])
-        for cell, sign in cells.items():
-            added[row["key"], cell] = added.get((row["key"], cell), 0) + sign * row["weight"]
-    return Output([added], {row["key"]: row["votes"] for row in sums.to_pylist() if row["votes"]})
-
-
-def norm_losses() -> tuple[list[float], float]:
-    setting = Setting(
-        ONE_ROW, NormBound(50, max_weight=10**9, max_keys=MAX_KEYS), REPLACE_ONE, Fraction(1, 10), MAX_KEYS
-    )
-    terms, choice = setting.terms, choose_keys(ONE_ROW, setting.terms)
-    assert choice is not None
-    first, *items = norms.keys_of(ONE_ROW)
-    opposite = next(item for item in items if norms.changed_cells(ONE_ROW, item) != norms.changed_cells(ONE_ROW, first))
-    mine, theirs = of_norm(setting, first, "mine"), of_norm(setting, opposite, "theirs")
-    assert len(mine.votes) == len(theirs.votes) == MAX_KEYS
-    assert len(mine.tables[0]) <= 1 + MAX_KEYS
-    # In records rather than in units of 2**-SCALE_BITS, which is the same loss to one part in 10^6.
-    scaled = [
-        Output([{place: round(Fraction(n, UNIT)) for place, n in table.items()} for table in each.tables], each.votes)
-        for each in (mine, theirs)
-    ]
-    losses = [loss_at(order, *scaled, calibrate(ONE_ROW, terms), choice.note.sigma_squared) for order in ORDERS]
-    return losses, float(terms.privacy.rho * terms.share_left)
-
-
-def test_a_norm_on_a_common_key_and_votes_in_others_lose_what_is_left_of_rho() -> None:
-    losses, allowed = norm_losses()
-    assert 0.99 * allowed < max(losses) < allowed * (1 + 1e-6)
-
-
-@pytest.mark.usefixtures(fresh_choices.__name__)
-def test_a_norm_treated_as_bounds_of_records_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choosing, "_sketch_cost", lambda spec, terms: SketchCost(Fraction(1, 4), False))
-    losses, allowed = norm_losses()
-    assert max(losses) > 1.09 * allowed
-
-
 # What is refused.
+
+ONE_ROW = SketchSpec(kind="count_sketch", depth=1, width=1)
 
 
 def test_settings_that_cannot_work_are_refused() -> None:

@@ -225,7 +225,17 @@ def in_the_bin_below(lost: np.ndarray, bins: int, *, bits: int = 0) -> np.ndarra
     return record_rule_histogram(lost >> np.int64(1), bins, bits=bits)
 
 
+def in_every_bin_up_to_its_own(lost: np.ndarray, bins: int, *, bits: int = 0) -> np.ndarray:
+    return record_rule_histogram(lost, bins, bits=bits)[::-1].cumsum()[::-1]
+
+
+def by_the_largest_loss(lost: np.ndarray, bins: int, *, bits: int = 0) -> np.ndarray:
+    """Choose where bins start from exact losses."""
+    return record_rule_histogram(lost, bins + (int(lost.max(initial=1)).bit_length() >= 4), bits=bits)
+
+
 record_rule_histogram = record_rule.histogram
+BIN_FAULTS = [two_bins, in_the_bin_below, in_every_bin_up_to_its_own, by_the_largest_loss]
 
 
 def laws() -> Iterator[Callable[[], None]]:
@@ -257,9 +267,9 @@ class Middle:
         )
 
 
-@pytest.mark.parametrize("fault", [nothing_is_carried, carried_to_each, two_bins, in_the_bin_below])
+@pytest.mark.parametrize("fault", [nothing_is_carried, carried_to_each, *BIN_FAULTS])
 def test_a_planted_fault_is_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = "histogram" if fault in (two_bins, in_the_bin_below) else "carry"
+    name = "histogram" if fault in BIN_FAULTS else "carry"
     for module in (record_rule, norm_rule):
         monkeypatch.setattr(module, name, fault)
     found = 0

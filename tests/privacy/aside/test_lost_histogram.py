@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beam_dpsketch import (
-    NeighboringRelation,
-    NormBound,
-    PrivacySpec,
-    RecordBounds,
-    ReleaseTerms,
-    SideCounters,
-    SketchSpec,
-)
-from beam_dpsketch.exact.bounding import record_rule
-from beam_dpsketch.exact.bounding.record_rule import RandomPriorities
-from beam_dpsketch.exact.bounding.rules import rule_of
-from beam_dpsketch.exact.reading.items import SketchInput
-from beam_dpsketch.exact.reading.reading import Columns, RecordReader, read_table
-from beam_dpsketch.exact.reading.selectors import Selectors
+from beam_dpsketch import NeighboringRelation, NormBound, PrivacySpec, RecordBounds, ReleaseTerms, SideCounters
 from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.mechanism import Spending, change_factor, one_count
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
@@ -81,80 +64,14 @@ def test_eleven_bins_of_a_factor_4_start_at_an_eighth_of_the_smallest_limit(boun
     assert LostNote(share=RHO, sigma_squared=RHO, first=counter(bounds).first, counts=(0,) * 11)
 
 
-class Visit(NamedTuple):
-    person: int
-    item: str
-
-
-OTHERS = [Visit(1, "a")] * 40 + [Visit(2, "a"), Visit(2, "b")] * 3
-VISITS: list[list[Visit]] = [[Visit(0, item) for item in items] for items in ("", "a", "aaab", "abcdef" * 2, "a" * 900)]
-"""What one person may have: nothing, what every bound keeps, and losses in several bins."""
-
-
-def histogram_by_hand(visits: list[Visit], bounds: Any) -> np.ndarray:
-    """Bound all records as releases do; return the exact histogram."""
-    sketch_input = SketchInput(SketchSpec(depth=1, width=4), bounds, lost=counter(bounds))
-    people, items = zip(*visits, strict=True)
-    columns = Columns(pa.array(people, pa.int64()), None, pa.array(items, pa.string()), None)
-    reader = RecordReader(Selectors(item="item", privacy_id="person"), per_key=False)
-    table = read_table(reader, columns, bounds, sketch_input)
-    lost = rule_of(sketch_input, RandomPriorities()).bound(table).lost
-    assert lost is not None
-    return lost
-
-
-def check_change(bounds: Any, relation: NeighboringRelation) -> None:
-    """Raise unless the largest change of all neighbouring tables is what the noise is made for, in L1 and L2."""
-    changes = []
-    for first, second in itertools.product(VISITS, VISITS):
-        adds = not first or not second
-        if adds == (relation is NeighboringRelation.ADD_OR_REMOVE_ONE):
-            both = (histogram_by_hand(OTHERS + each, bounds) for each in (first, second))
-            changes.append(np.subtract(*both))
-    assert max(int(np.sum(each**2)) for each in changes) == one_count(relation).squared, "another squared change"
-    assert max(int(np.abs(each).sum()) for each in changes) == one_count(relation).total, "another change"
-
-
-BOUNDS: list[Any] = [NormBound(2), NormBound(2, order=1), NormBound(2, resource_limit=2), RecordBounds(1)]
 every_relation = pytest.mark.parametrize("relation", NeighboringRelation, ids=lambda relation: relation.name)
 
 
 @every_relation
-@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
-def test_the_change_of_neighbouring_tables_is_attained_and_never_more(
-    bounds: Any, relation: NeighboringRelation
-) -> None:
-    check_change(bounds, relation)
-
-
-def in_every_bin_up_to_its_own(exact: Any, lost: np.ndarray, *bins: Any, **settings: Any) -> np.ndarray:
-    return np.asarray(exact(lost, *bins, **settings)[::-1].cumsum()[::-1])
-
-
-def in_its_bin_and_the_next(exact: Any, lost: np.ndarray, *bins: Any, **settings: Any) -> np.ndarray:
-    found = exact(lost, *bins, **settings)
-    return np.asarray(found + np.roll(found, 1))
-
-
-def by_the_largest_loss(exact: Any, lost: np.ndarray, first: int, **settings: Any) -> np.ndarray:
-    """Choose where bins start from exact losses."""
-    return np.asarray(exact(lost, first + (int(lost.max(initial=1)).bit_length() >= 9), **settings))
-
-
-FAULTS = [in_every_bin_up_to_its_own, in_its_bin_and_the_next, by_the_largest_loss]
-
-
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_a_unit_that_moves_more_counts_is_found(fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_rule, "histogram", functools.partial(fault, histogram))
-    for relation in NeighboringRelation:
-        with pytest.raises(AssertionError, match="another"):
-            check_change(RecordBounds(1), relation)
-
-
-@every_relation
 def test_noise_is_made_for_that_change_in_each_window(relation: NeighboringRelation) -> None:
+    """That one unit is in one bin: `tests/exact/bounding/test_lost_weight.py`."""
     largest = change_factor(relation)
+    assert one_count(relation) == (largest, largest)
     for bounds, windows in ((NormBound(3), 1), (NormBound(3), 4), (RecordBounds(2, max_keys=5), 7)):
         of_release = counter(bounds, windows=windows)
         found = Spending(RHO).parameter(one_count(relation, of_release.reach), share=of_release.share)

@@ -18,14 +18,11 @@ from beam_dpsketch import ADD_OR_REMOVE_ONE, NeighboringRelation, NormBound, Ske
 from beam_dpsketch.exact.bounding import netting, norm_rule, side_sums
 from beam_dpsketch.exact.bounding.netting import NetRecords
 from beam_dpsketch.exact.reading.items import SketchInput
-from beam_dpsketch.noise import tables
-from beam_dpsketch.privacy import terms
 from beam_dpsketch.privacy.mechanism import Sensitivity
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.privacy.side_counters import SideCounter
 from tests.helpers import laws
 from tests.helpers import side_sums as reference
-from tests.helpers.joint_loss import joint_loss
 from tests.helpers.laws import Fault
 from tests.helpers.norms import Case
 from tests.helpers.side_sums import NAMES
@@ -169,27 +166,3 @@ def test_the_counters_themselves_are_accepted() -> None:
 
 
 test_a_planted_fault_is_refused = pytest.mark.one_fast_case(laws.mutants(FAULTS, check_all))
-
-
-def paid_twice(exact: Any, counter: SideCounter, *arguments: Any) -> Fraction:
-    """The number of scaled units spends a share of its own that is not taken from the sketch."""
-    twice = counter.name in ("clipped", "scaled")
-    return exact(counter._replace(share=counter.share * (2 if twice else 1)), *arguments)
-
-
-def check_joint_loss() -> None:
-    assert joint_loss(10, RHO) <= RHO
-
-
-# One unit then costs more than rho.
-test_shares_that_do_not_add_up_are_refused = laws.mutants(
-    {
-        "all_for_the_sketch": laws.put(terms, "share_left", lambda counters, *others: Fraction(1)),
-        "clipped_paid_twice": laws.around(tables, "of_counter", paid_twice),
-        "one_counter_not_charged": laws.around(
-            terms, "share_left", lambda exact, counters, *others: exact(counters[1:], *others)
-        ),
-    },
-    check_joint_loss,
-    intact=True,
-)

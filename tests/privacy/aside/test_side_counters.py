@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import pickle
 from fractions import Fraction
@@ -36,7 +35,6 @@ from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.over_time.binned import BinaryTree
 from beam_dpsketch.privacy.side_counters import SideCounter, SideCounters, share_left, side_counters
 from beam_dpsketch.privacy.terms import RowTerms
-from tests.helpers.joint_loss import joint_loss
 from tests.helpers.norms import UNIT
 from tests.helpers.side_sums import EVERY, NAMES
 
@@ -138,54 +136,6 @@ def test_sensitivities(relation: NeighboringRelation, signed: bool, windows: int
     assert squared == 9 * windows * factors[relation]
     sigma = Spending(Fraction(1, 10)).parameter(counter.sensitivity(relation, reach=windows), share=counter.share)
     assert sigma == squared / (2 * Fraction(1, 10) * FIFTIETH)
-
-
-@every_relation
-@pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize(("windows", "keys", "limit"), [(1, 2, 1), (2, 1, 1), (2, 2, 1), (1, 2, 2), (3, 1, 2)])
-def test_sensitivities_by_brute_force(
-    relation: NeighboringRelation, signed: bool, windows: int, keys: int, limit: int
-) -> None:
-    """All units that reach this many windows of twice as many: any whole numbers within the limit in each of them."""
-    counter = SideCounter(("weight",), FIFTIETH, Fraction(limit**2), signed)
-    numbers = range(-limit if signed else 0, limit + 1)
-    in_window = [cells for cells in itertools.product(numbers, repeat=keys) if sum(n * n for n in cells) <= limit**2]
-    largest = 0
-    for chosen in itertools.combinations(range(2 * windows), windows):
-        for other in itertools.combinations(range(2 * windows), windows) if relation is REPLACE_ONE else [()]:
-            # Windows are bounded alone, so the worst change of each adds up.
-            largest = max(
-                largest,
-                sum(
-                    max(
-                        sum((a - b) ** 2 for a, b in zip(mine, theirs, strict=True))
-                        for mine in (in_window if window in chosen else [(0,) * keys])
-                        for theirs in (in_window if window in other else [(0,) * keys])
-                    )
-                    for window in range(2 * windows)
-                ),
-            )
-    assert counter.sensitivity(relation, reach=windows).squared == largest
-
-
-@every_relation
-def test_one_cell_by_brute_force(relation: NeighboringRelation) -> None:
-    """A unit adds to one of two numbers. Each may be a release of its own, where the unit is in one cell."""
-    for signed, limit in itertools.product((False, True), (1, 3)):
-        numbers = [(n, 0) for n in range(-limit if signed else 0, limit + 1)]
-        units = [*numbers, *((0, n) for n, _ in numbers)]
-        others = units if relation is REPLACE_ONE else [(0, 0)]
-        largest = max((a - c) ** 2 + (b - d) ** 2 for a, b in units for c, d in others)
-        counter = SideCounter(("weight",), FIFTIETH, Fraction(limit**2), signed)
-        assert counter.sensitivity(relation).squared == largest
-
-
-@pytest.mark.parametrize("relation", [ADD_OR_REMOVE_ONE])
-@pytest.mark.parametrize("max_norm", [2, 10])
-def test_one_unit_can_cost_all_of_rho(relation: NeighboringRelation, max_norm: int) -> None:
-    """In the sketch and in all counters at once; so no share is spent twice, and none is lost."""
-    rho = Fraction(1, 1000)
-    assert 1 - Fraction(1, 100) < joint_loss(max_norm, rho) / rho <= 1
 
 
 @pytest.mark.parametrize("shares", [{"units": 0}, {"records": 1}, {"weight": -0.1}, {"lost": 2}])
