@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import apache_beam as beam
 import pyarrow as pa
 
 
@@ -36,3 +38,12 @@ def visits(size: int = 240) -> list[Visit]:
 
 VISITS = visits()
 TABLE = pa.Table.from_pylist([visit._asdict() for visit in VISITS])
+FORMS: dict[str, Callable[[], list[Any]]] = {
+    "rows": lambda: [beam.Row(**visit._asdict()) for visit in VISITS],
+    "dicts": lambda: [visit._asdict() for visit in VISITS],
+    "named tuples": lambda: VISITS,
+    "tables": lambda: [TABLE.slice(0, 100), TABLE.slice(100)],
+    "record batches": lambda: TABLE.to_batches(max_chunksize=37),
+    "data frames": lambda: [TABLE.slice(0, 100).to_pandas(), TABLE.slice(100).to_pandas()],
+    "dictionaries": lambda: [TABLE.set_column(3, "page", TABLE["page"].combine_chunks().dictionary_encode())],
+}

@@ -14,6 +14,8 @@ from beam_dpsketch import (
     CountSketch,
     DyadicCountSketch,
     IntegerDomain,
+    ListedHistogram,
+    ListedItems,
     PrivacyId,
     PrivacySpec,
     PrivacyUnit,
@@ -29,7 +31,12 @@ FLAT = SketchSpec(depth=3, width=64)
 TREE = TreeSpec.for_memory(IntegerDomain(0, 999), 3_000)
 VALUES = [value * value % 1000 for value in range(3000)]
 HALF = PrivacySpec(rho=0.5, relation=REPLACE_ONE)
-SPECS = {CountMin: SketchSpec(kind="count_min", depth=3, width=64), CountSketch: FLAT, DyadicCountSketch: TREE}
+SPECS = {
+    CountMin: SketchSpec(kind="count_min", depth=3, width=64),
+    CountSketch: FLAT,
+    DyadicCountSketch: TREE,
+    ListedHistogram: ListedItems(range(0, 1000, 3)),
+}
 
 
 def sketched(combine_fn: beam.CombineFn, parts: list[list[int]]) -> beam.CombineFn:

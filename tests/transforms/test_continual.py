@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -26,22 +28,25 @@ from beam_dpsketch import (
     PrivacyId,
     PrivacySpec,
     PrivacyUnit,
+    PublicKeys,
     Record,
     RecordBounds,
-    ReleasedDyadicCountSketch,
     SketchSpec,
     SketchTimeline,
     TreeSpec,
     WindowingError,
 )
 from beam_dpsketch.exact.horizon import MECHANISMS, Mechanism
+from beam_dpsketch.exact.sketches import raw_type
+from beam_dpsketch.exact.sketches.statistics import StatisticsSpec
 from beam_dpsketch.noise import tables
 from beam_dpsketch.privacy.noise import drawing
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateStatistics
 from tests.helpers import noise
 from tests.helpers.continual import (
     HORIZON,
+    PRIVACY,
     SIZE,
     START,
     VISITS,
@@ -51,7 +56,6 @@ from tests.helpers.continual import (
     exact,
     expected,
     frequencies,
-    in_order,
     live,
     made_by,
     matrix,
@@ -60,7 +64,6 @@ from tests.helpers.continual import (
     same,
     streamed,
     sums,
-    unpacked,
 )
 from tests.helpers.noise_audit import audit
 from tests.helpers.pipelines import BUNDLE_BASED, COUNT_MIN, FN_API, SPEC, seen_by_sink
@@ -136,6 +139,43 @@ def test_answers_without_noise_are_exact(monkeypatch: pytest.MonkeyPatch) -> Non
         assert math.isclose(answer.records().estimate, len(within), abs_tol=1e-3)
         assert math.isclose(answer.total_weight().estimate, len(within), abs_tol=1e-3)
         assert math.isclose(answer.privacy_units().estimate, len(present), abs_tol=1e-3)
+
+
+def number_of(visit: Visit) -> int:
+    return ord(visit.item[0])
+
+
+LETTERS = IntegerDomain(97, 122)
+OVER_TIME: dict[str, tuple[Any, Callable[[Visit], Any], Callable[..., Any]]] = {
+    "listed items": (ListedItems(["b", "absent"]), lambda visit: visit.item, PrivateFrequencies),
+    "Count-Min": (COUNT_MIN, lambda visit: visit.item, PrivateFrequencies),
+    "tree": (TreeSpec.for_memory(LETTERS, 1 << 14), number_of, PrivateQuantiles),
+    "numbers": (
+        StatisticsSpec(LETTERS),
+        number_of,
+        lambda spec, *rest, **given: PrivateStatistics(LETTERS, *rest, **given),
+    ),
+}
+PEOPLE = {None: None, "listed": PublicKeys(["ann", "bob", "absent"], "who")}
+
+
+@pytest.mark.parametrize("keys", PEOPLE)
+@pytest.mark.parametrize("kind", OVER_TIME)
+def test_answers_of_every_kind_are_those_of_the_windows(
+    kind: str, keys: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without noise the counters of a range of windows are those of a raw sketch of what is within, for each key."""
+    spec, item, make = OVER_TIME[kind]
+    transform = make(spec, PRIVACY, windows=HORIZON, unit=Record(), item=item, keys=PEOPLE[keys])
+    rows = exact(monkeypatch, bounded(transform))
+    lines = SketchTimeline.by_key(rows, HORIZON) if keys else {None: SketchTimeline(rows, HORIZON)}
+    assert lines.keys() == ({"ann", "bob", "absent"} if keys else {None})
+    for (key, line), (first, last) in itertools.product(lines.items(), [(0, 0), (2, 2), (1, 4), (0, WINDOWS - 1)]):
+        start, end = START + SIZE * first, START + SIZE * (last + 1)
+        within = [visit for visit in VISITS if start <= visit.time < end and key in (None, visit.who)]
+        counted = [each for each in map(item, within) if not getattr(spec, "is_listed", False) or each in spec.items]
+        raw = raw_type(spec)(spec).accumulate(counted).to_vector()
+        np.testing.assert_allclose(line.between(first, last).counters.ravel(), raw, atol=1e-2)
 
 
 def audited(which: Mechanism, monkeypatch: pytest.MonkeyPatch) -> set[str]:
@@ -349,34 +389,6 @@ def test_deletions_leave_the_rows_of_what_is_left(monkeypatch: pytest.MonkeyPatc
         return timed | frequencies(unit=Record(max_weight=2, signed=True), weight="weight")
 
     assert same(sums(monkeypatch, build), expected(VISITS))
-
-
-def test_listed_items_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exact counts of two items; others are in none."""
-    rows = sums(monkeypatch, bounded(frequencies(ListedItems(["b", "absent"]))))
-    counts = [sum(visit.item == "b" and visit.time // 1 - START in range(10 * w, 10 * w + 10) for visit in VISITS)
-              for w in range(WINDOWS)]  # fmt: skip
-    weights = matrix() @ np.array(counts)
-    assert sum(counts) == 9
-    assert {number: sorted(row.tolist()) for number, row in rows.items()} == {
-        number: sorted([0, weight]) for number, weight in enumerate(weights.tolist())
-    }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("which", MECHANISMS)
-def test_quantiles_over_time(which: Mechanism) -> None:
-    """Sigma of ranks is about 40 of 25,000: bounds of 2 % are more than ten times as far off."""
-    horizon = Horizon(START, SIZE, 8, which)
-    transform = PrivateQuantiles(
-        TreeSpec.for_memory(IntegerDomain(0, 999), 1 << 14), PrivacySpec(rho=1.0), windows=horizon, unit=Record()
-    )
-    values = [window.TimestampedValue(i % 1000, START + (i // 1000) * 2) for i in range(40_000)]
-    rows = seen_by_sink(lambda pipeline: pipeline | beam.Create(values) | beam.Map(unpacked) | transform)
-    answer = SketchTimeline(in_order(rows), horizon).between(1, 5)
-    assert isinstance(answer, ReleasedDyadicCountSketch)
-    assert abs(answer.quantile(0.5) - 500) <= 20
-    assert math.isclose(answer.total_weight().estimate, 25_000, rel_tol=0.02)
 
 
 def test_starts_and_sizes_may_be_those_of_beam() -> None:

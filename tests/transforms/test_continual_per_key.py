@@ -13,7 +13,6 @@ import pytest
 from beam_dpsketch import (
     AssumePublicKeys,
     Horizon,
-    IntegerDomain,
     KeySelection,
     NormBound,
     PrivacyId,
@@ -28,7 +27,7 @@ from beam_dpsketch import (
 from beam_dpsketch.exact.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.release_id import timeline
-from beam_dpsketch.transforms import EnvironmentSecret, PrivateQuantiles
+from beam_dpsketch.transforms import EnvironmentSecret
 from beam_dpsketch.transforms.outputs import key_and_release
 from tests.helpers import tolerances
 from tests.helpers.by_hand import ROW
@@ -192,18 +191,6 @@ def test_names_of_rows_are_those_of_their_key() -> None:
     assert len({row.privacy.release_ids for _, row in pairs}) == len(pairs) == 3 * WINDOWS
     with pytest.raises(ValueError, match="run"):
         SketchTimeline([pairs[0][1], pairs[WINDOWS + 1][1]], HORIZON)
-
-
-@pytest.mark.slow
-def test_quantiles_per_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without noise the total of each range is exact."""
-    transform = PrivateQuantiles(
-        IntegerDomain(0, 9), PrivacySpec(rho=0.1), windows=HORIZON, unit=Record(), keys=LISTED, item=lambda visit: 3
-    )
-    lines = SketchTimeline.by_key(exact(monkeypatch, bounded(transform)), HORIZON)
-    for key, line in lines.items():
-        within = sum(visit.who == key and visit.time < START + 8 * SIZE for visit in VISITS)
-        assert abs(line.prefix(7).total_weight().estimate - within) < 0.01
 
 
 @pytest.mark.parametrize("keys", [AssumePublicKeys("who"), KeySelection(0.2, "who")], ids=["assumed", "selected"])

@@ -9,7 +9,6 @@ import datetime
 import functools
 from collections import Counter
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -52,15 +51,7 @@ from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.sketches.listed_items import GroupedItems
 from beam_dpsketch.noise.counting import Counting
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.transforms import (
-    Ask,
-    EnvironmentSecret,
-    PrivateTopK,
-    QueryReleases,
-    ReadReleases,
-    WriteReleases,
-    read_releases,
-)
+from beam_dpsketch.transforms import EnvironmentSecret, PrivateTopK
 from beam_dpsketch.transforms.steps.grouped_counts import WrappingSum
 from tests.helpers import noise
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, run, seen_by_sink
@@ -315,22 +306,6 @@ def test_each_bundle_draws_noise_of_its_own() -> None:
     assert len(runs) == 1
     combined = outputs[0].release.combine(outputs[1].release)
     assert (combined.privacy.rho, combined.privacy.delta) == (Fraction(1, 20), Fraction(1, 10**8))
-
-
-def test_releases_are_written_read_and_asked(tmp_path: Path) -> None:
-    prefix = str(tmp_path / "words")
-    with beam.Pipeline(runner=FN_API) as pipeline:
-        pipeline | beam.Create([("k", word) for word in WORDS]) | per_key(AssumePublicKeys()) | WriteReleases(prefix)
-    ((key, release),) = read_releases(f"{prefix}*", ReleasedCounts, keyed=True)
-    assert key == "k"
-
-    def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        releases = pipeline | "Read" >> ReadReleases(f"{prefix}*")
-        return [releases | QueryReleases(ask) for ask in (Ask("top_k", 1), Ask("items", ("to",)))] | beam.Flatten()
-
-    estimates = {"place" in row: (row["key"], row["item"], row["estimate"]) for row in seen_by_sink(build)}
-    (top,) = release.top_k(1)
-    assert estimates == {True: ("k", *top[:2]), False: ("k", "to", release.estimate("to"))}
 
 
 def test_a_budget_pays_rho_and_delta_once() -> None:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -13,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from apache_beam.transforms import window
 from apache_beam.transforms.display import DisplayData
 
 from beam_dpsketch import (
@@ -23,63 +19,16 @@ from beam_dpsketch import (
     ListedItems,
     PrivacyId,
     PrivacySpec,
-    PublicKeys,
     Record,
     RecordBounds,
     ReleasedListedItems,
-    SketchTimeline,
-    TimelineRow,
-    TimeRange,
-    read_releases,
 )
 from beam_dpsketch.exact.reading import unreadable
-from beam_dpsketch.transforms import Ask, PrivateFrequencies, PrivateSketchFn, QueryReleases, WriteReleases
-from tests.helpers.every_kind import KEYED, KINDS, NAMES, VISITS, WIDE, Visit
-from tests.helpers.keyed_units import in_keys
-from tests.helpers.pipelines import BUNDLE_BASED, FN_API, exact, run, seen_by_sink
-from tests.helpers.timed import at_times
+from beam_dpsketch.transforms import PrivateFrequencies
+from tests.helpers.pipelines import BUNDLE_BASED, FN_API, exact, run
 
 PRIVACY = PrivacySpec(rho=0.5, side_counters=None)
 PAGES = ListedItems(["page 7", "absent", "page 0", "page 9", "page 7"])
-SINGLE = Record(max_weight=10, signed=True)
-PEOPLE = PrivacyId("user", WIDE)
-
-
-def counted(visits: Iterable[Visit]) -> list[int]:
-    """The counters by definition."""
-    counter: Counter[str] = Counter()
-    for visit in visits:
-        counter[visit.page] += visit.seconds
-    return [counter[page] for page in ("page 7", "absent", "page 0", "page 9")]
-
-
-def test_the_visits_tell_listed_pages_apart() -> None:
-    assert len(set(counted(VISITS))) == 4
-    assert sum(map(abs, counted(VISITS))) < sum(abs(visit.seconds) for visit in VISITS)
-
-
-@pytest.mark.one_fast_case
-@pytest.mark.parametrize("unit", [SINGLE, PEOPLE], ids=["record", "id"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_element_counts_the_same(kind: str, unit: Any) -> None:
-    transform = PrivateFrequencies(PAGES, PRIVACY, **NAMES, unit=unit)
-    assert exact(KINDS[kind], transform).tolist() == counted(VISITS)
-
-
-@pytest.mark.parametrize("unit", [SINGLE, PEOPLE], ids=["record", "id"])
-@pytest.mark.parametrize("kind", KEYED)
-def test_every_key_has_its_own_counters(kind: str, unit: Any) -> None:
-    keys = PublicKeys(["user 0", "user 5", "nobody"], "user")
-    transform = PrivateFrequencies(PAGES, PRIVACY, **NAMES, unit=in_keys(unit, keys), keys=keys)
-    for key, counters in exact(KINDS[kind], transform).items():
-        assert counters.tolist() == counted(visit for visit in VISITS if visit.user == key), key
-
-
-def test_pairs_are_counted_by_key() -> None:
-    transform = PrivateFrequencies(ListedItems([1, "1"]), PRIVACY, unit=Record(), keys=AssumePublicKeys())
-    pairs = [("a", 1), ("a", "1"), ("a", 1), ("b", "1"), ("b", b"1"), ("c", 2)]
-    counters = {key: value.tolist() for key, value in exact(pairs, transform).items()}
-    assert counters == {"a": [2, 1], "b": [0, 1], "c": [0, 0]}
 
 
 ALIKE = [1, "1", b"1", (1,), ("1", (b"1",)), (1 << 64) - 1, -1]
@@ -201,62 +150,3 @@ def test_it_is_shown_and_explained_without_its_items() -> None:
         assert "much noise" not in explained
     assert "Answers would have much noise" in transform.explain(n=10)
     assert "Jenny" not in f"{data} {transform!r} {transform.explain(9)}"
-
-
-def test_files_hold_a_release_for_each_key(tmp_path: Path) -> None:
-    transform = PrivateFrequencies(PAGES, PRIVACY, **NAMES, unit=SINGLE, keys=PublicKeys(["user 0", "nobody"], "user"))
-    with beam.Pipeline(runner=FN_API) as pipeline:
-        pipeline | beam.Create(KINDS["rows"]) | transform | WriteReleases(str(tmp_path / "pages"))
-    pairs = dict(read_releases(tmp_path / "pages-*", ReleasedListedItems, keyed=True))
-    assert set(pairs) == {"user 0", "nobody"}
-    assert pairs["user 0"].spec is pairs["nobody"].spec
-    assert pairs["user 0"].spec == PAGES
-    both = pairs["user 0"].combine(pairs["nobody"])
-    assert both.privacy.rho == pairs["nobody"].privacy.rho
-    assert both.privacy.sigma_squared == 2 * pairs["nobody"].privacy.sigma_squared
-
-
-def test_questions_are_answered_in_a_pipeline() -> None:
-    transform = PrivateFrequencies(PAGES, PRIVACY, unit=Record(), item="page")
-
-    def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        releases = pipeline | "Rows" >> beam.Create([beam.Row(page="page 0")] * 500) | transform
-        return releases | QueryReleases(Ask("top_k", 1))
-
-    (row,) = seen_by_sink(build)
-    assert row["item"] == "page 0"
-
-
-def test_windows_get_a_release_each() -> None:
-    transform = PrivateFrequencies(PAGES, PRIVACY, unit=Record(), windows=TimeRange(0, 30))
-    windows = window.FixedWindows(10)
-    timed = [("page 0", 1.0)] * 400 + [("page 7", 25.0)] * 400
-    releases = seen_by_sink(lambda pipeline: at_times(pipeline, timed, windows) | transform)
-    assert len(releases) == 3
-    assert sorted(round(released.estimate("page 7") / 400) for released in releases) == [0, 0, 1]
-
-
-def test_ranges_of_windows_are_answered() -> None:
-    """Noise of sigma^2 below 2: off by more than 40, 28 sigma, with probability < 1e-50."""
-    horizon = Horizon(0, 10, 4)
-    transform = PrivateFrequencies(PAGES, PrivacySpec(rho=1), windows=horizon, unit=Record())
-    timed = [("page 0", 1.0)] * 400 + [("page 7", 12.0)] * 100 + [("page 0", 35.0)] * 200 + [("other", 3.0)] * 999
-    rows: list[TimelineRow] = seen_by_sink(
-        lambda pipeline: at_times(pipeline, timed, window.GlobalWindows()) | transform
-    )
-    timeline = SketchTimeline(rows, horizon)
-    for first_window, last, expected in ((0, 0, (400, 0)), (0, 3, (600, 100)), (1, 2, (0, 100))):
-        found = timeline.between(first_window, last).estimate(["page 0", "page 7"])
-        np.testing.assert_allclose(found, expected, atol=40)
-    assert isinstance(timeline.prefix(3), ReleasedListedItems)
-
-
-def test_a_combine_fn_makes_a_release() -> None:
-    fn = PrivateSketchFn(PAGES, PRIVACY, item="page")
-    accumulator = fn.create_accumulator()
-    for row in [beam.Row(page="page 9")] * 300 + [beam.Row(page="other")] * 300:
-        accumulator = fn.add_input(accumulator, row)
-    released = fn.extract_output(fn.merge_accumulators([accumulator, fn.create_accumulator()]))
-    assert isinstance(released, ReleasedListedItems)
-    assert [row.item for row in released.top_k(1)] == ["page 9"]
-    assert abs(released.estimate("page 0")) < 14

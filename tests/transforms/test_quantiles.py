@@ -5,18 +5,14 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    AssumePublicKeys,
     BytesDomain,
     DyadicCountSketch,
     FloatDomain,
@@ -38,8 +34,8 @@ from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from beam_dpsketch.planning.kinds.layouts import layout_of
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.transforms import PrivateQuantiles, ReadReleases, WriteReleases
-from tests.helpers.pipelines import FN_API, run, seen_by_sink
+from beam_dpsketch.transforms import PrivateQuantiles
+from tests.helpers.pipelines import run
 from tests.helpers.tree_pipelines import exact_vectors
 
 PRIVACY = PrivacySpec(rho=1.0, side_counters=None)
@@ -54,7 +50,6 @@ ROWS = [
         [("AA", -60), ("AA", 0), ("BB", 7), ("BB", 5000), ("AA", -5000), ("CC", 1), ("AA", 0), ("BB", None)]
     )
 ]
-VALUES = {"AA": [-60, 0, -5000, 0], "BB": [7, 5000], "CC": [1]}
 
 
 def vector_of(values: Any, domain: Any = DELAYS, weights: Any = None) -> np.ndarray:
@@ -62,56 +57,7 @@ def vector_of(values: Any, domain: Any = DELAYS, weights: Any = None) -> np.ndar
     return raw_type(spec)(spec).accumulate(values, weights).to_vector()
 
 
-def expected_by_key(keys: Any) -> dict[Any, np.ndarray]:
-    return {key: vector_of(VALUES.get(key, [])) for key in keys}
-
-
-def same(found: dict[Any, np.ndarray], expected: dict[Any, np.ndarray]) -> bool:
-    return set(found) == set(expected) and all(np.array_equal(found[key], expected[key]) for key in expected)
-
-
-def batches() -> dict[str, list[Any]]:
-    table = pa.table({name: [row[name] for row in ROWS] for name in ROWS[0]})
-    frame = pd.DataFrame(ROWS)
-    coded = table.set_column(0, "carrier", table["carrier"].combine_chunks().dictionary_encode())
-    return {
-        "rows": ROWS,
-        "beam rows": [beam.Row(**row) for row in ROWS],
-        "tables": [table],
-        "slices": [table.slice(0, 3), table.slice(3)],
-        "record batches": table.to_batches(max_chunksize=3),
-        "coded": [coded],
-        "pandas": [frame.iloc[:4], frame.iloc[4:]],
-    }
-
-
 BOUND = RecordBounds(max_per_key=50)
-UNITS = {"record": Record(), "privacy id": PrivacyId("tail", WIDE)}
-
-
-@pytest.mark.one_fast_case
-@pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("elements", batches())
-def test_every_kind_of_element_gives_the_same_exact_counters(elements: str, unit: str) -> None:
-    """Values outside are clamped and nulls dropped; listed keys without data get zeros, others nothing."""
-    keys = ["AA", "BB", "absent"]
-    keyed = PrivateQuantiles(DELAYS, PRIVACY, item="delay", unit=UNITS[unit], keys=PublicKeys(keys, "carrier"))
-    assert same(exact_vectors(batches()[elements], keyed), expected_by_key(keys))
-
-
-@pytest.mark.parametrize("unit", [Record(), PrivacyId("tail", BOUND)], ids=UNITS)
-def test_kinds_of_elements_may_be_mixed_without_keys(unit: Any) -> None:
-    elements = [element for kind in batches().values() for element in kind]
-    transform = PrivateQuantiles(DELAYS, PRIVACY, item="delay", unit=unit)
-    everything = [value for values in VALUES.values() for value in values] * len(batches())
-    np.testing.assert_array_equal(exact_vectors(elements, transform), vector_of(everything))
-
-
-@pytest.mark.parametrize("unit", [Record(), PrivacyId(str, WIDE)], ids=UNITS)
-def test_pairs_give_the_same_exact_counters(unit: Any) -> None:
-    pairs = [(key, value) for key, values in VALUES.items() for value in [*values, None, "text", 2.5]]
-    transform = PrivateQuantiles(DELAYS, PRIVACY, unit=unit, keys=PublicKeys(["AA", "absent"]))
-    assert same(exact_vectors(pairs, transform), expected_by_key(["AA", "absent"]))
 
 
 DOMAINS = {
@@ -174,12 +120,6 @@ def test_a_column_none_of_whose_values_could_count_is_an_error(domain: Any, colu
         run([pa.table({"value": column, "user": [1]})], transform)
 
 
-def test_weights_count_and_are_clamped() -> None:
-    rows = [{"value": 1, "weight": 3}, {"value": 2, "weight": 99}, {"value": 3, "weight": -5}, {"value": 4}]
-    transform = PrivateQuantiles(DELAYS, PRIVACY, item="value", weight="weight", unit=Record(max_weight=10))
-    np.testing.assert_array_equal(exact_vectors(rows, transform), vector_of([1, 2], weights=[3, 10]))
-
-
 def test_the_statement_says_what_was_asked_for() -> None:
     spec = TreeSpec.for_memory(DELAYS, arity=4, leaf_share=Fraction(1, 2))
     transform = PrivateQuantiles(
@@ -207,18 +147,6 @@ def test_answers_are_near_the_truth() -> None:
     assert empty.total_weight().estimate < 200
 
 
-def test_listed_keys_have_a_release_and_assumed_ones_are_shown() -> None:
-    pairs = [("a", 5)] * 2000 + [("b", 9)]
-    outputs = dict(run(pairs, PrivateQuantiles(DELAYS, PRIVACY, unit=Record(), keys=PublicKeys(["a", "absent"]))))
-    assert set(outputs) == {"a", "absent"}
-    assert outputs["a"].quantile(0.5) == 5
-    assert outputs["absent"].counters.any()
-    assert {released.privacy.disclosed for released in outputs.values()} == {Disclosure.NONE}
-    outputs = dict(run(pairs, PrivateQuantiles(DELAYS, PRIVACY, unit=Record(), keys=AssumePublicKeys())))
-    assert set(outputs) == {"a", "b"}
-    assert {released.privacy.disclosed for released in outputs.values()} == {Disclosure.KEYS}
-
-
 def test_at_most_the_bounds_of_each_privacy_id_are_kept() -> None:
     rows = [{"user": "one", "value": value % 200} for value in range(1000)] + [{"user": "two", "value": 3}]
     bounds = RecordBounds(max_per_key=7)
@@ -229,36 +157,6 @@ def test_at_most_the_bounds_of_each_privacy_id_are_kept() -> None:
     assert {int(level.counters.sum()) for level in levels} == {8}
 
 
-DELETIONS = RecordBounds(max_per_key=4, max_weight=3, signed=True)
-
-
-@pytest.mark.one_fast_case
-@pytest.mark.parametrize("domain", [DELAYS, TreeSpec.for_memory(DELAYS), IPv4Domain()], ids=["factor", "exact", "wide"])
-def test_what_was_deleted_might_never_have_been_there(domain: Any) -> None:
-    """Insert A and B and delete B: exact counters as of A alone, so the release has the distribution of A's."""
-    kept = [{"user": f"kept {number}", "value": number, "weight": 1} for number in range(50)]
-    gone = [
-        {"user": f"gone {number}", "value": 2 * number, "weight": sign * (1 + number % 3)}
-        for sign in (1, -1)
-        for number in range(40)
-    ]
-    transform = PrivateQuantiles(domain, PRIVACY, item="value", weight="weight", unit=PrivacyId("user", DELETIONS))
-    expected = vector_of([row["value"] for row in kept], domain)
-    np.testing.assert_array_equal(exact_vectors(kept + gone, transform), expected)
-    np.testing.assert_array_equal(exact_vectors([pa.Table.from_pylist(gone[::-1] + kept)], transform), expected)
-    accumulator = SketchAccumulator(SketchInput(layout_of(domain), DELETIONS))
-    for row in gone + kept:
-        accumulator.add_weighted(row["value"], row["weight"])
-    np.testing.assert_array_equal(accumulator.to_sketch().to_vector(), expected)
-
-
-def test_an_insert_and_its_delete_use_up_none_of_the_bounds() -> None:
-    rows = [{"user": "one", "value": value, "weight": sign} for value in range(100) for sign in (1, -1)]
-    rows += [{"user": "one", "value": 150, "weight": 2}]
-    transform = PrivateQuantiles(DELAYS, PRIVACY, item="value", weight="weight", unit=PrivacyId("user", DELETIONS))
-    np.testing.assert_array_equal(exact_vectors(rows, transform), vector_of([150], weights=[2]))
-
-
 def test_accumulators_of_ranks_survive_their_bytes() -> None:
     for domain, count in ((DELAYS, 3), (DELAYS, 5000), (IPv4Domain(), 100), (IPv4Domain(), 90_000)):
         recipe = SketchInput(layout_of(domain), RecordBounds(1))
@@ -267,24 +165,6 @@ def test_accumulators_of_ranks_survive_their_bytes() -> None:
             accumulator.add(value % 190)
         again = SketchAccumulator.from_bytes(recipe, accumulator.to_bytes())
         assert again.to_sketch() == accumulator.to_sketch()
-
-
-def test_replayed_bundles_show_the_sink_one_value() -> None:
-    transform = PrivateQuantiles(DELAYS, PRIVACY, unit=Record(), keys=PublicKeys(["a", "b"]))
-    seen = seen_by_sink(
-        lambda pipeline: pipeline | beam.Create([("a", 1), ("b", 2)]) | transform, "--direct_runner_bundle_repeat=3"
-    )
-    for key in ("a", "b"):
-        assert len({released.to_bytes() for name, released in seen if name == key}) == 1
-
-
-def test_trees_come_back_from_files(tmp_path: Path) -> None:
-    transform = PrivateQuantiles(DELAYS, PRIVACY, unit=Record(), keys=PublicKeys(["a", 7]))
-    with beam.Pipeline(runner=FN_API) as pipeline:
-        pipeline | beam.Create([("a", 1)] * 900) | transform | WriteReleases(str(tmp_path / "trees"))
-    read = dict(seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "trees*"))))
-    assert set(read) == {"a", 7}
-    assert read["a"].quantile(0.5) == 1
 
 
 def globally(domain: Any = DELAYS, privacy: Any = PRIVACY, unit: Any = BY_RECORD, **arguments: Any) -> Any:

@@ -13,6 +13,8 @@ from beam_dpsketch import (
     CountSketch,
     DyadicCountSketch,
     IntegerDomain,
+    ListedHistogram,
+    ListedItems,
     PrivacySpec,
     PublicKeys,
     Record,
@@ -102,6 +104,11 @@ def test_flat_sketches_and_words_are_asked_too() -> None:
     )
     spec = GroupedItems.of(TextDomain(3), [b"to\3"])
     words = ReleasedCounts(spec, np.array([900]), trees.statement(1))
+    listed = release(
+        ListedHistogram(ListedItems(["x", "y"])).accumulate(["x"] * 50), ReleaseTerms(PrivacySpec(rho=1.0))
+    )
+    (row,) = answered([listed], Ask("top_k", 1))
+    assert (row["item"], row["estimate"]) == ("x", listed.estimate("x"))
     rows = answered([flat], Ask("top_k", 1, candidates=("x", "y")))
     assert [(row["place"], row["item"], row["estimate"]) for row in rows] == [(1, "x", flat.estimate(["x"])[0])]
     rows = answered([("k", words)], Ask("items", ("to",)), Ask("top_k", 1))

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
-import numpy as np
-import pandas as pd
-import pyarrow as pa
 import pytest
 
 from beam_dpsketch import (
@@ -27,15 +22,11 @@ from beam_dpsketch import (
     Record,
     RecordBounds,
     ReleasedStatistics,
-    SketchTimeline,
     TextDomain,
-    TimeRange,
 )
-from beam_dpsketch.exact.sketches.statistics import NumberSums, StatisticsSpec
-from beam_dpsketch.transforms import Ask, PrivateStatistics, QueryReleases, ReadReleases, WriteReleases
+from beam_dpsketch.transforms import PrivateStatistics
 from tests.helpers.noise import without_noise
-from tests.helpers.pipelines import FN_API, run, seen_by_sink
-from tests.helpers.tree_pipelines import exact_vectors
+from tests.helpers.pipelines import run
 
 PRIVACY, DELAYS = PrivacySpec(rho=1.0, side_counters=None), IntegerDomain(-60, 195)
 CARRIERS = ["AA", "AA", "BB", "BB", "AA", "CC", "AA", "BB"]
@@ -44,44 +35,11 @@ ROWS = [
     {"carrier": carrier, "delay": delay, "tail": f"N{number % 5}"}
     for number, (carrier, delay) in enumerate(zip(CARRIERS, MINUTES, strict=True))
 ]
-TABLE = pa.Table.from_pylist(ROWS)
-ELEMENTS: dict[str, list[Any]] = {
-    "dicts": ROWS,
-    "beam rows": [beam.Row(**row) for row in ROWS],
-    "tables": [TABLE.slice(0, 3), TABLE.slice(3)],
-    "record batches": TABLE.to_batches(max_chunksize=3),
-    "pandas": [pd.DataFrame(ROWS).iloc[:4], pd.DataFrame(ROWS).iloc[4:]],
-}
 UNITS = {"record": Record(), "privacy id": PrivacyId("tail", RecordBounds(50, max_keys=3))}
 
 
 def of(keys: Any = None, unit: Any = UNITS["record"], **more: Any) -> PrivateStatistics[Any]:
     return PrivateStatistics(DELAYS, PRIVACY, unit=unit, item="delay", variance=True, keys=keys, **more)
-
-
-def sums(carrier: str) -> list[int]:
-    """The exact counters of a carrier."""
-    numbers = [row["delay"] for row in ROWS if row["carrier"] == carrier and row["delay"] is not None]
-    return NumberSums(StatisticsSpec(DELAYS, variance=True)).accumulate(numbers).counters.tolist()
-
-
-@pytest.mark.one_fast_case
-@pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("elements", ELEMENTS)
-def test_every_kind_of_element_gives_the_same_exact_sums(elements: str, unit: str) -> None:
-    """Numbers outside are clipped and nulls dropped; listed keys without data get zeros, others nothing."""
-    keys = PublicKeys(["AA", "BB", "absent"], "carrier")
-    found = exact_vectors(ELEMENTS[elements], of(keys, UNITS[unit]))
-    listed = {key: each.tolist() for key, each in found.items()}
-    assert listed == {"AA": sums("AA"), "BB": sums("BB"), "absent": [0, 0, 0, 0]}
-
-
-def test_a_weight_counts_a_number_more_often() -> None:
-    spec = StatisticsSpec(IntegerDomain(0, 10))
-    weighed = PrivateStatistics(spec.domain, PRIVACY, unit=Record(max_weight=9), item="n", weight="times")
-    elements = [{"n": 3, "times": 4}, {"n": 10, "times": 20}, {"n": 5, "times": 0}]
-    expected = NumberSums(spec).accumulate([3] * 4 + [10] * 9).counters
-    np.testing.assert_array_equal(exact_vectors(elements, weighed), expected)
 
 
 def told(released: ReleasedStatistics) -> tuple[float, ...]:
@@ -102,69 +60,6 @@ def test_each_key_has_its_answers(keys: Any, monkeypatch: pytest.MonkeyPatch) ->
         "AA": pytest.approx((200, 4800, 24)),
         "BB": pytest.approx((200, 5000, 25)),
     }
-
-
-def in_time(pipeline: beam.Pipeline) -> beam.PCollection:
-    """One number a minute over three hours, which is that of its hour."""
-    return (
-        pipeline
-        | beam.Create([(60 * n, {"hour": n // 60, "who": f"p{n % 7}"}) for n in range(180)])
-        | beam.MapTuple(lambda time, row: beam.window.TimestampedValue(row, time))
-    )
-
-
-def test_windows_of_a_range_have_a_release_with_data_or_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_noise(monkeypatch)
-    hours = TimeRange(0, 4 * 3600)
-    private = PrivateStatistics(IntegerDomain(0, 4), PRIVACY, unit=Record(), item="hour", windows=hours)
-
-    def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        hourly = in_time(pipeline) | beam.WindowInto(beam.window.FixedWindows(3600))
-        return hourly | private | beam.Map(lambda each, at=beam.DoFn.WindowParam: (int(at.start), told(each)))
-
-    found = dict(seen_by_sink(build))
-    assert found == {0: (60, 0, 0), 3600: (60, 60, 1), 7200: (60, 120, 2), 10_800: (0, 0, 0)}
-
-
-@pytest.mark.parametrize("unit", [Record(), PrivacyId("who", NormBound(30))], ids=["record", "norm"])
-def test_a_timeline_answers_about_ranges_of_windows(unit: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    without_noise(monkeypatch, to_the_last_bit=True)
-    horizon = Horizon(0, 3600, 4)
-    private = PrivateStatistics(IntegerDomain(0, 4), PrivacySpec(rho=9), unit=unit, item="hour", windows=horizon)
-    timeline = SketchTimeline(seen_by_sink(lambda pipeline: in_time(pipeline) | private), horizon)
-    for first, last, mean in ((0, 0, 0), (0, 2, 1), (1, 2, 1.5), (2, 2, 2)):
-        answer = timeline.between(first, last)
-        assert isinstance(answer, ReleasedStatistics)
-        assert answer.mean().estimate == pytest.approx(mean, abs=0.05)
-        assert answer.count().estimate == pytest.approx(60 * (last - first + 1), abs=1)
-    assert timeline.between(3, 3).mean().estimate is None
-
-
-def test_questions_in_a_pipeline_are_those_of_the_release(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_noise(monkeypatch)
-    kinds: list[Any] = ["count", "total", "mean", "variance", "std"]
-    numbers = [{"delay": n} for n in range(100)]
-
-    def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        released = pipeline | beam.Create(numbers) | of()
-        asked = [
-            released | kind >> QueryReleases(Ask(kind)) | f"Name {kind}" >> beam.Map(lambda row, kind=kind: (kind, row))
-            for kind in kinds
-        ]
-        return asked | beam.Flatten()
-
-    found = {kind: row["estimate"] for kind, row in seen_by_sink(build)}
-    exact = np.arange(100)
-    spread = {"variance": exact.var(), "std": exact.std()}
-    assert found == pytest.approx({"count": 100, "total": exact.sum(), "mean": exact.mean(), **spread}, rel=5e-3)
-
-
-def test_files_bring_releases_back(tmp_path: Path) -> None:
-    with beam.Pipeline(runner=FN_API) as pipeline:
-        pipeline | beam.Create(ROWS) | of(PublicKeys(["AA"], "carrier")) | WriteReleases(str(tmp_path / "x"))
-    ((key, again),) = seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "x*")))
-    assert (key, type(again)) == ("AA", ReleasedStatistics)
-    assert again.mean() == ReleasedStatistics.from_bytes(again.to_bytes()).mean()
 
 
 def test_what_is_said_before_the_data_are_read() -> None:

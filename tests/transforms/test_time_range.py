@@ -24,6 +24,7 @@ from beam_dpsketch import (
     AssumePublicKeys,
     CountSketch,
     IntegerDomain,
+    ListedItems,
     PrivacyId,
     PrivacySpec,
     PrivacyUnit,
@@ -36,7 +37,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.exact.declared.windows import window_starts
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateTopK
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateStatistics, PrivateTopK
 from beam_dpsketch.transforms.outputs import key_and_release
 from beam_dpsketch.transforms.steps.windows import describe_windowing
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, ExactCounters, seen_by_sink
@@ -55,6 +56,8 @@ TRANSFORMS: dict[str, Callable[..., beam.PTransform]] = {
     "quantiles per key": lambda **arguments: PrivateQuantiles(DOMAIN, PRIVACY, item=len, **arguments),
     "top-K": lambda **arguments: PrivateTopK(DOMAIN, PRIVACY, k=1, item=len, **arguments),
     "top-K per key": lambda **arguments: PrivateTopK(DOMAIN, PRIVACY, k=1, item=len, **arguments),
+    "listed items": lambda **arguments: PrivateFrequencies(ListedItems(["a", "c"]), PRIVACY, **arguments),
+    "numbers per key": lambda **arguments: PrivateStatistics(DOMAIN, PRIVACY, item=len, **arguments),
 }
 RECORD, BOUNDED = Record(), PrivacyId(str, RecordBounds(9))
 

@@ -5,22 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from beam_dpsketch import (
     AssumePublicKeys,
-    DyadicCountSketch,
     IPv4Domain,
     NormBound,
     PrivacyId,
     PrivacySpec,
-    PublicKeys,
     Record,
     ReleasedCounts,
     ReleasedDyadicCountSketch,
@@ -28,9 +23,8 @@ from beam_dpsketch import (
     TextDomain,
     TreeSpec,
 )
-from beam_dpsketch.transforms import PrivateTopK, ReadReleases, WriteReleases
-from tests.helpers.pipelines import run, seen_by_sink
-from tests.helpers.tree_pipelines import exact_vectors
+from beam_dpsketch.transforms import PrivateTopK
+from tests.helpers.pipelines import run
 
 PRIVACY = PrivacySpec(epsilon=3, delta=1e-6, noise="gaussian")
 WORDS = ["to"] * 4000 + ["tea"] * 3000 + ["", "ten"] * 2000 + ["t"] * 1000
@@ -59,50 +53,6 @@ def test_the_most_frequent_words_are_found_short_ones_too() -> None:
     assert found(top)[:2] == ["to", "tea"]
     assert set(found(top)) == {"to", "tea", "", "ten", "t"}
     assert top.truncated == frozenset()
-
-
-@pytest.mark.slow
-def test_keys_get_a_list_each_absent_ones_too() -> None:
-    pairs = [("a", word) for word in WORDS] + [("b", "other")] * 2000
-    transform = PrivateTopK(TextDomain(5), PRIVACY, k=1, unit=Record(), keys=PublicKeys(["a", "absent"]))
-    outputs = dict(run(pairs, transform))
-    assert set(outputs) == {"a", "absent"}
-    assert found(outputs["a"]) == ["to"]
-
-
-@pytest.mark.slow
-def test_dyadic_exact_counters_are_those_of_the_raw_tree() -> None:
-    transform = PrivateTopK(IPv4Domain(), PRIVACY, k=3, unit=Record())
-    spec = TreeSpec.for_memory(IPv4Domain(), arity=16, leaf_share=Fraction(1, 2))
-    np.testing.assert_array_equal(
-        exact_vectors(ADDRESSES, transform), DyadicCountSketch(spec).accumulate(ADDRESSES).to_vector()
-    )
-
-
-def test_replayed_bundles_show_the_sink_one_list() -> None:
-    transform = PrivateTopK(TextDomain(5), PRIVACY, k=3, unit=Record())
-    seen = seen_by_sink(
-        lambda pipeline: pipeline | beam.Create(WORDS[::100]) | transform, "--direct_runner_bundle_repeat=3"
-    )
-    assert len({top.release.to_bytes() for top in seen}) == 1
-
-
-@pytest.mark.slow
-def test_lists_are_written_as_their_releases_and_come_back(tmp_path: Path) -> None:
-    transform = PrivateTopK(TextDomain(5), PRIVACY, k=3, unit=Record(), keys=PublicKeys(["a", "b"]))
-
-    def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        lists = pipeline | beam.Create([("a", word) for word in WORDS]) | transform
-        lists | WriteReleases(str(tmp_path / "top"))
-        return lists
-
-    lists = dict(seen_by_sink(build))
-    read = dict(seen_by_sink(lambda pipeline: pipeline | ReadReleases(str(tmp_path / "top*"))))
-    assert set(read) == set(lists) == {"a", "b"}
-    assert {key: (tree, tree.top_k(3)) for key, tree in read.items()} == {
-        key: (top.release, top) for key, top in lists.items()
-    }
-    assert [row["item"] for row in lists["a"].to_rows()][:2] == ["to", "tea"]
 
 
 def test_explain_says_what_will_be_found_and_never_refuses() -> None:

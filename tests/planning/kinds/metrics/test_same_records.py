@@ -7,7 +7,6 @@ counters of the others must be those of exactly these records, alone.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import apache_beam as beam
@@ -43,7 +42,7 @@ from beam_dpsketch.planning.kinds.statistics import Statistics
 from beam_dpsketch.transforms import PrivateMetrics
 from tests.helpers import laws
 from tests.helpers.keyed_units import in_keys
-from tests.helpers.metric_visits import TABLE, VISITS
+from tests.helpers.metric_visits import FORMS, TABLE, VISITS
 from tests.helpers.pipelines import ExactCounters, seen_by_sink
 
 SKETCH = SketchSpec(depth=3, width=16, seed=3)
@@ -85,15 +84,6 @@ KEYS: dict[str, Any] = {
 CASES = [*itertools.product(UNITS, KEYS)]
 MANY = 10
 """Fewer records than count anywhere. Where bounds draw them, 30 count with a deviation of 2: below 1e-20."""
-FORMS: dict[str, Callable[[], list[Any]]] = {
-    "rows": lambda: [beam.Row(**visit._asdict()) for visit in VISITS],
-    "dicts": lambda: [visit._asdict() for visit in VISITS],
-    "named tuples": lambda: VISITS,
-    "tables": lambda: [TABLE.slice(0, 100), TABLE.slice(100)],
-    "record batches": lambda: TABLE.to_batches(max_chunksize=37),
-    "data frames": lambda: [TABLE.slice(0, 100).to_pandas(), TABLE.slice(100).to_pandas()],
-    "dictionaries": lambda: [TABLE.set_column(3, "page", TABLE["page"].combine_chunks().dictionary_encode())],
-}
 
 
 def declared(metrics: str, unit: str, keys: str = "none") -> ReleaseSpec:
