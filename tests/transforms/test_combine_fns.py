@@ -16,7 +16,6 @@ from beam_dpsketch import (
     IntegerDomain,
     ListedHistogram,
     ListedItems,
-    PrivacyId,
     PrivacySpec,
     PrivacyUnit,
     Record,
@@ -84,27 +83,6 @@ def first(pair: tuple[str, int]) -> str:
 
 def second(pair: tuple[str, int]) -> int:
     return pair[1]
-
-
-REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "no spec": (5, {}, "spec must be a SketchSpec, ListedItems, FactorSpec or TreeSpec, got int"),
-    "a domain": (
-        IntegerDomain(0, 9),
-        {},
-        "spec must be a SketchSpec, ListedItems, FactorSpec or TreeSpec, got IntegerDomain",
-    ),
-    "a privacy id": (FLAT, {"unit": PrivacyId("user", RecordBounds(1))}, "unit must be a Record, got PrivacyId"),
-    "no largest weight": (FLAT, {"weight": second}, "max_weight must be given where weight is, as in Record"),
-    "too little noise": (FLAT, {"unit": Record()}, "sigma is at least 1/16"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_work_is_refused(name: str) -> None:
-    spec, arguments, message = REFUSED[name]
-    privacy = PrivacySpec(rho=1000.0) if name == "too little noise" else HALF
-    with pytest.raises((TypeError, ValueError), match=message):
-        PrivateSketchFn(spec, privacy, **arguments)
 
 
 def test_every_level_of_a_tree_is_the_sketch_of_the_ancestors() -> None:

@@ -15,12 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from apache_beam.transforms import trigger, window
-from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
+from apache_beam.utils.timestamp import Duration, Timestamp
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
-    AutoNorm,
     Horizon,
     IntegerDomain,
     ListedItems,
@@ -435,67 +434,6 @@ def test_other_windows_and_triggers_are_refused(windowing: beam.WindowInto, mess
     elements = beam.Pipeline(runner=FN_API) | beam.Create(["a"]) | windowing
     with pytest.raises(WindowingError, match=message):
         elements | frequencies(item=None)
-
-
-REFUSED_HORIZONS: dict[str, tuple[tuple[Any, ...], str]] = {
-    "one window": ((START, SIZE, 1), "windows must be between 2 and 131072"),
-    "too many windows": ((START, SIZE, (1 << 17) + 1), "windows must be between 2 and 131072"),
-    "too many windows of a tree": (
-        (START, SIZE, 2049, "tree"),
-        r"windows must be at most 2,048 with the binary tree, got 2,049.*mechanism=.binned.*E433",
-    ),
-    "no length": ((START, 0, WINDOWS), "window_size must be greater than 0"),
-    "before 1970": ((-0.5, SIZE, WINDOWS), "start must be in 1970 or later"),
-    "start between milliseconds": ((1e-4, SIZE, WINDOWS), "start must be whole milliseconds"),
-    "size between milliseconds": ((START, 0.5001, WINDOWS), "window_size must be whole milliseconds"),
-    "no such mechanism": ((START, SIZE, WINDOWS, "root"), "mechanism must be one of 'binned', 'tree', got 'root'"),
-    "too far": ((MAX_TIMESTAMP, SIZE, WINDOWS), "must end before the last timestamp"),
-}
-
-
-@pytest.mark.parametrize(("horizon", "message"), REFUSED_HORIZONS.values(), ids=REFUSED_HORIZONS)
-def test_horizons_that_cannot_be_are_refused(horizon: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Horizon(*horizon)
-
-
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "no unit": ({"unit": None}, r'unit must be PrivacyId\("field", NormBound\(...\)\).*, or Record\(\).* got NoneType'),
-    "a chosen norm": ({"unit": PrivacyId("who", AutoNorm())}, r"bounds must not be AutoNorm\(\) in continual release"),
-    "a period": (
-        {"unit": PrivacyId("who", NormBound(3), period=100)},
-        "period must be left out in continual release: .* over the whole horizon",
-    ),
-    "any number of windows": (
-        {"unit": PrivacyId("who", RecordBounds(1))},
-        "max_windows must be given with RecordBounds in continual release, .* the 11 windows",
-    ),
-    "too many windows": (
-        {"unit": PrivacyId("who", RecordBounds(1), max_windows=12)},
-        "max_windows must be at most the 11 windows of the horizon, got 12",
-    ),
-    "too many windows of a norm": (
-        {"unit": PrivacyId("who", NormBound(1), max_windows=12)},
-        "max_windows must be at most the 11 windows of the horizon, got 12",
-    ),
-    "partitions": (
-        {"unit": PrivacyId("who", RecordBounds(1, max_keys=2), max_windows=2)},
-        "max_keys must be left out without keys",
-    ),
-    "too much rho": ({"privacy": PrivacySpec(rho=1000)}, "rho must be at most"),
-    "a domain": ({"spec": IntegerDomain(0, 9)}, "spec must be a SketchSpec or ListedItems, got IntegerDomain"),
-}
-
-
-@pytest.mark.parametrize(("arguments", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_work_is_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        frequencies(**arguments)
-
-
-def test_a_horizon_must_be_given() -> None:
-    with pytest.raises(TypeError, match="windows must be a TimeRange or Horizon, got tuple"):
-        PrivateFrequencies(SPEC, LOUD, windows=(START, SIZE, WINDOWS), unit=Record())  # type: ignore
 
 
 @pytest.mark.parametrize("is_bounded", [True, False], ids=["bounded", "unbounded"])

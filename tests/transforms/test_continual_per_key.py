@@ -202,11 +202,6 @@ def test_found_keys_of_a_stream_are_refused(keys: Any) -> None:
         elements | per_key(keys, privacy=LOSSY, unit=unit)
 
 
-def test_a_field_alone_does_not_say_which_keys() -> None:
-    with pytest.raises(TypeError, match=r"keys must be .*PublicKeys\(\[...\]\), KeySelection"):
-        per_key("who")
-
-
 IDEMPOTENT: dict[str, Any] = {
     "the same": lambda: frequencies(),
     "mechanism": lambda: frequencies(mechanism="tree"),

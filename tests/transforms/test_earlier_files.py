@@ -157,12 +157,3 @@ def test_a_whole_job_tried_again_accepts_equal_releases_and_no_others(tmp_path: 
         with pytest.raises(FileExistsError, match=REFUSED):
             sink.pre_finalize(folder, written)
     assert len(read_releases(str(tmp_path / "out-*"))) == 2
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [(("out", "yes"), "overwrite must be a bool, got str"), ((Path("out"), False), "file_path_prefix must be a str")],
-)
-def test_wrong_arguments_are_refused(arguments: tuple[Any, Any], message: str) -> None:
-    with pytest.raises(TypeError, match=message):
-        WriteReleases(arguments[0], overwrite=arguments[1])

@@ -21,13 +21,11 @@ from hypothesis import strategies as st
 
 from beam_dpsketch import (
     AssumePublicKeys,
-    AutoNorm,
     BudgetExceededError,
     BytesDomain,
     FloatDomain,
     Groups,
     IntegerDomain,
-    KeySelection,
     NormBound,
     PrivacyBudget,
     PrivacyId,
@@ -37,11 +35,9 @@ from beam_dpsketch import (
     Record,
     RecordBounds,
     ReleasedCounts,
-    SketchSpec,
     TextDomain,
     TimeRange,
     TimestampDomain,
-    TreeSpec,
 )
 from beam_dpsketch.encodings import encode
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
@@ -336,48 +332,6 @@ def test_explain_says_noise_threshold_and_bounds() -> None:
     assert "up to 2 records per privacy id in each of up to 10 item counts; the rest is dropped at random" in words
     assert "Items: those whose count with noise is" in words
     assert str(globally().check(["to"]).explain()).startswith("groups: ")
-
-
-SIGNED = RecordBounds(1, signed=True, max_keys=2)
-REFUSED: dict[str, tuple[Any, str]] = {
-    "a tree": (
-        lambda: globally(domain=TreeSpec.for_search(IntegerDomain(0, 99))),
-        "domain must be a domain with method",
-    ),
-    "a sketch": (lambda: globally(domain=SketchSpec()), "domain must be a Domain or a BytesDomain|domain must be"),
-    "a chosen norm over unknown keys": (
-        lambda: per_key(AssumePublicKeys(), PrivacyId("user", AutoNorm(max_keys=2))),
-        "bounds must be a NormBound where the number of keys and windows is not public",
-    ),
-    "no limit of items": (
-        lambda: globally(PrivacyId("user", RecordBounds(2))),
-        "max_keys must be given where items are counted one by one, as in RecordBounds",
-    ),
-    "signed records": (lambda: globally(Record(signed=True)), "signed must not be set where items are counted"),
-    "signed ids": (lambda: globally(PrivacyId("user", SIGNED)), "signed must not be set where items are counted"),
-    "a signed norm": (
-        lambda: globally(PrivacyId("user", NormBound(2, signed=True, max_keys=2))),
-        "signed must not be set where items are counted one by one",
-    ),
-    "chosen keys": (
-        lambda: per_key(KeySelection(1e-8), PrivacyId("user", RecordBounds(1))),
-        "keys must be PublicKeys or AssumePublicKeys where items are counted one by one",
-    ),
-    "all of delta": (lambda: globally(privacy=PrivacySpec(rho=1, delta=1e-8)), "delta must be above 1e-08"),
-    "a name": (
-        lambda: PrivateTopK(TEXT, PRIVACY, k=1, unit=Record(), method="groups"),
-        "method must be a Groups, got str|method must be",
-    ),
-    "delta of 0": (lambda: Groups(0), "delta must be"),
-    "much rho": (lambda: globally(privacy=PrivacySpec(rho=1000)), "rho must be at most 128"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_grouped_is_refused_while_the_pipeline_is_built(name: str) -> None:
-    build, message = REFUSED[name]
-    with pytest.raises((TypeError, ValueError), match=message):
-        build()
 
 
 def test_days_are_items_too() -> None:

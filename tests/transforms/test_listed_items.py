@@ -13,9 +13,7 @@ import pytest
 from apache_beam.transforms.display import DisplayData
 
 from beam_dpsketch import (
-    AssumePublicKeys,
     ElementsWarning,
-    Horizon,
     ListedItems,
     PrivacyId,
     PrivacySpec,
@@ -125,17 +123,6 @@ def test_sample_items_that_are_not_listed_are_warned_of_once(sample: Any) -> Non
 def test_sample_items_that_cannot_be_counted_are_still_an_error(value: Any) -> None:
     with pytest.raises(ValueError, match="element 1 of the sample: item='page' is"):
         CHECKED.check([{"page": "page 7"}, {"page": value}])
-
-
-@pytest.mark.parametrize("spec", [["Oslo"], "Oslo", None, {"Oslo"}, ("Oslo",)], ids=repr)
-def test_a_plain_list_is_refused(spec: Any) -> None:
-    for make in (
-        lambda: PrivateFrequencies(spec, PRIVACY, unit=Record()),
-        lambda: PrivateFrequencies(spec, PRIVACY, unit=Record(), keys=AssumePublicKeys()),
-        lambda: PrivateFrequencies(spec, PRIVACY, windows=Horizon(0, 10, 4), unit=Record()),
-    ):
-        with pytest.raises(TypeError, match="spec must be a SketchSpec or ListedItems, got"):
-            make()
 
 
 def test_it_is_shown_and_explained_without_its_items() -> None:

@@ -57,8 +57,3 @@ def test_pairs_are_refused_in_declared_windows_too(windows: Any) -> None:
 )
 def test_what_is_no_pair_or_says_what_is_counted_is_taken(element_type: Any, given: dict[str, Any]) -> None:
     build(element_type, DOORS["frequencies"](**given))
-
-
-def test_a_search_over_a_horizon_is_refused_in_clear_words() -> None:
-    with pytest.raises(ValueError, match="windows must not be a horizon where the most frequent values are searched"):
-        DOORS["top_k"](windows=Horizon(0, 60, 4))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
-    BytesDomain,
     DyadicCountSketch,
     FloatDomain,
     IntegerDomain,
@@ -21,11 +19,9 @@ from beam_dpsketch import (
     PrivacyId,
     PrivacySpec,
     PrivacyUnit,
-    PublicKeys,
     Record,
     RecordBounds,
     ReleasedDyadicCountSketch,
-    SketchSpec,
     TimestampDomain,
     TreeSpec,
 )
@@ -40,7 +36,6 @@ from tests.helpers.tree_pipelines import exact_vectors
 
 PRIVACY = PrivacySpec(rho=1.0, side_counters=None)
 DELAYS = IntegerDomain(-60, 195)
-WIDE = RecordBounds(max_per_key=50, max_keys=2)
 DAY = datetime.datetime(2024, 5, 1)
 
 
@@ -165,41 +160,3 @@ def test_accumulators_of_ranks_survive_their_bytes() -> None:
             accumulator.add(value % 190)
         again = SketchAccumulator.from_bytes(recipe, accumulator.to_bytes())
         assert again.to_sketch() == accumulator.to_sketch()
-
-
-def globally(domain: Any = DELAYS, privacy: Any = PRIVACY, unit: Any = BY_RECORD, **arguments: Any) -> Any:
-    return PrivateQuantiles(domain, privacy, unit=unit, **arguments)
-
-
-REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
-    "no unit": (
-        lambda: globally(unit=None),
-        r"unit must be PrivacyId\(.*, or Record\(\), .* single records; got NoneType",
-    ),
-    "a word as unit": (lambda: globally(unit="person"), r"unit must be PrivacyId\(.* or Record\(\), .*; got str"),
-    "bounds as unit": (lambda: globally(unit=BOUND), r"unit must be PrivacyId\(.*; got RecordBounds"),
-    "partitions without keys": (lambda: globally(unit=PrivacyId("u", WIDE)), "max_keys must be left out without keys"),
-    "a number as privacy": (lambda: globally(privacy=1.0), "privacy must be a PrivacySpec, got float"),
-    "a text as domain": (lambda: globally("0-10"), "domain must be a Domain, got str"),
-    "bytes": (lambda: globally(BytesDomain(4)), "domain must be a Domain, got BytesDomain"),
-    "a number as layout": (lambda: globally(5), "domain must be a Domain, got int"),
-    "a flat sketch": (lambda: globally(SketchSpec()), "domain must be a Domain, got SketchSpec"),
-    "little memory": (lambda: globally(TreeSpec.for_memory(IPv4Domain(), 100)), "memory must be at least 5120 bytes"),
-    "a number as item": (lambda: globally(item=5), "item must be a field name, a callable or None, got int"),
-    "little noise": (lambda: globally(privacy=PrivacySpec(rho=1000.0)), "sigma is at least 1/16"),
-    "a list as keys": (
-        lambda: PrivateQuantiles(DELAYS, PRIVACY, unit=BY_RECORD, keys=["a"]),
-        r"keys must be PublicKeys\(\[...\]\), KeySelection.* got list",
-    ),
-    "more partitions than keys": (
-        lambda: PrivateQuantiles(DELAYS, PRIVACY, unit=PrivacyId("u", WIDE), keys=PublicKeys(["a"])),
-        "bounds.max_keys must be at most 1, the number of keys, got 2",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_bad_settings_are_refused_while_the_pipeline_is_built(name: str) -> None:
-    build, message = REFUSED[name]
-    with pytest.raises((TypeError, ValueError), match=message):
-        build()

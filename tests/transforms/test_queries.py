@@ -134,8 +134,3 @@ def test_a_release_that_does_not_answer_is_refused() -> None:
     flat = release(CountSketch(SketchSpec(depth=1, width=4)), ReleaseTerms(PrivacySpec(rho=1.0)))
     with pytest.raises(Exception, match="a release of frequencies does not answer quantiles: ask for items, top_k, "):
         answered([flat], Ask("quantiles", (0.5,)))
-
-
-def test_a_question_is_an_ask() -> None:
-    with pytest.raises(TypeError, match=r"ask must be an? Ask"):
-        QueryReleases({"quantiles": [0.5]})  # type: ignore[arg-type]

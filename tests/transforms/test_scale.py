@@ -148,14 +148,6 @@ def test_more_keys_have_more_parts() -> None:
     assert "Scale: keys" not in CASES["chosen keys"]().expecting(HUGE).explain()
 
 
-@pytest.mark.parametrize("rows", [0, 1.5, -1])
-def test_a_scale_that_is_none_is_refused(rows: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match="rows"):
-        Scale(rows=rows)
-    with pytest.raises(TypeError, match="scale must be a Scale"):
-        CASES["records"]().expecting(10**9)
-
-
 def check_shards() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPSKETCH_TEST_SECRET", "planted-secret-4711-4711-4711-4711-4711")

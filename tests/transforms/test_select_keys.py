@@ -167,23 +167,6 @@ def test_the_budget_pays_for_the_delta_once() -> None:
             _ = elements | "Second" >> second
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"keys": KeySelection(1e-7, "key", share=0.5)}, "keys.share must be left out"),
-        ({"unit": PrivacyId("user", NormBound(3))}, "max_keys must be given"),
-        ({"unit": Record(signed=True)}, "signed must not be set"),
-        ({"privacy": PrivacySpec(rho=1.0, delta=1e-8)}, "delta must be above"),
-        ({"privacy": PrivacySpec(rho=4609), "unit": Record()}, "rho, or keys.share, must be smaller: votes"),
-    ],
-    ids=["share", "max_keys", "signed", "delta", "rho"],
-)
-def test_what_cannot_work_is_refused(arguments: Any, message: str) -> None:
-    usual: dict[str, Any] = {"privacy": PrivacySpec(rho=1.0), "unit": UNIT, "keys": KeySelection(1e-7, "key")}
-    with pytest.raises(ValueError, match=message):
-        SelectKeys(**{**usual, **arguments})
-
-
 def test_a_norm_cannot_be_chosen_from_the_data() -> None:
     select = SelectKeys(
         PrivacySpec(rho=1.0), unit=PrivacyId("user", AutoNorm(max_keys=3)), keys=KeySelection(1e-7, "key")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,18 +10,14 @@ import pytest
 from beam_dpsketch import (
     ArgumentError,
     AssumePublicKeys,
-    FloatDomain,
-    Horizon,
     IntegerDomain,
     KeySelection,
-    NormBound,
     PrivacyId,
     PrivacySpec,
     PublicKeys,
     Record,
     RecordBounds,
     ReleasedStatistics,
-    TextDomain,
 )
 from beam_dpsketch.transforms import PrivateStatistics
 from tests.helpers.noise import without_noise
@@ -72,39 +67,6 @@ def test_what_is_said_before_the_data_are_read() -> None:
     assert shown.items() <= of().display_data().items()
     with pytest.raises(ArgumentError, match=r"item='delay' is 'late' \(str\).* \[dpsketch-E612\]"):
         of().check([{"delay": "late"}])
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: PrivateStatistics(TextDomain(3), PRIVACY, unit=Record()), "domain must be of integers, or of floats"),  # type: ignore[call-overload]
-        (lambda: PrivateStatistics(IntegerDomain(3, 3), PRIVACY, unit=Record()), "domain must have two values"),
-        (
-            lambda: PrivateStatistics(DELAYS, PRIVACY, unit=Record(), variance=0.1),  # type: ignore[call-overload]
-            "variance must be True or False: .* Give variance=True",
-        ),
-        (
-            lambda: PrivateStatistics(
-                FloatDomain(0, 1, 1e-5),
-                PRIVACY,
-                unit=PrivacyId("who", NormBound(99)),
-                item="x",
-                variance=True,
-                windows=Horizon(0, 60, 4),
-            ),
-            "domain has too many steps for this much noise",
-        ),
-        (
-            lambda: PrivateStatistics(
-                FloatDomain(0, 1, 0.1), PRIVACY, unit=PrivacyId("who", NormBound(9, max_per_item=1)), item="x"
-            ),
-            "max_per_item must be left out for statistics",
-        ),
-    ],
-)
-def test_what_does_not_suit_is_refused(make: Callable[[], Any], message: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=f"^{message}"):
-        make()
 
 
 def test_a_variance_that_was_not_asked_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

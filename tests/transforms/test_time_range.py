@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import itertools
-import math
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -229,33 +228,6 @@ def test_a_range_may_be_of_timestamps_datetimes_or_seconds() -> None:
     for start, end in ranges:
         assert (TimeRange(start, end).start_micros, TimeRange(start, end).end_micros) == (0, 3600 * 10**6)
     assert TimeRange(0.5, 1).start_micros == 500_000
-
-
-REFUSED: dict[str, tuple[Any, Any, str]] = {
-    "texts": ("1970", "1971", "start must be a time of Python or Beam, or seconds, got str"),
-    "no end": (0, None, "end must be a time of Python or Beam, or seconds, got NoneType"),
-    "bools": (False, True, "start must be .*, got bool"),
-    "a date": (datetime.date(1970, 1, 1), 60, "start must be .*, got date"),
-    "nothing": (60, 60, "end must be after start"),
-    "backwards": (60, 0, "end must be after start"),
-    "no last time": (0, math.inf, "end must be finite"),
-    "no number": (math.nan, 60, "start must be finite"),
-    "too far": (0, np.int64(1) << 62, "end must be finite and within the times that Beam knows"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_range_that_is_none_is_refused(name: str) -> None:
-    start, end, message = REFUSED[name]
-    with pytest.raises((TypeError, ValueError), match=message):
-        TimeRange(start, end)
-
-
-@pytest.mark.parametrize("name", TRANSFORMS)
-def test_every_transform_takes_nothing_but_a_range_or_a_horizon(name: str) -> None:
-    keys = {"keys": PublicKeys(KEYS)} if name.endswith("key") else {}
-    with pytest.raises(TypeError, match="windows must be a TimeRange or Horizon, got tuple"):
-        TRANSFORMS[name](unit=RECORD, windows=(0, 300), **keys)
 
 
 def test_a_range_of_keys_from_the_data_is_refused() -> None:

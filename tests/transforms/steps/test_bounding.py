@@ -276,22 +276,3 @@ def test_keys_are_chosen_uniformly(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choice_p_value(secrets.randbits(64)) >= 1e-10
     monkeypatch.setattr(record_rule.cells, "mix", lambda keys, *, seed, row: keys if row else keys * np.uint64(0))
     assert choice_p_value(1) < 1e-10
-
-
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "a record": ({"unit": Record()}, "unit must be a PrivacyId, got Record"),
-    "bounds": ({"unit": RecordBounds(1)}, "unit must be a PrivacyId, got RecordBounds"),
-    "limited windows": (
-        {"unit": PrivacyId("user", RecordBounds(1), max_windows=2)},
-        "max_windows must be left out: BoundContributions bounds each window alone",
-    ),
-    "weights of any size": ({"unit": PrivacyId("user", RecordBounds(1)), "weight": "n"}, "max_weight must be given"),
-    "a number as item": ({"unit": PrivacyId("user", RecordBounds(1)), "item": 5}, "item must be a field name, a call"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_bounds_that_cannot_be_shown_are_refused(name: str) -> None:
-    arguments, message = REFUSED[name]
-    with pytest.raises((TypeError, ValueError), match=message):
-        BoundContributions(**arguments)

@@ -1,0 +1,297 @@
+"""Settings that no transform takes: refused where the transform is made, in words that name the argument."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from apache_beam.utils.timestamp import MAX_TIMESTAMP
+
+from beam_dpsketch import (
+    AssumePublicKeys,
+    AutoNorm,
+    BytesDomain,
+    FloatDomain,
+    Groups,
+    Horizon,
+    IntegerDomain,
+    IPv4Domain,
+    KeySelection,
+    Metric,
+    NormBound,
+    PrivacyId,
+    PrivacySpec,
+    PublicKeys,
+    Record,
+    RecordBounds,
+    Scale,
+    SketchSpec,
+    TextDomain,
+    TimeRange,
+    TreeSpec,
+)
+from beam_dpsketch.planning.kinds.statistics import Statistics
+from beam_dpsketch.transforms import (
+    BoundContributions,
+    PrivateFrequencies,
+    PrivateMetrics,
+    PrivateQuantiles,
+    PrivateSketchFn,
+    PrivateStatistics,
+    PrivateTopK,
+    QueryReleases,
+    SelectKeys,
+    WriteReleases,
+)
+from tests.helpers.pipelines import SPEC
+
+DELAYS, TEXT, CITIES = IntegerDomain(-60, 195), TextDomain(5), PublicKeys(["a"])
+PRIVACY = PrivacySpec(rho=1.0)
+HORIZON = Horizon(1000, 10, 11)
+
+
+def frequencies(spec: Any = SPEC, privacy: Any = PRIVACY, unit: Any = Record(), **given: Any) -> Any:  # noqa: B008
+    return PrivateFrequencies(spec, privacy, unit=unit, **given)
+
+
+def quantiles(domain: Any = DELAYS, privacy: Any = PRIVACY, unit: Any = Record(), **given: Any) -> Any:  # noqa: B008
+    return PrivateQuantiles(domain, privacy, unit=unit, **given)
+
+
+def search(domain: Any = DELAYS, privacy: Any = PRIVACY, unit: Any = Record(), k: Any = 3, **given: Any) -> Any:  # noqa: B008
+    return PrivateTopK(domain, privacy, k=k, unit=unit, **given)
+
+
+def groups(domain: Any = TEXT, privacy: Any = PRIVACY, unit: Any = Record(), **given: Any) -> Any:  # noqa: B008
+    return PrivateTopK(domain, privacy, k=9, unit=unit, **{"method": Groups(1e-8)} | given)
+
+
+def numbers(domain: Any = DELAYS, privacy: Any = PRIVACY, unit: Any = Record(), **given: Any) -> Any:  # noqa: B008
+    return PrivateStatistics(domain, privacy, unit=unit, **given)
+
+
+def metrics(privacy: Any = PRIVACY, unit: Any = Record(), **given: Any) -> Any:  # noqa: B008
+    return PrivateMetrics({"n": Metric(Statistics(DELAYS), "n")}, privacy, unit=unit, **given)
+
+
+def over_time(spec: Any = SPEC, privacy: Any = PRIVACY, unit: Any = Record(), **given: Any) -> Any:  # noqa: B008
+    return PrivateFrequencies(spec, privacy, unit=unit, windows=HORIZON, item="item", **given)
+
+
+def keys_alone(privacy: Any = PRIVACY, unit: Any = None, **given: Any) -> Any:
+    usual = {"unit": unit or PrivacyId("user", RecordBounds(1, max_keys=2)), "keys": KeySelection(1e-7, "key")}
+    return SelectKeys(privacy, **usual | given)
+
+
+def person(bounds: Any, **limits: Any) -> PrivacyId:
+    return PrivacyId("user", bounds, **limits)
+
+
+def second(pair: tuple[str, int]) -> int:
+    return pair[1]
+
+
+DOORS = {door.__name__: door for door in (frequencies, quantiles, search, groups, numbers, metrics)}
+AT_EVERY_DOOR: dict[str, tuple[dict[str, Any], str]] = {
+    "no unit": ({"unit": None}, r"unit must be PrivacyId\(.*, or Record\(\), .* single records; got NoneType"),
+    "a word as unit": ({"unit": "person"}, r"unit must be PrivacyId\(.* or Record\(\), .*; got str"),
+    "bounds as unit": ({"unit": RecordBounds(50)}, r"unit must be PrivacyId\(.*; got RecordBounds"),
+    "a number as privacy": ({"privacy": 1.0}, "privacy must be a PrivacySpec, got float"),
+    "a list as keys": ({"keys": ["a"]}, r"keys must be PublicKeys\(\[...\]\), (KeySelection.* )?.*got list"),
+    "a field as keys": ({"keys": "who"}, r"keys must be .*PublicKeys\(\[...\]\).* got str"),
+    "a pair as windows": ({"windows": (0, 300)}, "windows must be a TimeRange or Horizon, got tuple"),
+    "weights of any size": ({"weight": "n"}, "max_weight must be given where weight is"),
+    "more keys of a person than there are": (
+        {"unit": person(RecordBounds(50, max_keys=2)), "keys": CITIES},
+        "max_keys must be at most 1, the number of keys, got 2",
+    ),
+}
+
+
+PEOPLE_OF_ITEMS = "groups", "more keys of a person than there are"
+"""A person of groups counts for as many items."""
+
+
+@pytest.mark.parametrize(
+    ("door", "name"), [each for each in itertools.product(DOORS, AT_EVERY_DOOR) if each != PEOPLE_OF_ITEMS]
+)
+def test_every_door_refuses_in_the_same_words(door: str, name: str) -> None:
+    arguments, message = AT_EVERY_DOOR[name]
+    with pytest.raises((TypeError, ValueError), match=message):
+        DOORS[door](**arguments)
+
+
+A_DOMAIN = "domain must be a Domain, got"
+A_SPEC = "spec must be a SketchSpec, ListedItems, FactorSpec or TreeSpec, got"
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    **{
+        f"listed items: {spec!r} {keys}": (
+            lambda spec=spec, keys=keys: frequencies(spec, keys=keys),
+            "spec must be a SketchSpec or ListedItems, got",
+        )
+        for spec in (["Oslo"], "Oslo", None, {"Oslo"}, ("Oslo",))
+        for keys in (None, AssumePublicKeys())
+    },
+    "quantiles: keys of nothing": (
+        lambda: quantiles(unit=person(RecordBounds(50, max_keys=2))),
+        "max_keys must be left out without keys",
+    ),
+    "quantiles: a text as domain": (lambda: quantiles("0-10"), f"{A_DOMAIN} str"),
+    "quantiles: bytes": (lambda: quantiles(BytesDomain(4)), f"{A_DOMAIN} BytesDomain"),
+    "quantiles: a number as layout": (lambda: quantiles(5), f"{A_DOMAIN} int"),
+    "quantiles: a flat sketch": (lambda: quantiles(SketchSpec()), f"{A_DOMAIN} SketchSpec"),
+    "quantiles: little memory": (
+        lambda: quantiles(TreeSpec.for_memory(IPv4Domain(), 100)),
+        "memory must be at least 5120 bytes",
+    ),
+    "quantiles: a number as item": (
+        lambda: quantiles(item=5),
+        "item must be a field name, a callable or None, got int",
+    ),
+    "quantiles: little noise": (lambda: quantiles(privacy=PrivacySpec(rho=1000.0)), "sigma is at least 1/16"),
+    "search: no values": (lambda: search(k=0), "k must be between 1 and"),
+    "search: fewer": (lambda: search(k=-3), "k must be between 1 and"),
+    "search: a float": (lambda: search(k=2.0), "k must be a whole number, got float"),
+    "search: no values of keys": (lambda: search(k=0, keys=AssumePublicKeys()), "k must be between 1 and"),
+    "search: little memory": (
+        lambda: search(TreeSpec.for_search(IPv4Domain(), 100)),
+        "memory must be at least 2560 bytes",
+    ),
+    "search: a type as domain": (lambda: search(str), A_DOMAIN),
+    "search: a flat sketch": (lambda: search(SketchSpec()), f"{A_DOMAIN} SketchSpec"),
+    "search: a horizon": (
+        lambda: search(windows=HORIZON),
+        "windows must not be a horizon where the most frequent values are searched",
+    ),
+    "groups: a tree": (lambda: groups(TreeSpec.for_search(DELAYS)), "domain must be a domain with method"),
+    "groups: a sketch": (lambda: groups(SketchSpec()), "domain must be a Domain or a BytesDomain|domain must be"),
+    "groups: a chosen norm over unknown keys": (
+        lambda: groups(keys=AssumePublicKeys(), unit=person(AutoNorm(max_keys=2))),
+        "bounds must be a NormBound where the number of keys and windows is not public",
+    ),
+    "groups: no limit of items": (
+        lambda: groups(unit=person(RecordBounds(2))),
+        "max_keys must be given where items are counted one by one, as in RecordBounds",
+    ),
+    **{
+        f"groups: signed {name}": (
+            lambda unit=unit: groups(unit=unit),
+            "signed must not be set where items are counted",
+        )
+        for name, unit in {
+            "records": Record(signed=True),
+            "ids": person(RecordBounds(1, signed=True, max_keys=2)),
+            "norm": person(NormBound(2, signed=True, max_keys=2)),
+        }.items()
+    },
+    "groups: chosen keys": (
+        lambda: groups(keys=KeySelection(1e-8), unit=person(RecordBounds(1))),
+        "keys must be PublicKeys or AssumePublicKeys where items are counted one by one",
+    ),
+    "groups: all of delta": (lambda: groups(privacy=PrivacySpec(rho=1, delta=1e-8)), "delta must be above 1e-08"),
+    "groups: a name": (lambda: groups(method="groups"), "method must be a Groups, got str|method must be"),
+    "groups: delta of 0": (lambda: Groups(0), "delta must be"),
+    "groups: much rho": (lambda: groups(privacy=PrivacySpec(rho=1000)), "rho must be at most 128"),
+    "numbers: text": (lambda: numbers(TextDomain(3)), "domain must be of integers, or of floats"),
+    "numbers: one value": (lambda: numbers(IntegerDomain(3, 3)), "domain must have two values"),
+    "numbers: a share for squares": (
+        lambda: numbers(variance=0.1),
+        "variance must be True or False: .* Give variance=True",
+    ),
+    "numbers: too many steps": (
+        lambda: numbers(FloatDomain(0, 1, 1e-5), unit=person(NormBound(99)), variance=True, windows=HORIZON),
+        "domain has too many steps for this much noise",
+    ),
+    "numbers: a limit of an item": (
+        lambda: numbers(unit=person(NormBound(9, max_per_item=1))),
+        "max_per_item must be left out for statistics",
+    ),
+    "CombineFn: no spec": (lambda: PrivateSketchFn(5, PRIVACY), f"{A_SPEC} int"),
+    "CombineFn: a domain": (lambda: PrivateSketchFn(DELAYS, PRIVACY), f"{A_SPEC} IntegerDomain"),
+    "bounding: bounds": (lambda: BoundContributions(RecordBounds(1)), "unit must be a PrivacyId, got RecordBounds"),
+    "bounding: a number as item": (
+        lambda: BoundContributions(person(RecordBounds(1)), item=5),
+        "item must be a field name, a call",
+    ),
+    "keys alone: a share": (lambda: keys_alone(keys=KeySelection(1e-7, "key", share=0.5)), "keys.share must be left"),
+    "keys alone: any number of keys": (lambda: keys_alone(unit=person(NormBound(3))), "max_keys must be given"),
+    "keys alone: signed": (lambda: keys_alone(unit=Record(signed=True)), "signed must not be set"),
+    "keys alone: all of delta": (lambda: keys_alone(PrivacySpec(rho=1.0, delta=1e-8)), "delta must be above"),
+    "keys alone: much rho": (
+        lambda: keys_alone(PrivacySpec(rho=4609), unit=Record()),
+        "rho, or keys.share, must be smaller: votes",
+    ),
+    "over time: a chosen norm": (
+        lambda: over_time(unit=person(AutoNorm())),
+        r"bounds must not be AutoNorm\(\) in continual release",
+    ),
+    "over time: a period": (
+        lambda: over_time(unit=person(NormBound(3), period=100)),
+        "period must be left out in continual release: .* over the whole horizon",
+    ),
+    "over time: any number of windows": (
+        lambda: over_time(unit=person(RecordBounds(1))),
+        "max_windows must be given with RecordBounds in continual release, .* the 11 windows",
+    ),
+    "over time: too many windows": (
+        lambda: over_time(unit=person(RecordBounds(1), max_windows=12)),
+        "max_windows must be at most the 11 windows of the horizon, got 12",
+    ),
+    "over time: too many windows of a norm": (
+        lambda: over_time(unit=person(NormBound(1), max_windows=12)),
+        "max_windows must be at most the 11 windows of the horizon, got 12",
+    ),
+    "over time: too much rho": (lambda: over_time(privacy=PrivacySpec(rho=1000)), "rho must be at most"),
+    "over time: a plain list": (lambda: over_time(["Oslo"]), "spec must be a SketchSpec or ListedItems, got"),
+    "over time: a domain": (lambda: over_time(DELAYS), "spec must be a SketchSpec or ListedItems, got IntegerDomain"),
+    "one window": (lambda: Horizon(1, 10, 1), "windows must be between 2 and 131072"),
+    "too many windows": (lambda: Horizon(1, 10, (1 << 17) + 1), "windows must be between 2 and 131072"),
+    "too many windows of a tree": (
+        lambda: Horizon(1, 10, 2049, "tree"),
+        r"windows must be at most 2,048 with the binary tree, got 2,049.*mechanism=.binned.*E433",
+    ),
+    "windows of no length": (lambda: Horizon(1, 0, 11), "window_size must be greater than 0"),
+    "windows before 1970": (lambda: Horizon(-0.5, 10, 11), "start must be in 1970 or later"),
+    "a start between milliseconds": (lambda: Horizon(1e-4, 10, 11), "start must be whole milliseconds"),
+    "a size between milliseconds": (lambda: Horizon(1, 0.5001, 11), "window_size must be whole milliseconds"),
+    "no such mechanism": (
+        lambda: Horizon(1, 10, 11, "root"),  # type: ignore[arg-type]
+        "mechanism must be one of 'binned', 'tree', got 'root'",
+    ),
+    "a horizon too far": (lambda: Horizon(MAX_TIMESTAMP, 10, 11), "must end before the last timestamp"),
+    **{
+        f"a range of {name}": (lambda ends=ends: TimeRange(*ends), message)
+        for name, ends, message in [
+            ("texts", ("1970", "1971"), "start must be a time of Python or Beam, or seconds, got str"),
+            ("no end", (0, None), "end must be a time of Python or Beam, or seconds, got NoneType"),
+            ("bools", (False, True), "start must be .*, got bool"),
+            ("a date", (datetime.date(1970, 1, 1), 60), "start must be .*, got date"),
+            ("nothing", (60, 60), "end must be after start"),
+            ("time backwards", (60, 0), "end must be after start"),
+            ("no last time", (0, math.inf), "end must be finite"),
+            ("no number", (math.nan, 60), "start must be finite"),
+            ("too far", (0, np.int64(1) << 62), "end must be finite and within the times that Beam knows"),
+        ]
+    },
+    **{f"a scale of {rows} rows": (lambda rows=rows: Scale(rows=rows), "rows") for rows in (0, 1.5, -1)},
+    "a number as scale": (lambda: frequencies().expecting(10**9), "scale must be a Scale"),
+    "a question in a dict": (lambda: QueryReleases({"quantiles": [0.5]}), r"ask must be an? Ask"),  # type: ignore[arg-type]
+    "a word for overwrite": (
+        lambda: WriteReleases("out", overwrite="yes"),  # type: ignore[arg-type]
+        "overwrite must be a bool, got str",
+    ),
+    "a path as prefix": (lambda: WriteReleases(Path("out")), "file_path_prefix must be a str"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_meant_is_refused(name: str) -> None:
+    build, message = REFUSED[name]
+    with pytest.raises((TypeError, ValueError), match=message):
+        build()
