@@ -1,4 +1,4 @@
-"""Settings that no transform takes: refused where the transform is made, in words that name the argument."""
+"""Settings and elements that no transform takes: refused where the transform is made or applied, in words."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import itertools
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
+import apache_beam as beam
 import numpy as np
 import pytest
+from apache_beam.typehints import row_type
 from apache_beam.utils.timestamp import MAX_TIMESTAMP
 
 from beam_dpsketch import (
@@ -49,7 +51,7 @@ from beam_dpsketch.transforms import (
     SelectKeys,
     WriteReleases,
 )
-from tests.helpers.pipelines import SPEC
+from tests.helpers.pipelines import FN_API, SPEC
 
 DELAYS, TEXT, CITIES = IntegerDomain(-60, 195), TextDomain(5), PublicKeys(["a"])
 PRIVACY = PrivacySpec(rho=1.0)
@@ -295,3 +297,44 @@ def test_what_cannot_be_meant_is_refused(name: str) -> None:
     build, message = REFUSED[name]
     with pytest.raises((TypeError, ValueError), match=message):
         build()
+
+
+PAIR = tuple[str, int]
+
+
+def build_pairs(element_type: Any, transform: beam.PTransform, windows: Any = None) -> None:
+    """Build a pipeline over elements of a type; nothing runs."""
+    elements = beam.Pipeline(runner=FN_API) | beam.Impulse() | beam.Map(lambda _: _).with_output_types(element_type)
+    _ = (elements if windows is None else elements | beam.WindowInto(beam.window.FixedWindows(60))) | transform
+
+
+@pytest.mark.parametrize("door", ["frequencies", "quantiles", "groups"])
+@pytest.mark.parametrize("element_type", [PAIR, tuple[Any, Any]], ids=str)
+def test_pairs_without_keys_and_item_are_refused(door: str, element_type: Any) -> None:
+    with pytest.raises(ValueError, match=r"keys must be given where .* pairs.* or give item, as in item=lambda pair"):
+        build_pairs(element_type, DOORS[door]())
+
+
+@pytest.mark.parametrize("windows", [TimeRange(0, 60), Horizon(0, 60, 4)], ids=["range", "horizon"])
+def test_pairs_are_refused_in_declared_windows_too(windows: Any) -> None:
+    with pytest.raises(ValueError, match="keys must be given where elements are"):
+        build_pairs(PAIR, DOORS["frequencies"](windows=windows), windows if isinstance(windows, TimeRange) else None)
+
+
+@pytest.mark.filterwarnings("ignore::beam_dpsketch.ElementsWarning")
+@pytest.mark.parametrize(
+    ("element_type", "given"),
+    [
+        (PAIR, {"keys": PublicKeys(["a"])}),
+        (PAIR, {"item": lambda pair: pair}),
+        (PAIR, {"item": lambda pair: pair[1]}),
+        (tuple[str, int, int], {}),
+        (str, {}),
+        (Any, {}),
+        (tuple, {}),
+        (Optional[PAIR], {"item": lambda pair: pair}),  # noqa: UP045
+        (row_type.RowTypeConstraint.from_fields([("city", str), ("n", int)]), {"item": "city"}),
+    ],
+)
+def test_what_is_no_pair_or_says_what_is_counted_is_taken(element_type: Any, given: dict[str, Any]) -> None:
+    build_pairs(element_type, DOORS["frequencies"](**given))

@@ -1,8 +1,10 @@
-"""`PrivateQuantiles` as its users see it: every kind of element and value, keys, bounds and refusals."""
+"""Ranks, searches and statistics of numbers, addresses, times and words: what is special to each of them."""
 
 from __future__ import annotations
 
 import datetime
+import functools
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -12,16 +14,24 @@ import pytest
 
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
+    ArgumentError,
+    AssumePublicKeys,
     DyadicCountSketch,
     FloatDomain,
     IntegerDomain,
     IPv4Domain,
+    KeySelection,
+    NormBound,
     PrivacyId,
     PrivacySpec,
     PrivacyUnit,
+    PublicKeys,
     Record,
     RecordBounds,
+    ReleasedCounts,
     ReleasedDyadicCountSketch,
+    ReleasedStatistics,
+    TextDomain,
     TimestampDomain,
     TreeSpec,
 )
@@ -30,7 +40,8 @@ from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from beam_dpsketch.planning.kinds.layouts import layout_of
 from beam_dpsketch.privacy.terms import Disclosure
-from beam_dpsketch.transforms import PrivateQuantiles
+from beam_dpsketch.transforms import PrivateQuantiles, PrivateStatistics, PrivateTopK
+from tests.helpers.noise import without_noise
 from tests.helpers.pipelines import run
 from tests.helpers.tree_pipelines import exact_vectors
 
@@ -106,10 +117,13 @@ def test_values_of_every_domain_are_read_from_columns_and_rows(name: str, unit: 
         (TimestampDomain(DAY, DAY + datetime.timedelta(1)), pa.array([1_714_521_600]), BY_RECORD),
         (DELAYS, pa.array([[1]]), BY_USER),
         (DELAYS, pa.array([True]), BY_RECORD),
+        (TextDomain(5), pa.array([b"bytes"]), BY_RECORD),
+        (TextDomain(5), pa.array([b"bytes"]), PrivacyId("user", NormBound(1))),
     ],
 )
 def test_a_column_none_of_whose_values_could_count_is_an_error(domain: Any, column: pa.Array, unit: Any) -> None:
-    transform = PrivateQuantiles(domain, PRIVACY, item="value", unit=unit)
+    make: Any = globally if isinstance(domain, TextDomain) else functools.partial(PrivateQuantiles, privacy=PRIVACY)
+    transform = make(domain, item="value", unit=unit)
     message = rf"item='value' must hold .* \({type(domain).__name__}\), got"
     with pytest.raises(Exception, match=message):
         run([pa.table({"value": column, "user": [1]})], transform)
@@ -160,3 +174,105 @@ def test_accumulators_of_ranks_survive_their_bytes() -> None:
             accumulator.add(value % 190)
         again = SketchAccumulator.from_bytes(recipe, accumulator.to_bytes())
         assert again.to_sketch() == accumulator.to_sketch()
+
+
+OF_EPSILON = PrivacySpec(epsilon=3, delta=1e-6, noise="gaussian")
+WORDS = ["to"] * 4000 + ["tea"] * 3000 + ["", "ten"] * 2000 + ["t"] * 1000
+ADDRESSES = ["10.0.0.1"] * 4000 + ["10.0.0.2"] * 3000 + ["9.9.9.9"] * 2000
+
+
+def found(top: Any) -> list[Any]:
+    return [row.item for row in top]
+
+
+def test_the_heaviest_addresses_are_found() -> None:
+    (top,) = run(ADDRESSES, PrivateTopK(IPv4Domain(), OF_EPSILON, k=2, unit=Record()))
+    assert found(top) == ["10.0.0.1", "10.0.0.2"]
+    assert isinstance(top.release, ReleasedDyadicCountSketch)
+    spec = top.release.spec
+    assert spec == TreeSpec.for_memory(IPv4Domain(), arity=16, leaf_share=Fraction(1, 2))
+    assert top.release.top_k(2) == top
+    assert top.to_rows() == top.release.top_k(2).to_rows()
+    assert top.release.privacy.rho == OF_EPSILON.rho
+
+
+def test_the_most_frequent_words_are_found_short_ones_too() -> None:
+    """Counts differ by 1,000 and more, at a sigma of 3: a miss has probability < 1e-9."""
+    (top,) = run(WORDS, PrivateTopK(TextDomain(5), OF_EPSILON, k=5, unit=Record()))
+    assert isinstance(top.release, ReleasedCounts)
+    assert found(top)[:2] == ["to", "tea"]
+    assert set(found(top)) == {"to", "tea", "", "ten", "t"}
+    assert top.truncated == frozenset()
+
+
+def test_explain_says_what_will_be_found_and_never_refuses() -> None:
+    keyed = PrivateTopK(IPv4Domain(), OF_EPSILON, k=3, unit=Record(), keys=AssumePublicKeys())
+    for transform in (globally(IPv4Domain()), keyed):
+        assert "Found: with 95 % probability, values with" in transform.explain()
+        assert "n adds what about n records would give" in transform.explain()
+        assert re.search(r"Of 10,000 records .* of the values have that many", transform.explain(10_000))
+        assert "much noise" in transform.explain(1)
+
+
+def globally(domain: Any = TextDomain(5), k: Any = 3, unit: Any = Record(), **arguments: Any) -> Any:  # noqa: B008
+    return PrivateTopK(domain, OF_EPSILON, k=k, unit=unit, **arguments)
+
+
+@pytest.mark.slow
+def test_any_layout_of_a_tree_can_be_searched() -> None:
+    spec = TreeSpec.for_memory(IPv4Domain(), arity=4)
+    (top,) = run(ADDRESSES, globally(spec, k=1))
+    assert top.release.spec == spec
+    assert found(top) == ADDRESSES[:1]
+
+
+CARRIERS = ["AA", "AA", "BB", "BB", "AA", "CC", "AA", "BB"]
+MINUTES = [-60, 0, 7, 5000, -5000, 1, 0, None]
+FLIGHTS = [
+    {"carrier": carrier, "delay": delay, "tail": f"N{number % 5}"}
+    for number, (carrier, delay) in enumerate(zip(CARRIERS, MINUTES, strict=True))
+]
+UNITS = {"record": Record(), "privacy id": PrivacyId("tail", RecordBounds(50, max_keys=3))}
+
+
+def of(keys: Any = None, unit: Any = UNITS["record"], **more: Any) -> PrivateStatistics[Any]:
+    return PrivateStatistics(DELAYS, PRIVACY, unit=unit, item="delay", variance=True, keys=keys, **more)
+
+
+def told(released: ReleasedStatistics) -> tuple[float, ...]:
+    return released.count().estimate, released.total().estimate, released.mean().estimate or 0.0
+
+
+@pytest.mark.parametrize(
+    "keys", [PublicKeys(["AA", "BB"], "carrier"), AssumePublicKeys("carrier"), KeySelection(1e-8, "carrier")]
+)
+def test_each_key_has_its_answers(keys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of two keys has 40 units, more than selection needs: it is left out with a probability below 1e-9."""
+    without_noise(monkeypatch)
+    spent = PrivacySpec(rho=50, side_counters=None)
+    rows = [{"carrier": ["AA", "BB"][n % 2], "delay": n % 50, "tail": f"N{n}"} for n in range(400)]
+    unit = PrivacyId("tail", RecordBounds(1, max_keys=1))
+    found = dict(run(rows, PrivateStatistics(DELAYS, spent, unit=unit, item="delay", keys=keys)))
+    assert {key: told(each) for key, each in found.items()} == {
+        "AA": pytest.approx((200, 4800, 24)),
+        "BB": pytest.approx((200, 5000, 25)),
+    }
+
+
+def test_what_is_said_before_the_data_are_read() -> None:
+    words = of().explain(1000)
+    assert re.search(
+        r"^statistics: count, sum and squares of whole numbers -60 to 195; nothing collides\.$", words, re.M
+    )
+    assert re.search(r"^Means of 1,000 records: 95 % intervals of about \+- [\d.]+, and \+- [\d.]+ near", words, re.M)
+    shown = {"counters": 4, "domain": "whole numbers -60 to 195", "variance": True}
+    assert shown.items() <= of().display_data().items()
+    with pytest.raises(ArgumentError, match=r"item='delay' is 'late' \(str\).* \[dpsketch-E612\]"):
+        of().check([{"delay": "late"}])
+
+
+def test_a_variance_that_was_not_asked_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    (released,) = run(FLIGHTS, PrivateStatistics(DELAYS, PRIVACY, unit=Record(), item="delay"))
+    for ask in (released.variance, released.std):
+        with pytest.raises(ArgumentError, match=r"variance was not asked for in this release: .* \[dpsketch-E722\]"):
+            ask()
