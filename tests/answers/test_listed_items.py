@@ -29,7 +29,6 @@ from beam_dpsketch import (
     PrivacySpec,
     PrivacyUnit,
     RecordBounds,
-    ReleasedCountSketch,
     ReleasedListedItems,
     ReleasedSketch,
     ReleaseTerms,
@@ -39,7 +38,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.answers.release_file import RecordWriter, to_record
 from beam_dpsketch.noise.calibration import calibrate
-from tests.helpers import by_hand, golden, strategies
+from tests.helpers import by_hand, golden
 from tests.helpers.stored import forged
 
 ITEMS = ["Oslo", b"Oslo", 1, "1", ("Oslo", 1)]
@@ -74,9 +73,6 @@ def test_intervals_reach_a_whole_margin_and_what_rounding_took_to_each_side() ->
     assert list(RELEASED.interval(["1", 1])) == [("1", 0, -REACH, REACH), (1, 300, 300 - REACH, 300 + REACH)]
     assert RELEASED.interval("Oslo", 0.5) == ("Oslo", 50, 50 - HALF, 50 + HALF)
     assert RELEASED.as_rows(["Oslo"])[0] == {"item": "Oslo", "estimate": 50, "lower": 50 - REACH, "upper": 50 + REACH}
-    for wrong in (0, 1, -1, 95):
-        with pytest.raises(ValueError, match="confidence must be greater than 0"):
-            RELEASED.interval(["1"], wrong)
 
 
 def fewer_hold_than(confidence: float, sigmas: float) -> bool:
@@ -134,9 +130,6 @@ def test_lists_need_no_candidates() -> None:
     assert list(RELEASED.top_k(2)) == [(1, 300, 300 - REACH, 300 + REACH), ("Oslo", 50, 50 - REACH, 50 + REACH)]
     assert RELEASED.top_k(1, confidence=0.5).upper.tolist() == [300 + HALF]
     assert [row.item for row in RELEASED.top_k(2, ["1", ("Oslo", 1), "1"])] == [("Oslo", 1), "1"]
-    assert RELEASED.top_k(2).detection_limit is None
-    with pytest.raises(ValueError, match="k must be between 1"):
-        RELEASED.top_k(0)
 
 
 @given(counters=st.lists(st.integers(-100, 100), min_size=1, max_size=30), k=st.integers(1, 40))
@@ -182,22 +175,6 @@ def test_a_lookup_that_was_used_does_not_keep_releases_apart() -> None:
     first, second = of(["a"], [1]), of(["a"], [2], release_ids=(bytes(48),))
     first.estimate("a")
     assert first.combine(second).estimate("a") == 3
-
-
-@given(listed=strategies.item_lists.filter(bool), privacy=strategies.statements(), data=st.data())
-def test_a_release_is_read_back_exactly(listed: list[Any], privacy: Any, data: st.DataObject) -> None:
-    spec = ListedItems(listed)
-    sizes = st.lists(st.integers(-(1 << 63), (1 << 63) - 1), min_size=spec.cells, max_size=spec.cells)
-    released = ReleasedListedItems(spec, np.array(data.draw(sizes), dtype=np.int64), privacy)
-    again = ReleasedSketch.from_bytes(released.to_bytes())
-    assert isinstance(again, ReleasedListedItems)
-    assert again == released
-    assert (again.spec, again.privacy) == (spec, privacy)
-    assert again.spec.items == spec.items
-    assert again.counters.tolist() == released.counters.tolist()
-    assert ReleasedListedItems.from_bytes(released.to_bytes()).spec is again.spec
-    with pytest.raises(FormatError, match="not a ReleasedCountSketch but a ReleasedListedItems"):
-        ReleasedCountSketch.from_bytes(released.to_bytes())
 
 
 def test_more_items_than_two_bytes_can_number_are_written() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import functools
 import itertools
@@ -17,12 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import (
+    ADD_OR_REMOVE_ONE,
     DyadicCountSketch,
     FloatDomain,
+    IncompatibleSketchError,
     IntegerDomain,
     IPv4Domain,
     PrivacySpec,
+    PrivacyUnit,
     ReleasedDyadicCountSketch,
+    ReleasedSketch,
     ReleaseTerms,
     TimestampDomain,
     TreeSpec,
@@ -496,3 +501,45 @@ def test_intervals_of_95_percent_cover_between_90_and_99_percent(shape: Any, rho
         assert 0.90 <= share <= 0.99
     assert quantile >= 0.90
     assert total >= 0.80
+
+
+def two_trees() -> tuple[Any, Any]:
+    spec = TreeSpec.for_memory(IntegerDomain(0, 999))
+    first = DyadicCountSketch(spec).accumulate([5] * 700 + [80] * 300)
+    second = DyadicCountSketch(spec).accumulate([80] * 500 + [999] * 100)
+    changes = {"release_ids": (bytes(48),), "rho": Fraction(1, 3)}
+    return trees.without_noise(first), trees.without_noise(second, **changes)
+
+
+def test_the_answers_of_a_combination_are_the_sums_of_both() -> None:
+    first, second = two_trees()
+    both = first.combine(second)
+    np.testing.assert_array_equal(both.counters, first.counters + second.counters)
+    values = [0, 5, 79, 80, 998, 999]
+    for method in ("least_squares", "residual", "paper"):
+        summed = first.rank(values, method=method) + second.rank(values, method=method)
+        assert both.rank(values, method=method) == pytest.approx(summed, abs=1e-6)
+    assert both.total_weight().estimate == pytest.approx(1600)
+    assert both.quantile([0.4, 0.6, 0.99]) == [5, 80, 999]
+    assert both.privacy.rho == Fraction(5, 6)
+    assert both.privacy.sigma_squared_per_level == (Fraction(18),) * len(both.spec.levels)
+    assert first.combine(second, units_disjoint=True).privacy.rho == Fraction(1, 2)
+    assert ReleasedSketch.from_bytes(both.to_bytes()) == both
+    last = [tree._chosen.ranks.variances.rank_variance(np.array([999], np.uint64))[0] for tree in (first, both)]
+    assert 1.8 * last[0] < last[1] <= 2 * last[0]  # weights double, and noise does not: more nodes are expanded
+
+
+def test_what_cannot_be_combined_is_refused() -> None:
+    first, second = two_trees()
+    with pytest.raises(IncompatibleSketchError, match="what shares noise cannot be combined"):
+        first.combine(first)
+    other = TreeSpec.for_memory(IntegerDomain(0, 998))
+    stranger = trees.without_noise(DyadicCountSketch(other), release_ids=(bytes(48),))
+    with pytest.raises(IncompatibleSketchError, match="only releases of one kind and spec can be combined"):
+        first.combine(stranger)
+    for change in ({"relation": ADD_OR_REMOVE_ONE}, {"unit": PrivacyUnit.PRIVACY_ID_IN_WINDOW}):
+        differing = ReleasedDyadicCountSketch(
+            second.spec, second.counters, dataclasses.replace(second.privacy, **change)
+        )
+        with pytest.raises(IncompatibleSketchError, match="cannot be combined"):
+            first.combine(differing)

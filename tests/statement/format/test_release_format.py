@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import copy
+import dataclasses
 import io
 import math
 import pathlib
@@ -25,9 +27,12 @@ from beam_dpsketch import (
     FloatDomain,
     FormatError,
     IntegerDomain,
+    ListedItems,
     NormBound,
     PrivacyUnit,
     Released,
+    ReleasedDyadicCountSketch,
+    ReleasedListedItems,
     SketchSpec,
     TimelineRow,
 )
@@ -36,7 +41,7 @@ from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.over_time.binned import BinaryTree
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.notes import AnswerNote
-from tests.helpers import by_hand, golden, metric_specs, strategies
+from tests.helpers import by_hand, golden, golden_trees, metric_specs, strategies, trees
 from tests.helpers.raw import of_kind
 
 counters = st.one_of(
@@ -47,7 +52,7 @@ counters = st.one_of(
 
 
 @st.composite
-def releases(draw):
+def flat(draw):
     spec = draw(strategies.specs(max_depth=3, max_width=5))
     values = draw(st.lists(counters, min_size=spec.cells, max_size=spec.cells))
     kind = by_hand.RELEASED[draw(st.sampled_from(strategies.KINDS))]
@@ -55,6 +60,17 @@ def releases(draw):
     statement = draw(strategies.statements())
     scale_bits = draw(st.sampled_from([0, 1, 16])) if isinstance(statement.bounds, NormBound) else 0
     return kind(of_kind(kind.raw_type, spec), array, statement, scale_bits)
+
+
+@st.composite
+def listed(draw):
+    spec = ListedItems(draw(strategies.item_lists.filter(bool)))
+    values = draw(st.lists(counters, min_size=spec.cells, max_size=spec.cells))
+    return ReleasedListedItems(spec, np.array(values, dtype=np.int64), draw(strategies.statements()))
+
+
+releases = st.one_of(flat(), listed(), trees.releases())
+RELEASES = {**golden.good(), **golden_trees.good()}
 
 
 def _is_refused_or_written_again(data):
@@ -66,7 +82,7 @@ def _is_refused_or_written_again(data):
     return it.to_bytes() == data
 
 
-@given(it=releases())
+@given(it=releases)
 def test_a_release_is_read_back_exactly(it):
     data = it.to_bytes()
     again = Released.from_bytes(data)
@@ -76,6 +92,10 @@ def test_a_release_is_read_back_exactly(it):
     np.testing.assert_array_equal(again.counters, it.counters)
     assert again.to_bytes() == data
     assert Released.from_bytes(bytearray(data)) == Released.from_bytes(memoryview(data)) == it
+    assert getattr(again.spec, "items", None) == getattr(it.spec, "items", None)
+    for copied in (pickle.loads(pickle.dumps(it)), copy.deepcopy(it), copy.copy(it)):
+        assert copied == it
+        assert hash(copied) == hash(it)
 
 
 def test_counters_take_the_narrowest_integers_that_hold_them():
@@ -100,18 +120,19 @@ def _small():
     return golden.good()["count_min"].to_bytes()
 
 
-@pytest.mark.parametrize("name", ["count_min", "count_sketch_side_notes", "count_min_one_note"])
+@pytest.mark.parametrize("name", ["count_min", "count_sketch_side_notes", "count_min_one_note", "dyadic"])
 def test_every_truncation_is_refused(name):
-    data = golden.good()[name].to_bytes()
+    data = RELEASES[name].to_bytes()
     for size in range(len(data)):
         with pytest.raises(FormatError):
             Released.from_bytes(data[:size])
+        assert _is_refused_or_written_again(golden.sealed(data[:size]))
 
 
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize("name", ["count_min", "count_sketch_side_notes"])
+@pytest.mark.parametrize("name", ["count_min", "count_sketch_side_notes", "dyadic"])
 def test_every_change_of_one_byte_is_refused(name):
-    data = golden.good()[name].to_bytes()
+    data = RELEASES[name].to_bytes()
     for position in range(len(data)):
         for flip in (1, 2, 4, 8, 16, 32, 64, 128, 255):
             with pytest.raises(FormatError):
@@ -156,8 +177,8 @@ def _mutated(data, draw_integer):
 
 
 @pytest.mark.slow
-@given(it=releases(), data=st.data())
-@settings(max_examples=300)
+@given(it=releases, data=st.data())
+@settings(max_examples=2000, deadline=None)
 def test_mutants_under_a_right_digest_are_refused_or_written_again(it, data):
     mutant = _mutated(it.to_bytes(), lambda low, high: data.draw(st.integers(low, high)))
     assert _is_refused_or_written_again(mutant)
@@ -187,12 +208,12 @@ def test_what_is_not_bytes_is_refused(value):
         Released.from_bytes(value)
 
 
-@pytest.mark.parametrize("name", golden.good())
+@pytest.mark.parametrize("name", RELEASES)
 def test_golden_releases_are_read_and_written_for_ever(name):
     data = golden.path(name).read_bytes()
     it = Released.from_bytes(data)
     assert it.to_bytes() == data
-    assert it == golden.good()[name]
+    assert it == RELEASES[name]
 
 
 def test_golden_releases_have_their_known_answers():
@@ -294,10 +315,10 @@ def test_golden_trees_have_the_spec_and_the_counters_they_were_written_with(name
 
 
 @pytest.mark.one_fast_case
-@pytest.mark.parametrize("name", golden.good())
+@pytest.mark.parametrize("name", RELEASES)
 def test_every_changed_byte_of_any_kind_of_release_is_refused_or_another_release(name):
     """Under a right digest, so the fields must defend themselves."""
-    body = golden.good()[name].to_bytes()[: -golden.DIGEST_BYTES]
+    body = RELEASES[name].to_bytes()[: -golden.DIGEST_BYTES]
     for position in range(len(body)):
         for value in (0, 1, 2, 3, 64, 127, 128, 255):
             assert _is_refused_or_written_again(golden.sealed(body[:position] + bytes([value]) + body[position + 1 :]))
@@ -349,3 +370,69 @@ def test_a_pickle_of_a_release_holds_nothing_but_its_bytes():
     function, arguments = it.__reduce__()
     assert (function, arguments) == (Released.from_bytes, (it.to_bytes(),))
     assert pickle.loads(pickle.dumps(it)) == it
+
+
+def test_answers_do_not_change_the_bytes_or_the_pickle() -> None:
+    release = RELEASES["dyadic"]
+    before = release.to_bytes()
+    release.quantile([0.5])
+    release.with_total(7.0, force=True).quantile([0.5], method="residual")
+    release.top_k(3)
+    assert release.to_bytes() == before
+    assert len(pickle.dumps(release)) < len(before) + 200
+
+
+def test_a_spec_that_no_constructor_allows_is_refused() -> None:
+    """Written with the checks avoided: bits that miss the domain, shares above 1, a level without counters."""
+    right = trees.exact_tree(5)
+    first, last = right.levels
+    for levels in (
+        (first, dataclasses.replace(last, share=Fraction(3, 4))),
+        (first, dataclasses.replace(last, bits=3)),
+        (first, dataclasses.replace(last, width=6)),
+        (first, dataclasses.replace(last, sketch="count_min", depth=65)),
+    ):
+        release = trees.released(right, range(7))
+        wrong = copy.copy(right)
+        object.__setattr__(wrong, "levels", levels)
+        release._spec = wrong
+        with pytest.raises(FormatError):
+            Released.from_bytes(release.to_bytes())
+
+
+@pytest.mark.slow
+def test_thousands_of_levels_are_refused_before_their_shares_are_added() -> None:
+    """Their common denominator would have millions of digits."""
+    right = trees.exact_tree(5)
+    release, wrong = trees.released(right, range(7)), copy.copy(right)
+    shares = (Fraction(1, (1 << 8000) - number) for number in range(20_000))
+    more = (dataclasses.replace(right.levels[0], bits=0, share=share) for share in shares)
+    object.__setattr__(wrong, "levels", (*right.levels, *more))
+    release._spec = wrong
+    start = time.process_time()
+    with pytest.raises(FormatError, match="levels must be 1 to 65, got 20002"):
+        Released.from_bytes(release.to_bytes())
+    assert time.process_time() - start < 60
+
+
+def test_golden_trees_have_their_known_answers() -> None:
+    mixed = Released.from_bytes(golden.path("dyadic").read_bytes())
+    assert isinstance(mixed, ReleasedDyadicCountSketch)
+    assert mixed.rank([-20, -5, 0, 7, 1000], method="paper").tolist() == [4, 193, 293, 343, 344]
+    fitted = mixed.rank([-5, 0, 7], method="least_squares")
+    assert fitted == pytest.approx([191.157132, 288.197571, 304.985648], rel=1e-6)
+    assert mixed.chosen_method == "residual"
+    assert mixed.rank([-5, 0, 7]) == pytest.approx([199.294159, 298.350725, 343.533210], rel=1e-6)
+    search = Released.from_bytes(golden.path("dyadic_search").read_bytes())
+    assert search.rank(["10.0.0.1", "11.0.0.0", "255.255.255.255"]) == pytest.approx([7000, 11_000, 16_000])
+    assert [frequency.item for frequency in search.top_k(4)] == ["10.0.0.1", "99.1.2.3", "10.0.0.9"]
+    assert search.quantile([0.3, 0.6, 0.9]) == ["10.0.0.1", "10.0.0.9", "99.1.2.3"]
+    assert search.privacy.rho == Fraction(22, 7)
+
+
+@pytest.mark.parametrize("levels", [1, 3])
+def test_a_release_has_one_sigma_for_each_level(levels: int) -> None:
+    with pytest.raises(ValueError, match="sigma_squared_per_level must have one value for each level"):
+        trees.released(trees.exact_tree(5), range(7), sigma_squared_per_level=(Fraction(9),) * levels)
+    with pytest.raises(ValueError, match="counters must be 7 of type int64"):
+        trees.released(trees.exact_tree(5), range(8))

@@ -374,18 +374,6 @@ def test_what_cannot_be_counted_takes_nothing_of_the_norm() -> None:
     np.testing.assert_array_equal(found["k"], expected(FLAT, bound, good)["k"].counters)
 
 
-def test_two_keys_of_a_run_are_one_release_of_both() -> None:
-    keys = PublicKeys(["key 0", "key 1"], "key")
-    released = dict(run(rows(visits(text)), per_key(FLAT, keys=keys)))
-    both = released["key 0"].combine(released["key 1"])
-    assert both.privacy.rho == PRIVACY.rho
-    assert both.privacy.bounds == BOUND
-    assert both.privacy.sigma_squared == 2 * released["key 0"].privacy.sigma_squared
-    words = str(both.privacy)
-    assert "clipped to an L2 norm of 5 records per privacy id; up to 5 records always count in full" in words
-    assert "all records of one privacy id (ADD_OR_REMOVE_ONE)." in words
-
-
 @settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 1 << 20),
