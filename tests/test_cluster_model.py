@@ -206,7 +206,7 @@ def test_unit_costs_run_the_steps_of_the_package(kind: str) -> None:
         sums = steps.gather_keys(payloads + payloads)
         assert len(sums) == 20
         assert (sums.counters == 2 * steps.gather_keys(payloads).counters).all()
-        assert steps.release_keys(sums) == 20
+        assert steps.release(sums) == 20
         return
     if KINDS[kind].bounded:
         payloads = list(unit_costs.payloads_of(KINDS[kind], steps, 2000, 10, 500))
@@ -216,7 +216,7 @@ def test_unit_costs_run_the_steps_of_the_package(kind: str) -> None:
         total = steps.bound(payloads)
     else:
         total = steps.add_up(batches)
-    assert steps.release(steps.merge(steps.encode([total]), total)) == 1
+    assert steps.release(steps.merge(steps.encode([total]), total).to_sums()) == 1
 
 
 def test_scenarios_say_what_saturates_first(capsys: pytest.CaptureFixture[str]) -> None:

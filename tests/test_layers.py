@@ -182,7 +182,7 @@ def test_a_planted_import_from_after_the_noise_is_found(folder: str, source: str
 
 
 _RANDOM = {"urandom", "add_noise"}
-_EXACT = {"to_vector", "total_side", "released_side", "many_to_release", "to_sketches", "total_weights"}
+_EXACT = {"to_vector", "to_sums", "sums_of", "released_side", "many_to_release", "total_weights"}
 _MAY_DRAW = ("noise", "privacy", "exact", "by_hand", "ledger", "transforms/steps")
 """Where randomness is named: ids and priorities have some, and a ledger waits at random."""
 _MAY_SEE = ("exact", "noise", "transforms/steps", "frames/steps")
@@ -203,7 +203,7 @@ def test_randomness_and_exact_numbers_are_named_in_few_rooms() -> None:
 
 
 def test_a_name_elsewhere_is_found() -> None:
-    assert named_elsewhere("answers/batch.py", "os.urandom(3)\naccumulator.total_side") == {"urandom", "total_side"}
+    assert named_elsewhere("answers/batch.py", "os.urandom(3)\nsums.released_side") == {"urandom", "released_side"}
     assert named_elsewhere("transforms/outputs.py", "add_noise(raw.to_vector())") == {"add_noise", "to_vector"}
 
 

@@ -30,14 +30,14 @@ from beam_dpsketch.exact.declared.count import Count
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.domains.base import short_keys
 from beam_dpsketch.exact.reading.groups import dictionary_codes, group_rows, split_pair
+from beam_dpsketch.exact.reading.items import WeightedItems
 from beam_dpsketch.exact.reading.reading import parse_or_ones
+from beam_dpsketch.exact.sums.keyed_sums import NO_KEY, KeyedSums
 from beam_dpsketch.frames.releasing import TableRelease, read_declared
 from beam_dpsketch.frames.steps.plan import open_checked, tally_of
 from beam_dpsketch.frames.steps.tables import TableParts
 from beam_dpsketch.statement.clipping import Clipping, weakest
 from beam_dpsketch.statement.showing import short, within
-
-_NO_KEY = b""
 
 
 class Weights(NamedTuple):
@@ -111,7 +111,7 @@ class Sample(NamedTuple):
             for argument, values in columns.by_argument(reader.selectors).items():
                 usable = usable if argument in reader.selectors.items else usable & tally.counting(argument, values)
             weights, _ = parse_or_ones(columns.weights, len(columns.items))
-            encoded = reader.encode_keys(columns.keys) if declared.is_keyed else _repeated(_NO_KEY, len(usable))
+            encoded = reader.encode_keys(columns.keys) if declared.is_keyed else _repeated(NO_KEY, len(usable))
             counted = usable & (weights != 0)
             of_items = sketch_input.as_column(positions[counted])
             places = size + np.flatnonzero(counted)
@@ -134,29 +134,30 @@ class Sample(NamedTuple):
         ]
 
 
-def kept_weights(declared: ReleaseSpec, contributed: Iterable[Any]) -> dict[Any, Weights]:
-    """Return the weight that the bounds keep of each item, by key, given what adds up in the global window."""
+def kept_weights(declared: ReleaseSpec, contributed: Iterable[tuple[Any, Any]]) -> dict[Any, Weights]:
+    """Return the weight that the bounds keep of each item, by key, given what adds up by encoded key, or by pair."""
     sketch_input, tables = declared.sketch_input, []
     one = 1 << sketch_input.scale_bits
     if declared.count.by_item:
-        pairs = [(*split_pair(pair, per_key=declared.is_keyed), row[0] / one) for _, (pair, row) in contributed]
+        pairs = [(*split_pair(pair, per_key=declared.is_keyed), row[0] / one) for pair, row in contributed]
         keys, items, weights = map(list, zip(*pairs, strict=True)) if pairs else ([], [], [])
         arrays = pa.array(keys, pa.large_binary()), pa.array(items, pa.large_binary())
         return _by_key(_add_up(_records(*arrays, np.array(weights), np.zeros(len(pairs), np.int64))), declared)
-    for _, each in contributed:
-        key, items = each if declared.is_keyed else (None, each)
-        size, encoded = len(items.keys), encode(key) if declared.is_keyed else _NO_KEY
-        column = sketch_input.as_column(items.keys)
-        tables.append(_records(_repeated(encoded, size), column, items.weights / one, np.zeros(size, np.int64)))
+    for key, items in contributed:
+        size, column = len(items.keys), sketch_input.as_column(items.keys)
+        tables.append(_records(_repeated(key, size), column, items.weights / one, np.zeros(size, np.int64)))
     return _by_key(_shortened(_add_up(pa.concat_tables(tables))), declared) if tables else {}
 
 
-def of_metric(declared: ReleaseSpec, contributed: Iterable[Any], name: str) -> Iterator[Any]:
-    """Yield of what adds up what goes into the counters of one metric."""
-    for window, each in contributed:
-        key, items = each if declared.is_keyed else (None, each)
-        own = declared.count.split(items)[name]
-        yield window, (key, own) if declared.is_keyed else own
+def added_up(declared: ReleaseSpec, contributed: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield what adds up in the global window, by encoded key, or by pair."""
+    for _, each in contributed:
+        if declared.count.by_item:
+            yield each
+        elif isinstance(each, KeyedSums):
+            yield from ((key, WeightedItems(own.items, own.weights)) for key, own in each.each())
+        else:
+            yield (encode(each[0]), each[1]) if declared.is_keyed else (NO_KEY, each)
 
 
 def _repeated(key: bytes, size: int) -> pa.Array:
@@ -245,6 +246,7 @@ def rehearse(
     ready, whole = TableRelease(opened, declared), Sample.of(declared, opened)
     contributed = ready.contributed()
     contributed = contributed._replace(parts=[*contributed.parts])
+    added = [*added_up(declared, contributed.parts)]
     released = ready.release(contributed)
     for words in ready.told():
         warnings.warn(words, ElementsWarning, stacklevel=3)
@@ -254,7 +256,7 @@ def rehearse(
     for name, (count, item) in metrics.items():
         alone = dataclasses.replace(declared, count=count, item=item)
         exact = Sample.of(alone, opened) if name else whole
-        kept = kept_weights(alone, of_metric(declared, contributed.parts, name) if name else contributed.parts)
+        kept = kept_weights(alone, [(key, declared.count.split(each)[name]) for key, each in added] if name else added)
         outside += exact.outside
         for key, each in kept.items():
             weights[key] += each.weights.sum()

@@ -21,11 +21,13 @@ from beam_dpsketch.answers.batch import answers_of
 from beam_dpsketch.answers.notes import ONE_RECORD_EACH, Note
 from beam_dpsketch.answers.privacy_statement import PrivacyStatement, Unreleased
 from beam_dpsketch.config.release import read_release
-from beam_dpsketch.encodings import decode, encode
+from beam_dpsketch.encodings import encode
 from beam_dpsketch.errors import ElementsWarning, PrivacyWarning
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.domains.timestamps import from_micros
 from beam_dpsketch.exact.reading.groups import add_wrapping
+from beam_dpsketch.exact.sums import vote_rounds
+from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
 from beam_dpsketch.frames.steps.drawing import release_counts, release_rows, release_sums
 from beam_dpsketch.frames.steps.plan import open_checked, plan_of_table, resolve, tally_of
 from beam_dpsketch.frames.steps.sums import Contributed, ExactSums
@@ -205,21 +207,20 @@ class TableRelease:
             noise = self._resolved.noise(Counting)
             counts, max_norm = self._sums.by_pair(contributed)
             self._pay()
-            for window, pair, votes in self._sums.vote_twice(contributed, noise.choice, run):
-                counts[window][pair] = add_wrapping(counts[window][pair], (0, *votes.tolist()))
+            for window, added in self._sums.vote_twice(contributed, noise.choice, run):
+                for pair, row in vote_rounds.as_rows(added):
+                    counts[window][pair] = add_wrapping(counts[window][pair], row)
             released = release_counts(counts, declared, noise.with_norm(max_norm), run, answers_of)
         else:
             noise = self._resolved.noise(Calibration)
-            exact, lost = self._sums.by_place(contributed)
+            exact, lost = self._sums.by_window(contributed)
             self._pay()
-            for window, key, votes in self._sums.vote_twice(contributed, noise.choice, run):
-                voted = self._sums.sketch_input.empty()._replace(side=votes)
-                exact[window._replace(key=(decode(key),))].add_contributions(voted)
+            for window, added in self._sums.vote_twice(contributed, noise.choice, run):
+                exact[window] = KeyedSums.merged([exact[window], added])
             if declared.horizon is None:
                 released = release_sums(exact, lost, declared, noise, run, answers_of)
             else:
-                rows = self._sums.sketch_input, declared.horizon
-                released = release_rows(exact, *rows, noise, run, answers_of)
+                released = release_rows(exact, declared.horizon, noise, run, answers_of)
         found = in_order(released, declared, self._windows)
         if declared.is_keyed and not released and self._resolved.terms.selection is not None:
             found.unreleased = Unreleased(PrivacyStatement.from_stated(run.spent_alone(noise)))

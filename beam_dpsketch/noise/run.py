@@ -8,7 +8,7 @@ pipeline or without one. Without a secret, each call draws new noise and is anot
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -18,13 +18,13 @@ import pyarrow as pa
 
 from beam_dpsketch.encodings import decode, encode, is_unicode
 from beam_dpsketch.exact.declared.release_spec import ResolvedRelease
+from beam_dpsketch.exact.horizon import Horizon
 from beam_dpsketch.exact.reading.groups import Row
-from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
-from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
+from beam_dpsketch.exact.sums.keyed_sums import NO_KEY, KeyedSums
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.counting import Counting, draw_of
 from beam_dpsketch.noise.keys import KeyChoice, find_chosen, with_noisy_votes
-from beam_dpsketch.noise.noising import Part, PartColumns, draw_lost, release_parts
+from beam_dpsketch.noise.noising import PartColumns, draw_lost, release_parts
 from beam_dpsketch.noise.norms import NORM_PART, choose_norm
 from beam_dpsketch.privacy.loss.payment import IDEMPOTENT, STREAM, Bill
 from beam_dpsketch.privacy.mechanism import Randomness
@@ -78,21 +78,34 @@ WHOLE = Place()
 """The one release of the global window."""
 
 
+def place_of_horizon(horizon: Horizon) -> Place:
+    """Return the place of what is decided once for all windows of a horizon."""
+    return Place(start=horizon.start_micros, end=horizon.end_micros)
+
+
 class Sum(NamedTuple):
-    """An exact sum that waits for its noise.
+    """Exact sums of a window that wait for their noise.
 
     Attributes:
-      place: where its release is.
-      accumulator: the sum.
+      place: the window.
+      sums: the sums of its keys, or the one sum without keys.
       run: the name of the run, if it was drawn already. Under a secret it counts for nothing, because the secret names
-        the run. Else `None` makes the release a run of its own.
-      output: where its release goes; the caller's, who gets it back.
+        the run. Else `None` makes each release a run of its own.
+      output: where the releases go; the caller's, who gets it back.
     """
 
     place: Place
-    accumulator: SketchAccumulator
+    sums: KeyedSums
     run: bytes | None = None
     output: Any = None
+
+
+class _Block(NamedTuple):
+    """Some sums whose noise is drawn together, with the place of each, and what they are part of."""
+
+    whole: Sum
+    sums: KeyedSums
+    places: list[Place]
 
 
 class Run:
@@ -132,51 +145,23 @@ class Run:
 
     def choose(self, choice: KeyChoice, votes: np.ndarray, places: Sequence[Place]) -> np.ndarray:
         """Return which keys are released, given the votes of each, as `find_chosen` does."""
-        return find_chosen(choice, votes, self._secrets([(place, place.of_key) for place in places]))
+        return find_chosen(choice, votes, self._secrets((place, place.name(*place.of_key)) for place in places))
 
     def with_first_votes(self, choice: KeyChoice, first: pa.Table, end: int, *, once: bool) -> pa.Table:
         """Return the votes of round one with noisy ones, as `with_noisy_votes` does."""
         return with_noisy_votes(choice, first, end, self._secret, once=once)
 
-    def chosen(self, choice: KeyChoice | None, sums: list[Sum]) -> list[Sum]:
-        """Return the sums of the keys that are released; of the others nothing is left."""
-        if choice is None or not sums:
-            return sums
-        votes = np.stack([each.accumulator.votes for each in sums])
-        kept = self.choose(choice, votes, [each.place for each in sums])
-        return [each for each, is_kept in zip(sums, kept.tolist(), strict=True) if is_kept]
+    def find_released(self, choice: KeyChoice | None, sums: KeyedSums, window: Place) -> tuple[list[Place], np.ndarray]:
+        """Return the place of each key of a window, and the numbers of those that are released, in order.
 
-    def release_keys(
-        self,
-        sums: KeyedSums,
-        calibration: Calibration,
-        window: Place,
-        run: bytes | None = None,
-        lost: Sequence[int] | None = None,
-    ) -> Iterator[tuple[list[Any], NoisyReleases]]:
-        """Yield keys of a window that are released, as the data choose them or all, with their releases, by blocks."""
-        keys, choice = [*map(decode, sums.keys.to_pylist())], calibration.choice
-        kept = np.fromiter(map(is_unicode, keys), dtype=bool, count=len(keys))
+        The data choose them, or they are all that Beam can hold.
+        """
+        keys = [(decode(key),) if key != NO_KEY else () for key in sums.keys.to_pylist()]
+        places = [Place(key, window.start, window.end, window.pane) for key in keys]
+        kept = np.array([all(map(is_unicode, key)) for key in keys], dtype=bool)
         if choice is not None:
-            places = [] if self._secret is None else [window._replace(key=(key,)) for key in keys]
             kept &= self.choose(choice, sums.votes, places)
-        released = np.flatnonzero(kept)
-        known = calibration.with_norm(sums.max_norm)
-        told = _told(lost, known)
-        size, name = max(1, COUNTERS // sums.sketch_input.spec.cells), run if self._secret is None else self.name()
-        for number, block in enumerate(sums.ordered(released).blocks(size)):
-            own = [keys[place] for place in released[number * size :][:size].tolist()]
-            parts = PartColumns(
-                block.sketch_input.kind,
-                block.sketch_input.spec,
-                block.sketch_input.scale_bits,
-                block.counters,
-                block.sketch_input.released_of(block.side),
-                key_part_names(block.keys.to_pylist(), window.start, window.end),
-                [name] * len(own),
-            )
-            secrets = self._secrets([(window, ("key", key)) for key in own])
-            yield own, release_parts(parts, known, secrets, lost=told)
+        return places, np.flatnonzero(kept)
 
     def draw_lost(self, exact: np.ndarray, calibration: Calibration, max_norm: Fraction | None = None) -> list[int]:
         """Return the noisy histogram of what the run lost, and the noisy weight kept: what may be published.
@@ -190,52 +175,65 @@ class Run:
         return draw_lost(exact, calibration.with_norm(max_norm), secret)
 
     def release(
-        self, sums: Iterable[Sum], calibration: Calibration, lost: Sequence[int] | None = None
-    ) -> Iterator[tuple[list[Sum], NoisyReleases]]:
-        """Yield sums that have the same terms, with their releases, each with noise of its own.
+        self, waiting: Iterable[Sum], calibration: Calibration, lost: Sequence[int] | None = None
+    ) -> Iterator[tuple[list[tuple[Place, Any]], NoisyReleases]]:
+        """Yield releases that have the same terms, each with noise of its own, after their places and outputs.
 
         `lost` is what `draw_lost` returned for the run; `None` if each release has its own histogram, or none.
         """
-        groups: dict[Any, list[Sum]] = defaultdict(list)
-        for each in sums:
-            # A norm that the data chose is part of the terms, and may be another one in each window.
-            terms = each.accumulator.max_norm, each.accumulator.row
-            groups[terms].append(each)
-            if len(groups[terms]) * each.accumulator.cells >= COUNTERS:
-                yield self._draw(groups.pop(terms), calibration, lost)
+        groups: dict[Any, list[_Block]] = defaultdict(list)
+        counted: Counter[Any] = Counter()
+        for whole in waiting:
+            sums, cells = whole.sums, whole.sums.sketch_input.spec.cells
+            choice = calibration.choice if sums.row is None else None  # a key with rows is chosen for all of them
+            places, released = self.find_released(choice, sums, whole.place)
+            size = max(1, COUNTERS // cells)
+            for number, block in enumerate(sums.ordered(released).blocks(size)):
+                own = [places[place] for place in released[number * size :][:size].tolist()]
+                # A norm that the data chose is part of the terms, and may be another one in each window.
+                terms = sums.max_norm, sums.row
+                groups[terms].append(_Block(whole, block, own))
+                counted[terms] += len(own) * cells
+                if counted[terms] >= COUNTERS:
+                    del counted[terms]
+                    yield self._draw(groups.pop(terms), calibration, lost)
         for group in groups.values():
             yield self._draw(group, calibration, lost)
 
     def _draw(
-        self, sums: list[Sum], calibration: Calibration, lost: Sequence[int] | None
-    ) -> tuple[list[Sum], NoisyReleases]:
-        first = sums[0].accumulator
-        known = calibration.with_norm(first.max_norm)
-        sketches = SketchAccumulator.to_sketches([each.accumulator for each in sums])
-        parts = [
-            Part(sketch, each.accumulator.released_side, *self._part(each))
-            for sketch, each in zip(sketches, sums, strict=True)
-        ]
-        which = () if first.row is None else ("row", first.row)
-        secrets = self._secrets([(each.place, (*each.place.of_key, *which)) for each in sums])
-        told = _told(lost, known)
-        return sums, release_parts(parts, known, secrets, row=first.row, lost=told)
-
-    def _part(self, each: Sum) -> tuple[bytes, bytes | None]:
-        """Return which release it is, and the run that it is of, or the timeline."""
-        place, row = each.place, each.accumulator.row
-        run = each.run if self._secret is None else self.name()
+        self, blocks: list[_Block], calibration: Calibration, lost: Sequence[int] | None
+    ) -> tuple[list[tuple[Place, Any]], NoisyReleases]:
+        """Draw the noise of sums that have one norm, and one number if they are rows over time."""
+        first, places = blocks[0].sums, [place for each in blocks for place in each.places]
+        known, sketch_input, row = calibration.with_norm(first.max_norm), first.sketch_input, first.row
+        runs = [each.whole.run for each in blocks for _ in each.places]
+        runs = runs if self._secret is None else [self.name()] * len(places)
         if row is None:
-            return place.name(*place.of_key), run
-        assert run is not None
-        return place.name("row", row), timeline_of_run(run, *place.key)
+            names = [name for each in blocks for name in _names(each.sums, each.whole.place)]
+            secrets = self._secrets(zip(places, names, strict=True))
+        else:
+            names = [place.name("row", row) for place in places]
+            runs = [timeline_of_run(run or b"", *place.key) for run, place in zip(runs, places, strict=True)]
+            secrets = self._secrets((place, place.name(*place.of_key, "row", row)) for place in places)
+        parts = PartColumns(
+            sketch_input.kind,
+            sketch_input.spec,
+            sketch_input.scale_bits,
+            np.concatenate([each.sums.counters for each in blocks]),
+            np.concatenate([each.sums.released_side for each in blocks]),
+            names,
+            runs,
+        )
+        outputs = [each.whole.output for each in blocks for _ in each.places]
+        releases = release_parts(parts, known, secrets, row=row, lost=_told(lost, known))
+        return [*zip(places, outputs, strict=True)], releases
 
     def count(
         self, counting: Counting, pairs: Sequence[tuple[bytes, Row]], window: Place = WHOLE
     ) -> Iterator[tuple[bytes, int]]:
         """Yield the pairs of key and item in a window that are released, with their noisy counts."""
         if pairs:
-            secrets = self._secrets([(window, ("item", pair)) for pair, _ in pairs])
+            secrets = self._secrets((window, window.name("item", pair)) for pair, _ in pairs)
             noisy, released = counting.draw(np.array([row for _, row in pairs], dtype=np.int64), secrets)
             yield from ((pairs[place][0], int(noisy[place])) for place in np.flatnonzero(released).tolist())
 
@@ -254,10 +252,17 @@ class Run:
         release_id = part_of_run(self.name(run), part_name(("nothing",))) + bytes(DRAW_BYTES)
         return Stated.of(terms, noise, randomness=self.source, release_id=release_id, keys=note)
 
-    def _secrets(self, parts: Iterable[tuple[Place, tuple[Any, ...]]]) -> list[KeyedRandomness] | None:
+    def _secrets(self, parts: Iterable[tuple[Place, bytes]]) -> list[KeyedRandomness] | None:
+        """Return the randomness of named parts, each in its window."""
         if (secret := self._secret) is None:
             return None
-        return [release_randomness(secret, place.name(*which), place.pane) for place, which in parts]
+        return [release_randomness(secret, name, place.pane) for place, name in parts]
+
+
+def _names(sums: KeyedSums, window: Place) -> list[bytes]:
+    """Return the `part_name` of each key of a window, or that of the window without keys."""
+    keys = sums.keys.to_pylist()
+    return [window.name()] if keys == [NO_KEY] else key_part_names(keys, window.start, window.end)
 
 
 def _told(lost: Sequence[int] | None, calibration: Calibration) -> LostNote | None:
@@ -266,9 +271,10 @@ def _told(lost: Sequence[int] | None, calibration: Calibration) -> LostNote | No
     return None if lost is None or empty is None else empty.with_values(lost)
 
 
-def release_alone(accumulator: SketchAccumulator, calibration: Calibration) -> NoisyReleases:
+def release_alone(sums: KeyedSums, calibration: Calibration) -> NoisyReleases:
     """Return the release of an exact sum that is a run of its own; each call draws new noise."""
-    return release_parts([Part(accumulator.to_sketch(), accumulator.released_side)], calibration)
+    ((_, releases),) = Run().release([Sum(WHOLE, sums)], calibration)
+    return releases
 
 
 def bill_of(

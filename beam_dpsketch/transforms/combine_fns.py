@@ -74,7 +74,7 @@ class PrivateSketchFn(RawSketchFn):
 
     def extract_output(self, accumulator: SketchAccumulator) -> Released:
         """Return a release of what was added, with noise of its own at each call."""
-        (released,) = answers_of(release_alone(accumulator, self._calibration))
+        (released,) = answers_of(release_alone(super().extract_output(accumulator), self._calibration))
         return cast(Released, released)
 
 

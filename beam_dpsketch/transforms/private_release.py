@@ -42,7 +42,7 @@ from beam_dpsketch.transforms.steps.checks.guards import (
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.grouped_counts import ReleaseGroups
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, application
-from beam_dpsketch.transforms.steps.release_once import ReleaseKeys, ReleaseOnce, name_of, pay_run, run_input
+from beam_dpsketch.transforms.steps.release_once import ReleaseOnce, name_of, pay_run, run_input
 from beam_dpsketch.transforms.steps.rows_over_time import AllRows, RowSettings, RowsOverTime
 from beam_dpsketch.transforms.steps.second_round import COST_OF_ROUNDS
 from beam_dpsketch.transforms.steps.sums import key_shards_for
@@ -241,9 +241,8 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
     ) -> beam.PCollection:
         """Sum each window exactly, and draw the noise of each sum once."""
         declared, paid = self._declared, self._paid_run(elements, resolved, noise)
-        run, in_columns = name_of(paid), declared.is_keyed
-        choice = resolved.noise(Calibration).choice
-        exact_sums = ExactSums(declared, plan, noise, run, in_columns=in_columns, choice=choice)
+        run, choice = name_of(paid), resolved.noise(Calibration).choice
+        exact_sums = ExactSums(declared, plan, noise, run, choice=choice)
         exact = elements | "ExactSums" >> exact_sums
         calibration = self._pay(elements, resolved).noise(Calibration)
         several = declared.is_keyed or not plan.is_global
@@ -251,11 +250,10 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         if "lost" in exact:
             lost = exact["lost"] | "DrawLost" >> DrawLost(calibration, noise, exact.get("max_norm"), run)
             inputs = {**inputs, "lost": beam.pvalue.AsSingleton(lost)}
-        once: beam.DoFn = ReleaseOnce(calibration, idempotent_noise=noise)
-        once = ReleaseKeys(calibration, noise) if in_columns else once
+        once = beam.ParDo(ReleaseOnce(calibration, noise), **inputs)
         return (
             exact["sums"]
-            | "ReleaseOnce" >> beam.ParDo(once, **inputs).with_output_types(tuple[Any, NoisyReleases])
+            | "ReleaseOnce" >> once.with_output_types(tuple[Any, NoisyReleases])
             | "MakeFinal" >> MakeFinal(per_key=declared.is_keyed, kind=RELEASED_KINDS[declared.sketch_input.kind.name])
         )
 
@@ -276,7 +274,7 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         of_rows = run_input(
             elements, declared, plan, calibration, noise, paid
         )  # on streams `RowsInOrder` names the run
-        settings = RowSettings(horizon, horizon.rows, exact.sketch_input, per_key)
+        settings = RowSettings(horizon, horizon.rows, exact.sketch_input)
         all_rows = AllRows(settings, calibration.choice, noise)
         shards = None
         if per_key and declared.public_keys is None:  # all windows of a key are in one shard
@@ -284,7 +282,7 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         # One window longer than the horizon: Prism may fire a timer before elements of the same time.
         longer = windows_of(horizon, horizon.windows + 1)
         named = not elements.is_bounded
-        once = ReleaseOnce(calibration, per_key=per_key, idempotent_noise=noise, named=named)
+        once = ReleaseOnce(calibration, noise, named=named)
         return (
             sums
             | "Rows" >> RowsOverTime(settings, longer, all_rows, shards=shards, run=run)

@@ -15,7 +15,6 @@ from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.run import WHOLE, Run, Sum
-from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.transforms.outputs import _pack, _unpack
 from beam_dpsketch.transforms.steps.bounding import ShardRecords, choose_rule, gather_records
 from beam_dpsketch.transforms.steps.exact_sums import KeyRecords
@@ -53,7 +52,7 @@ class Steps:
         """Add up sums that were sent."""
         made = self._sums.create_accumulator() if into is None else into
         for payload in payloads:
-            made.absorb(self._coder.decode(payload))
+            made.absorb(KeyedSums.from_bytes(self._sketch_input, payload))
         return made
 
     def split(self, batches: list[pa.RecordBatch]) -> list[tuple[Any, Any]]:
@@ -102,15 +101,10 @@ class Steps:
                 self._sums.add_input(accumulator, items)
         return self._sums.compact(accumulator)
 
-    def release(self, accumulator: SketchAccumulator) -> int:
-        """Draw the noise of a sum, send it, and make a release again; return how many."""
-        drawn = Run().release([Sum(WHOLE, accumulator, _RUN)], self._calibration)
-        return _sent((None, releases) for _, releases in drawn)
-
-    def release_keys(self, sums: KeyedSums) -> int:
-        """Do the same for a shard of keys."""
-        return _sent(Run().release_keys(sums, self._calibration, WHOLE, _RUN))
-
-
-def _sent(drawn: Iterable[tuple[list[Any] | None, NoisyReleases]]) -> int:
-    return sum(len(list(_unpack(*_pack(*each)))) for each in drawn)
+    def release(self, sums: KeyedSums) -> int:
+        """Draw the noise of a sum, or of a shard of keys, send it, and make releases again; return how many."""
+        sent = 0
+        for places, releases in Run().release([Sum(WHOLE, sums, _RUN)], self._calibration):
+            keys = [key for place, _ in places for key in place.key] or None
+            sent += len(list(_unpack(*_pack(keys, releases))))
+        return sent

@@ -97,7 +97,7 @@ def _bundles(steps: Steps, rows: Rows) -> Iterator[Cost]:
         nanoseconds, accumulator = timed(lambda made=made: steps.add_up(made))
         yield Cost("", "sum", size, nanoseconds=nanoseconds)
         yield from _sums(steps, accumulator, total, size)
-    nanoseconds, _ = timed(lambda: steps.release(total))
+    nanoseconds, _ = timed(lambda: steps.release(total.to_sums()))
     yield Cost("", "release", 1, nanoseconds=nanoseconds)
 
 
@@ -139,7 +139,7 @@ def _bounding(kind: Kind, steps: Steps) -> Iterator[Cost]:
         payloads = list(payloads_of(kind, steps, SHARD_ROWS[1], 10, part))
         nanoseconds, _ = timed(lambda payloads=payloads: steps.gather(payloads))
         yield Cost("", "open", SHARD_ROWS[1], len(payloads), nanoseconds=nanoseconds)
-    nanoseconds, _ = timed(lambda: steps.release(total))
+    nanoseconds, _ = timed(lambda: steps.release(total.to_sums()))
     yield Cost("", "release", 1, nanoseconds=nanoseconds)
 
 
@@ -196,7 +196,7 @@ def _shard_of_keys(kind: Kind, steps: Steps) -> Iterator[Cost]:
     several = [payload] * AGAIN
     nanoseconds, _ = timed(lambda: steps.gather_keys(several))
     yield Cost("", "merge", len(sums), nanoseconds=nanoseconds / AGAIN)
-    nanoseconds, count = timed(lambda: steps.release_keys(sums))
+    nanoseconds, count = timed(lambda: steps.release(sums))
     yield Cost("", "release", count, nanoseconds=nanoseconds)
 
 

@@ -47,7 +47,7 @@ def up_to(step: str, elements: beam.PCollection, transform: Any) -> beam.PCollec
     from beam_dpsketch.statement.noisy import NoisyReleases
     from beam_dpsketch.transforms.steps.bounding_over_windows import bound_over_windows
     from beam_dpsketch.transforms.steps.exact_sums import ExactSums
-    from beam_dpsketch.transforms.steps.release_once import ReleaseKeys, draw_run
+    from beam_dpsketch.transforms.steps.release_once import ReleaseOnce, draw_run
     from beam_dpsketch.transforms.steps.whole_runs import DrawLost
     from beam_dpsketch.transforms.steps.windows import plan_of
 
@@ -57,13 +57,13 @@ def up_to(step: str, elements: beam.PCollection, transform: Any) -> beam.PCollec
         return elements | transform
     if step == "bound":
         return bound_over_windows(elements, declared, declared.sketch_input, plan, None).values
-    exact = elements | ExactSums(declared, plan, None, {}, in_columns=True)
+    exact = elements | ExactSums(declared, plan, None, {})
     if step == "sum":
         return exact["sums"]
     calibration = declared.resolved.under(plan.terms).calibrated
     lost = beam.pvalue.AsSingleton(exact["lost"] | DrawLost(calibration, None, None))
     run = beam.pvalue.AsSingleton(draw_run(elements.pipeline))
-    once = beam.ParDo(ReleaseKeys(calibration), run=run, lost=lost)
+    once = beam.ParDo(ReleaseOnce(calibration), run=run, lost=lost)
     return exact["sums"] | once.with_output_types(tuple[Any, NoisyReleases])
 
 

@@ -18,7 +18,7 @@ from beam_dpsketch.exact.bounding.bounded import Bounded
 from beam_dpsketch.exact.bounding.norm_rule import NormRule
 from beam_dpsketch.exact.bounding.record_rule import RecordRule
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
-from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
 from beam_dpsketch.frames import releasing
 from beam_dpsketch.frames.steps import sums, tables
 from beam_dpsketch.noise import run as engine_run
@@ -101,9 +101,9 @@ def other_parts(change: Callable[[list[Any]], list[Any]], name: str) -> Fault:
     return laws.together(laws.put(tables, "ROWS", 100), parts).found("", name, True)
 
 
-def with_data(exact: Any, *given: Any) -> tuple[dict[Any, SketchAccumulator], Any]:
+def with_data(exact: Any, *given: Any) -> tuple[dict[Any, KeyedSums], Any]:
     found, lost = exact(*given)
-    return {key: each for key, each in found.items() if each.to_vector().any()}, lost
+    return {window: each.ordered(np.flatnonzero(each.numbers.any(axis=1))) for window, each in found.items()}, lost
 
 
 def another_relation(exact: Any, parts: Any, calibration: Any, secrets: Any, **row: Any) -> Any:
@@ -142,7 +142,7 @@ FAULTS = {
         "read_table",
         lambda exact, reader, columns, *given: exact(reader, columns._replace(weights=None), *given),
     ),
-    "a key without data is missing": in_counters(RECORDS, sums.ExactSums, "by_place", with_data),
+    "a key without data is missing": in_counters(RECORDS, sums.ExactSums, "by_window", with_data),
     "nothing is counted aside": in_counters(
         NORM, Bounded, "_side_rows", lambda *given: np.zeros((0, len(given[-1].side_names)), dtype=np.int64)
     ),

@@ -384,8 +384,8 @@ FAULTS = {
     ),
     "a window without data is missing": laws.around(
         sums.ExactSums,
-        "by_place",
-        lambda exact, *given: ({place: each for place, each in exact(*given)[0].items() if place.start % 2}, None),
+        "by_window",
+        lambda exact, *given: ({window: each for window, each in exact(*given)[0].items() if window.start % 2}, None),
         "",
         "single records",
     ),

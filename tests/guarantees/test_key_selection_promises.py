@@ -44,7 +44,7 @@ from beam_dpsketch.privacy.loss.composition import Loss, composed_delta, left_of
 from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.transforms import PrivateFrequencies
-from beam_dpsketch.transforms.steps.release_once import ReleaseKeys
+from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
 from tests.helpers.pipelines import FN_API, SPEC, ExactCounters, run, seen_by_sink
 from tests.helpers.streams import in_windows
 
@@ -294,7 +294,9 @@ def test_logs_and_errors_show_no_votes(caplog: pytest.LogCaptureFixture, monkeyp
 
 
 def hidden(accumulator: Any) -> list[Any]:
-    return [accumulator.votes.tolist(), repr(accumulator), str(accumulator), f"{accumulator}"]
+    sums = accumulator.to_sums()
+    words = [text for each in (accumulator, sums) for text in (repr(each), str(each), f"{each}")]
+    return [sums.votes[0].tolist(), *words]
 
 
 def test_representations_show_no_votes() -> None:
@@ -307,7 +309,7 @@ def test_representations_show_no_votes() -> None:
 
 def test_a_second_firing_shows_no_votes_and_decides_nothing() -> None:
     transform = per_key(unit=Record())
-    once = ReleaseKeys(transform._declared.resolved.calibrated)
+    once = ReleaseOnce(transform._declared.resolved.calibrated)
     pane = beam.utils.windowed_value.PaneInfo(False, False, beam.utils.windowed_value.PaneInfoTiming.ON_TIME, 1, 0)
     with pytest.raises(Exception, match="fired") as raised:
         once.process(None, pane, beam.transforms.window.GlobalWindow())

@@ -120,7 +120,7 @@ def places_of_units(records: Iterable[Counted], bounds: Any) -> dict[Any, set[An
 
 
 def read_votes(accumulator: Any) -> list[int]:
-    return accumulator.votes.tolist()
+    return accumulator.to_sums().votes[0].tolist()
 
 
 def placed(elements: beam.PCollection, label: str = "", *, tested: Case) -> beam.PCollection:

@@ -148,8 +148,8 @@ def test_of_repeated_bundles_one_decision_leaves(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.slow
 def test_a_second_decision_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = engine_run.Run.release_keys
-    monkeypatch.setattr(engine_run.Run, "release_keys", lambda *given: [*exact(*given), *exact(*given)])
+    exact = engine_run.Run.release
+    monkeypatch.setattr(engine_run.Run, "release", lambda *given: [*exact(*given), *exact(*given)])
     found, made = decisions(monkeypatch)
     assert made == 2 * KEYS
     assert max(len(each) for each in bytes_by_key(found).values()) == 2

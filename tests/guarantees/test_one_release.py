@@ -43,7 +43,7 @@ from beam_dpsketch.transforms.steps.stream_state import MergeInState
 from beam_dpsketch.transforms.steps.sums import MergeSums, RawSketchFn, SumBundle
 from tests.helpers import noise
 from tests.helpers.one_bundle import released_by
-from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, exact_sums, run, seen_by_sink
+from tests.helpers.pipelines import BUNDLE_BASED, FN_API, SPEC, run, seen_by_sink, summed
 
 # Two releases agree by chance with probability < 1e-40: 600 counters, none of whose noises has p > 1/20.
 WIDE = SketchSpec(depth=3, width=200)
@@ -59,8 +59,8 @@ class WithoutReshuffle(beam.PTransform):
         self._private, self._keyed = private, keyed
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        once = beam.ParDo(ReleaseOnce(Calibration.of(SPEC, ReleaseTerms(PRIVACY)), per_key=self._keyed))
-        return exact_sums(pcoll, self._private) | once | "Each" >> beam.FlatMap(each_release)
+        once = beam.ParDo(ReleaseOnce(Calibration.of(SPEC, ReleaseTerms(PRIVACY))))
+        return summed(pcoll, self._private) | once | "Each" >> beam.FlatMap(each_release)
 
 
 def released_ids(outputs: list[Any]) -> dict[Any, set[bytes]]:
@@ -229,5 +229,5 @@ def test_copies_made_by_pickling_do_not_repeat_noise(pickler: Any) -> None:
         copied_fn, copied_once = pickler.loads(shipped)
         accumulator = copied_fn.create_accumulator()
         counters.append(copied_fn.extract_output(accumulator).counters.tobytes())
-        counters += [released.counters.tobytes() for released in released_by(copied_once, accumulator)]
+        counters += [released.counters.tobytes() for released in released_by(copied_once, accumulator.to_sums())]
     assert len(set(counters)) == len(counters) == 4

@@ -387,8 +387,8 @@ def every_window_has_all(exact: Any, self: Bounded) -> Iterator[tuple[int, Bound
     return ((end, bounded._replace(side=self.side)) for end, bounded in exact(self))
 
 
-def lost_in_bytes(exact: Any, self: KeyedSums, parts: Any) -> Any:
-    return exact(dataclasses.replace(self, side=np.zeros_like(self.side)), parts)
+def lost_in_bytes(exact: Any, self: KeyedSums) -> bytes:
+    return exact(dataclasses.replace(self, side=np.zeros_like(self.side)))
 
 
 def lost_where_sums_merge(exact: Any, parts: Any) -> KeyedSums:
@@ -427,7 +427,7 @@ def without_periods(exact: Any, elements: beam.PCollection, shard: Any, _: Any) 
 
 IN_KEYS, OF_RUN, IN_PERIODS = "norm, per key in windows", "records of ids, per key, without signs", "norm, periods"
 FAULTS = {
-    "lost_in_bytes": laws.around(KeyedSums, "parts_to_bytes", lost_in_bytes).found("", IN_KEYS),
+    "lost_in_bytes": laws.around(KeyedSums, "to_bytes", lost_in_bytes).found("", IN_KEYS),
     "counters_swapped": laws.around(Bounded, "_side_rows", lambda exact, *given: exact(*given)[:, ::-1], "", IN_KEYS),
     "every_window_has_all": laws.around(Bounded, "by_window", every_window_has_all, "", IN_KEYS),
     "lost_where_sums_merge": laws.around(KeyedSums, "merged", lost_where_sums_merge, "", IN_KEYS),

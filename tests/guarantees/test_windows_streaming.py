@@ -19,6 +19,7 @@ from beam_dpsketch import (
     ReleaseTerms,
     WindowingError,
 )
+from beam_dpsketch.encodings import encode
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.declared.units import Unit
 from beam_dpsketch.exact.declared.windows import WindowPlan
@@ -58,8 +59,8 @@ def test_each_window_of_a_stream_is_released_once(unit: Unit) -> None:
         np.testing.assert_array_equal(counters[start], CountSketch(SPEC).accumulate(items).counters)
 
 
-def once(keyed: bool = False) -> ReleaseOnce:
-    return ReleaseOnce(Calibration.of(SPEC, ReleaseTerms(PRIVACY)), per_key=keyed)
+def once() -> ReleaseOnce:
+    return ReleaseOnce(Calibration.of(SPEC, ReleaseTerms(PRIVACY)))
 
 
 def pane(timing: int, index: int) -> PaneInfo:
@@ -71,22 +72,22 @@ ACCUMULATOR = SketchAccumulator(SketchInput(SPEC, RecordBounds(1)))
 
 @pytest.mark.parametrize("timing", [PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE, PaneInfoTiming.UNKNOWN])
 def test_only_the_first_pane_of_a_window_is_released(timing: int) -> None:
-    (released,) = released_by(once(), ACCUMULATOR, pane(timing, 0))
+    (released,) = released_by(once(), ACCUMULATOR.to_sums(), pane(timing, 0))
     assert isinstance(released, ReleasedSketch)
-    ((key, released),) = released_by(once(keyed=True), ("k", ACCUMULATOR), pane(timing, 0))
+    ((key, released),) = released_by(once(), ACCUMULATOR.to_sums(encode("k")), pane(timing, 0))
     assert key == "k"
     assert isinstance(released, ReleasedSketch)
     if timing == PaneInfoTiming.LATE:
-        assert released_by(once(), ACCUMULATOR, pane(timing, 1)) == []
+        assert released_by(once(), ACCUMULATOR.to_sums(), pane(timing, 1)) == []
         return
     with pytest.raises(WindowingError, match="fired more than once; remove trigger and allowed_lateness"):
-        released_by(once(), ACCUMULATOR, pane(timing, 1))
+        released_by(once(), ACCUMULATOR.to_sums(), pane(timing, 1))
 
 
 @pytest.mark.parametrize("index", [0, 1])
 def test_an_early_pane_is_not_released(index: int) -> None:
     with pytest.raises(WindowingError, match="fired more than once"):
-        released_by(once(), ACCUMULATOR, pane(PaneInfoTiming.EARLY, index))
+        released_by(once(), ACCUMULATOR.to_sums(), pane(PaneInfoTiming.EARLY, index))
 
 
 def test_an_id_is_not_bounded_anew_in_a_second_firing() -> None:

@@ -40,7 +40,7 @@ def counted(elements: list[Any], recipe: SketchInput, *, key: str | None = None)
             for of, value in keyed.process(element):
                 read.setdefault(of, []).append(value)
         sums = {of: total.add_inputs(total.create_accumulator(), values) for of, values in read.items()}
-        return {of: found.to_sketch().to_vector().tolist() for of, found in sums.items() if found.to_bytes() != b"p"}
+        return {of: found.to_sketch().to_vector().tolist() for of, found in sums.items() if len(found.to_sums().items)}
     rows = [element for element in elements if not records.is_batch_type(type(element))]
     batches = [element for element in elements if records.is_batch_type(type(element))]
     columns = [records.read_batch(batch, recipe) for batch in batches] + ([records.read_rows(rows)] if rows else [])

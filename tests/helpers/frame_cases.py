@@ -23,7 +23,7 @@ from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.rows.base import private_transform
 from beam_dpsketch.transforms.steps.grouped_counts import CountPairs
 from beam_dpsketch.transforms.steps.windows import plan_of
-from tests.helpers.pipelines import exact_sums, seen_by_sink
+from tests.helpers.pipelines import exact_sums, numbers_by_key, seen_by_sink
 
 SECRET = b"planted-secret-4711-4711-4711-4711-4711"
 
@@ -212,7 +212,7 @@ class _Sums(beam.PTransform):
 
 def counters(summed: Any) -> Any:
     """All exact counters: of the sketch, then those aside; a row of grouped counts is itself."""
-    return summed if isinstance(summed, tuple) else summed.to_vector().tolist()
+    return summed if isinstance(summed, tuple) else summed.to_sums().numbers[0].tolist()
 
 
 def of_pipeline(names: list[str], elements: list[Any], counted: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -262,8 +262,8 @@ def exact_of_frame(declared: ReleaseSpec, name: str, table: Any) -> dict[tuple[i
     if declared.count.by_item:
         pairs = sums.by_pair(contributed)[0].items()
         return {(window.start, pair): count for window, counts in pairs for pair, count in counts.items()}
-    places = sums.by_place(contributed)[0].items()
-    return {(place.start, place.key[0] if place.key else None): counters(each) for place, each in places}
+    found = sums.by_window(contributed)[0].items()
+    return {(window.start, key): each.tolist() for window, sums in found for key, each in numbers_by_key(sums).items()}
 
 
 def bytes_of_frame(name: str, table: Any) -> dict[Any, bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,9 @@ import numpy as np
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from beam_dpsketch import SketchSpec
+from beam_dpsketch.encodings import decode, is_unicode
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.exact.sums.keyed_sums import NO_KEY, KeyedSums
 from beam_dpsketch.transforms.private_release import PrivateRelease
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.windows import plan_of
@@ -49,12 +52,33 @@ def run(elements: Iterable[Any], transform: beam.PTransform, *options: str, runn
     return seen_by_sink(lambda pipeline: pipeline | beam.Create(list(elements)) | transform, *options, runner=runner)
 
 
-def exact_sums(elements: beam.PCollection, private: PrivateRelease) -> beam.PCollection:
-    """The accumulators behind the releases of a transform, or (key, these): its own steps up to the noise."""
+def summed(elements: beam.PCollection, private: PrivateRelease) -> beam.PCollection:
+    """The `KeyedSums` behind the releases of a transform: its own steps up to the noise."""
     plan = plan_of(elements, private._declared)
-    return (elements | "ExactSums" >> ExactSums(private._declared, plan, private._noise(elements, plan.terms), {}))[
-        "sums"
-    ]
+    exact = ExactSums(private._declared, plan, private._noise(elements, plan.terms), {})
+    return (elements | "ExactSums" >> exact)["sums"]
+
+
+def exact_sums(elements: beam.PCollection, private: PrivateRelease) -> beam.PCollection:
+    """Each of these sums as an accumulator, or (key, accumulator)."""
+    return summed(elements, private) | "Each" >> beam.FlatMap(accumulators)
+
+
+def numbers_by_key(sums: KeyedSums) -> dict[Any, np.ndarray]:
+    """The exact numbers of each key, counters and then what is counted aside; `None` is the key without keys."""
+    keys = [None if key == NO_KEY else decode(key) for key in sums.keys.to_pylist()]
+    return {key: each for key, each in zip(keys, sums.numbers, strict=True) if key is None or is_unicode(key)}
+
+
+def accumulators(sums: KeyedSums) -> Iterator[Any]:
+    """Each sum as an accumulator, or (key, accumulator); without keys that Beam cannot hold."""
+    for encoded, each in sums.each():
+        made = SketchAccumulator(sums.sketch_input)
+        made.absorb(each)
+        if encoded == NO_KEY:
+            yield made
+        elif is_unicode(key := decode(encoded)):
+            yield key, made
 
 
 def counters_of(accumulator: Any) -> Any:

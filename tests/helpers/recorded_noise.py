@@ -168,7 +168,9 @@ def _in_order(exact: Any, sums: dict[Any, Any], *others: Any) -> Any:
 
 
 def _ordered(found: Any) -> Any:
-    return {pair: found[pair] for pair in sorted(found)} if isinstance(found, dict) else found
+    if isinstance(found, dict):
+        return {pair: found[pair] for pair in sorted(found)}
+    return found.ordered(np.argsort(found.keys.to_numpy(zero_copy_only=False)))
 
 
 def _claimed(released: Any) -> Fraction:

@@ -28,7 +28,8 @@ from beam_dpsketch.answers.privacy_statement import PrivacyStatement
 from beam_dpsketch.by_hand import release_part
 from beam_dpsketch.errors import BudgetExceededError, FormatError
 from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
-from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator, sums_of
+from beam_dpsketch.exact.sums.keyed_sums import NO_KEY, KeyedSums
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.noising import Part, release_parts
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
@@ -164,25 +165,29 @@ def test_parts_of_another_spec_are_refused() -> None:
 
 @pytest.mark.parametrize("terms", [TERMS["records"], TERMS["a norm"]], ids=["records", "a norm"])
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
-def test_sketches_made_together_are_those_of_each_accumulator(spec: Any, terms: ReleaseTerms) -> None:
+def test_sums_made_together_are_those_of_each_accumulator(spec: Any, terms: ReleaseTerms) -> None:
     """Empty, sparse, waiting and dense ones; weights of both signs and of any size."""
     sketch_input = SketchInput(spec, terms.bounds, terms.counters)
     accumulators = [SketchAccumulator(sketch_input) for _ in range(6)]
+    sketches = [sketch_input.kind(spec) for _ in range(6)]
     items: list[Any] = [f"{item}" if "Text" in repr(spec) else item for item in range(20)]
     keys, _ = sketch_input.keys(items)
     weights = np.array([-1, 5, 1 << 62, -(1 << 63)] * 5, dtype=np.int64)
+    dense = np.arange(spec.cells + sketch_input.side_size)
+    accumulators[5].absorb(KeyedSums.of_row(sketch_input, NO_KEY, 0, dense))
+    sketches[5].merge(sketch_input.kind.from_vector(spec, dense[: spec.cells]))
     for number in (1, 3, 5):
-        accumulators[number].add_contributions(WeightedItems(keys[:number], weights[:number]))
-        accumulators[number].add_contributions(WeightedItems(keys, weights))
+        for size in (number, len(keys)):
+            accumulators[number].add_contributions(WeightedItems(keys[:size], weights[:size]))
+            sketches[number].accumulate_keys(keys[:size], weights[:size])
     for item in items if terms is TERMS["records"] else ():  # a norm scales items before they are added
         accumulators[4].add(item)
-    accumulators[5]._make_dense()
-    accumulators[5].add_contributions(WeightedItems(keys[:1], weights[:1]))
-    before = [each.to_sketch() for each in accumulators]
-    assert SketchAccumulator.to_sketches(accumulators) == before
-    assert [each.to_sketch() for each in accumulators] == before
-    assert SketchAccumulator.to_sketches(accumulators[5:]) == before[5:]
-    changed = SketchAccumulator.to_sketches(accumulators)
-    for table in changed[0].counter_tables():
-        table += 1
-    assert changed[1:] == before[1:]
+        sketches[4].accumulate([item])
+    wanted = [each.to_vector().tolist() for each in sketches]
+    sums = sums_of(sketch_input, {bytes([number]): each for number, each in enumerate(accumulators)})
+    changed = sums.counters
+    assert changed.tolist() == wanted
+    assert [each.to_sketch().to_vector().tolist() for each in accumulators] == wanted
+    assert accumulators[5].to_sums().counters.tolist() == wanted[5:]
+    changed += 1
+    assert sums.counters.tolist() == wanted

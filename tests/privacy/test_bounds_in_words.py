@@ -37,6 +37,7 @@ from beam_dpsketch.planning.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.planning.kinds.sketched import ItemFrequencies
 from beam_dpsketch.privacy.contributions import PrivacyUnit
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
+from tests.helpers.pipelines import numbers_by_key
 
 DAY = 86_400
 ITEMS, KEYS = [f"i{number}" for number in range(12)], ["k0", "k1", "k2"]
@@ -156,12 +157,13 @@ def exact(spec: ReleaseSpec, rows: list[Row]) -> dict[tuple[Any, int], dict[str,
     sums = ExactSums(resolved, plan, windows_of(spec, plan), [opened.empty, *opened.parts], tally, lambda: None)
     one = Fraction(1, 1 << (SCALE_BITS if spec.unit.bounds.has_norm else 0))
     found: dict[tuple[Any, int], dict[str, Fraction]] = {}
-    places, _ = sums.by_place(sums.contributed())
-    for place, summed in places.items():
-        weights = summed.to_sketch().to_vector().tolist()
-        found[place.key, place.start // (DAY * 10**6)] = {
-            item: weight * one for item, weight in zip(ITEMS, weights, strict=True) if weight
-        }
+    windows, _ = sums.by_window(sums.contributed())
+    for window, summed in windows.items():
+        for key, numbers in numbers_by_key(summed).items():
+            weights = numbers[: len(ITEMS)].tolist()
+            found[() if key is None else (key,), window.start // (DAY * 10**6)] = {
+                item: weight * one for item, weight in zip(ITEMS, weights, strict=True) if weight
+            }
     return found
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from beam_dpsketch.exact.reading.codec import from_payloads, to_bytes
 from beam_dpsketch.exact.reading.groups import Row, dictionary_codes, group_rows, sum_by_pair
 from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
-from beam_dpsketch.exact.reading.reading import RecordReader, split_by_key, total_weights
+from beam_dpsketch.exact.reading.reading import RecordReader, total_weights
 from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
 from beam_dpsketch.privacy.contributions import Bounds
 
@@ -38,11 +38,11 @@ class Bounded(NamedTuple):
     shard: bytes = b""
 
     def contributions(self, reader: RecordReader, sketch_input: SketchInput) -> Iterator[Any]:
-        """Yield what adds up to the exact counters: (pair, row) by item, (key, items) per key, or the items alone."""
+        """Yield what adds up to the exact counters: (pair, row) by item, sums of keys, or the items alone."""
         if reader.by_item:
             yield from self.by_pair(sketch_input)
         elif reader.per_key:
-            yield from self.by_key(sketch_input)
+            yield self.to_keyed(sketch_input)
         else:
             yield self.to_items(sketch_input)
 
@@ -53,16 +53,8 @@ class Bounded(NamedTuple):
         side = sketch_input.side_of(self._side_rows(sketch_input).sum(axis=0), self.lost)
         return counted._replace(side=side, max_norm=self.max_norm)
 
-    def by_key(self, sketch_input: SketchInput) -> Iterator[tuple[Any, WeightedItems]]:
-        """Yield each key with its items, weights and side counters."""
-        codes, keys = dictionary_codes(self._all_of("key"))
-        side = np.zeros((len(keys), len(sketch_input.side_names)), dtype=np.int64)
-        np.add.at(side, codes[len(self.kept) :], self._side_rows(sketch_input))
-        for place, key, items in split_by_key(self.kept, sketch_input, codes[: len(self.kept)], keys):
-            yield key, items._replace(side=side[place], max_norm=self.max_norm)
-
     def to_keyed(self, sketch_input: SketchInput) -> KeyedSums:
-        """Return what is in `by_key`, in columns."""
+        """Return the sums of each key."""
         codes, keys = dictionary_codes(self._all_of("key"))
         side = np.zeros((len(keys), len(sketch_input.side_names)), dtype=np.int64)
         np.add.at(side, codes[len(self.kept) :], self._side_rows(sketch_input))

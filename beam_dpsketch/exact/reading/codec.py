@@ -66,7 +66,7 @@ def parts_to_bytes(records: pa.Table, order: np.ndarray | None, parts: Iterable[
         values = column.combine_chunks()
         if column.type == _BINARY:
             values = values if order is None else values.take(pa.array(order))
-            offsets, data = _binary_buffers(values)
+            offsets, data = binary_buffers(values)
             packed = _Numbers.pack(np.diff(offsets))
             binaries.append((offsets, data))
         else:
@@ -163,7 +163,7 @@ def _table(payloads: list[tuple[int, list[_Part]]]) -> pa.Table:
 
 def _column(rows: np.ndarray, parts: tuple[_Part, ...]) -> pa.Array:
     """Return the values of a column in several payloads, given how many each has."""
-    kind, total = _KINDS[parts[0].kind], int(rows.sum())
+    kind = _KINDS[parts[0].kind]
     widths = np.array([part.width for part in parts])
     values = np.repeat(np.array([part.base for part in parts], dtype=np.uint64), rows)
     for width in {*widths.tolist()} - {0}:
@@ -171,10 +171,7 @@ def _column(rows: np.ndarray, parts: tuple[_Part, ...]) -> pa.Array:
         values[... if (widths == width).all() else np.repeat(widths == width, rows)] += numbers
     if kind != _BINARY:
         return pa.array(values.astype(np.uint32) if kind == pa.uint32() else values).view(kind)
-    offsets = np.zeros(total + 1, dtype=np.int64)
-    np.cumsum(values, out=offsets[1:].view(np.uint64))
-    data = pa.py_buffer(_joined([part.data for part in parts]))
-    return pa.Array.from_buffers(_BINARY, total, [None, pa.py_buffer(offsets), data])
+    return column_of_sizes(values.view(np.int64), _joined([part.data for part in parts]))
 
 
 def _joined(pieces: list[memoryview]) -> memoryview:
@@ -208,13 +205,21 @@ def binary_column(keys: np.ndarray, nulls: np.ndarray | None = None) -> pa.Array
 def binary_keys(column: pa.ChunkedArray, key_type: np.dtype[Any]) -> np.ndarray:
     """Return a column without nulls that `binary_column` made as byte strings of numpy."""
     values = column.combine_chunks()
-    offsets, data = _binary_buffers(values)
+    offsets, data = binary_buffers(values)
     if len(values) and (np.diff(offsets) == key_type.itemsize).all():
         return np.frombuffer(data, key_type, count=len(values), offset=int(offsets[0]))
     return values.to_numpy(zero_copy_only=False).astype(key_type, copy=False)
 
 
-def _binary_buffers(values: pa.LargeBinaryArray) -> tuple[np.ndarray, memoryview]:
+def binary_buffers(values: pa.LargeBinaryArray) -> tuple[np.ndarray, memoryview]:
+    """Return where each value of a column without nulls starts in some bytes, and the last one ends; and the bytes."""
     _, ends, data = values.buffers()
     offsets = np.frombuffer(ends, dtype=np.int64)[values.offset : values.offset + len(values) + 1]
     return offsets, memoryview(data if data is not None else b"")
+
+
+def column_of_sizes(sizes: np.ndarray, data: memoryview) -> pa.LargeBinaryArray:
+    """Return the column whose values have these sizes, int64, and follow each other in some bytes."""
+    offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return pa.Array.from_buffers(_BINARY, len(sizes), [None, pa.py_buffer(offsets), pa.py_buffer(data)])

@@ -248,21 +248,8 @@ def total_weights(bounded: pa.Table, bounds: ContributionLimit) -> np.ndarray:
     return weights * bounded["copies"].to_numpy() if "copies" in bounded.column_names else weights
 
 
-def split_by_key(
-    records: pa.Table, sketch_input: SketchInput, codes: np.ndarray, keys: pa.Array
-) -> Iterator[tuple[int, Any, WeightedItems]]:
-    """Yield each key, after its place among all, with its items and weights; the code of a record is such a place."""
-    order, groups = group_rows(codes, len(keys))
-    items = sketch_input.column_keys(records["item"])[order]
-    weights = total_weights(records, sketch_input.bounds)[order]
-    for place, (encoded, group) in enumerate(zip(keys.to_pylist(), groups, strict=True)):
-        key = decode(encoded)
-        if is_unicode(key):
-            yield place, key, WeightedItems(items[group], weights[group])
-
-
 def read_units(reader: RecordReader, columns: Columns, sketch_input: SketchInput) -> Iterator[Any]:
-    """Return what records add, each a unit of its own, as `Bounded.contributions` does."""
+    """Return what records add, each a unit of its own: (pair, row) by item, (key, items) per key, or the items."""
     if reader.by_item:
         records = read_counts(reader, columns, sketch_input)
         return sum_by_pair(records["key"], records["weight"].to_numpy()[:, np.newaxis])
@@ -275,6 +262,9 @@ def split_single(records: pa.Table, sketch_input: SketchInput) -> Iterator[tuple
     """Yield each key with its items, weights and side counters, where each record is a unit of its own."""
     codes, keys = dictionary_codes(records["key"])
     order, groups = group_rows(codes, len(keys))
+    items = sketch_input.column_keys(records["item"])[order]
     weights = records["weight"].to_numpy()[order]  # not clamped yet
-    for place, key, items in split_by_key(records, sketch_input, codes, keys):
-        yield key, items._replace(side=sketch_input.side_of_single(weights[groups[place]]))
+    for encoded, group in zip(keys.to_pylist(), groups, strict=True):
+        if is_unicode(key := decode(encoded)):
+            own = weights[group]
+            yield key, WeightedItems(items[group], sketch_input.clamp(own), sketch_input.side_of_single(own))

@@ -1,7 +1,8 @@
-"""Exact sums of many keys in columns: what a `SketchAccumulator` is for one.
+"""Exact sums of one key or many, in columns: raw sketches in the making, as they travel, merge and are released.
 
 A key has entries, which are keys of items with weights, until dense counters take less; then it has a row of counters.
-The bytes travel between workers only. They are not a release format and change with the package.
+The bytes travel between workers only. They are not a release format and change with the package. They are dense
+earlier: keys of items hardly compress, and whoever adds them up must sort them.
 """
 
 from __future__ import annotations
@@ -9,32 +10,39 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import zstandard
 
-from beam_dpsketch.encodings import decode, is_unicode, join_parts, split_parts
-from beam_dpsketch.exact.reading.codec import from_bytes, parts_to_bytes
+from beam_dpsketch.exact.reading.codec import binary_buffers, column_of_sizes
 from beam_dpsketch.exact.reading.groups import dictionary_codes
-from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
-from beam_dpsketch.exact.sums.accumulator import SketchAccumulator, pack_narrow, unpack_narrow
+from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.privacy.norm.choice import GRID
+from beam_dpsketch.privacy.over_time.lengths import RowEncoder
 
+NO_KEY = b""
+"""The key of the one sum of a release without keys; no key is encoded like this."""
 _CELLS_PER_KEY = 12  # dense bytes are fewer, or are added up faster, if entries are more than cells by this
 _PENDING_BYTES = 1 << 26
 _ENTRY_BYTES = 24
 _OWN_BYTES = 4096  # of the arrays themselves, however short
+_SMALL = 256  # fewer bytes are not compressed
+_FEW = 16  # fewer integers are looked at faster in a list
+_PLAIN, _COMPRESSED = b"p", b"z"
+_DTYPES = tuple(map(np.dtype, ("<i1", "<i2", "<i4", "<i8")))
+_LIMITS = tuple((int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) for dtype in _DTYPES)
 _NOWHERE = np.zeros(0, dtype=np.int64)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class KeyedSums:
-    """Raw sketches in the making of several keys, without noise; `repr` shows no data.
+    """Raw sketches in the making of some keys, without noise; `repr` shows no data.
 
     Attributes:
       sketch_input: what is summed.
-      keys: encoded, each once.
+      keys: encoded, each once; `NO_KEY` alone without keys.
       side: what is counted aside for each, int64 of shape (keys, side_size).
       places: which key each entry is of, int64.
       items: what a sketch knows of the item of each entry.
@@ -42,6 +50,7 @@ class KeyedSums:
       dense_places: which keys have counters too, int64, in order.
       dense: these counters, int64 of shape (dense_places, cells).
       max_norm: the norm that scaled all of them, if the data chose it.
+      row: which row over time they are, if they are one.
     """
 
     sketch_input: SketchInput
@@ -53,6 +62,7 @@ class KeyedSums:
     dense_places: np.ndarray
     dense: np.ndarray
     max_norm: Fraction | None = None
+    row: int | None = None
 
     @staticmethod
     def of_entries(
@@ -76,23 +86,11 @@ class KeyedSums:
         return KeyedSums.of_entries(sketch_input, column, side, _NOWHERE, *empty[:2], max_norm)
 
     @staticmethod
-    def of_accumulators(sketch_input: SketchInput, sums: dict[bytes, SketchAccumulator]) -> KeyedSums:
-        """Return the sums of one or more encoded keys."""
-        found = [each.in_columns() for each in sums.values()]
-        counters, waiting = zip(*found, strict=True)
-        dense = [each for each in counters if each is not None]
-        (norm,) = {each.max_norm for each in waiting}
-        return KeyedSums(
-            sketch_input,
-            pa.array([*sums], pa.large_binary()),
-            np.stack([each.side for each in waiting]),
-            np.repeat(np.arange(len(waiting)), [len(each.keys) for each in waiting]),
-            np.concatenate([each.keys for each in waiting]),
-            np.concatenate([each.weights for each in waiting]),
-            np.array([place for place, each in enumerate(counters) if each is not None], dtype=np.int64),
-            np.stack(dense) if dense else np.zeros((0, sketch_input.spec.cells), dtype=np.int64),
-            norm,
-        )
+    def of_row(sketch_input: SketchInput, key: bytes, row: int, numbers: np.ndarray) -> KeyedSums:
+        """Return the exact row over time of this number, given what `numbers` returns for such rows."""
+        counters, side = np.split(numbers[np.newaxis], [sketch_input.spec.cells], axis=1)
+        nothing = KeyedSums.of_nothing(sketch_input, [key])
+        return dataclasses.replace(nothing, side=side, dense_places=np.arange(1), dense=counters, row=row)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -119,23 +117,30 @@ class KeyedSums:
         return dataclasses.replace(self, side=side)
 
     @property
+    def released_side(self) -> np.ndarray:
+        """What the release of each key counts aside itself, int64: the side counters, then lost weight."""
+        return self.sketch_input.released_of(self.side)
+
+    @property
     def counters(self) -> np.ndarray:
         """The exact counters of each key, int64 of shape (keys, cells)."""
         counted = self._count(slice(None), self.places, len(self))
         counted[self.dense_places] += self.dense
         return counted
 
+    @property
+    def numbers(self) -> np.ndarray:
+        """The exact counters of each key, and then what is counted aside, int64."""
+        return np.concatenate([self.counters, self.side], axis=1)
+
     @staticmethod
     def merged(parts: Sequence[KeyedSums]) -> KeyedSums:
         """Return the sums of one or more parts."""
         if len(parts) == 1:
             return parts[0]
-        sketch_input, norms = parts[0].sketch_input, {each.max_norm for each in parts if each.max_norm is not None}
-        if len(norms) > 1:
-            raise RuntimeError(
-                "the norm was chosen twice, and parts of one release were scaled by two norms: use "
-                "with_idempotent_noise, so that a repeated step chooses the same norm"
-            )
+        sketch_input, norm = parts[0].sketch_input, None
+        for each in parts:
+            norm = one_norm(norm, each.max_norm)
         codes, keys = dictionary_codes(pa.chunked_array([each.keys for each in parts]))
         starts = np.cumsum([0, *map(len, parts)])[:-1].tolist()
         side = np.zeros((len(keys), sketch_input.side_size), dtype=np.int64)
@@ -156,7 +161,7 @@ class KeyedSums:
             np.concatenate([each.weights for each in parts]),
             dense_places,
             dense,
-            next(iter(norms), None),
+            norm,
         )._denser()
 
     @staticmethod
@@ -189,10 +194,10 @@ class KeyedSums:
             dense=self.dense[dense],
         )
 
-    def blocks(self, size: int) -> Iterator[KeyedSums]:
-        """Yield keys after each other, up to `size` at a time, of sums that are `ordered`."""
-        for start in range(0, len(self), size):
-            stop = min(start + size, len(self))
+    def parts(self, slices: Iterable[slice]) -> Iterator[KeyedSums]:
+        """Yield the keys of each slice, of sums that are `ordered`."""
+        for part in slices:
+            start, stop, _ = part.indices(len(self))
             entries = slice(*np.searchsorted(self.places, (start, stop)).tolist())
             rows = slice(*np.searchsorted(self.dense_places, (start, stop)).tolist())
             yield dataclasses.replace(
@@ -206,60 +211,56 @@ class KeyedSums:
                 dense=self.dense[rows],
             )
 
-    def accumulators(self) -> Iterator[tuple[object, SketchAccumulator]]:
-        """Yield each key with its sum; without keys that Beam cannot hold."""
-        for each, encoded in zip(self.ordered(np.arange(len(self))).blocks(1), self.keys.to_pylist(), strict=True):
-            key = decode(encoded)
-            if not is_unicode(key):
-                continue
-            made = SketchAccumulator(self.sketch_input)
-            if len(each.dense):
-                made = SketchAccumulator.of_counters(self.sketch_input, each.dense[0])
-            made.add_contributions(WeightedItems(each.items, each.weights, each.side[0], self.max_norm))
-            yield key, made
+    def blocks(self, size: int) -> Iterator[KeyedSums]:
+        """Yield keys after each other, up to `size` at a time, of sums that are `ordered`."""
+        return self.parts(slice(start, start + size) for start in range(0, len(self), size))
 
-    def parts_to_bytes(self, parts: Sequence[slice]) -> Iterator[bytes]:
-        """Encode the keys of each slice, of sums that are `ordered`."""
-        sums = self._denser()
-        sizes = np.bincount(sums.places, minlength=len(sums))
-        dense = np.bincount(sums.dense_places, minlength=len(sums))
-        ends, rows = (np.concatenate([[0], np.cumsum(each)]) for each in (sizes, dense))
-        side = {f"side {number}": pa.array(each) for number, each in enumerate(sums.side.T)}
-        keys = pa.table({"key": sums.keys, "size": pa.array(sizes), "dense": pa.array(dense), **side})
-        items = sums.sketch_input.as_column(sums.items)
-        entries = pa.table({"item": items, "weight": pa.array(sums.weights)})
-        of_parts = [slice(ends[part.start], ends[part.stop]) for part in parts]
-        norm = int((sums.max_norm or 0) * GRID).to_bytes(8, "little")
-        for part, *encoded in zip(
-            parts, parts_to_bytes(keys, None, parts), parts_to_bytes(entries, None, of_parts), strict=True
-        ):
-            counters = sums.dense[rows[part.start] : rows[part.stop]]
-            packed = pack_narrow(counters.ravel()) if len(counters) else b""
-            yield zstandard.compress(join_parts([norm, *encoded, packed]), 1)
+    def each(self) -> Iterator[tuple[bytes, KeyedSums]]:
+        """Yield each encoded key with its sum."""
+        yield from zip(self.keys.to_pylist(), self.ordered(np.arange(len(self))).blocks(1), strict=True)
 
     def to_bytes(self) -> bytes:
-        """Encode all of them."""
-        return next(self.ordered(np.arange(len(self))).parts_to_bytes([slice(0, len(self))]))
+        """Encode for another worker: what is faster to add up, in narrow integers, compressed unless it is small."""
+        sums = self._denser()
+        offsets, keys = binary_buffers(sums.keys)
+        norm, row = int((self.max_norm or 0) * GRID), 0 if self.row is None else self.row + 1
+        columns = [
+            np.array([norm, row, len(sums), len(sums.places), len(sums.dense)]),
+            np.diff(offsets),
+            sums.side,
+            sums.places,
+            sums.weights,
+            sums.dense_places,
+            sums.dense,
+        ]
+        encoded = b"".join(map(_pack_narrow, columns))
+        payload = encoded + keys[int(offsets[0]) : int(offsets[-1])] + sums.items.tobytes()
+        return _PLAIN + payload if len(payload) < _SMALL else _COMPRESSED + zstandard.compress(payload, 1)
 
     @staticmethod
     def from_bytes(sketch_input: SketchInput, data: bytes) -> KeyedSums:
-        """Decode what `parts_to_bytes` wrote, under the same sketch input."""
-        packed_norm, packed_keys, packed_entries, packed = split_parts(zstandard.decompress(data))
-        keys, entries, cells = from_bytes(packed_keys), from_bytes(packed_entries), sketch_input.spec.cells
-        side = [keys[f"side {number}"].to_numpy() for number in range(sketch_input.side_size)]
-        dense_places = np.flatnonzero(keys["dense"].to_numpy())
-        dense = unpack_narrow(packed, len(dense_places) * cells) if packed else _NOWHERE
-        norm = int.from_bytes(packed_norm, "little")
+        """Decode what `to_bytes` wrote, under the same sketch input."""
+        payload = memoryview(data[1:] if data[:1] == _PLAIN else zstandard.decompress(data[1:]))
+        cells, side_size = sketch_input.spec.cells, sketch_input.side_size
+        (norm, row, count, entries, rows), payload = _unpack_narrow(payload, 5)
+        sizes, payload = _unpack_narrow(payload, count)
+        side, payload = _unpack_narrow(payload, count * side_size)
+        places, payload = _unpack_narrow(payload, entries)
+        weights, payload = _unpack_narrow(payload, entries)
+        dense_places, payload = _unpack_narrow(payload, rows)
+        dense, payload = _unpack_narrow(payload, rows * cells)
+        end = int(sizes.sum())
         return KeyedSums(
             sketch_input,
-            keys["key"].combine_chunks(),
-            np.stack(side, axis=1) if side else np.zeros((len(keys), 0), dtype=np.int64),
-            np.repeat(np.arange(len(keys)), keys["size"].to_numpy()),
-            sketch_input.column_keys(entries["item"]),
-            entries["weight"].to_numpy(),
+            column_of_sizes(sizes, payload[:end]),
+            side.reshape(count, side_size),
+            places,
+            np.frombuffer(payload[end:], sketch_input.key_type.newbyteorder("<"), count=entries).copy(),
+            weights,
             dense_places,
-            dense.reshape(len(dense_places), cells),
-            Fraction(norm, GRID) if norm else None,
+            dense.reshape(rows, cells),
+            Fraction(int(norm), GRID) if norm else None,
+            int(row) - 1 if row else None,
         )
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -291,3 +292,40 @@ class KeyedSums:
         return self.sketch_input.kind.count_many(
             self.sketch_input.spec, self.items[entries], self.weights[entries], places, count
         )
+
+
+def next_rows(
+    encoder: RowEncoder, sketch_input: SketchInput, key: bytes, window: KeyedSums | None
+) -> Iterator[KeyedSums]:
+    """Yield the rows over time that the next window of a key brings, given its sum; `None` is a window without data."""
+    (numbers,) = (KeyedSums.of_nothing(sketch_input, [key]) if window is None else window).numbers
+    for number, row in encoder.push(numbers):
+        yield KeyedSums.of_row(sketch_input, key, number, row)
+
+
+def one_norm(known: Fraction | None, other: Fraction | None) -> Fraction | None:
+    """Return the norm that scaled what is added up; refuse a second one, for which the noise would be wrong."""
+    if None not in (known, other) and known != other:
+        raise RuntimeError(
+            "the norm was chosen twice, and parts of one release were scaled by two norms: use "
+            "with_idempotent_noise, so that a repeated step chooses the same norm"
+        )
+    return other if known is None else known
+
+
+def _pack_narrow(values: np.ndarray) -> bytes:
+    """Encode integers in the narrowest type that holds them, after a byte that says which."""
+    if values.size < _FEW:
+        few = values.ravel().tolist()
+        smallest, largest = min(few, default=0), max(few, default=0)
+    else:
+        smallest, largest = int(values.min()), int(values.max())
+    code = next(code for code, (low, high) in enumerate(_LIMITS) if low <= smallest and largest <= high)
+    return bytes([code]) + values.astype(_DTYPES[code]).tobytes()
+
+
+def _unpack_narrow(data: memoryview, size: Any) -> tuple[np.ndarray, memoryview]:
+    """Return the integers that `_pack_narrow` wrote first, int64 of shape (size,), and what follows them."""
+    dtype = _DTYPES[data[0]]
+    end = 1 + int(size) * dtype.itemsize
+    return np.frombuffer(data[1:end], dtype).astype(np.int64), data[end:]

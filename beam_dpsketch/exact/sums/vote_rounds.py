@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.exact.reading.groups import dictionary_codes
+from beam_dpsketch.exact.reading.groups import Row, dictionary_codes
 from beam_dpsketch.exact.reading.items import NOISY, SECOND, VOTERS, VOTES, SketchInput
 from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
 from beam_dpsketch.privacy.two_rounds import TwoRounds
@@ -96,6 +96,12 @@ def as_sums(votes: pa.Table, sketch_input: SketchInput) -> Iterator[tuple[int | 
                 side[:, place] = rows[name].to_numpy()
         keys = rows["key"].combine_chunks()
         yield end, KeyedSums.of_nothing(sketch_input, keys).with_votes(side)
+
+
+def as_rows(sums: KeyedSums) -> Iterator[tuple[bytes, Row]]:
+    """Yield each pair of key and item with what its votes add to its row."""
+    rows = np.insert(sums.votes, 0, 0, axis=1).tolist()
+    yield from zip(sums.keys.to_pylist(), map(tuple, rows), strict=True)
 
 
 def _places(table: pa.Table) -> list[str]:

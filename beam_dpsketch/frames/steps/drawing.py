@@ -9,19 +9,18 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
-import numpy as np
+import pyarrow as pa
 
 from beam_dpsketch.encodings import decode, encode, is_unicode
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.horizon import Horizon
 from beam_dpsketch.exact.reading.groups import Row, split_pair
 from beam_dpsketch.exact.reading.items import SketchInput
-from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.exact.sums.keyed_sums import KeyedSums, next_rows
 from beam_dpsketch.frames.steps.sums import ExactLost
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.counting import Counting
-from beam_dpsketch.noise.keys import KeyChoice
-from beam_dpsketch.noise.run import Place, Run, Sum
+from beam_dpsketch.noise.run import Place, Run, Sum, place_of_horizon
 from beam_dpsketch.privacy.over_time.lengths import RowEncoder
 from beam_dpsketch.statement.noisy import NoisyReleases
 
@@ -29,21 +28,21 @@ Read: TypeAlias = Callable[[NoisyReleases], Iterable[Any]]
 
 
 def release_sums(
-    sums: dict[Place, SketchAccumulator],
+    sums: dict[Place, KeyedSums],
     lost: ExactLost | None,
     declared: ReleaseSpec,
     calibration: Calibration,
     run: Run,
     read: Read,
 ) -> dict[Place, Any]:
-    """Return the release of each exact sum, with noise; `lost` is what the run lost."""
+    """Return the releases of exact sums of windows, with noise; `lost` is what the run lost."""
     name = run.name() if run.is_named or declared.is_keyed or declared.time is not None else None
-    waiting = [Sum(place, each, name, place) for place, each in sums.items()]
     released: dict[Place, Any] = {}
     noisy_lost = None if lost is None else run.draw_lost(lost.exact, calibration, lost.max_norm)
-    choice = calibration.choice if declared.is_keyed else None
-    for together, releases in run.release(run.chosen(choice, waiting), calibration, noisy_lost):
-        released |= zip([each.output for each in together], read(releases), strict=True)
+    for together, releases in run.release(
+        [Sum(window, each, name) for window, each in sums.items()], calibration, noisy_lost
+    ):
+        released |= zip([place for place, _ in together], read(releases), strict=True)
     return released
 
 
@@ -68,49 +67,33 @@ def release_counts(
 
 
 def release_rows(
-    sums: dict[Place, SketchAccumulator],
-    sketch_input: SketchInput,
-    horizon: Horizon,
-    calibration: Calibration,
-    run: Run,
-    read: Read,
+    sums: dict[Place, KeyedSums], horizon: Horizon, calibration: Calibration, run: Run, read: Read
 ) -> dict[Place, list[Any]]:
-    """Return the rows of each key, in order, given the exact sums of its windows; keys that data choose are chosen."""
-    by_key: dict[tuple[Any, ...], dict[int, SketchAccumulator]] = defaultdict(dict)
-    for place, each in sums.items():
-        by_key[place.key][horizon.index(place.start)] = each
-    chosen = _chosen(by_key, horizon, calibration.choice, run)
-    released: dict[Place, list[Any]] = {Place(key): [] for key in chosen}
+    """Return the rows of each key, in order, given the exact sums of windows; keys that data choose are chosen."""
+    sketch_input = next(iter(sums.values())).sketch_input
+    by_key: dict[bytes, dict[int, KeyedSums]] = defaultdict(dict)
+    for window, of_window in sums.items():
+        for key, each in of_window.each():
+            by_key[key][horizon.index(window.start)] = each
+    votes = KeyedSums.of_nothing(sketch_input, by_key)
+    for side, windows in zip(votes.side, by_key.values(), strict=True):
+        side += sum(each.side[0] for each in windows.values())
+    places, chosen = run.find_released(calibration.choice, votes, place_of_horizon(horizon))
+    released: dict[Place, list[Any]] = {Place(places[number].key): [] for number in chosen.tolist()}
+    keys = votes.keys.take(pa.array(chosen)).to_pylist()
     name = run.name()
-    exact = (each for key, windows in chosen.items() for each in _exact_rows(key, windows, sketch_input, horizon, name))
+    exact = (row for key in keys for row in _exact_rows(key, by_key[key], sketch_input, horizon, name))
     for together, releases in run.release(exact, calibration):
-        for waited, row in zip(together, read(releases), strict=True):
-            released[Place(waited.place.key)].append(row)
+        for (place, _), row in zip(together, read(releases), strict=True):
+            released[Place(place.key)].append(row)
     return {place: sorted(rows, key=lambda row: row.number) for place, rows in released.items()}
 
 
-def _chosen(
-    by_key: dict[tuple[Any, ...], dict[int, SketchAccumulator]], horizon: Horizon, choice: KeyChoice | None, run: Run
-) -> dict[tuple[Any, ...], dict[int, SketchAccumulator]]:
-    """Return the keys that the votes of all windows together bring in."""
-    if choice is None or not by_key:
-        return by_key
-    votes = np.stack([sum(each.votes for each in windows.values()) for windows in by_key.values()])
-    places = [Place(key, horizon.start_micros, horizon.end_micros) for key in by_key]
-    kept = run.choose(choice, votes, places).tolist()
-    return {key: windows for (key, windows), is_kept in zip(by_key.items(), kept, strict=True) if is_kept}
-
-
 def _exact_rows(
-    key: tuple[Any, ...],
-    windows: dict[int, SketchAccumulator],
-    sketch_input: SketchInput,
-    horizon: Horizon,
-    name: bytes,
+    key: bytes, windows: dict[int, KeyedSums], sketch_input: SketchInput, horizon: Horizon, name: bytes
 ) -> Iterator[Sum]:
     encoder = RowEncoder(horizon.rows)
     for window in range(horizon.windows):
-        counters = windows.get(window, SketchAccumulator(sketch_input)).to_vector()
-        for number, row in encoder.push(counters):
-            place = Place(key, *horizon.edges(window))
-            yield Sum(place, SketchAccumulator.of_row(sketch_input, number, row), name)
+        place = Place((), *horizon.edges(window))
+        for row in next_rows(encoder, sketch_input, key, windows.get(window)):
+            yield Sum(place, row, name)

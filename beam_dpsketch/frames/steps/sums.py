@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from beam_dpsketch.encodings import encode
 from beam_dpsketch.exact.bounding.bounded import Bounded, Rule
 from beam_dpsketch.exact.bounding.norm_rule import NormRule
 from beam_dpsketch.exact.bounding.parts import Parts
@@ -30,7 +31,8 @@ from beam_dpsketch.exact.reading.items import NOISY, SECOND
 from beam_dpsketch.exact.reading.reading import Columns, read_table, read_units
 from beam_dpsketch.exact.reading.unreadable import Tally
 from beam_dpsketch.exact.sums import vote_rounds
-from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator, sums_of
+from beam_dpsketch.exact.sums.keyed_sums import NO_KEY, KeyedSums
 from beam_dpsketch.frames.steps.windows import Windows
 from beam_dpsketch.noise.keys import KeyChoice
 from beam_dpsketch.noise.run import Place, Run
@@ -89,21 +91,28 @@ class ExactSums:
         self._scaled_units = resolved.calibrated.scaled_units
         self._tally, self._on_read = tally, on_read
 
-    def by_place(self, contributed: Contributed) -> tuple[dict[Place, SketchAccumulator], ExactLost | None]:
-        """Return the sum of each window, or of each key and window, that is released or may be chosen.
+    def by_window(self, contributed: Contributed) -> tuple[dict[Place, KeyedSums], ExactLost | None]:
+        """Return the sums of each window, of keys that are released or may be chosen.
 
         Also what the run lost, if one histogram tells it.
         """
         declared, sketch_input = self._declared, self.sketch_input
         parts, max_norm, lost, _ = contributed
-        sums: dict[Place, SketchAccumulator] = defaultdict(lambda: SketchAccumulator(sketch_input))
-        always = [(key,) for key in declared.public_keys or ()] if declared.is_keyed else [()]
-        for window, key in itertools.product(self._windows.every, always):
-            sums[window._replace(key=key)].add_contributions(sketch_input.empty()._replace(max_norm=max_norm))
+        always = [*map(encode, declared.public_keys or ())] if declared.is_keyed else [NO_KEY]
+        nothing = KeyedSums.of_nothing(sketch_input, always, max_norm)
+        found: dict[Place, list[KeyedSums]] = {window: [nothing] for window in self._windows.every}
+        single: dict[Place, dict[bytes, SketchAccumulator]]
+        single = {window: defaultdict(lambda: SketchAccumulator(sketch_input)) for window in found}
         for window, each in parts:
-            key, items = ((each[0],), each[1]) if declared.is_keyed else ((), each)
-            sums[window._replace(key=key)].add_contributions(items)
-        return dict(sums), None if lost is None else ExactLost(lost, max_norm)
+            if isinstance(each, KeyedSums):
+                found[window].append(each)
+            else:
+                key, items = (encode(each[0]), each[1]) if declared.is_keyed else (NO_KEY, each)
+                single[window][key].add_contributions(items)
+        for window, accumulators in single.items():
+            found[window].append(sums_of(sketch_input, accumulators))
+        sums = {window: KeyedSums.gathered(each) for window, each in found.items()}
+        return sums, None if lost is None else ExactLost(lost, max_norm)
 
     def by_pair(self, contributed: Contributed) -> tuple[dict[Place, dict[bytes, Row]], Fraction | None]:
         """Return the row of each pair of key and item in each window, and the norm that data chose."""
@@ -126,10 +135,10 @@ class ExactSums:
 
     def vote_twice(
         self, contributed: Contributed, choice: KeyChoice | None, run: Run
-    ) -> Iterator[tuple[Place, bytes, np.ndarray]]:
-        """Draw the noisy votes of the first round; yield what these and the second round add, by window and key.
+    ) -> Iterator[tuple[Place, KeyedSums]]:
+        """Draw the noisy votes of the first round; yield what these and the second round add to the sums of a window.
 
-        Keys are encoded. Nothing comes where votes are not cast twice.
+        Nothing comes where votes are not cast twice.
         """
         if choice is None or (rounds := choice.rounds) is None:
             return
@@ -147,9 +156,7 @@ class ExactSums:
                 [vote_rounds.only(first, NOISY), *(vote_rounds.only(each, SECOND) for each in second)]
             )
             for own_end, added in vote_rounds.as_sums(votes, self.sketch_input):
-                place = window if own_end is None else by_end[own_end]
-                for key, side in zip(added.keys.to_pylist(), added.side, strict=True):
-                    yield place, key, side
+                yield window if own_end is None else by_end[own_end], added
 
     def _by_end(self) -> dict[int, Place]:
         return {self._windows.last_millisecond(window): window for window in self._windows.every}

@@ -31,6 +31,7 @@ from beam_dpsketch.exact.reading.codec import concat_tables, parts_to_bytes, tab
 from beam_dpsketch.exact.reading.groups import Row, group_rows
 from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
 from beam_dpsketch.exact.reading.reading import Columns, RecordReader, read_table
+from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
 from beam_dpsketch.transforms.steps.windows import check_timestamps, fires_again_late, is_global, last_time
@@ -69,8 +70,8 @@ def group_by_shard(
 
 
 def unpack(bounded: beam.PCollection, reader: RecordReader, sketch_input: SketchInput) -> beam.PCollection:
-    """Convert what is kept to `WeightedItems`, to (key, `WeightedItems`) per key, or to (pair, row) by item."""
-    made: Any = tuple[bytes, Row] if reader.by_item else tuple[Any, WeightedItems] if reader.per_key else WeightedItems
+    """Convert what is kept to what `Bounded.contributions` yields."""
+    made: Any = tuple[bytes, Row] if reader.by_item else KeyedSums if reader.per_key else WeightedItems
     return bounded | "Unpack" >> beam.FlatMap(Bounded.contributions, reader, sketch_input).with_output_types(made)
 
 

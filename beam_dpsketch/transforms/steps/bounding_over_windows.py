@@ -57,7 +57,7 @@ class Contributions(NamedTuple):
     """What bounding made of elements.
 
     Attributes:
-      values: `WeightedItems` in their windows, or (pair, row) by item, or per key what is bounded, not added up.
+      values: what `Bounded.contributions` yields, or elements that are not bounded, in their windows.
       max_norm: the norm in sixteenths of a record, if the data chose it; else `None`.
       lost: what the whole run lost, exactly, if one histogram tells it; else `None`.
       rounds: what two rounds of votes add to the sums of keys, as `SecondRound` returns it; else `None`.
@@ -119,9 +119,7 @@ def bound_over_windows(
         own_windows = RestoreWindows(elements.windowing)
         rounds = None if rounds is None else rounds | "WindowsOfVotes" >> own_windows
         bounded = bounded | "SplitByWindow" >> beam.FlatMap(_by_window) | "OwnWindows" >> own_windows
-    if not reader.per_key or reader.by_item:
-        bounded = unpack(bounded, reader, sketch_input)
-    return Contributions(bounded, norm, lost, rounds)
+    return Contributions(unpack(bounded, reader, sketch_input), norm, lost, rounds)
 
 
 def _group_by_period(elements: beam.PCollection, shard: ShardRecords, periods: WindowFn) -> beam.PCollection:

@@ -15,8 +15,6 @@ from beam_dpsketch.exact.hashing.lookup import in_parts, unpack
 from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
 from beam_dpsketch.exact.reading.reading import MISSING_KEY, RecordReader, read_units
 from beam_dpsketch.exact.reading.selectors import IDENTITY_SELECTORS, check_values
-from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
-from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
 from beam_dpsketch.noise.keys import KeyChoice
 from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions, bound_over_windows
@@ -44,7 +42,6 @@ class ExactStep(beam.PTransform):
       idempotent_noise: decides what is kept, under a secret; `None` takes the entropy of the system.
       run: a side input of the steps that draw noise.
       choice: how keys are chosen; `None` if the data do not choose them.
-      in_columns: whether sums of keys come as `KeyedSums`, and not as pairs.
     """
 
     def __init__(
@@ -55,11 +52,10 @@ class ExactStep(beam.PTransform):
         run: Mapping[str, Any] = NO_RUN,
         *,
         choice: KeyChoice | None = None,
-        in_columns: bool = False,
     ) -> None:
         super().__init__()
         self._declared, self._plan, self._idempotent_noise, self._run = declared, plan, idempotent_noise, run
-        self._choice, self._in_columns = choice, in_columns
+        self._choice = choice
         self.sketch_input = declared.summed(plan.terms, plan.rows)
 
     def _bounded(self, elements: beam.PCollection) -> Contributions:
@@ -69,7 +65,7 @@ class ExactStep(beam.PTransform):
 
 
 class ExactSums(ExactStep):
-    """Sum the elements of each window into an exact accumulator, or (key, accumulator) per key.
+    """Sum the elements of each window to `KeyedSums`, of all keys of a shard or without keys.
 
     Returns a dict: "sums", and "lost", of what bounding makes of the run, with "max_norm", as `Contributions` has them.
     """
@@ -88,28 +84,20 @@ class ExactSums(ExactStep):
         fanout = scale.fanout(shards_for(scale) if bounded else None) if scale is not None and pcoll.is_bounded else 1
         waits = not bounded and keeps_state(found.values)  # then all that a window has must wait together
         values = found.values if per_key and not waits else self._with_empty(found.values, found.max_norm)
-        values, fn = sum_in_state(values, sketch_input, selectors, per_key=per_key, in_state=not bounded)
+        fn = RawSketchFn(sketch_input, selectors)
+        values = sum_in_state(values, fn, per_key=per_key) if waits else values
         if per_key:
             always = None if waits else self._sums_of_nothing(values, found.max_norm)
             always = always if found.rounds is None else found.rounds
-            sums = self._of_keys(values, None if bounded else fn, fanout, always)
+            shards = self._key_shards
+            in_bundle = SumKeys(sketch_input, shards) if bounded or waits else SumPairs(sketch_input, shards, fn)
+            sums = values | "Combine" >> AddUpKeys(sketch_input, in_bundle, fanout, always)
         else:
             combine = beam.CombineGlobally(fn)
             combine = combine.with_fanout(fanout) if fanout > 1 else combine
             sums = values | "Combine" >> (combine if self._plan.is_global else combine.without_defaults())
         others = {} if found.lost is None else {"lost": found.lost, "max_norm": found.max_norm}
         return {"sums": sums, **{name: each for name, each in others.items() if each is not None}}
-
-    def _of_keys(
-        self, values: beam.PCollection, fn: RawSketchFn | None, fanout: int, always: beam.PCollection | None
-    ) -> beam.PCollection:
-        """Add up in columns."""
-        sketch_input, shards = self.sketch_input, self._key_shards
-        in_bundle = SumKeys(sketch_input, shards) if fn is None else SumPairs(sketch_input, shards, fn)
-        sums = values | "Combine" >> AddUpKeys(sketch_input, in_bundle, fanout, always)
-        if self._in_columns:
-            return sums
-        return sums | "EachKey" >> beam.FlatMap(KeyedSums.accumulators).with_output_types(tuple[Any, SketchAccumulator])
 
     @property
     def _key_shards(self) -> int:

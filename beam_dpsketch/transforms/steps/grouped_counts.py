@@ -24,6 +24,7 @@ from beam_dpsketch.exact.hashing.lookup import in_parts, pack, unpack
 from beam_dpsketch.exact.reading.groups import Row, add_wrapping, split_pair, sum_by_pair
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.reading.reading import Columns, RecordReader, read_counts
+from beam_dpsketch.exact.sums import vote_rounds
 from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
 from beam_dpsketch.noise.counting import Counting
 from beam_dpsketch.statement.noisy import NoisyReleases
@@ -82,9 +83,7 @@ class WrappingSum(beam.CombineFn):
 
 def _votes(part: tuple[bytes, bytes], sketch_input: SketchInput) -> Iterator[tuple[bytes, Row]]:
     """Yield each pair of a shard with what two rounds of votes add to its row."""
-    sums = KeyedSums.from_bytes(sketch_input, part[1])
-    votes = sums.votes.tolist()
-    yield from ((pair, (0, *each)) for pair, each in zip(sums.keys.to_pylist(), votes, strict=True))
+    return vote_rounds.as_rows(KeyedSums.from_bytes(sketch_input, part[1]))
 
 
 class CountRecords(ShardRecords):

@@ -7,16 +7,14 @@ travel together. `outputs.MakeFinal` takes them apart again.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
-import numpy as np
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.declared.windows import WindowPlan
-from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.counting import Counting
@@ -29,31 +27,26 @@ from beam_dpsketch.transforms.steps.windows import place_of, steps_before
 
 
 class ReleaseOnce(DrawsNoise):
-    """Turn accumulators into ([keys], `NoisyReleases`), or (`None`, `NoisyReleases`); let each window fire once.
+    """Turn `KeyedSums` into ([keys], `NoisyReleases`), or (`None`, `NoisyReleases`); let each window fire once.
+
+    Only keys that are released come out: those that the data choose, or all.
 
     Args:
       calibration: the noise and the terms of each release, before the data have chosen a norm.
-      per_key: whether elements are (key, accumulator).
       named: whether each element comes as (name of its run, element). Otherwise a side input names the run, or each
         release is a run of its own.
     """
 
     def __init__(
-        self,
-        calibration: Calibration,
-        *,
-        per_key: bool = False,
-        idempotent_noise: IdempotentNoise | None = None,
-        named: bool = False,
+        self, calibration: Calibration, idempotent_noise: IdempotentNoise | None = None, *, named: bool = False
     ) -> None:
         super().__init__(idempotent_noise)
-        self._calibration = calibration
-        self._per_key, self._named = per_key, named
+        self._calibration, self._named = calibration, named
         self.start_bundle()
 
     def start_bundle(self) -> None:
         self._waiting: list[Sum] = []
-        self._buffered = 0
+        self._size = 0
         self._lost: list[int] | None = None
 
     def process(
@@ -65,71 +58,29 @@ class ReleaseOnce(DrawsNoise):
         run: bytes | None = None,
         lost: list[int] | None = None,
     ) -> Iterable[WindowedValue] | None:
-        # element: accumulator, or (key, accumulator); lost: of the run, with its noise
-        if self._named:
-            run, element = element
-        *key, accumulator = element if self._per_key else (element,)
-        if (place := place_of(window, pane, *key)) is None:
+        # lost: of the run, with its noise
+        run, sums = element if self._named else (run, element)
+        if (place := place_of(window, pane)) is None:
             return []
-        self._waiting.append(Sum(place, accumulator, run, (window, timestamp, pane)))
-        self._buffered += accumulator.cells
+        self._waiting.append(Sum(place, sums, run, (window, timestamp, pane)))
+        self._size += len(sums) * sums.sketch_input.spec.cells
         self._lost = lost
-        return None if self._buffered < COUNTERS else list(self.finish_bundle())
+        return None if self._size < COUNTERS else list(self.finish_bundle())
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         waiting, lost = self._waiting, self._lost
         self.start_bundle()
-        for sums, releases in self.run().release(waiting, self._calibration, lost):
-            outputs = [each.output for each in sums]
-            for numbers in _grouped(range(len(sums)), outputs):
-                keys = [sums[number].place.key[0] for number in numbers] if self._per_key else None
-                window, timestamp, pane = outputs[numbers[0]]
-                yield WindowedValue((keys, releases.take(numbers)), timestamp, (window,), pane)
-
-
-class ReleaseKeys(DrawsNoise):
-    """Turn `KeyedSums` into ([keys], `NoisyReleases`), of the keys that are released; let each window fire once.
-
-    Args:
-      calibration: the noise and the terms of each release, before the data have chosen a norm.
-    """
-
-    def __init__(self, calibration: Calibration, idempotent_noise: IdempotentNoise | None = None) -> None:
-        super().__init__(idempotent_noise)
-        self._calibration = calibration
-
-    def start_bundle(self) -> None:
-        self._waiting: dict[Any, list[KeyedSums]] = defaultdict(list)
-        self._size = 0
-        self._name: bytes | None = None
-        self._lost: list[int] | None = None
-
-    def process(
-        self,
-        element: KeyedSums,
-        pane: Any = beam.DoFn.PaneInfoParam,
-        window: Any = beam.DoFn.WindowParam,
-        timestamp: Any = beam.DoFn.TimestampParam,
-        run: bytes | None = None,
-        lost: list[int] | None = None,
-    ) -> Iterable[WindowedValue] | None:
-        if (place := place_of(window, pane)) is None:
-            return []
-        self._name, self._lost = run, lost  # of the whole bundle
-        self._waiting[window, timestamp, pane, place, element.max_norm].append(element)
-        self._size += len(element) * element.sketch_input.spec.cells
-        return None if self._size < COUNTERS else list(self.finish_bundle())
-
-    def finish_bundle(self) -> Iterator[WindowedValue]:
-        for (window, timestamp, pane, place, _), parts in self._waiting.items():
-            together = KeyedSums.merged(parts)
-            for output in self.run().release_keys(together, self._calibration, place, self._name, self._lost):
-                yield WindowedValue(output, timestamp, (window,), pane)
-        self.start_bundle()
+        for places, releases in self.run().release(waiting, self._calibration, lost):
+            together: dict[Any, list[int]] = defaultdict(list)
+            for number, (_, output) in enumerate(places):
+                together[output].append(number)
+            for (window, timestamp, pane), numbers in together.items():
+                keys = [key for number in numbers for key in places[number][0].key]
+                yield WindowedValue((keys or None, releases.take(numbers)), timestamp, (window,), pane)
 
 
 class ChooseOnce(DrawsNoise):
-    """Turn (key, accumulator) into the key, if it is chosen; let each window fire once.
+    """Turn `KeyedSums` into the keys that are chosen; let each window fire once.
 
     Args:
       choice: how keys are chosen.
@@ -141,23 +92,14 @@ class ChooseOnce(DrawsNoise):
 
     def process(
         self,
-        element: tuple[Any, SketchAccumulator],
+        element: KeyedSums,
         pane: Any = beam.DoFn.PaneInfoParam,
         window: Any = beam.DoFn.WindowParam,
         run: bytes | None = None,
     ) -> Iterator[Any]:
-        key, accumulator = element
-        place = place_of(window, pane, key)
-        if place is not None and self.run().choose(self._choice, accumulator.votes[np.newaxis], [place])[0]:
-            yield key
-
-
-def _grouped(values: Sequence[Any], names: Sequence[Any]) -> list[list[Any]]:
-    """Return the values that have equal names together."""
-    groups: dict[Any, list[Any]] = defaultdict(list)
-    for value, name in zip(values, names, strict=True):
-        groups[name].append(value)
-    return list(groups.values())
+        if (window_place := place_of(window, pane)) is not None:
+            places, chosen = self.run().find_released(self._choice, element, window_place)
+            yield from (key for number in chosen.tolist() for key in places[number].key)
 
 
 def draw_run(pipeline: beam.Pipeline, idempotent_noise: IdempotentNoise | None = None) -> beam.PCollection:

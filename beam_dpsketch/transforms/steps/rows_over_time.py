@@ -16,20 +16,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import apache_beam as beam
-import numpy as np
 from apache_beam import coders
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
 from apache_beam.transforms.window import TimestampCombiner, TimestampedValue, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch.encodings import decode, encode
 from beam_dpsketch.exact.domains.timestamps import MILLISECOND
 from beam_dpsketch.exact.horizon import Horizon
 from beam_dpsketch.exact.reading.items import SketchInput
-from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.exact.sums.keyed_sums import KeyedSums, next_rows
 from beam_dpsketch.noise.keys import KeyChoice
-from beam_dpsketch.noise.run import Place, Run
+from beam_dpsketch.noise.run import Run, place_of_horizon
 from beam_dpsketch.privacy.over_time.lengths import RowEncoder
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
@@ -38,7 +36,7 @@ from beam_dpsketch.transforms.steps.whole_runs import NO_RUN
 from beam_dpsketch.transforms.steps.windows import fires_again_late
 
 Window: TypeAlias = tuple[int, bytes]
-"""Its number, and the bytes of its accumulator."""
+"""Its number, and the bytes of its sum."""
 
 
 class RowSettings(NamedTuple):
@@ -47,43 +45,36 @@ class RowSettings(NamedTuple):
     Attributes:
       horizon: when the windows are.
       mechanism: which rows there are.
-      sketch_input: what the accumulators hold.
-      per_key: whether elements are (key, accumulator).
+      sketch_input: what is summed.
     """
 
     horizon: Horizon
     mechanism: RowMechanism
     sketch_input: SketchInput
-    per_key: bool
 
     def with_number(
-        self, element: Any, window: Any = beam.DoFn.WindowParam, pane: Any = beam.DoFn.PaneInfoParam
-    ) -> Iterator[tuple[bytes, tuple[int, bytes]]]:
-        """Yield the encoded key of a window's sum, and the number of the window with it."""
+        self, element: KeyedSums, window: Any = beam.DoFn.WindowParam, pane: Any = beam.DoFn.PaneInfoParam
+    ) -> Iterator[tuple[bytes, Window]]:
+        """Yield each encoded key of a window with the number of the window and its sum."""
         if fires_again_late(pane):
             return
-        key, accumulator = (encode(element[0]), element[1]) if self.per_key else (b"", element)
-        yield key, (self.horizon.index(window.start.micros), accumulator.to_bytes())
+        number = self.horizon.index(window.start.micros)
+        yield from ((key, (number, sums.to_bytes())) for key, sums in element.each())
 
     def end(self, window: int) -> Timestamp:
         """Return the last millisecond of a window."""
         return Timestamp(micros=self.horizon.edges(window)[1] - MILLISECOND)
 
-    def push(self, encoder: RowEncoder, key: bytes, accumulator: bytes | None) -> Iterator[TimestampedValue]:
-        """Yield the accumulator of each row that the next window brings, at the end of the window."""
-        end = self.end(encoder.next_window)
-        for number, row in encoder.push(self._vector(accumulator)):
-            exact = SketchAccumulator.of_row(self.sketch_input, number, row)
-            yield TimestampedValue((decode(key), exact) if self.per_key else exact, end)
-
-    def _vector(self, accumulator: bytes | None) -> np.ndarray:
-        if accumulator is None:
-            return SketchAccumulator(self.sketch_input).to_vector()
-        return SketchAccumulator.from_bytes(self.sketch_input, accumulator).to_vector()
+    def push(self, encoder: RowEncoder, key: bytes, payload: bytes | None) -> Iterator[TimestampedValue]:
+        """Yield the sums of each row that the next window brings, at the end of the window."""
+        end, sums = self.end(encoder.next_window), None
+        if payload is not None:
+            sums = KeyedSums.from_bytes(self.sketch_input, payload)
+        yield from (TimestampedValue(row, end) for row in next_rows(encoder, self.sketch_input, key, sums))
 
 
 class RowsOverTime(beam.PTransform):
-    """Turn accumulators of windows, or (key, accumulator), into those of rows, in the one window of the horizon.
+    """Turn the sums of windows into those of rows, in the one window of the horizon.
 
     On streams each comes as (name of its run, it).
 
@@ -171,10 +162,11 @@ class AllRows(DrawsNoise):
 
     def _is_chosen(self, choice: KeyChoice, key: bytes, windows: Iterable[bytes]) -> bool:
         """Return whether the votes of all windows together bring the key in."""
-        sketch_input, horizon = self._settings.sketch_input, self._settings.horizon
-        votes = sum(SketchAccumulator.from_bytes(sketch_input, each).votes for each in windows)
-        place = Place((decode(key),), horizon.start_micros, horizon.end_micros)
-        return bool(self.run().choose(choice, np.atleast_2d(votes), [place])[0])
+        settings = self._settings
+        votes = KeyedSums.of_nothing(settings.sketch_input, [key])
+        for each in windows:
+            votes.side[:] += KeyedSums.from_bytes(settings.sketch_input, each).side
+        return len(self.run().find_released(choice, votes, place_of_horizon(settings.horizon))[1]) > 0
 
 
 class RowsInOrder(beam.DoFn):

@@ -10,6 +10,7 @@ large each is.
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 from abc import abstractmethod
 from collections import defaultdict
@@ -22,17 +23,16 @@ import pyarrow as pa
 from apache_beam import coders
 from apache_beam.utils.windowed_value import WindowedValue
 
-from beam_dpsketch.encodings import decode, encode
-from beam_dpsketch.exact.bounding.bounded import Bounded
+from beam_dpsketch.encodings import encode
 from beam_dpsketch.exact.bounding.parts import KEY_SHARDS, Scale, shard_hash
 from beam_dpsketch.exact.hashing.lookup import unpack
 from beam_dpsketch.exact.reading.groups import group_rows
 from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
 from beam_dpsketch.exact.reading.reading import RecordReader, read_single
 from beam_dpsketch.exact.reading.selectors import Selectors, make_getter
-from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.exact.sums.accumulator import SketchAccumulator, sums_of
 from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
-from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
+from beam_dpsketch.transforms.steps.stream_state import MergedInState
 from beam_dpsketch.transforms.steps.whole_runs import norm_of
 
 # A bundle makes one sum, or one for each key. Merging sums takes a worker a fraction of a millisecond, so a few shards
@@ -45,23 +45,14 @@ _PART = tuple[bytes, bytes]
 Waiting = TypeVar("Waiting")
 
 
-def sum_in_state(
-    values: beam.PCollection, sketch_input: SketchInput, selectors: Selectors, *, per_key: bool, in_state: bool
-) -> tuple[beam.PCollection, RawSketchFn]:
-    """Return what a window combines, and the CombineFn that does.
-
-    Streams combine up to `SUM_SHARDS` sums for each window and key where their runner keeps state; others the values.
-    """
-    if not (in_state and keeps_state(values)):
-        return values, RawSketchFn(sketch_input, selectors)
-    sum_bundle = SumBundle(RawSketchFn(sketch_input, selectors), per_key=per_key)
-    sums = (
+def sum_in_state(values: beam.PCollection, fn: RawSketchFn, *, per_key: bool) -> beam.PCollection:
+    """Return `KeyedSums` in place of the values of a window: one of each key, or up to `SUM_SHARDS` without keys."""
+    return (
         values
-        | "SumBundle" >> beam.ParDo(sum_bundle).with_output_types(tuple[bytes, bytes])
-        | "SumInState" >> MergedInState(MergeSums(sketch_input))
-        | "Read" >> beam.Map(_read_sum, sketch_input, per_key)
+        | "SumBundle" >> beam.ParDo(SumBundle(fn, per_key=per_key)).with_output_types(tuple[bytes, bytes])
+        | "SumInState" >> MergedInState(MergeSums(fn.sketch_input))
+        | "Read" >> beam.Map(_read_sum, fn.sketch_input, per_key).with_output_types(KeyedSums)
     )
-    return sums, SumFn(sketch_input)
 
 
 class SumBundle(beam.DoFn):
@@ -101,21 +92,21 @@ class MergeSums:
     def __call__(self, payloads: Iterable[bytes]) -> bytes:
         total = SketchAccumulator(self._sketch_input)
         for payload in payloads:
-            total.absorb(SketchAccumulator.from_bytes(self._sketch_input, payload))
+            total.absorb(KeyedSums.from_bytes(self._sketch_input, payload))
         return total.to_bytes()
 
 
-def _read_sum(merged: tuple[bytes, bytes], sketch_input: SketchInput, per_key: bool) -> Any:
+def _read_sum(merged: tuple[bytes, bytes], sketch_input: SketchInput, per_key: bool) -> KeyedSums:
     key, payload = merged
-    accumulator = SketchAccumulator.from_bytes(sketch_input, payload)
-    return (decode(key), accumulator) if per_key else accumulator
+    sums = KeyedSums.from_bytes(sketch_input, payload)
+    return dataclasses.replace(sums, keys=pa.array([key], pa.large_binary())) if per_key else sums
 
 
 class RawSketchFn(beam.CombineFn):
-    """Sum elements in a raw accumulator, without noise: the step before `ReleaseOnce`."""
+    """Sum elements, or sums of one key, to `KeyedSums` without keys, without noise: the step before `ReleaseOnce`."""
 
     def __init__(self, sketch_input: SketchInput, selectors: Selectors) -> None:
-        self._sketch_input, self._selectors = sketch_input, selectors
+        self.sketch_input, self._selectors = sketch_input, selectors
         self._reader = RecordReader(selectors, per_key=False)
         self._item = make_getter(selectors.item)
         self._is_batch_type = selectors.is_batch_type
@@ -123,13 +114,15 @@ class RawSketchFn(beam.CombineFn):
         self._weight = None if selectors.weight is None else make_getter(selectors.weight)
 
     def create_accumulator(self) -> SketchAccumulator:
-        return SketchAccumulator(self._sketch_input, self._selectors)
+        return SketchAccumulator(self.sketch_input, self._selectors)
 
     def add_input(self, mutable_accumulator: SketchAccumulator, element: Any) -> SketchAccumulator:
         if self._is_item and type(element) in _SINGLE:  # asked first: this is all that happens to most elements
             mutable_accumulator.add(element)
         elif type(element) is WeightedItems:
             mutable_accumulator.add_contributions(element)
+        elif type(element) is KeyedSums:
+            mutable_accumulator.absorb(element)
         elif self._is_batch_type(type(element)):
             mutable_accumulator.add_contributions(self._read_batch(element))
         elif self._weight is None:
@@ -146,7 +139,7 @@ class RawSketchFn(beam.CombineFn):
     def merge_accumulators(self, accumulators: Iterable[SketchAccumulator]) -> SketchAccumulator:
         merged = self.create_accumulator()  # Beam may go on using all but the first, and there may be none
         for accumulator in accumulators:
-            merged.absorb(accumulator)
+            merged.absorb(accumulator.to_sums())
         return merged
 
     def compact(self, accumulator: SketchAccumulator) -> SketchAccumulator:
@@ -154,27 +147,16 @@ class RawSketchFn(beam.CombineFn):
         return accumulator
 
     def extract_output(self, accumulator: SketchAccumulator) -> Any:
-        return accumulator  # still lazy
+        return accumulator.to_sums()
 
     def get_accumulator_coder(self) -> coders.Coder:
-        return AccumulatorCoder(self._sketch_input)
+        return AccumulatorCoder(self.sketch_input)
 
     def _read_batch(self, batch: Any) -> WeightedItems:
-        tally = self._reader.tally(self._sketch_input, is_sampled=True)
-        columns = self._reader.read_batch(batch, self._sketch_input, tally)
+        tally = self._reader.tally(self.sketch_input, is_sampled=True)
+        columns = self._reader.read_batch(batch, self.sketch_input, tally)
         tally.log()
-        return read_single(columns, self._sketch_input)
-
-
-class SumFn(RawSketchFn):
-    """Sum raw accumulators, without noise."""
-
-    def __init__(self, sketch_input: SketchInput) -> None:
-        super().__init__(sketch_input, Selectors())
-
-    def add_input(self, mutable_accumulator: SketchAccumulator, element: SketchAccumulator) -> SketchAccumulator:
-        mutable_accumulator.absorb(element)
-        return mutable_accumulator
+        return read_single(columns, self.sketch_input)
 
 
 class AccumulatorCoder(coders.Coder):
@@ -282,14 +264,14 @@ class SumsInBundle(beam.DoFn, Generic[Waiting]):
 
 
 class SumKeys(SumsInBundle[list[KeyedSums]]):
-    """Add up `Bounded`."""
+    """Add up `KeyedSums`."""
 
     def _nothing(self) -> list[KeyedSums]:
         return []
 
-    def _add(self, waiting: list[KeyedSums], element: Bounded) -> int:
-        waiting.append(element.to_keyed(self._input))
-        return waiting[-1].nbytes
+    def _add(self, waiting: list[KeyedSums], element: KeyedSums) -> int:
+        waiting.append(element)
+        return element.nbytes
 
     def _shrink(self, waiting: list[KeyedSums]) -> int:
         waiting[:] = [self._sum(waiting)]
@@ -323,13 +305,14 @@ class SumPairs(SumsInBundle[dict[Any, SketchAccumulator]]):
         return sum(each.nbytes for each in waiting.values())
 
     def _sum(self, waiting: dict[Any, SketchAccumulator]) -> KeyedSums:
-        return KeyedSums.of_accumulators(self._input, {encode(key): each for key, each in waiting.items()})
+        return sums_of(self._input, {encode(key): each for key, each in waiting.items()})
 
 
 def by_shard(sums: KeyedSums, shards: int) -> Iterator[tuple[bytes, bytes]]:
     """Yield (shard of keys, bytes) for each shard that has a key."""
     order, parts = key_shards(sums.keys, shards)
-    yield from zip(parts, sums.ordered(order).parts_to_bytes([*parts.values()]), strict=True)
+    for shard, part in zip(parts, sums.ordered(order).parts(parts.values()), strict=True):
+        yield shard, part.to_bytes()
 
 
 def key_shards(keys: pa.Array, shards: int) -> tuple[np.ndarray, dict[bytes, slice]]:

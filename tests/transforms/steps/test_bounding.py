@@ -38,7 +38,7 @@ from beam_dpsketch.exact.reading.selectors import Selectors
 from beam_dpsketch.privacy.mechanism import squared_l2_sensitivity
 from beam_dpsketch.transforms import BoundContributions, PrivateFrequencies
 from beam_dpsketch.transforms.steps import bounding as steps
-from tests.helpers.pipelines import SPEC, exact, run
+from tests.helpers.pipelines import SPEC, exact, numbers_by_key, run
 
 # Few columns, so that items of one unit share cells.
 TINY = SketchSpec(depth=3, width=2)
@@ -60,9 +60,10 @@ def bounded(bundles: Iterable[list[Row]], recipe: SketchInput, salt: int = 7) ->
     sketches: dict[Any, Any] = {}
     for shard in shards.items():
         for kept in steps.BoundShard(bound).process(shard, PANE_INFO_UNKNOWN):
-            for key, contributions in kept.by_key(recipe):
-                sketches.setdefault(key, recipe.kind(recipe.spec)).accumulate_keys(*contributions[:2])
-    return {key: sketch.counters for key, sketch in sketches.items()}
+            for key, numbers in numbers_by_key(kept.to_keyed(recipe)).items():
+                counters = numbers[: recipe.spec.cells].reshape(recipe.spec.depth, recipe.spec.width)
+                sketches[key] = sketches.get(key, 0) + counters
+    return sketches
 
 
 def squared_change(first: dict[Any, np.ndarray], second: dict[Any, np.ndarray]) -> int:

@@ -31,6 +31,7 @@ from beam_dpsketch import (
     TimeRange,
     TreeSpec,
 )
+from beam_dpsketch.encodings import decode
 from beam_dpsketch.exact.bounding import window_rule
 from beam_dpsketch.exact.bounding.record_rule import RandomPriorities
 from beam_dpsketch.exact.bounding.window_rule import RuleOverWindows
@@ -323,8 +324,9 @@ def bounded(
     for payloads in shards.items():
         for kept in BoundShard(bound).process(payloads, PANE_INFO_UNKNOWN):
             for timed in steps._by_window(kept):
-                for key, contributions in timed.value.by_key(recipe):
-                    found[key.split()[0], float(timed.timestamp), key] = int(contributions.weights.sum())
+                for key, each in timed.value.to_keyed(recipe).each():
+                    name = decode(key)
+                    found[name.split()[0], float(timed.timestamp), name] = int(each.weights.sum())
     return found
 
 

@@ -47,17 +47,7 @@ from beam_dpsketch.transforms.outputs import each_release
 from beam_dpsketch.transforms.steps.release_once import ReleaseOnce
 from tests.helpers.expanded_again import ExpandedAgain
 from tests.helpers.noise_audit import audit
-from tests.helpers.pipelines import (
-    BUNDLE_BASED,
-    COUNT_MIN,
-    FN_API,
-    REPOSITORY,
-    SPEC,
-    exact,
-    exact_sums,
-    run,
-    seen_by_sink,
-)
+from tests.helpers.pipelines import BUNDLE_BASED, COUNT_MIN, FN_API, REPOSITORY, SPEC, exact, run, seen_by_sink, summed
 from tests.helpers.streams import unbounded
 
 PRIVACY = PrivacySpec(rho=0.1, relation=REPLACE_ONE)
@@ -150,7 +140,7 @@ class ReleasedAtOnce(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         step = release_once(self._private._idempotent_noise)
-        return exact_sums(pcoll, self._private) | beam.ParDo(step) | "Each" >> beam.FlatMap(each_release)
+        return summed(pcoll, self._private) | beam.ParDo(step) | "Each" >> beam.FlatMap(each_release)
 
 
 def release_once(idempotent_noise: Any) -> ReleaseOnce:

@@ -43,7 +43,7 @@ from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, Priva
 from beam_dpsketch.transforms.steps import bounding as steps
 from tests.helpers.every_kind import RUNNERS
 from tests.helpers.norm_reference import UNIT, Counted, assert_same, expected, squared_length
-from tests.helpers.pipelines import BUNDLE_BASED, FN_API, run, seen_by_sink
+from tests.helpers.pipelines import BUNDLE_BASED, FN_API, numbers_by_key, run, seen_by_sink
 from tests.helpers.tree_pipelines import ExactVectors, exact_vectors
 
 PRIVACY = PrivacySpec(rho=Fraction(1, 10), relation=ADD_OR_REMOVE_ONE)
@@ -215,10 +215,8 @@ def by_hand(bundles: Iterable[list[Any]], spec: Any, bounds: NormBound) -> dict[
         for shard in shards.items()
         for bounded in steps.BoundShard(bound).process(shard, PANE_INFO_UNKNOWN)
     ]
-    sketches: dict[Any, Any] = {}
-    for key, contributions in Bounded(concat_tables(tables)).by_key(recipe) if tables else ():
-        sketches.setdefault(key, recipe.kind(recipe.spec)).accumulate_keys(*contributions[:2])
-    return {key: sketch.to_vector() for key, sketch in sketches.items()}
+    found = numbers_by_key(Bounded(concat_tables(tables)).to_keyed(recipe)) if tables else {}
+    return {key: numbers[: recipe.spec.cells] for key, numbers in found.items()}
 
 
 def fused(pipeline: beam.Pipeline, elements: list[Any]) -> beam.PCollection:

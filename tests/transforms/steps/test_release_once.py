@@ -25,8 +25,10 @@ from beam_dpsketch import (
     SketchSpec,
     WindowingError,
 )
+from beam_dpsketch.encodings import encode
 from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
 from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.statement.release_id import part_name, part_of_run, run_and_part
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
@@ -61,13 +63,13 @@ def accumulator(*items: Any, terms: ReleaseTerms = TERMS) -> SketchAccumulator:
 
 
 def step(**settings: Any) -> ReleaseOnce:
-    made = ReleaseOnce(Calibration.of(SPEC, TERMS), per_key=True, **settings)
+    made = ReleaseOnce(Calibration.of(SPEC, TERMS), **settings)
     made.setup()
     return made
 
 
-def elements() -> list[tuple[Any, SketchAccumulator]]:
-    return [(key, accumulator(*range(number))) for number, key in enumerate(KEYS)]
+def elements() -> list[KeyedSums]:
+    return [accumulator(*range(number)).to_sums(encode(key)) for number, key in enumerate(KEYS)]
 
 
 def placed(emitted: list[Any]) -> list[tuple[Any, Any, bytes]]:
@@ -100,7 +102,7 @@ def test_time_and_pane_of_an_element_stay_with_it() -> None:
     first, late = (PaneInfo(True, False, timing, 0, 0) for timing in (PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE))
     once = step()
     for key, pane, time in (("a", first, MIN_TIMESTAMP), ("b", late, MIN_TIMESTAMP), ("c", late, 3)):
-        assert once.process((key, accumulator()), pane, window.GlobalWindow(), time) is None
+        assert once.process(accumulator().to_sums(encode(key)), pane, window.GlobalWindow(), time) is None
     emitted = {tuple(value.value[0]): (value.pane_info, value.timestamp) for value in once.finish_bundle()}
     assert emitted == {("a",): (first, MIN_TIMESTAMP), ("b",): (late, MIN_TIMESTAMP), ("c",): (late, 3)}
 
@@ -132,19 +134,20 @@ def test_nothing_is_left_at_the_end_of_a_bundle_or_of_one_that_failed() -> None:
     assert len(placed(bundle(once, elements()))) == 4
     assert list(once.finish_bundle()) == []
     where = window.GlobalWindow()
-    assert once.process(("failed", accumulator()), PANE_INFO_UNKNOWN, where, where.max_timestamp()) is None
+    failed = accumulator().to_sums(encode("failed"))
+    assert once.process(failed, PANE_INFO_UNKNOWN, where, where.max_timestamp()) is None
     assert [key for _, key, _ in placed(bundle(once, elements()))] == KEYS
 
 
 def test_a_window_that_fires_twice_still_raises() -> None:
     once, where = step(), window.GlobalWindow()
     again = PaneInfo(False, False, PaneInfoTiming.ON_TIME, 1, 1)
-    once.process(("a", accumulator()), PANE_INFO_UNKNOWN, where, where.max_timestamp())
+    once.process(accumulator().to_sums(encode("a")), PANE_INFO_UNKNOWN, where, where.max_timestamp())
     with pytest.raises(WindowingError, match="fired more than once"):
-        once.process(("a", accumulator()), again, where, where.max_timestamp())
+        once.process(accumulator().to_sums(encode("a")), again, where, where.max_timestamp())
     before_time = window.IntervalWindow(MIN_TIMESTAMP, MIN_TIMESTAMP + 10)
     with pytest.raises(WindowingError, match="no timestamps"):
-        once.process(("a", accumulator()), PANE_INFO_UNKNOWN, before_time, before_time.max_timestamp())
+        once.process(accumulator().to_sums(encode("a")), PANE_INFO_UNKNOWN, before_time, before_time.max_timestamp())
 
 
 def test_windows_with_norms_of_their_own_have_noise_of_their_own() -> None:
@@ -153,7 +156,7 @@ def test_windows_with_norms_of_their_own_have_noise_of_their_own() -> None:
     for number, each in enumerate(sums):
         each.max_norm = Fraction(2 + number % 2)
     once = ReleaseOnce(Calibration.of(SPEC, terms))
-    emitted = bundle(once, sums, [FIRST, SECOND] * 2)
+    emitted = bundle(once, [each.to_sums() for each in sums], [FIRST, SECOND] * 2)
     norms = {
         value.windows[0]: [each.privacy.bounds.max_norm for each in each_release(value.value)] for value in emitted
     }
@@ -163,7 +166,7 @@ def test_windows_with_norms_of_their_own_have_noise_of_their_own() -> None:
 
 
 def test_one_sum_without_a_key_is_one_release() -> None:
-    (released,) = released_by(ReleaseOnce(Calibration.of(SPEC, TERMS)), accumulator("a"))
+    (released,) = released_by(ReleaseOnce(Calibration.of(SPEC, TERMS)), accumulator("a").to_sums())
     assert released.spec == SPEC
 
 

@@ -15,6 +15,7 @@ from beam_dpsketch import Horizon, Record, SketchSpec
 from beam_dpsketch.exact.horizon import MECHANISMS, Mechanism
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
+from beam_dpsketch.exact.sums.keyed_sums import NO_KEY, KeyedSums
 from beam_dpsketch.transforms.steps.rows_over_time import RowSettings, RowsInOrder
 from tests.helpers.continual import matrix
 from tests.helpers.state_cells import Cell
@@ -44,7 +45,7 @@ class Driven:
     """
 
     def __init__(self, horizon: Horizon) -> None:
-        self._settings = RowSettings(horizon, horizon.rows, INPUT, per_key=False)
+        self._settings = RowSettings(horizon, horizon.rows, INPUT)
         self.encoder = Cell(RowsInOrder.ENCODER.coder, single=True)
         self.early = Cell(RowsInOrder.EARLY.coder)
         self.place = Cell(RowsInOrder.NEXT.coder, single=True)
@@ -64,7 +65,7 @@ class Driven:
             of_row = self._settings.mechanism.window_of(row.row)
             assert each.timestamp == SIZE * (of_row + 1) - 0.001
             assert of_row >= window
-        return [(row.row, row.to_sketch().to_vector()) for _, row in (each.value for each in found)]
+        return [(row.row, row.counters[0]) for _, row in (each.value for each in found)]
 
     def at_end(self) -> None:
         RowsInOrder(self._settings).at_end(self.place)
@@ -144,11 +145,11 @@ def test_the_state_of_a_day_of_minutes_is_flat(which: Mechanism) -> None:
     spec = SketchSpec(depth=5, width=512)
     sketch_input = SketchInput(spec, Record().bounds)
     horizon = Horizon(0, SIZE, 1440, which)
-    step = RowsInOrder(RowSettings(horizon, horizon.rows, sketch_input, per_key=False))
+    step = RowsInOrder(RowSettings(horizon, horizon.rows, sketch_input))
     driven, random, sizes = Driven(horizon), np.random.default_rng(18), []
     for window in range(1440):
         counters = random.integers(-1000, 1000, spec.cells)
-        exact = SketchAccumulator.of_row(sketch_input, 0, counters)
+        exact = KeyedSums.of_row(sketch_input, NO_KEY, 0, counters)
         element = b"", (window, exact.to_bytes())
         state = driven.encoder, driven.early, driven.place, driven.run, driven.end
         rows = [each.value[1].row for each in step.process(element, driven._window, *state)]

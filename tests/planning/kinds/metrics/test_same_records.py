@@ -43,7 +43,7 @@ from beam_dpsketch.transforms import PrivateMetrics
 from tests.helpers import laws
 from tests.helpers.keyed_units import in_keys
 from tests.helpers.metric_visits import FORMS, TABLE, VISITS
-from tests.helpers.pipelines import ExactCounters, seen_by_sink
+from tests.helpers.pipelines import ExactCounters, numbers_by_key, seen_by_sink
 
 SKETCH = SketchSpec(depth=3, width=16, seed=3)
 WHICH = {"which": Metric(ItemFrequencies(ListedItems(range(len(VISITS)))), "number")}
@@ -110,8 +110,8 @@ def counters_of_frame(release: ReleaseSpec, table: Any) -> dict[Any, list[int]]:
     opened = open_table(table, columns_of(release).values())
     (resolved, plan), parts = resolve(release), [opened.empty, *opened.parts]
     sums = ExactSums(resolved, plan, windows_of(release, plan), parts, tally_of(release, opened), lambda: None)
-    found, _ = sums.by_place(sums.contributed())
-    return {place.key: summed.to_sketch().to_vector().tolist() for place, summed in found.items()}
+    ((_, found),) = sums.by_window(sums.contributed())[0].items()
+    return {key: each[: release.spec.cells].tolist() for key, each in numbers_by_key(found).items()}
 
 
 @pytest.mark.parametrize(("unit", "keys"), CASES)
