@@ -10,13 +10,15 @@ import pyarrow as pa
 from apache_beam.transforms.window import GlobalWindow
 
 from beam_dpsketch.exact.bounding.parts import KEY_SHARDS
+from beam_dpsketch.exact.bounding.record_rule import RandomPriorities
+from beam_dpsketch.exact.bounding.rules import rule_of
 from beam_dpsketch.exact.reading.selectors import IDENTITY_SELECTORS
 from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.run import WHOLE, Run, Sum
 from beam_dpsketch.transforms.outputs import _pack, _unpack
-from beam_dpsketch.transforms.steps.bounding import ShardRecords, choose_rule, gather_records
+from beam_dpsketch.transforms.steps.bounding import ShardRecords, gather_records
 from beam_dpsketch.transforms.steps.exact_sums import KeyRecords
 from beam_dpsketch.transforms.steps.sums import AccumulatorCoder, RawSketchFn, SumPairs, _add_up
 from benchmarks.scale.kinds import Kind
@@ -36,7 +38,7 @@ class Steps:
         self._sums = RawSketchFn(self._sketch_input, selectors)
         self._coder = AccumulatorCoder(self._sketch_input)
         if kind.bounded:
-            self._rule = choose_rule(self._sketch_input, None)
+            self._rule = rule_of(self._sketch_input, RandomPriorities())
 
     def add_up(self, elements: list[Any]) -> SketchAccumulator:
         """Add up what a bundle has."""

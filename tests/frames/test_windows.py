@@ -380,7 +380,7 @@ FAULTS = {
     "a norm of each window alone": laws.around(TimedWindows, "period", of_each_window, "", "norm"),
     "a period of each window alone": laws.around(TimedWindows, "period", of_each_window, "", "records, period"),
     "any number of windows": laws.put(
-        sums, "rule_over_windows", lambda given, priorities, _: rule_of(given, priorities), "", "records, max_windows"
+        sums, "rule_of", lambda given, priorities, _: rule_of(given, priorities), "", "records, max_windows"
     ),
     "a window without data is missing": laws.around(
         sums.ExactSums,

@@ -8,19 +8,26 @@ from fractions import Fraction
 from beam_dpsketch.exact.bounding.bounded import Rule
 from beam_dpsketch.exact.bounding.norm_rule import NormRule
 from beam_dpsketch.exact.bounding.record_rule import Priorities, RecordRule
+from beam_dpsketch.exact.bounding.window_rule import RuleOverWindows
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.terms import ReleaseTerms
 
 
-def rule_of(sketch_input: SketchInput, priorities: Priorities) -> Rule:
-    """Make the rule of the bounds; before a norm is chosen, that of the least one, which nets all the same."""
+def rule_of(sketch_input: SketchInput, priorities: Priorities, max_windows: int | None = None) -> Rule:
+    """Make the rule of the bounds; before a norm is chosen, that of the least one, which nets all the same.
+
+    `max_windows` says in how many windows of a period an id counts; `None` if each window is bounded alone. One norm
+    covers all windows of a period.
+    """
     bounds, counters, selection = sketch_input.bounds.least, sketch_input.counters, sketch_input.selection
-    if isinstance(bounds, RecordBounds):
-        return RecordRule(bounds, priorities, counters, selection, sketch_input.over_time, sketch_input.lost)
-    assert isinstance(bounds, NormBound)
-    return NormRule(bounds, sketch_input, counters, selection)
+    if isinstance(bounds, NormBound):
+        return NormRule(bounds, sketch_input, counters, selection)
+    assert isinstance(bounds, RecordBounds)
+    if max_windows is not None:
+        return RuleOverWindows(bounds, sketch_input, priorities, max_windows)
+    return RecordRule(bounds, priorities, counters, selection, sketch_input.over_time, sketch_input.lost)
 
 
 def rule_of_norm(sketch_input: SketchInput, terms: ReleaseTerms, max_norm: Fraction) -> NormRule:

@@ -14,26 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_dpsketch.exact.bounding import selection
-from beam_dpsketch.exact.bounding.bounded import Rule
 from beam_dpsketch.exact.bounding.netting import Codes
 from beam_dpsketch.exact.bounding.parts import shard_hash
 from beam_dpsketch.exact.bounding.record_rule import Priorities, RecordRule, max_multiplicity_at_most
-from beam_dpsketch.exact.bounding.rules import rule_of
 from beam_dpsketch.exact.hashing import cells
 from beam_dpsketch.exact.reading.columns import encode_ids
 from beam_dpsketch.exact.reading.groups import dictionary_codes
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.privacy.contributions import RecordBounds
-
-
-def rule_over_windows(sketch_input: SketchInput, priorities: Priorities, max_windows: int | None) -> Rule:
-    """Return what enforces the bounds where windows share them; one norm covers all windows of a period.
-
-    `max_windows` says in how many windows of a period an id counts; `None` if each window is bounded alone.
-    """
-    if max_windows is not None and isinstance(sketch_input.bounds, RecordBounds):
-        return RuleOverWindows(sketch_input.bounds, sketch_input, priorities, max_windows)
-    return rule_of(sketch_input, priorities)
 
 
 class RuleOverWindows(RecordRule):

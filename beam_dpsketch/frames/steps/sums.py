@@ -22,8 +22,7 @@ from beam_dpsketch.exact.bounding.bounded import Bounded, Rule
 from beam_dpsketch.exact.bounding.norm_rule import NormRule
 from beam_dpsketch.exact.bounding.parts import Parts
 from beam_dpsketch.exact.bounding.record_rule import KeyedPriorities, RandomPriorities
-from beam_dpsketch.exact.bounding.rules import rule_of_norm
-from beam_dpsketch.exact.bounding.window_rule import rule_over_windows
+from beam_dpsketch.exact.bounding.rules import rule_of, rule_of_norm
 from beam_dpsketch.exact.declared.release_spec import ResolvedRelease
 from beam_dpsketch.exact.declared.windows import WindowPlan
 from beam_dpsketch.exact.reading.groups import Row, add_wrapping
@@ -178,7 +177,7 @@ class ExactSums:
         """
         sketch_input, terms, secret, periods = self.sketch_input, self._terms, self._secret, self._plan.periods
         priorities = RandomPriorities() if secret is None else KeyedPriorities(lambda: secret)
-        rule = rule_over_windows(sketch_input, priorities, None if periods is None else self._plan.max_windows)
+        rule = rule_of(sketch_input, priorities, None if periods is None else self._plan.max_windows)
 
         def read(columns: Columns, window: Place) -> list[pa.Table]:
             table = read_table(self._reader, columns, rule.bounds, sketch_input)

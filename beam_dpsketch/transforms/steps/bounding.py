@@ -25,14 +25,12 @@ from apache_beam.utils.windowed_value import WindowedValue
 from beam_dpsketch.exact.bounding.bounded import Bounded, MergeTables, Rule
 from beam_dpsketch.exact.bounding.parts import Parts, Scale, shard_hash
 from beam_dpsketch.exact.bounding.record_rule import count_beyond
-from beam_dpsketch.exact.bounding.rules import rule_of
 from beam_dpsketch.exact.domains.timestamps import MILLISECOND
 from beam_dpsketch.exact.reading.codec import concat_tables, parts_to_bytes, tables_from
 from beam_dpsketch.exact.reading.groups import Row, group_rows
 from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
 from beam_dpsketch.exact.reading.reading import Columns, RecordReader, read_table
 from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
-from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise, choose_priorities
 from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_state
 from beam_dpsketch.transforms.steps.windows import check_timestamps, fires_again_late, is_global, last_time
 
@@ -45,11 +43,6 @@ _READ_ELEMENTS = 1 << 12  # of one window at a time
 _UNREAD_ELEMENTS = 1 << 16  # of all windows: elements may be many times as large as what is read of them
 _READ_BYTES = 1 << 18  # of a shard at a time
 _GLOBAL_WINDOW = GlobalWindow()  # its constructor takes a microsecond, each time
-
-
-def choose_rule(sketch_input: SketchInput, idempotent_noise: IdempotentNoise | None) -> Rule:
-    """Return what enforces the bounds."""
-    return rule_of(sketch_input, choose_priorities(idempotent_noise))
 
 
 def group_by_shard(

@@ -28,7 +28,7 @@ from beam_dpsketch.columns import plain_column
 from beam_dpsketch.encodings import encode, encode_all
 from beam_dpsketch.errors import WindowingError
 from beam_dpsketch.exact.bounding.bounded import Bounded
-from beam_dpsketch.exact.bounding.window_rule import rule_over_windows
+from beam_dpsketch.exact.bounding.rules import rule_of
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.declared.windows import WindowPlan
 from beam_dpsketch.exact.domains.timestamps import MILLISECOND
@@ -95,7 +95,7 @@ def bound_over_windows(
         elements = elements | "FirstWindows" >> FirstWindows(reader, plan.max_windows, periods)
         periods = None
     max_windows = None if periods is None else plan.max_windows
-    rule = rule_over_windows(sketch_input, choose_priorities(idempotent_noise), max_windows)
+    rule = rule_of(sketch_input, choose_priorities(idempotent_noise), max_windows)
     if periods is None:
         grouped = group_by_shard(elements, reader, rule, sketch_input, plan.scale)
     else:

@@ -18,6 +18,8 @@ import pyarrow as pa
 from apache_beam.utils.windowed_value import WindowedValue
 
 from beam_dpsketch.encodings import decode, is_unicode
+from beam_dpsketch.exact.bounding.record_rule import RandomPriorities
+from beam_dpsketch.exact.bounding.rules import rule_of
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.declared.windows import WindowPlan
 from beam_dpsketch.exact.hashing.lookup import in_parts, pack, unpack
@@ -28,7 +30,7 @@ from beam_dpsketch.exact.sums import vote_rounds
 from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
 from beam_dpsketch.noise.counting import Counting
 from beam_dpsketch.statement.noisy import NoisyReleases
-from beam_dpsketch.transforms.steps.bounding import ShardRecords, ShardWindowedRecords, choose_rule
+from beam_dpsketch.transforms.steps.bounding import ShardRecords, ShardWindowedRecords
 from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions
 from beam_dpsketch.transforms.steps.exact_sums import ExactStep
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
@@ -90,7 +92,7 @@ class CountRecords(ShardRecords):
     """Count the records of a bundle by pair, where each record is protected on its own."""
 
     def __init__(self, reader: RecordReader, sketch_input: SketchInput) -> None:
-        super().__init__(reader, choose_rule(sketch_input, None), sketch_input)
+        super().__init__(reader, rule_of(sketch_input, RandomPriorities()), sketch_input)
 
     def _table(self, columns: Columns) -> pa.Table:
         assert self._sketch_input is not None

@@ -17,12 +17,13 @@ from beam_dpsketch.exact.bounding import netting
 from beam_dpsketch.exact.bounding.bounded import Bounded
 from beam_dpsketch.exact.bounding.netting import net
 from beam_dpsketch.exact.bounding.norm_rule import NormRule
+from beam_dpsketch.exact.bounding.record_rule import RandomPriorities
+from beam_dpsketch.exact.bounding.rules import rule_of
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.reading.reading import total_weights
 from beam_dpsketch.exact.sketches.metrics import MetricPart, MetricsSpec
 from beam_dpsketch.exact.sketches.statistics import StatisticsSpec
 from beam_dpsketch.privacy.side_counters import side_counters
-from beam_dpsketch.transforms.steps.bounding import choose_rule
 from tests.helpers import metric_specs, norms
 from tests.helpers.norms import UNIT, Place, Records
 
@@ -204,7 +205,7 @@ def test_nothing_comes_of_nothing() -> None:
 
 def test_ids_are_netted_on_the_way_where_many_of_their_records_repeat() -> None:
     sketch_input = inputs("fingerprints", max_norm=1)
-    rule = choose_rule(sketch_input, None)
+    rule = rule_of(sketch_input, RandomPriorities())
     assert isinstance(rule, NormRule)
     repeated = norms.to_table(sketch_input, [(Place(place // 2, b"k", 0, 3), 1) for place in range(8)])
     for table, of_keys in ((repeated, True), (repeated.drop_columns(["key", "window"]), True)):
