@@ -29,7 +29,7 @@ MOST_LOST = 1 << 45
 """How much of a unit's loss is told at most: the last bin has no end, and scaled weights fit into 64 bits."""
 Codes: TypeAlias = tuple[np.ndarray, np.ndarray]
 """The unit of each record, and of each that is left, as numbers from 0 on."""
-_EXACT = 1 << 53
+_EXACT = 1 << 53  # up to here, sums of float64 are exact, and much faster
 _NOTHING = np.zeros(0, dtype=np.int64)
 
 
@@ -98,7 +98,8 @@ def lost_of(records: pa.Table) -> np.ndarray:
 def sum_by_code(codes: np.ndarray, weights: np.ndarray, size: int | None = None) -> np.ndarray:
     """Return the sum of the weights of each code, int64, wrapping around."""
     size = int(codes.max(initial=-1)) + 1 if size is None else size
-    if len(weights) and int(np.abs(weights).max()) * len(weights) < _EXACT:
+    largest = max(int(weights.max(initial=0)), -int(weights.min(initial=0)))
+    if largest * len(weights) < _EXACT:
         return np.bincount(codes, weights, size).astype(np.int64)
     sums = np.zeros(size, dtype=np.int64)
     np.add.at(sums, codes, weights)

@@ -37,13 +37,12 @@ from beam_dpsketch.exact.bounding.netting import (
 from beam_dpsketch.exact.bounding.parts import shard_hash
 from beam_dpsketch.exact.bounding.record_rule import count_beyond, repeats_pay
 from beam_dpsketch.exact.bounding.selection import count_since_mark, mark_starts
-from beam_dpsketch.exact.bounding.side_sums import RowGroups, add_up_units, sums_in_full, sums_of_scaled, window_numbers
+from beam_dpsketch.exact.bounding.side_sums import RowGroups, rows_in_full, sums_of_scaled, window_numbers, with_sums
 from beam_dpsketch.exact.hashing import cells
 from beam_dpsketch.exact.reading.codec import LOST_COLUMN
 from beam_dpsketch.exact.reading.groups import dictionary_codes
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.sketches.linear import NormPart
-from beam_dpsketch.exact.sums.vote_rounds import edges_of
 from beam_dpsketch.privacy.norm import choice, scaling
 from beam_dpsketch.privacy.norm.bounds import NormBound
 from beam_dpsketch.privacy.norm.scaling import Row, TableWeights
@@ -198,11 +197,7 @@ class NormRule:
     def bound(self, records: pa.Table) -> Bounded:
         kept, sums, units = self._scale(without_lost(records), self._to_table)
         lost = None if self._lost is None else self._told(records, units, self._lost)
-        if sums is None:
-            return Bounded(kept, lost=lost)
-        has_edges = self._selection is not None and self._selection.has_two_rounds
-        edges = edges_of(sums, each_window=False) if has_edges else None
-        return Bounded(kept, add_up_units(sums), lost, edges=edges)
+        return with_sums(kept, sums, lost, self._selection, each_window=False)
 
     def _told(self, records: pa.Table, units: ScaledUnits, counter: LostCounter) -> np.ndarray:
         """Return how many ids lost how much, and for a run the weight kept, which is limited."""
@@ -226,40 +221,31 @@ class NormRule:
         self, records: pa.Table, to_table: Callable[[NetRecords], pa.Table]
     ) -> tuple[pa.Table, pa.Table | None, ScaledUnits]:
         """Do as `select_and_count`, and return what becomes of the weight of each unit."""
-        counts_aside = bool(self._counters) or self._selection is not None
         units = dictionary_codes(records["unit"])
         if (totals := self._totals_in_full(records, units)) is not None:
-            weights = records["weight"].to_numpy() << np.int64(self._bits)
-            in_full = records.set_column(records.column_names.index("weight"), "weight", pa.array(weights))
-            in_full = in_full.select([name for name in in_full.column_names if name != "records"])
-            whole = ScaledUnits(units[1], totals, np.zeros_like(totals), totals << np.int64(self._bits))
-            if not counts_aside:
-                return in_full, None, whole
-            sums = sums_in_full(
-                self._counters,
-                self._selection,
-                records,
-                units,
-                has_weights=self.bounds.has_weights,
-                bits=self._bits,
-                over_time=self._over_time,
-            )
-            return in_full, sums, whole
-        netted = self._net(records, units)
-        magnitudes = self._lengths.sizes(netted)
-        parts, of_units = self._scaled_parts(netted, magnitudes)
-        kept = [to_table(part.scaled(factors, self._bits)) for part, factors in parts]
-        codes, count = netted.codes["unit"], len(netted.values["unit"])
-        factors = of_units.min(axis=0)[codes]
-        sizes = scaling.scaled(magnitudes, factors, self._bits)
-        amounts = (np.abs(netted.weights), (magnitudes << np.int64(self._bits)) - sizes, sizes)
-        taken = ScaledUnits(netted.values["unit"], *(sum_by_code(codes, each, count) for each in amounts))
-        sums = None
-        if counts_aside:
-            sums = sums_of_scaled(
-                self._counters, self._selection, netted, magnitudes, factors, bits=self._bits, over_time=self._over_time
-            )
-        return pa.concat_tables(kept), sums, taken
+            kept, rows = self._in_full(records), rows_in_full(records, units, has_weights=self.bounds.has_weights)
+            sizes, factors = rows.weights, np.full(len(records), scaling.NO_SCALING)
+            taken = ScaledUnits(units[1], totals, np.zeros_like(totals), totals << np.int64(self._bits))
+        else:
+            rows = self._net(records, units)
+            sizes = self._lengths.sizes(rows)
+            parts, of_units = self._scaled_parts(rows, sizes)
+            kept = pa.concat_tables(to_table(part.scaled(factors, self._bits)) for part, factors in parts)
+            codes, count = rows.codes["unit"], len(rows.values["unit"])
+            factors = of_units.min(axis=0)[codes]
+            scaled = scaling.scaled(sizes, factors, self._bits)
+            amounts = (np.abs(rows.weights), (sizes << np.int64(self._bits)) - scaled, scaled)
+            taken = ScaledUnits(rows.values["unit"], *(sum_by_code(codes, each, count) for each in amounts))
+        if not self._counters and self._selection is None:
+            return kept, None, taken
+        counted = self._counters, self._selection, rows, sizes, factors
+        return kept, sums_of_scaled(*counted, bits=self._bits, over_time=self._over_time), taken
+
+    def _in_full(self, records: pa.Table) -> pa.Table:
+        """Return records as they are, with weights in units of 2**-scale_bits."""
+        weights = records["weight"].to_numpy() << np.int64(self._bits)
+        scaled = records.set_column(records.column_names.index("weight"), "weight", pa.array(weights))
+        return scaled.select([name for name in scaled.column_names if name != "records"])
 
     def _scaled_parts(
         self, netted: NetRecords, sizes: np.ndarray

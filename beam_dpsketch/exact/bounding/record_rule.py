@@ -35,14 +35,13 @@ from beam_dpsketch.exact.bounding import selection
 from beam_dpsketch.exact.bounding.bounded import Bounded
 from beam_dpsketch.exact.bounding.netting import Codes, carry, lost_by_unit, net, without_lost
 from beam_dpsketch.exact.bounding.parts import shard_hash
-from beam_dpsketch.exact.bounding.side_sums import add_up_units, sums_of_kept
+from beam_dpsketch.exact.bounding.side_sums import sums_of_kept, with_sums
 from beam_dpsketch.exact.hashing import cells
 from beam_dpsketch.exact.hashing.fingerprints import fingerprints
 from beam_dpsketch.exact.horizon import WindowRows
 from beam_dpsketch.exact.reading.columns import encode_ids
 from beam_dpsketch.exact.reading.groups import dictionary_codes, in_order_of_values
 from beam_dpsketch.exact.reading.reading import total_weights
-from beam_dpsketch.exact.sums.vote_rounds import edges_of
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from beam_dpsketch.privacy.selection import SelectionRule
@@ -292,13 +291,10 @@ class RecordRule:
 
     def bound(self, records: pa.Table) -> Bounded:
         kept, lost = self._bounded(records)
-        if not self._counters and self._selection is None:
-            return Bounded(kept, lost=lost)
-        sums = sums_of_kept(self._counters, self._selection, kept, self.bounds, self._over_time)
-        edges = None
-        if self._selection is not None and self._selection.has_two_rounds:
-            edges = edges_of(sums, each_window=self._over_time is None)
-        return Bounded(kept, add_up_units(sums), lost, edges=edges)
+        sums = None
+        if self._counters or self._selection is not None:
+            sums = sums_of_kept(self._counters, self._selection, kept, self.bounds, self._over_time)
+        return with_sums(kept, sums, lost, self._selection, each_window=self._over_time is None)
 
     def _bounded(self, records: pa.Table) -> tuple[pa.Table, np.ndarray | None]:
         """Return the records to keep, and what is told of lost weight; for a run also the weight kept."""

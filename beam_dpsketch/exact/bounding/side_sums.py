@@ -13,12 +13,14 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.exact.bounding.netting import NetRecords, count_records
+from beam_dpsketch.exact.bounding.bounded import Bounded
+from beam_dpsketch.exact.bounding.netting import NetRecords, count_records, sum_by_code
 from beam_dpsketch.exact.bounding.selection import cast_votes, mark_starts
 from beam_dpsketch.exact.horizon import WindowRows
 from beam_dpsketch.exact.reading.groups import dictionary_codes
 from beam_dpsketch.exact.reading.items import NOISY, SECOND, VOTERS, VOTES
 from beam_dpsketch.exact.reading.reading import total_weights
+from beam_dpsketch.exact.sums.vote_rounds import edges_of
 from beam_dpsketch.privacy.contributions import RecordBounds
 from beam_dpsketch.privacy.norm import scaling
 from beam_dpsketch.privacy.norm.scaling import NO_SCALING
@@ -28,7 +30,6 @@ from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, SCALED, UNITS,
 
 _NOT_CELLS = ("item", "weight", "records", "copies", "priority")
 _DENSE = 8  # places for each row: up to this, a table of all places numbers them, which is faster
-_EXACT = 1 << 53  # up to here, sums of float64 are exact, and much faster
 _CELLS = ("key", "window")
 Counters: TypeAlias = Sequence[SideCounter]
 Selection: TypeAlias = "SelectionRule | None"
@@ -74,32 +75,18 @@ def sums_of_scaled(
         sums = groups.add_up(values)
         limited = counter.limited(sums, groups.units, bits=of_values, scale_bits=bits, pairs=pairs)
         columns[counter.name] = pa.array(limited)
-    if selection is not None and windows is not None:
-        columns |= _votes_once(selection, groups, groups.add_up(counts), windows, netted.values)
-    elif selection is not None:
-        columns |= _votes(selection, groups, groups.units, groups.add_up(counts), netted.values)
+    if selection is not None:
+        columns |= _votes_of(selection, groups, groups.units, counts, windows, netted.values)
     return pa.table(columns)
 
 
-def sums_in_full(
-    counters: Counters,
-    selection: Selection,
-    records: pa.Table,
-    units: tuple[np.ndarray, pa.Array],
-    *,
-    has_weights: bool,
-    bits: int,
-    over_time: WindowRows | None,
-) -> pa.Table:
-    """Do as `sums_of_scaled`, of records that all count in full, netted or not, of weights above 0.
+def rows_in_full(records: pa.Table, units: tuple[np.ndarray, pa.Array], *, has_weights: bool) -> NetRecords:
+    """Return records that all count in full, netted or not, of weights above 0, as `sums_of_scaled` takes them.
 
     `units` are the ids, as `dictionary_codes`. Without weights, the weight of a row is the number of records in it.
     """
-    weights = records["weight"].to_numpy()
     codes, values = _encode(records, units)
-    rows = NetRecords(codes, values, weights, count_records(records) if has_weights else None)
-    factors = np.full(len(weights), NO_SCALING)
-    return sums_of_scaled(counters, selection, rows, weights, factors, bits=bits, over_time=over_time)
+    return NetRecords(codes, values, records["weight"].to_numpy(), count_records(records) if has_weights else None)
 
 
 def sums_of_kept(
@@ -112,12 +99,10 @@ def sums_of_kept(
     amounts = {UNITS: copies > 0, RECORDS: copies, WEIGHT: total_weights(kept, bounds)}
     columns = {name: values[name].take(pa.array(codes)) for name, codes in groups.codes.items()}
     columns |= {each.name: pa.array(groups.add_up(amounts[each.name])) for each in counters}
-    windows = window_numbers(over_time, groups.codes, values)
-    if selection is not None and windows is not None:
-        columns |= _votes_once(selection, groups, groups.add_up(amounts[UNITS]), windows, values)
-    elif selection is not None:
+    if selection is not None:
+        windows = window_numbers(over_time, groups.codes, values)
         voters = groups.units if "window" not in groups.codes else _number_pairs(groups.units, groups.codes["window"])
-        columns |= _votes(selection, groups, voters, groups.add_up(amounts[UNITS]), values)
+        columns |= _votes_of(selection, groups, voters, amounts[UNITS], windows, values)
     return pa.table(columns)
 
 
@@ -129,6 +114,38 @@ def add_up_units(sums: pa.Table) -> pa.Table:
         return pa.table({name: sums[name].to_numpy().sum(keepdims=True) for name in counted})
     added = sums.group_by(cells).aggregate([(name, "sum") for name in counted])
     return added.rename_columns([name.removesuffix("_sum") for name in added.column_names])
+
+
+def with_sums(
+    kept: pa.Table, sums: pa.Table | None, lost: np.ndarray | None, selection: Selection, *, each_window: bool
+) -> Bounded:
+    """Return kept records with what their units add aside, given a row of sums for each unit, key and window.
+
+    `each_window` says whether each window of a unit is bounded alone.
+    """
+    if sums is None:
+        return Bounded(kept, lost=lost)
+    votes_again = selection is not None and selection.has_two_rounds
+    edges = edges_of(sums, each_window=each_window) if votes_again else None
+    return Bounded(kept, add_up_units(sums), lost, edges=edges)
+
+
+def _votes_of(
+    rule: SelectionRule,
+    groups: RowGroups,
+    voters: np.ndarray,
+    counts: np.ndarray,
+    windows: np.ndarray | None,
+    values: dict[str, pa.Array],
+) -> dict[str, pa.Array]:
+    """Return the columns of votes; with the numbers of windows, keys are chosen once for all of them.
+
+    `voters` are the units of groups, or units in windows; `counts` says which rows count.
+    """
+    present = groups.add_up(counts)
+    if windows is None:
+        return _votes(rule, groups, voters, present, values)
+    return _votes_once(rule, groups, present, windows, values)
 
 
 def _votes(
@@ -204,14 +221,10 @@ class RowGroups:
 
     def add_up(self, values: np.ndarray) -> np.ndarray:
         """Return the sum of each group, int64, wrapping around; of truth values, whether one of them is true."""
+        if values.dtype != bool:
+            return sum_by_code(self.numbers, values, len(self.units))
         sums = np.zeros(len(self.units), dtype=np.int64)
-        if values.dtype == bool:
-            sums[self.numbers[values]] = 1
-            return sums
-        largest = max(int(values.max(initial=0)), -int(values.min(initial=0)))
-        if largest * len(values) < _EXACT:
-            return np.bincount(self.numbers, values, len(sums)).astype(np.int64)
-        np.add.at(sums, self.numbers, values)
+        sums[self.numbers[values]] = 1
         return sums
 
 
