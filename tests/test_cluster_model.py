@@ -201,7 +201,7 @@ def test_unit_costs_run_the_steps_of_the_package(kind: str) -> None:
     if KINDS[kind].keyed:
         pairs = steps.split(batches)
         assert steps.waiting_bytes(steps.add_up_keys(pairs)) > 20_000
-        payloads = steps.send_keys(steps.add_up_keys(pairs, shards=4))
+        payloads = steps.send_keys(steps.add_up_keys(pairs), shards=4)
         assert len(payloads) == 4
         sums = steps.gather_keys(payloads + payloads)
         assert len(sums) == 20

@@ -20,7 +20,7 @@ from beam_dpsketch.noise.run import WHOLE, Run, Sum
 from beam_dpsketch.transforms.outputs import _pack, _unpack
 from beam_dpsketch.transforms.steps.bounding import ShardRecords, gather_records
 from beam_dpsketch.transforms.steps.exact_sums import KeyRecords
-from beam_dpsketch.transforms.steps.sums import AccumulatorCoder, RawSketchFn, SumPairs, _add_up
+from beam_dpsketch.transforms.steps.sums import AccumulatorCoder, RawSketchFn, SumBundle, _add_up, by_shard
 from benchmarks.scale.kinds import Kind
 
 _RUN = bytes(16)
@@ -63,22 +63,22 @@ class Steps:
         keys.start_bundle()
         return [pair for batch in batches for pair in keys.process(batch)]
 
-    def add_up_keys(self, pairs: Iterable[tuple[Any, Any]], shards: int = KEY_SHARDS) -> SumPairs:
+    def add_up_keys(self, pairs: Iterable[tuple[Any, Any]]) -> SumBundle:
         """Add up what a bundle has of each key; it waits."""
-        bundle = SumPairs(self._sketch_input, shards, self._sums)
+        bundle = SumBundle(self._sums, per_key=True)
         bundle.start_bundle()
         for pair in pairs:
             if bundle.process(pair, _WINDOW):
                 raise ValueError("the sums of these pairs do not wait all at once")
         return bundle
 
-    def waiting_bytes(self, bundle: SumPairs) -> int:
+    def waiting_bytes(self, bundle: SumBundle) -> int:
         """Return how much memory the package takes the sums of a bundle to need."""
-        return sum(map(bundle._shrink, bundle._waiting.values()))
+        return bundle._size
 
-    def send_keys(self, bundle: SumPairs) -> list[bytes]:
+    def send_keys(self, bundle: SumBundle, shards: int = KEY_SHARDS) -> list[bytes]:
         """Return all parts that a bundle sends to shards of keys."""
-        return [each.value[1] for each in bundle.finish_bundle()]
+        return [payload for each in bundle.finish_bundle() for _, payload in by_shard(each.value, shards)]
 
     def gather_keys(self, payloads: Iterable[bytes]) -> KeyedSums:
         """Add up what was sent to a shard of keys."""

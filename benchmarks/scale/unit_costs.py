@@ -179,7 +179,9 @@ def _keys(kind: Kind, steps: Steps) -> Iterator[Cost]:
         nanoseconds, bundle = timed(lambda pairs=pairs: steps.add_up_keys(pairs))
         yield Cost("", "group", len(pairs), len(_keys_of(pairs)), 0, nanoseconds, steps.waiting_bytes(bundle))
     for shards in SHARDS:
-        nanoseconds, payloads = timed(steps.send_keys, lambda shards=shards: steps.add_up_keys(many, shards))
+        nanoseconds, payloads = timed(
+            lambda bundle, shards=shards: steps.send_keys(bundle, shards), lambda: steps.add_up_keys(many)
+        )
         yield Cost("", "send", len(many), len(payloads), 0, nanoseconds, sum(map(len, payloads)))
     yield from _shard_of_keys(kind, steps)
 
@@ -188,7 +190,7 @@ def _shard_of_keys(kind: Kind, steps: Steps) -> Iterator[Cost]:
     rows = kind.rows(PEOPLE, KEYS[1] // KEY_SHARDS)
     for size in PART_KEYS:
         parts = [steps.split([rows.batch(number, size)]) for number in range(GATHERED // size)]
-        payloads = AGAIN * [payload for pairs in parts for payload in steps.send_keys(steps.add_up_keys(pairs, 1))]
+        payloads = AGAIN * [payload for pairs in parts for payload in steps.send_keys(steps.add_up_keys(pairs), 1)]
         nanoseconds, sums = timed(lambda payloads=payloads: steps.gather_keys(payloads))
         yield Cost("", "gather", AGAIN * sum(map(len, parts)), len(payloads), nanoseconds=nanoseconds)
     nanoseconds, payload = timed(sums.to_bytes)

@@ -15,6 +15,7 @@ from beam_dpsketch.exact.hashing.lookup import in_parts, unpack
 from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
 from beam_dpsketch.exact.reading.reading import MISSING_KEY, RecordReader, read_units
 from beam_dpsketch.exact.reading.selectors import IDENTITY_SELECTORS, check_values
+from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
 from beam_dpsketch.noise.keys import KeyChoice
 from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions, bound_over_windows
@@ -23,8 +24,7 @@ from beam_dpsketch.transforms.steps.stream_state import keeps_state
 from beam_dpsketch.transforms.steps.sums import (
     AddUpKeys,
     RawSketchFn,
-    SumKeys,
-    SumPairs,
+    SumBundle,
     key_shards_for,
     sum_in_state,
     sums_of_nothing,
@@ -85,13 +85,14 @@ class ExactSums(ExactStep):
         waits = not bounded and keeps_state(found.values)  # then all that a window has must wait together
         values = found.values if per_key and not waits else self._with_empty(found.values, found.max_norm)
         fn = RawSketchFn(sketch_input, selectors)
-        values = sum_in_state(values, fn, per_key=per_key) if waits else values
+        if waits or (per_key and not bounded):
+            values = values | "SumBundle" >> beam.ParDo(SumBundle(fn, per_key=per_key)).with_output_types(KeyedSums)
+        if waits:
+            values = sum_in_state(values, sketch_input)
         if per_key:
             always = None if waits else self._sums_of_nothing(values, found.max_norm)
             always = always if found.rounds is None else found.rounds
-            shards = self._key_shards
-            in_bundle = SumKeys(sketch_input, shards) if bounded or waits else SumPairs(sketch_input, shards, fn)
-            sums = values | "Combine" >> AddUpKeys(sketch_input, in_bundle, fanout, always)
+            sums = values | "Combine" >> AddUpKeys(sketch_input, self._key_shards, fanout, always)
         else:
             combine = beam.CombineGlobally(fn)
             combine = combine.with_fanout(fanout) if fanout > 1 else combine

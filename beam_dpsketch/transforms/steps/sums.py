@@ -1,7 +1,7 @@
 """Exact sums without noise: as a CombineFn, in the state of streams, and of many keys in columns.
 
 Streaming runners do not sum before they group: without state, elements would wait until their window ends. So a stream
-keeps an exact accumulator in state for each key, shard and window, instead of elements.
+keeps an exact sum in state for each key or shard and window, instead of elements.
 
 Sums of many keys travel and wait in columns: a shard of keys is one element. Steps add up what they have of all keys
 until it takes `PENDING_BYTES`, or the bundle ends. A combiner of the runner would keep up to 100,000 keys, however
@@ -10,12 +10,10 @@ large each is.
 
 from __future__ import annotations
 
-import dataclasses
 import secrets
-from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -31,75 +29,81 @@ from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
 from beam_dpsketch.exact.reading.reading import RecordReader, read_single
 from beam_dpsketch.exact.reading.selectors import Selectors, make_getter
 from beam_dpsketch.exact.sums.accumulator import SketchAccumulator, sums_of
-from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
+from beam_dpsketch.exact.sums.keyed_sums import NO_KEY, KeyedSums
 from beam_dpsketch.transforms.steps.stream_state import MergedInState
 from beam_dpsketch.transforms.steps.whole_runs import norm_of
 
 # A bundle makes one sum, or one for each key. Merging sums takes a worker a fraction of a millisecond, so a few shards
 # keep up with all bundles of a release without keys. Keys spread the work themselves, so each is one shard.
 SUM_SHARDS = 8
-BUFFERED_ELEMENTS = 1 << 16
 _SINGLE = frozenset({int, str, bytes})
 PENDING_BYTES = 1 << 26
 _PART = tuple[bytes, bytes]
-Waiting = TypeVar("Waiting")
-
-
-def sum_in_state(values: beam.PCollection, fn: RawSketchFn, *, per_key: bool) -> beam.PCollection:
-    """Return `KeyedSums` in place of the values of a window: one of each key, or up to `SUM_SHARDS` without keys."""
-    return (
-        values
-        | "SumBundle" >> beam.ParDo(SumBundle(fn, per_key=per_key)).with_output_types(tuple[bytes, bytes])
-        | "SumInState" >> MergedInState(MergeSums(fn.sketch_input))
-        | "Read" >> beam.Map(_read_sum, fn.sketch_input, per_key).with_output_types(KeyedSums)
-    )
 
 
 class SumBundle(beam.DoFn):
-    """Sum elements to (shard or encoded key, bytes of the accumulator), for each bundle and window."""
+    """Sum values, or (key, value), to `KeyedSums`, for each bundle and window.
 
-    def __init__(self, sum_fn: RawSketchFn, *, per_key: bool) -> None:
-        self._sum_fn = sum_fn
-        self._per_key = per_key
+    Args:
+      fn: what sums values.
+      per_key: whether values have keys.
+    """
+
+    def __init__(self, fn: RawSketchFn, *, per_key: bool) -> None:
+        self._fn, self._per_key = fn, per_key
 
     def start_bundle(self) -> None:
-        self._sums: dict[tuple[Any, Any], SketchAccumulator] = {}
-        self._buffered = 0
+        self._waiting: dict[Any, dict[Any, SketchAccumulator]] = defaultdict(dict)
+        self._size = 0
 
     def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterable[WindowedValue]:
         key, value = element if self._per_key else (None, element)
-        accumulator = self._sums.get((window, key))
+        accumulators, before = self._waiting[window], 0
+        accumulator = accumulators.get(key)
         if accumulator is None:
-            accumulator = self._sums[window, key] = self._sum_fn.create_accumulator()
-        self._sum_fn.add_input(accumulator, value)
-        self._buffered += 1
-        return () if self._buffered < BUFFERED_ELEMENTS else list(self.finish_bundle())
+            accumulator = accumulators[key] = self._fn.create_accumulator()
+        else:
+            before = accumulator.nbytes
+        self._fn.add_input(accumulator, value)
+        self._size += accumulator.nbytes - before
+        return () if self._size < PENDING_BYTES else list(self.finish_bundle())
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        shard = bytes([secrets.randbelow(SUM_SHARDS)])
-        for (window, key), accumulator in self._sums.items():
-            payload = encode(key) if self._per_key else shard, accumulator.to_bytes()
-            yield WindowedValue(payload, window.max_timestamp(), (window,))
+        for window, accumulators in self._waiting.items():
+            encoded = {encode(key) if self._per_key else NO_KEY: each for key, each in accumulators.items()}
+            yield WindowedValue(sums_of(self._fn.sketch_input, encoded), window.max_timestamp(), (window,))
         self.start_bundle()
 
 
+def sum_in_state(sums: beam.PCollection, sketch_input: SketchInput) -> beam.PCollection:
+    """Return the sums of a whole window: one of each key, or up to `SUM_SHARDS` without keys."""
+    return (
+        sums
+        | "ToState" >> beam.FlatMap(to_state).with_output_types(tuple[bytes, bytes])
+        | "SumInState" >> MergedInState(MergeSums(sketch_input))
+        | "Read" >> beam.MapTuple(lambda _, payload: KeyedSums.from_bytes(sketch_input, payload))
+    )
+
+
+def to_state(sums: KeyedSums) -> Iterator[tuple[bytes, bytes]]:
+    """Yield (encoded key, bytes of its sum); without keys, a shard is in the place of the key."""
+    for key, each in sums.each():
+        yield (bytes([secrets.randbelow(SUM_SHARDS)]) if key == NO_KEY else key), each.to_bytes()
+
+
 class MergeSums:
-    """Merges the bytes of accumulators to those of their sum."""
+    """Merges the bytes of sums of one key to those of their sum."""
 
     def __init__(self, sketch_input: SketchInput) -> None:
         self._sketch_input = sketch_input
 
     def __call__(self, payloads: Iterable[bytes]) -> bytes:
-        total = SketchAccumulator(self._sketch_input)
+        total, key = SketchAccumulator(self._sketch_input), NO_KEY
         for payload in payloads:
-            total.absorb(KeyedSums.from_bytes(self._sketch_input, payload))
-        return total.to_bytes()
-
-
-def _read_sum(merged: tuple[bytes, bytes], sketch_input: SketchInput, per_key: bool) -> KeyedSums:
-    key, payload = merged
-    sums = KeyedSums.from_bytes(sketch_input, payload)
-    return dataclasses.replace(sums, keys=pa.array([key], pa.large_binary())) if per_key else sums
+            sums = KeyedSums.from_bytes(self._sketch_input, payload)
+            total.absorb(sums)
+            (key,) = sums.keys.to_pylist()
+        return total.to_sums(key).to_bytes()
 
 
 class RawSketchFn(beam.CombineFn):
@@ -181,27 +185,23 @@ def key_shards_for(scale: Scale | None, cells: int) -> int:
 
 
 class AddUpKeys(beam.PTransform):
-    """Turn values of keys into `KeyedSums` of shards of keys, one for each window.
+    """Turn `KeyedSums` into those of shards of keys, one for each window.
 
     Args:
       sketch_input: what is summed.
-      in_bundle: what adds up the values of a bundle.
+      shards: into how many parts keys go.
       fanout: how many workers add up the sums of a shard of keys before the last one does.
       always: (shard of keys, bytes) of keys that must have sums in any case; `None` for none.
     """
 
     def __init__(
-        self,
-        sketch_input: SketchInput,
-        in_bundle: SumsInBundle[Any],
-        fanout: int = 1,
-        always: beam.PCollection | None = None,
+        self, sketch_input: SketchInput, shards: int, fanout: int = 1, always: beam.PCollection | None = None
     ) -> None:
         super().__init__()
-        self._input, self._in_bundle, self._fanout, self._always = sketch_input, in_bundle, fanout, always
+        self._input, self._shards, self._fanout, self._always = sketch_input, shards, fanout, always
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        parts = pcoll | "SumBundle" >> beam.ParDo(self._in_bundle).with_output_types(_PART)
+        parts = pcoll | "SumBundle" >> beam.ParDo(SumKeys(self._shards)).with_output_types(_PART)
         if self._always is not None:
             parts = (parts, self._always) | "WithEmpty" >> beam.Flatten()
         if self._fanout > 1:
@@ -218,94 +218,35 @@ class AddUpKeys(beam.PTransform):
         )
 
 
-class SumsInBundle(beam.DoFn, Generic[Waiting]):
-    """Add up values to (shard of keys, bytes of `KeyedSums`), for each bundle and window.
+class SumKeys(beam.DoFn):
+    """Add up `KeyedSums` to (shard of keys, bytes), for each bundle and window.
 
     Args:
-      sketch_input: what is summed.
       shards: into how many parts keys go.
     """
 
-    def __init__(self, sketch_input: SketchInput, shards: int) -> None:
-        self._input, self._shards = sketch_input, shards
+    def __init__(self, shards: int) -> None:
+        self._shards = shards
 
     def start_bundle(self) -> None:
-        self._waiting: dict[Any, Waiting] = defaultdict(self._nothing)
+        self._waiting: dict[Any, list[KeyedSums]] = defaultdict(list)
         self._size = 0
 
-    def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterable[WindowedValue]:
-        self._size += self._add(self._waiting[window], element)
+    def process(self, element: KeyedSums, window: Any = beam.DoFn.WindowParam) -> Iterable[WindowedValue]:
+        self._waiting[window].append(element)
+        self._size += element.nbytes
         if self._size < PENDING_BYTES:
             return ()
-        self._size = sum(map(self._shrink, self._waiting.values()))
+        for waiting in self._waiting.values():
+            waiting[:] = [KeyedSums.merged(waiting)]
+        self._size = sum(each.nbytes for (each,) in self._waiting.values())
         return () if self._size < PENDING_BYTES // 2 else list(self.finish_bundle())
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         for window, waiting in self._waiting.items():
-            for part in by_shard(self._sum(waiting), self._shards):
+            for part in by_shard(KeyedSums.merged(waiting), self._shards):
                 yield WindowedValue(part, window.max_timestamp(), (window,))
         self.start_bundle()
-
-    @abstractmethod
-    def _nothing(self) -> Waiting:
-        """Return what waits in a window before its first value."""
-
-    @abstractmethod
-    def _add(self, waiting: Waiting, element: Any) -> int:
-        """Let a value wait too, and return about how many bytes more that takes."""
-
-    @abstractmethod
-    def _shrink(self, waiting: Waiting) -> int:
-        """Add up what waits, if it does not come so, and return how many bytes it takes."""
-
-    @abstractmethod
-    def _sum(self, waiting: Waiting) -> KeyedSums:
-        """Return the sums of what waits."""
-
-
-class SumKeys(SumsInBundle[list[KeyedSums]]):
-    """Add up `KeyedSums`."""
-
-    def _nothing(self) -> list[KeyedSums]:
-        return []
-
-    def _add(self, waiting: list[KeyedSums], element: KeyedSums) -> int:
-        waiting.append(element)
-        return element.nbytes
-
-    def _shrink(self, waiting: list[KeyedSums]) -> int:
-        waiting[:] = [self._sum(waiting)]
-        return waiting[0].nbytes
-
-    def _sum(self, waiting: list[KeyedSums]) -> KeyedSums:
-        return KeyedSums.merged(waiting)
-
-
-class SumPairs(SumsInBundle[dict[Any, SketchAccumulator]]):
-    """Add up (key, value), with a `RawSketchFn` for the values."""
-
-    def __init__(self, sketch_input: SketchInput, shards: int, fn: RawSketchFn) -> None:
-        super().__init__(sketch_input, shards)
-        self._fn = fn
-
-    def _nothing(self) -> dict[Any, SketchAccumulator]:
-        return {}
-
-    def _add(self, waiting: dict[Any, SketchAccumulator], element: tuple[Any, Any]) -> int:
-        key, value = element
-        before, accumulator = 0, waiting.get(key)
-        if accumulator is None:
-            accumulator = waiting[key] = self._fn.create_accumulator()
-        else:
-            before = accumulator.nbytes
-        self._fn.add_input(accumulator, value)
-        return accumulator.nbytes - before
-
-    def _shrink(self, waiting: dict[Any, SketchAccumulator]) -> int:
-        return sum(each.nbytes for each in waiting.values())
-
-    def _sum(self, waiting: dict[Any, SketchAccumulator]) -> KeyedSums:
-        return sums_of(self._input, {encode(key): each for key, each in waiting.items()})
 
 
 def by_shard(sums: KeyedSums, shards: int) -> Iterator[tuple[bytes, bytes]]:

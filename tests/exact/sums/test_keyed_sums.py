@@ -128,7 +128,7 @@ def test_a_bundle_keeps_no_more_than_its_bytes(monkeypatch: pytest.MonkeyPatch) 
     recipe = input_of("count_sketch")
     monkeypatch.setattr("beam_dpsketch.transforms.steps.sums.PENDING_BYTES", 4000)
     shards = [parts_of(recipe, "count_sketch", [30], number)[0] for number in range(60)]
-    step, emitted, most = SumKeys(recipe, 4), [], 0
+    step, emitted, most = SumKeys(4), [], 0
     step.start_bundle()
     window = type("Window", (), {"max_timestamp": lambda self: 0})()
     for shard in shards:

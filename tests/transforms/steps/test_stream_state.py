@@ -40,12 +40,14 @@ TABLES = st.lists(st.lists(ROW, min_size=1, max_size=12), min_size=1, max_size=8
 
 
 def outputs(sum_bundle: SumBundle, bundle: Iterable[Any]) -> list[WindowedValue]:
-    """What a bundle of (key, window, item, weight) gives."""
+    """What a bundle of (key, window, item, weight) gives to the state."""
     sum_bundle.start_bundle()
     early = [
         output for key, window, *record in bundle for output in sum_bundle.process((key, tuple(record)), window) or ()
     ]
-    return [*early, *sum_bundle.finish_bundle()]
+    return [
+        each.with_value(part) for each in [*early, *sum_bundle.finish_bundle()] for part in sums.to_state(each.value)
+    ]
 
 
 def item(record: tuple[int, int]) -> int:
@@ -56,15 +58,12 @@ def weight(record: tuple[int, int]) -> int:
     return record[1]
 
 
-@given(bundles=BUNDLES, min_waiting=st.sampled_from([0, 50, 1 << 12]), buffered=st.sampled_from([1, 3, 1 << 16]))
+@given(bundles=BUNDLES, min_waiting=st.sampled_from([0, 50, 1 << 12]), pending=st.sampled_from([1, 3000, 1 << 26]))
 @settings(max_examples=60)
-def test_sums_are_exact_for_each_key_and_window(bundles: list[list[Any]], min_waiting: int, buffered: int) -> None:
+def test_sums_are_exact_for_each_key_and_window(bundles: list[list[Any]], min_waiting: int, pending: int) -> None:
     state = State(MergeInState(MergeSums(RECIPE)))
     sum_bundle = SumBundle(RawSketchFn(RECIPE, Selectors(item=item, weight=weight)), per_key=True)
-    with (
-        mock.patch.object(stream_state, "MIN_WAITING", min_waiting),
-        mock.patch.object(sums, "BUFFERED_ELEMENTS", buffered),
-    ):
+    with mock.patch.object(stream_state, "MIN_WAITING", min_waiting), mock.patch.object(sums, "PENDING_BYTES", pending):
         for bundle in bundles:
             state.deliver(outputs(sum_bundle, bundle))
     assert all(place.end.time == window.max_timestamp() for (window, _), place in state.places.items())
@@ -93,17 +92,18 @@ def _shortened(payloads: Iterable[bytes]) -> bytes:
     return b"".join(payloads)[:5000]
 
 
-def test_a_bundle_without_keys_is_in_one_shard_of_all() -> None:
+def test_a_window_of_a_bundle_without_keys_is_in_one_shard_of_all() -> None:
     sum_bundle = SumBundle(RawSketchFn(RECIPE, Selectors()), per_key=False)
     shards = Counter()
     for _ in range(600):  # misses one of the shards with probability 8 * (7/8)**600 < 1e-33
         sum_bundle.start_bundle()
         for element in range(3):
             assert not sum_bundle.process(element, WINDOWS[element % 2])
-        first, second = sum_bundle.finish_bundle()
-        assert first.value[0] == second.value[0]
-        shards[first.value[0]] += 1
+        for each in sum_bundle.finish_bundle():
+            ((shard, _),) = sums.to_state(each.value)
+            shards[shard] += 1
         assert not list(sum_bundle.finish_bundle())
+    assert shards.total() == 1200
     assert len(shards) == sums.SUM_SHARDS
 
 
