@@ -205,20 +205,20 @@ class TableRelease:
         released: dict[Place, Any]
         if declared.count.by_item:
             noise = self._resolved.noise(Counting)
-            counts, max_norm = self._sums.by_pair(contributed)
+            counts = self._sums.by_pair(contributed)
             self._pay()
             for window, added in self._sums.vote_twice(contributed, noise.choice, run):
                 for pair, row in vote_rounds.as_rows(added):
                     counts[window][pair] = add_wrapping(counts[window][pair], row)
-            released = release_counts(counts, declared, noise.with_norm(max_norm), run, answers_of)
+            released = release_counts(counts, declared, noise.with_norm(contributed.max_norm), run, answers_of)
         else:
             noise = self._resolved.noise(Calibration)
-            exact, lost = self._sums.by_window(contributed)
+            exact = self._sums.by_window(contributed)
             self._pay()
             for window, added in self._sums.vote_twice(contributed, noise.choice, run):
                 exact[window] = KeyedSums.merged([exact[window], added])
             if declared.horizon is None:
-                released = release_sums(exact, lost, declared, noise, run, answers_of)
+                released = release_sums(exact, contributed, declared, noise, run, answers_of)
             else:
                 released = release_rows(exact, declared.horizon, noise, run, answers_of)
         found = in_order(released, declared, self._windows)

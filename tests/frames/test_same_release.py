@@ -101,9 +101,9 @@ def other_parts(change: Callable[[list[Any]], list[Any]], name: str) -> Fault:
     return laws.together(laws.put(tables, "ROWS", 100), parts).found("", name, True)
 
 
-def with_data(exact: Any, *given: Any) -> tuple[dict[Any, KeyedSums], Any]:
-    found, lost = exact(*given)
-    return {window: each.ordered(np.flatnonzero(each.numbers.any(axis=1))) for window, each in found.items()}, lost
+def with_data(exact: Any, *given: Any) -> dict[Any, KeyedSums]:
+    found = exact(*given).items()
+    return {window: each.ordered(np.flatnonzero(each.numbers.any(axis=1))) for window, each in found}
 
 
 def another_relation(exact: Any, parts: Any, calibration: Any, secrets: Any, **row: Any) -> Any:

@@ -260,9 +260,9 @@ def exact_of_frame(declared: ReleaseSpec, name: str, table: Any) -> dict[tuple[i
     sums = ExactSums(resolved, plan, windows, parts, tally, lambda: None, secret)
     contributed = sums.contributed()
     if declared.count.by_item:
-        pairs = sums.by_pair(contributed)[0].items()
+        pairs = sums.by_pair(contributed).items()
         return {(window.start, pair): count for window, counts in pairs for pair, count in counts.items()}
-    found = sums.by_window(contributed)[0].items()
+    found = sums.by_window(contributed).items()
     return {(window.start, key): each.tolist() for window, sums in found for key, each in numbers_by_key(sums).items()}
 
 

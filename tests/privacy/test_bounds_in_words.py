@@ -157,8 +157,7 @@ def exact(spec: ReleaseSpec, rows: list[Row]) -> dict[tuple[Any, int], dict[str,
     sums = ExactSums(resolved, plan, windows_of(spec, plan), [opened.empty, *opened.parts], tally, lambda: None)
     one = Fraction(1, 1 << (SCALE_BITS if spec.unit.bounds.has_norm else 0))
     found: dict[tuple[Any, int], dict[str, Fraction]] = {}
-    windows, _ = sums.by_window(sums.contributed())
-    for window, summed in windows.items():
+    for window, summed in sums.by_window(sums.contributed()).items():
         for key, numbers in numbers_by_key(summed).items():
             weights = numbers[: len(ITEMS)].tolist()
             found[() if key is None else (key,), window.start // (DAY * 10**6)] = {

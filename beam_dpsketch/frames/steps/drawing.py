@@ -17,7 +17,7 @@ from beam_dpsketch.exact.horizon import Horizon
 from beam_dpsketch.exact.reading.groups import Row, split_pair
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.sums.keyed_sums import KeyedSums, next_rows
-from beam_dpsketch.frames.steps.sums import ExactLost
+from beam_dpsketch.frames.steps.sums import Contributed
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.counting import Counting
 from beam_dpsketch.noise.run import Place, Run, Sum, place_of_horizon
@@ -29,19 +29,20 @@ Read: TypeAlias = Callable[[NoisyReleases], Iterable[Any]]
 
 def release_sums(
     sums: dict[Place, KeyedSums],
-    lost: ExactLost | None,
+    contributed: Contributed,
     declared: ReleaseSpec,
     calibration: Calibration,
     run: Run,
     read: Read,
 ) -> dict[Place, Any]:
-    """Return the releases of exact sums of windows, with noise; `lost` is what the run lost."""
+    """Return the releases of exact sums of windows, with noise."""
     name = run.name() if run.is_named or declared.is_keyed or declared.time is not None else None
+    lost = None
+    if contributed.lost is not None:
+        lost = run.draw_lost(contributed.lost, calibration, contributed.max_norm)
     released: dict[Place, Any] = {}
-    noisy_lost = None if lost is None else run.draw_lost(lost.exact, calibration, lost.max_norm)
-    for together, releases in run.release(
-        [Sum(window, each, name) for window, each in sums.items()], calibration, noisy_lost
-    ):
+    waiting = (Sum(window, each, name) for window, each in sums.items())
+    for together, releases in run.release(waiting, calibration, lost):
         released |= zip([place for place, _ in together], read(releases), strict=True)
     return released
 

@@ -38,20 +38,13 @@ from beam_dpsketch.noise.run import Place, Run
 from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 
 
-class ExactLost(NamedTuple):
-    """What a run lost, exactly, as `Run.draw_lost` takes it; and the norm, if the data chose it."""
-
-    exact: np.ndarray
-    max_norm: Fraction | None
-
-
 class Contributed(NamedTuple):
     """What the records of a table add up to, before it is added up.
 
     Attributes:
       parts: windows, and what `Bounded.contributions` yields of each; to be read once.
       max_norm: the norm, if the data chose it.
-      lost: the exact histogram of what the run lost, if one tells it.
+      lost: what the run lost, exactly, as `Run.draw_lost` takes it, if one histogram tells it.
       voted: what is bounded of each period, with its first window, if votes are cast twice.
     """
 
@@ -90,19 +83,15 @@ class ExactSums:
         self._scaled_units = resolved.calibrated.scaled_units
         self._tally, self._on_read = tally, on_read
 
-    def by_window(self, contributed: Contributed) -> tuple[dict[Place, KeyedSums], ExactLost | None]:
-        """Return the sums of each window, of keys that are released or may be chosen.
-
-        Also what the run lost, if one histogram tells it.
-        """
+    def by_window(self, contributed: Contributed) -> dict[Place, KeyedSums]:
+        """Return the sums of each window, of keys that are released or may be chosen."""
         declared, sketch_input = self._declared, self.sketch_input
-        parts, max_norm, lost, _ = contributed
         always = [*map(encode, declared.public_keys or ())] if declared.is_keyed else [NO_KEY]
-        nothing = KeyedSums.of_nothing(sketch_input, always, max_norm)
+        nothing = KeyedSums.of_nothing(sketch_input, always, contributed.max_norm)
         found: dict[Place, list[KeyedSums]] = {window: [nothing] for window in self._windows.every}
         single: dict[Place, dict[bytes, SketchAccumulator]]
         single = {window: defaultdict(lambda: SketchAccumulator(sketch_input)) for window in found}
-        for window, each in parts:
+        for window, each in contributed.parts:
             if isinstance(each, KeyedSums):
                 found[window].append(each)
             else:
@@ -110,16 +99,15 @@ class ExactSums:
                 single[window][key].add_contributions(items)
         for window, accumulators in single.items():
             found[window].append(sums_of(sketch_input, accumulators))
-        sums = {window: KeyedSums.gathered(each) for window, each in found.items()}
-        return sums, None if lost is None else ExactLost(lost, max_norm)
+        return {window: KeyedSums.gathered(each) for window, each in found.items()}
 
-    def by_pair(self, contributed: Contributed) -> tuple[dict[Place, dict[bytes, Row]], Fraction | None]:
-        """Return the row of each pair of key and item in each window, and the norm that data chose."""
+    def by_pair(self, contributed: Contributed) -> dict[Place, dict[bytes, Row]]:
+        """Return the row of each pair of key and item in each window."""
         nothing = (0,) * (1 + len(self.sketch_input.vote_names))
         counts: dict[Place, dict[bytes, Row]] = {window: defaultdict(lambda: nothing) for window in self._windows.every}
         for window, (pair, row) in contributed.parts:
             counts[window][pair] = add_wrapping(counts[window][pair], row)
-        return counts, contributed.max_norm
+        return counts
 
     def contributed(self) -> Contributed:
         """Read and bound all records, once; of single records, as what is returned is read."""

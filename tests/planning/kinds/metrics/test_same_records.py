@@ -110,7 +110,7 @@ def counters_of_frame(release: ReleaseSpec, table: Any) -> dict[Any, list[int]]:
     opened = open_table(table, columns_of(release).values())
     (resolved, plan), parts = resolve(release), [opened.empty, *opened.parts]
     sums = ExactSums(resolved, plan, windows_of(release, plan), parts, tally_of(release, opened), lambda: None)
-    ((_, found),) = sums.by_window(sums.contributed())[0].items()
+    ((_, found),) = sums.by_window(sums.contributed()).items()
     return {key: each[: release.spec.cells].tolist() for key, each in numbers_by_key(found).items()}
 
 
