@@ -27,7 +27,7 @@ from beam_dpsketch.exact.sums.accumulator import SketchAccumulator
 from beam_dpsketch.noise import run as engine_run
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.transforms import EnvironmentSecret, PrivateFrequencies
-from beam_dpsketch.transforms.steps import exact_sums, whole_runs
+from beam_dpsketch.transforms.steps import exact_sums
 from beam_dpsketch.transforms.steps.whole_runs import BoundByNorm
 from tests.helpers import laws
 from tests.helpers.pipelines import BUNDLE_BASED, FN_API, ExactCounters, Sink, run, seen_by_sink
@@ -146,14 +146,8 @@ def shards_scaled_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def another_where_there_are_no_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = whole_runs.stamp
-    monkeypatch.setattr(exact_sums, "stamp", lambda value, norm: right(value, norm + 1))
-    of_keys = exact_sums.sums_of_nothing
-
-    def wrong(keys: bytes, recipe: Any, shards: int, norm: int) -> Any:
-        return of_keys(keys, recipe, shards, norm + 1)
-
-    monkeypatch.setattr(exact_sums, "sums_of_nothing", wrong)
+    right = exact_sums.sums_of_nothing
+    monkeypatch.setattr(exact_sums, "sums_of_nothing", lambda keys, recipe, norm: right(keys, recipe, norm + 1))
 
 
 @pytest.mark.one_fast_case

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
 
-from beam_dpsketch.encodings import decode
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.declared.windows import WindowPlan
-from beam_dpsketch.exact.hashing.lookup import in_parts, unpack
+from beam_dpsketch.exact.hashing.lookup import in_parts, pack
 from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
 from beam_dpsketch.exact.reading.reading import MISSING_KEY, RecordReader, read_units
 from beam_dpsketch.exact.reading.selectors import IDENTITY_SELECTORS, check_values
-from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
+from beam_dpsketch.exact.sums.keyed_sums import NO_KEY, KeyedSums
 from beam_dpsketch.noise.keys import KeyChoice
 from beam_dpsketch.transforms.steps.bounding import shards_for
 from beam_dpsketch.transforms.steps.bounding_over_windows import Contributions, bound_over_windows
@@ -29,7 +27,7 @@ from beam_dpsketch.transforms.steps.sums import (
     sum_in_state,
     sums_of_nothing,
 )
-from beam_dpsketch.transforms.steps.whole_runs import NO_RUN, stamp
+from beam_dpsketch.transforms.steps.whole_runs import NO_RUN
 from beam_dpsketch.transforms.steps.windows import create_always, in_time_range
 
 
@@ -83,16 +81,15 @@ class ExactSums(ExactStep):
         scale = self._plan.scale
         fanout = scale.fanout(shards_for(scale) if bounded else None) if scale is not None and pcoll.is_bounded else 1
         waits = not bounded and keeps_state(found.values)  # then all that a window has must wait together
-        values = found.values if per_key and not waits else self._with_empty(found.values, found.max_norm)
-        fn = RawSketchFn(sketch_input, selectors)
+        values, fn = found.values, RawSketchFn(sketch_input, selectors)
         if waits or (per_key and not bounded):
             values = values | "SumBundle" >> beam.ParDo(SumBundle(fn, per_key=per_key)).with_output_types(KeyedSums)
+        values = self._with_empty(values, found.max_norm)
         if waits:
             values = sum_in_state(values, sketch_input)
         if per_key:
-            always = None if waits else self._sums_of_nothing(values, found.max_norm)
-            always = always if found.rounds is None else found.rounds
-            sums = values | "Combine" >> AddUpKeys(sketch_input, self._key_shards, fanout, always)
+            shards = key_shards_for(self._plan.scale, sketch_input.spec.cells)
+            sums = values | "Combine" >> AddUpKeys(sketch_input, shards, fanout, found.rounds)
         else:
             combine = beam.CombineGlobally(fn)
             combine = combine.with_fanout(fanout) if fanout > 1 else combine
@@ -100,41 +97,20 @@ class ExactSums(ExactStep):
         others = {} if found.lost is None else {"lost": found.lost, "max_norm": found.max_norm}
         return {"sums": sums, **{name: each for name, each in others.items() if each is not None}}
 
-    @property
-    def _key_shards(self) -> int:
-        return key_shards_for(self._plan.scale, self.sketch_input.spec.cells)
-
-    def _sums_of_nothing(self, values: beam.PCollection, norm: beam.PCollection | None) -> beam.PCollection | None:
-        """Return sums, as they travel, for every key that is released regardless of the data.
-
-        A norm that the data chose goes with it: the noise of a release without data must not be another one.
-        """
-        if (keys := self._declared.public_keys) is None:
-            return None
-        chosen = [] if norm is None else [beam.pvalue.AsSingleton(norm)]
-        packed = create_always(values, self._plan.starts, in_parts(keys), _alone)
-        return packed | "Empty" >> beam.FlatMap(sums_of_nothing, self.sketch_input, self._key_shards, *chosen)
-
     def _with_empty(self, values: beam.PCollection, norm: beam.PCollection | None) -> beam.PCollection:
-        """Add an empty contribution for every release that must exist regardless of the data, with the chosen norm."""
-        starts, keys, empty = self._plan.starts, self._declared.public_keys, self.sketch_input.empty()
-        always = norm is not None and self._plan.is_global and not self._declared.is_keyed
-        if keys is None and not always and (starts is None or self._declared.is_keyed):
+        """Add sums of nothing for every release that must exist regardless of the data.
+
+        A norm that the data chose goes with them: the noise of a release without data must not be another one.
+        """
+        starts, parts = self._plan.starts, in_parts(self._declared.public_keys or ())
+        if not self._declared.is_keyed and (starts is not None or (norm is not None and self._plan.is_global)):
+            parts = [pack([NO_KEY])]
+        if not parts:
             return values
-        parts = in_parts(keys or ()) if self._declared.is_keyed else [None]
-        created = create_always(values, starts, parts, functools.partial(_empty_sums, empty))
-        if norm is not None:
-            created = created | "StampNorm" >> beam.Map(stamp, beam.pvalue.AsSingleton(norm))
-        return (values, created) | "WithEmpty" >> beam.Flatten()
-
-
-def _empty_sums(empty: WeightedItems, packed_keys: bytes | None) -> list[Any]:
-    """Return an empty contribution for each key, or one, without keys."""
-    return [empty] if packed_keys is None else [(decode(key), empty) for key in unpack(packed_keys)]
-
-
-def _alone(part: Any) -> list[Any]:
-    return [part]
+        chosen = [] if norm is None else [beam.pvalue.AsSingleton(norm)]
+        packed = create_always(values, starts, parts, lambda part: [part], bytes)
+        nothing = packed | "Empty" >> beam.Map(sums_of_nothing, self.sketch_input, *chosen).with_output_types(KeyedSums)
+        return (values, nothing) | "WithEmpty" >> beam.Flatten()
 
 
 class KeyRecords(beam.DoFn):

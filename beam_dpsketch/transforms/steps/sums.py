@@ -191,19 +191,19 @@ class AddUpKeys(beam.PTransform):
       sketch_input: what is summed.
       shards: into how many parts keys go.
       fanout: how many workers add up the sums of a shard of keys before the last one does.
-      always: (shard of keys, bytes) of keys that must have sums in any case; `None` for none.
+      votes: what two rounds of votes add, as (shard of keys, bytes); `None` for nothing.
     """
 
     def __init__(
-        self, sketch_input: SketchInput, shards: int, fanout: int = 1, always: beam.PCollection | None = None
+        self, sketch_input: SketchInput, shards: int, fanout: int = 1, votes: beam.PCollection | None = None
     ) -> None:
         super().__init__()
-        self._input, self._shards, self._fanout, self._always = sketch_input, shards, fanout, always
+        self._input, self._shards, self._fanout, self._votes = sketch_input, shards, fanout, votes
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         parts = pcoll | "SumBundle" >> beam.ParDo(SumKeys(self._shards)).with_output_types(_PART)
-        if self._always is not None:
-            parts = (parts, self._always) | "WithEmpty" >> beam.Flatten()
+        if self._votes is not None:
+            parts = (parts, self._votes) | "WithVotes" >> beam.Flatten()
         if self._fanout > 1:
             parts = (
                 parts
@@ -262,11 +262,9 @@ def key_shards(keys: pa.Array, shards: int) -> tuple[np.ndarray, dict[bytes, sli
     return order, {shard.to_bytes(2, "big"): part for shard, part in enumerate(parts) if part.stop > part.start}
 
 
-def sums_of_nothing(
-    packed_keys: bytes, sketch_input: SketchInput, shards: int, norm: int | None = None
-) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (shard of keys, bytes) of sums of nothing for each of some keys; a norm that the data chose goes along."""
-    return by_shard(KeyedSums.of_nothing(sketch_input, unpack(packed_keys), norm_of(norm)), shards)
+def sums_of_nothing(packed_keys: bytes, sketch_input: SketchInput, norm: int | None = None) -> KeyedSums:
+    """Return sums of nothing for each of some keys; a norm that the data chose goes along."""
+    return KeyedSums.of_nothing(sketch_input, unpack(packed_keys), norm_of(norm))
 
 
 def _spread(part: tuple[bytes, bytes], fanout: int) -> tuple[bytes, bytes]:

@@ -21,7 +21,7 @@ from apache_beam.transforms.window import GlobalWindows
 from beam_dpsketch.exact.bounding.bounded import Bounded
 from beam_dpsketch.exact.bounding.norm_rule import NormRule
 from beam_dpsketch.exact.bounding.rules import rule_of_norm
-from beam_dpsketch.exact.reading.items import SketchInput, WeightedItems
+from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.noise.calibration import Calibration
 from beam_dpsketch.noise.norms import choice_table
 from beam_dpsketch.privacy.norm.bounds import NormBound
@@ -186,11 +186,6 @@ class BoundByNorm(beam.DoFn):
 def norm_of(sixteenths: int | None) -> Fraction | None:
     """Return the norm that the data chose, as `ChooseNorm` returns it; `None` if they chose none."""
     return None if sixteenths is None else Fraction(sixteenths, GRID)
-
-
-def stamp(empty: WeightedItems, norm: int) -> WeightedItems:
-    """Return empty items with the norm that was chosen for the others."""
-    return empty._replace(max_norm=norm_of(norm))
 
 
 class LostByRun(beam.PTransform):
