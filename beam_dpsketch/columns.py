@@ -31,11 +31,6 @@ _MAX_DIGITS = 100
 _DIGITS_OF_INT64 = 18
 
 
-def stands_for_text(kind: type) -> bool:
-    """Return whether the plain form of values of this type is text."""
-    return issubclass(kind, (str, uuid.UUID, datetime.date)) and not issubclass(kind, datetime.datetime)
-
-
 def plain_value(value: Any) -> Any:
     """Return a date or a UUID as text, and a whole decimal as an integer; other values, and odd decimals, as they are.
 

@@ -134,7 +134,7 @@ def value_reader(domain: Domain | BytesDomain | None) -> Reader:
     def read_text(value: Any, path: str) -> Any:
         assert domain is not None
         try:
-            if domain.reads_type(type(value)):
+            if isinstance(value, str) or (isinstance(value, int) and domain.index([value])[1].all()):
                 return domain.parse(str(value))
         except ValueError:
             pass

@@ -117,9 +117,8 @@ class BoundContributions(beam.PTransform):
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         check_windowing(pcoll)
-        per_key = self._selectors.key is not None
-        open_questions(self._selectors, pcoll.element_type, domains={"item": None}, per_key=per_key)
-        reader = RecordReader(self._selectors, per_key=per_key)
+        reader = RecordReader(self._selectors, per_key=self._selectors.key is not None)
+        open_questions(reader, None, pcoll.element_type)
         rule = RecordRule(self._bounds, RandomPriorities())
         return (
             group_by_shard(pcoll, reader, rule, None)

@@ -45,7 +45,6 @@ class Universe(ABC):
       type_name: what settings call it.
       number: its place among the domains in the bytes of releases, which no other one ever gets.
       takes: a description of the values that are read, for messages.
-      value_types: the types of these values.
       plain_type: the type of values in answers.
       parsed: a description of what `parse` reads, for messages.
       written: a description of a value in settings, for messages; of values that are text.
@@ -59,7 +58,6 @@ class Universe(ABC):
     type_name: ClassVar[str]
     number: ClassVar[int]
     takes: ClassVar[str]
-    value_types: ClassVar[tuple[type, ...]]
     plain_type: ClassVar[type]
     parsed: ClassVar[str]
     written: ClassVar[str]
@@ -94,10 +92,6 @@ class Universe(ABC):
     def reads_column(self, kind: pa.DataType) -> bool:
         """Return whether an Arrow column of this type can hold usable values."""
         return True
-
-    def reads_type(self, kind: type) -> bool:
-        """Return whether the type alone says that values are read; a float that holds a whole number does not count."""
-        return issubclass(kind, self.value_types)
 
     @abstractmethod
     def is_inside(self, value: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import ipaddress
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -53,7 +53,6 @@ class IPv4Domain(Domain):
     parsed = "IPv4 addresses"
     written = 'an IPv4 address, as "192.0.2.1"'
     scale = AxisScale(_place, _words)
-    value_types: ClassVar[tuple[type, ...]] = (int, np.integer, str, ipaddress.IPv4Address)
 
     @property
     def size(self) -> int:

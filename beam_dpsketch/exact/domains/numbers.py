@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -59,7 +59,6 @@ class IntegerDomain(Domain):
     doubt = DOUBT
     plain_type = int
     column_type = pa.int64()
-    value_types: ClassVar[tuple[type, ...]] = (int, np.integer, decimal.Decimal)
 
     def __post_init__(self) -> None:
         _validate.whole_fields(self, "low", "high", low=-(1 << 63), high=MAX_SIZE - 1)
@@ -103,7 +102,6 @@ class RealDomain(Domain):
     doubt = DOUBT
     plain_type = float
     column_type = pa.float64()
-    value_types: ClassVar[tuple[type, ...]] = (int, float, np.integer, np.floating, decimal.Decimal)
 
     def place(self, numbers: np.ndarray) -> np.ndarray:
         """Return the positions, uint64, of numbers from low, which has position 0, to high; float64."""

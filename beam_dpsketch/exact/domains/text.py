@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from beam_dpsketch import checks as _validate
-from beam_dpsketch.columns import plain_column, plain_value, stands_for_text
+from beam_dpsketch.columns import plain_column, plain_value
 from beam_dpsketch.encodings import named
 from beam_dpsketch.exact.domains.base import Universe, has_text_form, is_bytes_type, unwrap_type
 
@@ -113,9 +113,6 @@ class TextDomain(BytesDomain):
 
     def reads_column(self, kind: pa.DataType) -> bool:
         return has_text_form(unwrap_type(kind))
-
-    def reads_type(self, kind: type) -> bool:
-        return stands_for_text(kind)
 
     def parse(self, text: str) -> str:
         return text

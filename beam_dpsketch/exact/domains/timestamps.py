@@ -7,12 +7,12 @@ import datetime
 import numbers
 import re
 from collections.abc import Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from beam_dpsketch.columns import is_uuid_type, plain_column, plain_value, stands_for_text
+from beam_dpsketch.columns import is_uuid_type, plain_column, plain_value
 from beam_dpsketch.encodings import named
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError
 from beam_dpsketch.exact.domains.base import Domain, has_text_form, index_distinct, index_numbers, unwrap_type
@@ -67,7 +67,6 @@ class TimestampDomain(Domain):
     parsed = "times, in ISO 8601 or in seconds since 1970"
     column_type = pa.timestamp("us", "UTC")
     takes = "datetime, datetime64, Beam's Timestamp, dates and text in ISO 8601"
-    value_types: ClassVar[tuple[type, ...]] = (datetime.datetime, np.datetime64)
 
     def __post_init__(self) -> None:
         for name in ("start", "end"):
@@ -99,9 +98,6 @@ class TimestampDomain(Domain):
 
     def reads_column(self, kind: pa.DataType) -> bool:
         return is_time_type(kind)
-
-    def reads_type(self, kind: type) -> bool:
-        return super().reads_type(kind) or stands_for_text(kind) or hasattr(kind, "micros")
 
     def is_inside(self, value: Any) -> bool:
         return bool(_micros(self.start) <= micros_in_data(value) <= _micros(self.end))

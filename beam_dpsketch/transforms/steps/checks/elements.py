@@ -8,13 +8,15 @@ built. What types leave open, such as the fields of a dict, is only named, and a
 from __future__ import annotations
 
 import contextlib
+import datetime
 import decimal
-import functools
 import inspect
+import ipaddress
 import re
 import typing
+import uuid
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self, TypeAlias
 
 import apache_beam as beam
@@ -24,20 +26,39 @@ from apache_beam.io.parquetio import ReadFromParquet, ReadFromParquetBatched
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.typehints import row_type, trivial_inference, typehints
 from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
+from apache_beam.utils.timestamp import Timestamp
 
-from beam_dpsketch.columns import plain_column, stands_for_text
+from beam_dpsketch.columns import plain_column
 from beam_dpsketch.encodings import encode_all
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, ElementsWarning, levels_to_caller, said_by
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.domains import BytesDomain, Domain
-from beam_dpsketch.exact.reading.columns import all_valid
-from beam_dpsketch.exact.reading.reading import MISSING_KEY, Columns
+from beam_dpsketch.exact.reading.columns import Readable, all_valid
+from beam_dpsketch.exact.reading.items import SketchInput
+from beam_dpsketch.exact.reading.reading import MISSING_KEY, Columns, RecordReader
 from beam_dpsketch.exact.reading.selectors import Selector, Selectors, describe_argument, is_batch_type
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
 
 AnyDomain: TypeAlias = "Domain | BytesDomain | None"
 
-_ITEMS = (bytes, int, np.integer, decimal.Decimal, tuple)
+_MADE_UP: Mapping[type, list[Any]] = {
+    bool: [True],
+    str: ["a", "10.0.0.1", "2024-01-01"],
+    bytes: [b"a"],
+    int: [1],
+    float: [1.5],
+    tuple: [()],
+    decimal.Decimal: [decimal.Decimal(1)],
+    uuid.UUID: [uuid.UUID(int=1)],
+    datetime.datetime: [datetime.datetime(2024, 1, 1)],
+    datetime.date: [datetime.date(2024, 1, 1)],
+    ipaddress.IPv4Address: [ipaddress.IPv4Address("10.0.0.1")],
+    Timestamp: [Timestamp(0)],
+    np.integer: [np.int64(1)],
+    np.floating: [np.float64(1.5)],
+    np.datetime64: [np.datetime64("2024-01-01")],
+}
+"""Values of each type, and of those derived from it, which the reader of an argument reads or does not."""
 _FLOATS = (float, np.floating)
 _OPEN = (typehints.AnyTypeConstraint, typehints.TypeVariable, typehints.ABCSequenceTypeConstraint)
 _MAPPINGS = (typehints.DictConstraint, typehints.MappingTypeConstraint)
@@ -86,11 +107,10 @@ class ReadsElements(Replayable):
 
     def check_types(self, elements: beam.PCollection) -> None:
         """Refuse elements of types that cannot be used; warn, once, of arguments that types leave open."""
-        selectors, domains, per_key = self._declared.selectors, _domains(self._declared), self._declared.is_keyed
-        if not per_key:
-            refuse_pairs(selectors, elements.element_type)
-        columns = source_columns(elements)
-        questions = open_questions(selectors, elements.element_type, domains=domains, per_key=per_key, columns=columns)
+        reader, sketch_input = self._declared.reader, self._declared.sketch_input
+        if not reader.per_key:
+            refuse_pairs(reader.selectors, elements.element_type)
+        questions = open_questions(reader, sketch_input, elements.element_type, source_columns(elements))
         if questions and not self._is_checked:
             warnings.warn(
                 f"{self.default_label()} cannot check {'; '.join(questions)}: the types of its elements do not tell. A "
@@ -101,17 +121,13 @@ class ReadsElements(Replayable):
             )
 
 
-def _domains(declared: ReleaseSpec) -> dict[str, Any]:
-    """Return which values each item can have, by its argument; `None` where any can."""
-    return {argument: spec.domain for argument, spec in declared.spec.fields.items()}
-
-
 class _Check:
     """Reads sample elements as a transform would, and raises where that would drop one."""
 
     def __init__(self, declared: ReleaseSpec) -> None:
         self._selectors, self._sketch_input = declared.selectors, declared.sketch_input
-        self._domains, self._fields = _domains(declared), declared.spec.fields
+        self._fields = declared.spec.fields
+        self._domains = domains_of(declared.reader, declared.sketch_input)
         self._reader, self._declared = declared.reader, declared
         self._warned: set[str] = set()
 
@@ -246,25 +262,26 @@ def _shown(value: Any) -> str:
     return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
 
 
+def domains_of(reader: RecordReader, sketch_input: SketchInput | None) -> dict[str, AnyDomain]:
+    """Return which values each item can have, by its argument; `None` where any can."""
+    specs = {} if sketch_input is None else sketch_input.spec.fields
+    return {argument: specs[argument].domain if specs else None for argument in reader.selectors.items}
+
+
 def open_questions(
-    selectors: Selectors,
-    element_type: Any,
-    *,
-    domains: Mapping[str, AnyDomain],
-    per_key: bool,
-    columns: frozenset[str] | None = None,
+    reader: RecordReader, sketch_input: SketchInput | None, element_type: Any, columns: frozenset[str] | None = None
 ) -> list[str]:
     """Refuse a type of elements that can never count; return the arguments that it leaves open, in words.
 
     Args:
-      selectors: what in an element is what.
+      reader: what reads the elements.
+      sketch_input: what the items are for; without it they must have canonical bytes.
       element_type: the type.
-      domains: those of items, by argument.
-      per_key: whether there are keys.
       columns: the names of all fields, where the source of the elements knows them.
     """
+    selectors, readables, domains = reader.selectors, reader.readables(sketch_input), domains_of(reader, sketch_input)
     kind, found = convert_to_beam_type(element_type), {}
-    if per_key and selectors.key is None and not _is_batch(kind):
+    if reader.per_key and selectors.key is None and not _is_batch(kind):
         key, kind = _pair(kind)
         found["key"] = key, not _is_open(key)
     selectors.is_batch_type(_CONTAINERS.get(type(kind), object))  # refuses lists, unless callables read them
@@ -273,7 +290,7 @@ def open_questions(
         if selector is not None or argument in selectors.items:
             found[argument] = _selected_of(argument, selector, kind, columns)
     questions = (
-        _question(argument, selectors.all[argument], selected, is_known, domains)
+        _question(argument, selectors.all[argument], selected, is_known, domains, readables[argument])
         for argument, (selected, is_known) in found.items()
     )
     return [question for question in questions if question]
@@ -313,13 +330,13 @@ def remedy(argument: str, kind: Any, domains: Mapping[str, AnyDomain]) -> str:
 
 
 def _question(
-    argument: str, selector: Selector, kind: Any, is_known: bool, domains: Mapping[str, AnyDomain]
+    argument: str, selector: Selector, kind: Any, is_known: bool, domains: Mapping[str, AnyDomain], readable: Readable
 ) -> str | None:
     """Return what is open about one argument; raise if its type cannot be used, which is guessed for callables."""
     words = describe_argument(argument, selector)
     if _is_open(kind):
         return None if is_known else words
-    if not _may_count(kind, functools.partial(_takes, argument, domains)):
+    if not _may_count(kind, readable):
         remedied = remedy(argument, one := _one_of(kind), domains)
         if isinstance(selector, str) and isinstance(one, type) and issubclass(one, _FLOATS):
             remedied += f"; if a missing value made floats of integers, read it with dtype: {{{selector}: Int64}}"
@@ -424,30 +441,20 @@ def _parts(kind: Any) -> list[Any]:
     return list((fields or {}).values())
 
 
-def _may_count(kind: Any, takes: Callable[[type], bool]) -> bool:
-    """Return whether some values of a type can be used."""
+def _may_count(kind: Any, readable: Readable) -> bool:
+    """Return whether some values of a type can be used, by reading made-up ones."""
     if _is_open(kind):
         return True
     if isinstance(kind, typehints.UnionConstraint):
-        return any(_may_count(each, takes) for each in _members(kind) if each is not type(None))
+        return any(_may_count(each, readable) for each in _members(kind) if each is not type(None))
     if isinstance(kind, typehints.TupleHint.TupleConstraint):
-        return takes(tuple) and all(_may_count(part, takes) for part in kind.tuple_types)
+        return _may_count(tuple, readable) and all(_may_count(part, readable) for part in kind.tuple_types)
     if isinstance(kind, typehints.TupleHint.TupleSequenceConstraint):
-        return takes(tuple) and _may_count(kind.inner_type, takes)
+        return _may_count(tuple, readable) and _may_count(kind.inner_type, readable)
     if isinstance(kind, row_type.RowTypeConstraint):
         kind = kind.user_type  # of a field that is a named tuple
-    return isinstance(kind, type) and takes(kind)
-
-
-def _takes(argument: str, domains: Mapping[str, AnyDomain], kind: type) -> bool:
-    """Return whether instances of a class can be used."""
-    if issubclass(kind, (bool, np.bool_)):
-        return False
-    if argument == "weight":
-        return issubclass(kind, (int, np.integer, decimal.Decimal))
-    if (domain := domains.get(argument)) is not None:
-        return domain.reads_type(kind)
-    return stands_for_text(kind) or issubclass(kind, _ITEMS)
+    base = next((each for each in getattr(kind, "__mro__", ()) if each in _MADE_UP), None)
+    return base is not None and bool(readable.find(_MADE_UP[base]).any())
 
 
 def _is_open(kind: Any) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import decimal
 import inspect
+import ipaddress
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
@@ -18,6 +20,7 @@ import pytest
 
 from beam_dpsketch import (
     AssumePublicKeys,
+    BytesDomain,
     ElementsWarning,
     FloatDomain,
     Horizon,
@@ -192,6 +195,44 @@ def test_types_that_may_count_are_accepted_without_a_warning() -> None:
         built(beam.utils.timestamp.Timestamp, quantiles(YEAR))
         for batch in (pa.Table, pa.RecordBatch, pd.DataFrame):
             built(batch, frequencies(item="city"), per_key(AssumePublicKeys("user"), item="city"))
+
+
+VALUES: list[Any] = [
+    *("a", "10.0.0.1", "2026-03-02", b"a", 7, True, 1.5, ("a", 1), [1], {"a"}, 1j),
+    *(decimal.Decimal(7), decimal.Decimal("1.5"), uuid.UUID(int=1), ipaddress.IPv4Address(1)),
+    *(DAY, DAY.date(), pd.Timestamp(DAY), np.datetime64("2026-03-02"), beam.utils.timestamp.Timestamp(1772409600)),
+    *(np.int64(7), np.float32(1.5), np.float64(1.5), np.bool_(True), np.arange(2)),
+]
+READERS: dict[str, beam.PTransform] = {
+    "items": frequencies(item="x"),
+    "ids": frequencies(item=len, unit=who("x")),
+    "keys": per_key(AssumePublicKeys("x"), item=len),
+    "weights": frequencies(item=len, weight="x"),
+    "integers": quantiles(item="x"),
+    "floats": quantiles(FloatDomain(0, 100, 0.5), item="x"),
+    "times": quantiles(YEAR, item="x"),
+    "addresses": quantiles(IPv4Domain(), item="x"),
+    "text": top(TextDomain(8), item="x"),
+    "bytes": top(BytesDomain(8), item="x"),
+}
+
+
+def accepts(check: Callable[[Any], Any], given: Any) -> bool:
+    try:
+        check(given)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+@pytest.mark.filterwarnings("ignore::beam_dpsketch.ElementsWarning")
+@pytest.mark.parametrize("name", READERS)
+def test_a_type_is_refused_if_and_only_if_no_value_of_it_counts(name: str) -> None:
+    transform, pipeline = READERS[name], beam.Pipeline(runner=FN_API)
+    for kind in {type(value) for value in VALUES}:
+        rows = beam.pvalue.PCollection(pipeline, element_type=NamedTuple("Of", [("x", kind)]))
+        counts = [accepts(transform.check, [{"x": value}]) for value in VALUES if type(value) is kind]
+        assert accepts(transform.check_types, rows) == any(counts), kind
 
 
 WARNED: dict[str, tuple[Any, beam.PTransform, list[str]]] = {
