@@ -24,7 +24,7 @@ from beam_dpsketch.words import round_up
 
 LARGE_EPSILON = 10
 _TAKEN, _NEAR, _LEAST_VALUES, _END_DEVIATIONS = 0.9, 0.03, 16, 4.0
-_USELESS_SHARE = 0.1
+USELESS_SHARE = 0.1
 _TOGETHER = 0.99
 _FEW_RECORDS = 1.5
 _NOISE_ALONE = {"may_be_empty", "mostly_noise"}
@@ -112,7 +112,7 @@ def of_emptiness(nothing: str | None) -> Note:
     return Note("may_be_empty", f"{held}, so answers may be noise alone")
 
 
-def of_reach(reach: float, most: float, useless: float = _USELESS_SHARE) -> Notes:
+def of_reach(reach: float, most: float, useless: float = USELESS_SHARE) -> Notes:
     """Return a note where intervals reach over a useless share of the total, which is at most this."""
     return of_noise(reach, f"the total is at most {shown(max(most, 0.0))}") if reach > useless * most else ()
 

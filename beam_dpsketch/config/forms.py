@@ -19,6 +19,7 @@ from beam_dpsketch.checks import in_list
 from beam_dpsketch.config.paths import hint_of, join, nearest, refusal, shown, unknown
 from beam_dpsketch.config.plain import plain
 from beam_dpsketch.errors import AllAtOnce, RefusalError
+from beam_dpsketch.exact.domains.base import EXACT
 from beam_dpsketch.exact.domains.timestamps import from_seconds
 from beam_dpsketch.words import documentation
 
@@ -26,7 +27,6 @@ Reader: TypeAlias = "Callable[[Any, str], Any]"
 T = TypeVar("T")
 
 _MAX_DIGITS = 64
-_MAX_EXACT_FLOAT = 1 << 53
 _UTC = datetime.UTC
 _INTEGER = re.compile(r"[-+]?\d+", re.ASCII)
 _RATIO = re.compile(r"[-+]?\d+/[1-9]\d*", re.ASCII)
@@ -90,7 +90,7 @@ def read_fraction(value: Any, path: str) -> Fraction:
 def read_whole(value: Any, path: str) -> int:
     """Return a whole number; 10.0 and 1e6 are such."""
     number = _number(value)
-    if isinstance(number, float) and number.is_integer() and abs(number) <= _MAX_EXACT_FLOAT:
+    if isinstance(number, float) and number.is_integer() and abs(number) <= EXACT:
         return int(number)
     if not isinstance(number, int):
         raise refusal(path, f"expected a whole number, got {shown(value)}")

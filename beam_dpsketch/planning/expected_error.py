@@ -228,7 +228,7 @@ def _mean_coefficients(children: int, leaves: int) -> tuple[float, float]:
     return k + f_squared, k_squared + 2 * k * f + f_squared
 
 
-_CONFIDENCE = 0.95
+CONFIDENCE = 0.95
 _MAX_VALUES = 100_000
 
 
@@ -269,7 +269,7 @@ def simulated_errors(calibration: Calibration, weight: int) -> Errors:
     items = values.astype(np.int64)
     keys, _ = raw_type(calibration.spec).usable_keys(calibration.spec, items)
     released: Any = made_up_release(calibration, keys, weights)
-    found = released.interval(items, _CONFIDENCE)
+    found = released.interval(items, CONFIDENCE)
     squares = np.mean((released.estimate(items) - weights) ** 2)
     return Errors(math.sqrt(float(squares)), float(np.mean(found.upper - found.lower)) / 2)
 

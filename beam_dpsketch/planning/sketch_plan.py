@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
+from beam_dpsketch.answers.notes import USELESS_SHARE
 from beam_dpsketch.exact.declared.count import Guess, check_size, refuse_guess
 from beam_dpsketch.exact.sketches.trees import BYTES_PER_COUNTER, TreeSpec
 from beam_dpsketch.noise.calibration import Calibration
@@ -28,8 +29,6 @@ from beam_dpsketch.planning.plan import (
 from beam_dpsketch.planning.suiting import item_width
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.statement.showing import shown
-
-_USELESS_SHARE = 0.1
 
 
 def plan_sketch(
@@ -230,7 +229,7 @@ def _is_mostly_noise(n: int | None, numbers: Mapping[str, Any]) -> bool:
         error = min(numbers["rank_deviation"].values())
     else:
         error = numbers["errors"].half_width if "errors" in numbers else numbers.get("half_width", 0)
-    return bool(error > _USELESS_SHARE * n)
+    return bool(error > USELESS_SHARE * n)
 
 
 def _advised(advice: Advice, terms: ReleaseTerms) -> Iterator[str]:

@@ -26,7 +26,7 @@ from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.noise.calibration import table_parameters, why_not_laplace
 from beam_dpsketch.noise.keys import sketch_share
 from beam_dpsketch.noise.norms import choice_table
-from beam_dpsketch.planning.expected_error import factor_rank_deviation
+from beam_dpsketch.planning.expected_error import CONFIDENCE, factor_rank_deviation
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.contributions import NeighboringRelation
 from beam_dpsketch.privacy.mechanism import Spending
@@ -35,7 +35,7 @@ from beam_dpsketch.privacy.norm.bounds import AutoNorm
 from beam_dpsketch.privacy.norm.choice import units_to_scale
 from beam_dpsketch.privacy.terms import ReleaseTerms
 
-_CONFIDENCE, _ONE_DEVIATION = 0.95, math.erf(math.sqrt(0.5))
+_ONE_DEVIATION = math.erf(math.sqrt(0.5))
 _STEPS = 1 << 10  # of a reading, so that float64 on another machine does not choose another norm
 Width = Callable[[ReleaseTerms, Sequence[Fraction]], float]
 
@@ -96,8 +96,8 @@ def item_width(spec: Any, terms: ReleaseTerms, parameters: Sequence[Fraction]) -
     """Return half the width of a 95 % interval of one item that holds nothing but noise, of the one table there is."""
     noise, parameter = terms.noise, parameters[0]
     if spec.is_histogram:
-        return noise.margin(parameter, _CONFIDENCE, terms.scale_bits + terms.grid_bits(parameter))
-    return noise_margin(spec.depth, _CONFIDENCE, noise) * math.sqrt(parameter)
+        return noise.margin(parameter, CONFIDENCE, terms.scale_bits + terms.grid_bits(parameter))
+    return noise_margin(spec.depth, CONFIDENCE, noise) * math.sqrt(parameter)
 
 
 def norm_units(spec: Any, terms: ReleaseTerms) -> Fraction | None:

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beam_dpsketch.exact.bounding.selection import mark_starts
+from beam_dpsketch.exact.domains.base import EXACT
 from beam_dpsketch.exact.reading.codec import LOST_COLUMN
 from beam_dpsketch.exact.reading.columns import encode_ids
 from beam_dpsketch.exact.reading.groups import dictionary_codes, in_order_of_values
@@ -29,7 +30,6 @@ MOST_LOST = 1 << 45
 """How much of a unit's loss is told at most: the last bin has no end, and scaled weights fit into 64 bits."""
 Codes: TypeAlias = tuple[np.ndarray, np.ndarray]
 """The unit of each record, and of each that is left, as numbers from 0 on."""
-_EXACT = 1 << 53  # up to here, sums of float64 are exact, and much faster
 _NOTHING = np.zeros(0, dtype=np.int64)
 
 
@@ -99,7 +99,7 @@ def sum_by_code(codes: np.ndarray, weights: np.ndarray, size: int | None = None)
     """Return the sum of the weights of each code, int64, wrapping around."""
     size = int(codes.max(initial=-1)) + 1 if size is None else size
     largest = max(int(weights.max(initial=0)), -int(weights.min(initial=0)))
-    if largest * len(weights) < _EXACT:
+    if largest * len(weights) < EXACT:  # sums of float64 are exact, and much faster
         return np.bincount(codes, weights, size).astype(np.int64)
     sums = np.zeros(size, dtype=np.int64)
     np.add.at(sums, codes, weights)

@@ -17,6 +17,7 @@ from beam_dpsketch.exact.domains import FloatDomain, IntegerDomain
 from beam_dpsketch.exact.sketches.statistics import StatisticsSpec
 from beam_dpsketch.noise.calibration import Calibration, calibrate
 from beam_dpsketch.planning.advice import errors_by_bound
+from beam_dpsketch.planning.expected_error import CONFIDENCE
 from beam_dpsketch.planning.kinds.sketched import calibrated
 from beam_dpsketch.planning.plan import (
     Line,
@@ -30,8 +31,6 @@ from beam_dpsketch.planning.plan import (
 )
 from beam_dpsketch.planning.suiting import decided
 from beam_dpsketch.privacy.terms import ReleaseTerms
-
-_CONFIDENCE = 0.95
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,4 +170,4 @@ def _room(calibrated: Calibration) -> float:
 
 def _of_one_sum(spec: StatisticsSpec, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
     """Return half the width of a 95 % interval of one sum over the whole."""
-    return terms.noise.deviations((1 - _CONFIDENCE) / 2) * math.sqrt(parameters[0]) * spec.amount / spec.whole
+    return terms.noise.deviations((1 - CONFIDENCE) / 2) * math.sqrt(parameters[0]) * spec.amount / spec.whole
