@@ -193,7 +193,7 @@ CSV_BLOCK = block_of("Csv", Spelling, {
     "decimal": Entry(option=Option("SIGN")),
     "date_format": Entry(option=Option("FORMAT")),
 })
-GROUPS_BLOCK = block_of("Groups", Groups, {"delta": Entry(usual="half of privacy.delta")})
+GROUPS_BLOCK = block_of("Groups", Groups, {"delta": Entry(usual="half of `privacy.delta`")})
 METHOD_BLOCK = Block("Method", {
     "groups": Entry("a block: count items one by one", GROUPS_BLOCK, "the one method is groups: {delta: 1.0e-8}"),
 })

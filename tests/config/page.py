@@ -73,8 +73,9 @@ def _kinds(entry: Entry) -> str:
 
 def _words(entry: Entry, is_required: bool | None = None) -> str:
     required = bool(entry.needed) if is_required is None else is_required
-    usual = "" if entry.usual in (None, "") else f"; `{entry.usual}` if not given"
-    return f"{entry.words}{'; required' * required}{usual}"
+    usual = "" if entry.usual in (None, "") else str(entry.usual)
+    usual = usual if "`" in usual or not usual else f"`{usual}`"
+    return f"{entry.words}{'; required' * required}{f'; {usual} if not given' * bool(usual)}"
 
 
 if __name__ == "__main__":
