@@ -21,7 +21,6 @@ from beam_dpsketch import ReleasedSketch, read_releases, release_frame
 from beam_dpsketch.cli import releasing as command
 from beam_dpsketch.config import ConfigError, read_release
 from beam_dpsketch.exact.domains.spelling import FLOAT, INTEGER, TIME, Spelling
-from beam_dpsketch.frames.steps import csv_files
 from beam_dpsketch.frames.steps.csv_files import declared_schema
 from beam_dpsketch.frames.steps.files import Position, open_files
 from tests.cli.consoles import run
@@ -210,13 +209,6 @@ def test_a_file_that_is_given_twice_is_refused_because_its_records_would_count_t
     assert run("run", f"visits.{ending}", *OPTIONS)[0] == 0
 
 
-def test_lines_in_quotes_are_one_field_in_any_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_files, "_ROWS", 7)
-    Path("x.csv").write_text("person,delay\n" + '"a\n7,7\nb",1\n' * 1000)
-    given = config(kind="quantiles", domain={"type": "integer", "low": 0, "high": 9}, item="delay")
-    assert column("x.csv", given, "delay") == ["1"] * 1000
-
-
 @pytest.mark.parametrize("field", ['"sesame', '"sesame" seed', '"open\nsesame,1\n"a'])
 def test_a_quote_that_ends_no_field_is_refused_because_records_after_it_would_be_lost(field: str) -> None:
     lines = [f"p{number},{number % 7}," for number in range(1000)]
@@ -227,26 +219,10 @@ def test_a_quote_that_ends_no_field_is_refused_because_records_after_it_would_be
     assert "sesame" not in printed
 
 
-def test_quotes_that_are_written_twice_or_within_a_field_are_kept() -> None:
-    Path("x.csv").write_text('person,delay\n"a ""b"", c",1\n5" pipe,2\n"",3\n')
-    given = config(kind="frequencies", item="person")
-    assert column("x.csv", given, "person") == ['a "b", c', '5" pipe', None]
-
-
 def test_a_column_with_a_dot_is_not_a_field_of_another() -> None:
     pq.write_table(pa.table({"a": [{"b": 5, "c": 6}], "a.b": [1]}), "x.parquet")
     given = config(kind="quantiles", domain={"type": "integer", "low": 0, "high": 9}, item="a.b")
     assert column("x.parquet", given, "a.b") == [1]
-
-
-def test_input_that_counts_nowhere_is_refused_before_anything_is_spent() -> None:
-    write("visits.csv", delay=[SECRET] * 200)
-    code, printed = run("run", "visits.csv", *OPTIONS)
-    assert code == 2
-    assert "item='delay': all of the values are not whole numbers (IntegerDomain); they look like A. " in printed
-    assert "Nothing was spent" in printed
-    assert SECRET not in printed
-    assert not Path("out.dpsketch").exists()
 
 
 def column(path: str, declared: Any, name: str) -> list[Any]:
