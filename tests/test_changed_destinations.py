@@ -16,21 +16,15 @@ from pipelines.csv_batches import read_csv_table
 from pipelines.exact import exact_changes
 from pipelines.flights import airport_codes, data_file
 from pipelines.running import read_keyed_releases
-from tests.helpers.example_runs import RUNNERS, needs_flights, on_every_runner
-from tests.helpers.pipelines import REPOSITORY
+from tests.helpers.example_runs import AS_USERS, RUNNERS, needs_flights, on_every_runner
 
 pytest.importorskip("matplotlib")
 from pipelines import changed_destinations
 
-pytestmark = pytest.mark.filterwarnings("error::beam_dpsketch.errors.ElementsWarning")
+pytestmark = AS_USERS
 BEFORE = {"ORD": 300, "BOS": 240, "LAX": 100, "MIA": 200}
 AFTER = {"ORD": 290, "BOS": 60, "LAX": 400, "MIA": 205}
 UNUSED = ["04G", "06A"]
-
-
-@pytest.fixture(autouse=True)
-def _importable_in_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
 
 
 @pytest.fixture(scope="module")

@@ -12,18 +12,12 @@ import pytest
 from beam_dpsketch.noise import run as engine_run
 from pipelines import delays_by_destination
 from pipelines.running import read_selected_releases
-from tests.helpers.example_runs import RUNNERS, needs_flights, on_every_runner
-from tests.helpers.pipelines import REPOSITORY
+from tests.helpers.example_runs import AS_USERS, RUNNERS, needs_flights, on_every_runner
 
-pytestmark = pytest.mark.filterwarnings("error::beam_dpsketch.errors.ElementsWarning")
+pytestmark = AS_USERS
 AIRCRAFT = 400
 MEDIANS = {"BOS": -8, "ORD": 25}
 COVERED = "2 of 3 destinations are released, and they have 98.8% of the flights"
-
-
-@pytest.fixture(autouse=True)
-def _importable_in_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
 
 
 @pytest.fixture(scope="module")

@@ -11,16 +11,10 @@ import pytest
 from beam_dpsketch import ReleasedCounts
 from beam_dpsketch.transforms import read_releases
 from pipelines import frequent_phrases
-from tests.helpers.example_runs import RUNNERS, on_every_runner
-from tests.helpers.pipelines import REPOSITORY
+from tests.helpers.example_runs import AS_USERS, RUNNERS, on_every_runner
 
-pytestmark = pytest.mark.filterwarnings("error::beam_dpsketch.errors.ElementsWarning")
+pytestmark = AS_USERS
 LISTED = r"^  ([a-z ]+?) +([\d,]+)   [\d,]+ to [\d,]+$"
-
-
-@pytest.fixture(autouse=True)
-def _importable_in_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
 
 
 def listed(printed: str) -> dict[str, int]:

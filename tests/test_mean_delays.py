@@ -12,20 +12,14 @@ import pytest
 from beam_dpsketch import ReleasedStatistics
 from pipelines import mean_delays
 from pipelines.running import read_keyed_releases
-from tests.helpers.example_runs import RUNNERS, needs_flights, on_every_runner
-from tests.helpers.pipelines import REPOSITORY
+from tests.helpers.example_runs import AS_USERS, RUNNERS, needs_flights, on_every_runner
 
-pytestmark = pytest.mark.filterwarnings("error::beam_dpsketch.errors.ElementsWarning")
+pytestmark = AS_USERS
 AIRCRAFT, MEANS = 1000, {"BOS": -8, "ORD": 25}
 EMPTY = [f"Q{number:02}" for number in range(20)]
 _LINE = re.compile(
     r"^  (\w{3})  +(-?[\d.]+) \((-?[\d.]+) to (-?[\d.]+)\) +[\d.]+ \([\d.]+ to [\d.]+\) +(-?[\d.]+|nan)$", re.M
 )
-
-
-@pytest.fixture(autouse=True)
-def _importable_in_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
 
 
 @pytest.fixture(scope="module")

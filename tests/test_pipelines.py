@@ -26,13 +26,13 @@ from pipelines.csv_batches import ReadCsvBatches
 from pipelines.exact import exact_counts
 from pipelines.flights import ReadFlights, airport_codes, data_file, read_table
 from pipelines.running import read_release
-from tests.helpers.example_runs import RUNNERS, needs_flights, on_every_runner
-from tests.helpers.pipelines import FN_API, REPOSITORY, ExactCounters, seen_by_sink
+from tests.helpers.example_runs import AS_USERS, RUNNERS, needs_flights, on_every_runner
+from tests.helpers.pipelines import FN_API, ExactCounters, seen_by_sink
 
 pytest.importorskip("matplotlib")
 from pipelines import demo
 
-pytestmark = pytest.mark.filterwarnings("error::beam_dpsketch.errors.ElementsWarning")
+pytestmark = AS_USERS
 DESTINATIONS = ["ORD", "ATL", "LAX", "BOS", "MCO", "CLT", "SFO", "FLL"]
 UNUSED = ["04G", "06A", "ZZV"]
 ORIGINS = ["EWR", "JFK", "LGA"]
@@ -99,11 +99,6 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
         archive.write(folder / "flights.csv", "flights.csv")
     (folder / "airports.csv").write_text("faa,name\n" + "".join(f"{code},x\n" for code in [*DESTINATIONS, *UNUSED]))
     return Sample(flights, str(folder / "flights.csv"), str(folder / "airports.csv"))
-
-
-@pytest.fixture(autouse=True)
-def _importable_in_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
 
 
 def names_in(printed: str) -> list[str]:

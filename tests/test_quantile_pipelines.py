@@ -19,10 +19,9 @@ from pipelines import delay_quantiles, top_sources
 from pipelines.exact import Distribution, exact_delays
 from pipelines.flights import data_file, read_table
 from pipelines.running import read_keyed_releases
-from tests.helpers.example_runs import RUNNERS, needs_flights, on_every_runner
-from tests.helpers.pipelines import REPOSITORY
+from tests.helpers.example_runs import AS_USERS, RUNNERS, needs_flights, on_every_runner
 
-pytestmark = pytest.mark.filterwarnings("error::beam_dpsketch.errors.ElementsWarning")
+pytestmark = AS_USERS
 AIRCRAFT, FLIGHTS_EACH = 400, 12
 ADDRESSES = {"10.0.0.1": 900, "203.0.113.255": 500, "0.0.0.0": 300, "255.255.255.255": 200}
 RARE = 50
@@ -34,11 +33,6 @@ class Arrival(NamedTuple):
     tailnum: str
     dep_time: str
     arr_delay: int | str
-
-
-@pytest.fixture(autouse=True)
-def _importable_in_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
 
 
 @pytest.fixture(scope="module")

@@ -18,13 +18,13 @@ from beam_dpsketch.transforms import read_releases, window_file
 from pipelines.following import appearing
 from pipelines.running import IN_MEMORY, REPLAY
 from pipelines.schedule import DAWN, DAY, HOUR, ReadDepartures, dawn, read_departures
-from tests.helpers.example_runs import RUNNERS, needs_flights, on_every_runner
-from tests.helpers.pipelines import REPOSITORY, seen_by_sink
+from tests.helpers.example_runs import AS_USERS, RUNNERS, needs_flights, on_every_runner
+from tests.helpers.pipelines import seen_by_sink
 
 pytest.importorskip("matplotlib")
 from pipelines import continual_delays, windowed_top_k
 
-pytestmark = pytest.mark.filterwarnings("error::beam_dpsketch.errors.ElementsWarning")
+pytestmark = AS_USERS
 DESTINATIONS = ["ORD", "ATL", "LAX"]
 DATE, DAYS = "2013-07-01", 3
 
@@ -69,11 +69,6 @@ def options(departures: list[Departure], tmp_path_factory: pytest.TempPathFactor
         csv.writer(file).writerows([Departure._fields, *departures])
     (folder / "airports.csv").write_text("faa\n" + "\n".join([*DESTINATIONS, "04G", "ZZV"]))
     return [f"--input={folder}/flights.csv", f"--start={DATE}", f"--days={DAYS}", "--epsilon=60"]
-
-
-@pytest.fixture(autouse=True)
-def _importable_in_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
 
 
 def path_of(options: list[str]) -> str:

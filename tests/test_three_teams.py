@@ -9,13 +9,9 @@ import pytest
 
 from beam_dpsketch import Ledger, read_releases
 from pipelines import three_teams
-from tests.helpers.example_runs import RUNNERS, on_every_runner
-from tests.helpers.pipelines import REPOSITORY
+from tests.helpers.example_runs import AS_USERS, RUNNERS, on_every_runner
 
-
-@pytest.fixture(autouse=True)
-def _importable_in_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+pytestmark = AS_USERS
 
 
 @pytest.fixture

