@@ -1,16 +1,6 @@
 """Questions to releases and their answers as plain rows, for the command, for pipelines and rows, and for plots."""
 
 from beam_dpsketch.answers.questions.ask import PRIVACY_COLUMNS, Ask, answer_columns, privacy_fields
-from beam_dpsketch.answers.questions.entries import AnswerType
 from beam_dpsketch.answers.questions.kinds import QUESTIONS, Kind, even_values
 
-__all__ = [
-    "PRIVACY_COLUMNS",
-    "QUESTIONS",
-    "AnswerType",
-    "Ask",
-    "Kind",
-    "answer_columns",
-    "even_values",
-    "privacy_fields",
-]
+__all__ = ["PRIVACY_COLUMNS", "QUESTIONS", "Ask", "Kind", "answer_columns", "even_values", "privacy_fields"]

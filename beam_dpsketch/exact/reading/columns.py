@@ -52,6 +52,7 @@ class Readable(NamedTuple):
       is_partial: whether a column of such a type may hold values that cannot be used.
       is_id: whether it says whose a record is.
       instead: what else to do than to round fractions, in words.
+      domain: the values that it may have; `None` for all with canonical bytes, and for weights and times.
     """
 
     description: str
@@ -62,6 +63,7 @@ class Readable(NamedTuple):
     is_partial: bool = False
     is_id: bool = False
     instead: str = ""
+    domain: Any = None
 
     @property
     def is_number(self) -> bool:

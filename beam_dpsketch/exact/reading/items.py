@@ -243,6 +243,7 @@ def _readable(spec: Any) -> Readable:
         None if domain.column_type == TEXT else domain.column_type,
         is_partial=not domain.reads_all,
         instead=", or take FloatDomain(low, high, resolution)" if domain.plain_type is int else "",
+        domain=domain,
     )
 
 

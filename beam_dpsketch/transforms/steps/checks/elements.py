@@ -17,7 +17,7 @@ import typing
 import uuid
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import apache_beam as beam
 import numpy as np
@@ -32,14 +32,11 @@ from beam_dpsketch.columns import plain_column
 from beam_dpsketch.encodings import encode_all
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, ElementsWarning, levels_to_caller, said_by
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
-from beam_dpsketch.exact.domains import BytesDomain, Domain
 from beam_dpsketch.exact.reading.columns import Readable, all_valid
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.reading.reading import MISSING_KEY, Columns, RecordReader
 from beam_dpsketch.exact.reading.selectors import Selector, Selectors, describe_argument, is_batch_type
 from beam_dpsketch.transforms.steps.idempotent_noise import Replayable
-
-AnyDomain: TypeAlias = "Domain | BytesDomain | None"
 
 _MADE_UP: Mapping[type, list[Any]] = {
     bool: [True],
@@ -126,8 +123,7 @@ class _Check:
 
     def __init__(self, declared: ReleaseSpec) -> None:
         self._selectors, self._sketch_input = declared.selectors, declared.sketch_input
-        self._fields = declared.spec.fields
-        self._domains = domains_of(declared.reader, declared.sketch_input)
+        self._fields, self._readables = declared.spec.fields, declared.reader.readables(declared.sketch_input)
         self._reader, self._declared = declared.reader, declared
         self._warned: set[str] = set()
 
@@ -208,8 +204,8 @@ class _Check:
             return "is None: such a record is dropped"
         if argument == "key" and all_valid(encode_all([value])).all():
             return f"is {_shown(value)}, which is not one of the PublicKeys"
-        remedied = remedy(argument, type(value), self._domains)
-        return f"is {_shown(value)}, but {what_counts(argument, self._domains)}; {remedied}"
+        readable = self._readables[argument]
+        return f"is {_shown(value)}, but {what_counts(argument, readable)}; {remedy(type(value), readable)}"
 
     def _warn_if_clamped(self, argument: str, value: Any, words: str) -> None:
         bounds = self._sketch_input.bounds
@@ -218,7 +214,7 @@ class _Check:
             limits = f"the weights {bounds.min_weight} to {bounds.max_weight} of its bounds"
             limits += ", which are not signed" if value < 0 else ""
         else:
-            domain = self._domains.get(argument)
+            domain = self._readables[argument].domain
             inside = domain is None or domain.is_inside(value)
             limits = str(domain)
         if not inside:
@@ -262,12 +258,6 @@ def _shown(value: Any) -> str:
     return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
 
 
-def domains_of(reader: RecordReader, sketch_input: SketchInput | None) -> dict[str, AnyDomain]:
-    """Return which values each item can have, by its argument; `None` where any can."""
-    specs = {} if sketch_input is None else sketch_input.spec.fields
-    return {argument: specs[argument].domain if specs else None for argument in reader.selectors.items}
-
-
 def open_questions(
     reader: RecordReader, sketch_input: SketchInput | None, element_type: Any, columns: frozenset[str] | None = None
 ) -> list[str]:
@@ -279,7 +269,7 @@ def open_questions(
       element_type: the type.
       columns: the names of all fields, where the source of the elements knows them.
     """
-    selectors, readables, domains = reader.selectors, reader.readables(sketch_input), domains_of(reader, sketch_input)
+    selectors, readables = reader.selectors, reader.readables(sketch_input)
     kind, found = convert_to_beam_type(element_type), {}
     if reader.per_key and selectors.key is None and not _is_batch(kind):
         key, kind = _pair(kind)
@@ -290,7 +280,7 @@ def open_questions(
         if selector is not None or argument in selectors.items:
             found[argument] = _selected_of(argument, selector, kind, columns)
     questions = (
-        _question(argument, selectors.all[argument], selected, is_known, domains, readables[argument])
+        _question(argument, selectors.all[argument], selected, is_known, readables[argument])
         for argument, (selected, is_known) in found.items()
     )
     return [question for question in questions if question]
@@ -310,37 +300,34 @@ def refuse_pairs(selectors: Selectors, element_type: Any) -> None:
         )
 
 
-def what_counts(argument: str, domains: Mapping[str, AnyDomain]) -> str:
+def what_counts(argument: str, readable: Readable) -> str:
     """Return which values of an argument can be used, in words."""
     if argument == "weight":
         return "a weight must be a whole number"
-    if (domain := domains.get(argument)) is not None:
+    if (domain := readable.domain) is not None:
         return f"{type(domain).__name__} takes {domain.takes}"
-    named = "an item" if argument in domains else f"a {argument}"
+    named = f"a {argument}" if argument in ("key", "privacy_id") else "an item"
     return f"{named} must be text, bytes, an integer, a date, a UUID or a tuple of these"
 
 
-def remedy(argument: str, kind: Any, domains: Mapping[str, AnyDomain]) -> str:
+def remedy(kind: Any, readable: Readable) -> str:
     """Return what to do about values of a type that cannot be used."""
     if isinstance(kind, type) and issubclass(kind, _FLOATS):
-        domain = domains.get(argument)
-        numbers = domain is not None and domain.plain_type is int
+        numbers = readable.domain is not None and readable.domain.plain_type is int
         return "round it, or use FloatDomain(low, high, resolution)" if numbers else "round it to an int"
     return "convert it before, or in a callable"
 
 
-def _question(
-    argument: str, selector: Selector, kind: Any, is_known: bool, domains: Mapping[str, AnyDomain], readable: Readable
-) -> str | None:
+def _question(argument: str, selector: Selector, kind: Any, is_known: bool, readable: Readable) -> str | None:
     """Return what is open about one argument; raise if its type cannot be used, which is guessed for callables."""
     words = describe_argument(argument, selector)
     if _is_open(kind):
         return None if is_known else words
     if not _may_count(kind, readable):
-        remedied = remedy(argument, one := _one_of(kind), domains)
+        remedied = remedy(one := _one_of(kind), readable)
         if isinstance(selector, str) and isinstance(one, type) and issubclass(one, _FLOATS):
             remedied += f"; if a missing value made floats of integers, read it with dtype: {{{selector}: Int64}}"
-        reason = f"{_type_words(kind)}, but {what_counts(argument, domains)}; {remedied}"
+        reason = f"{_type_words(kind)}, but {what_counts(argument, readable)}; {remedied}"
         if not callable(selector):
             raise ArgumentTypeError("", f"{words} has type {reason}", "E603")
         return f"{words}, which seems to give {reason}"
