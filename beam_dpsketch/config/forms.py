@@ -403,11 +403,7 @@ def _words_of(maker: Callable[..., Any]) -> dict[str, str]:
     text = documentation(maker).partition("Args:\n")[2].partition("\n\n")[0]
     found = re.findall(r"^  (\w+): (.*(?:\n    .*)*)", text, re.MULTILINE)
     sentences = ((name, re.split(r"\.(?:\s|$)", " ".join(words.split()))[0]) for name, words in found)
-    spelled = ((name, re.sub(r'"([^"]+)"', r"`\1`", words)) for name, words in sentences)
-    return {
-        name: re.sub(r"`(True|False|None)`", lambda each: each[0].lower().replace("none", "null"), words)
-        for name, words in spelled
-    }
+    return {name: re.sub(r'"([^"]+)"', r"`\1`", words) for name, words in sentences}
 
 
 def read_block(settings: Any, path: str, block: Block, **readers: Reader) -> dict[str, Any]:

@@ -18,7 +18,7 @@ class Grown:
     Args:
       old: the first. It has a second sentence.
       new: "many" or "few" of them,
-        or `None`.
+        or none of them. `None` is left to Python.
       share: a part.
     """
 
@@ -34,7 +34,7 @@ def test_an_argument_with_a_line_of_documentation_is_a_setting() -> None:
     assert {name: (each.words, each.missing, each.usual, each.form) for name, each in block.entries.items()} == {
         "old": ("the first", "the first", None, WHOLE_FORM),
         "share": ("a part", "", "1/3", EXACT_FORM),
-        "new": ("`many` or `few` of them, or `null`", "", None, TEXT_FORM),
+        "new": ("`many` or `few` of them, or none of them", "", None, TEXT_FORM),
         "size": ("how many", "", "10,000", TEXT_FORM),
         "more": ("no argument", "", None, TEXT_FORM),
     }

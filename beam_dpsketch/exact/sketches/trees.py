@@ -235,7 +235,7 @@ class TreeSpec(Spec):
           arity: children of a node, a power of two; `None` chooses.
           depth: rows of the sketched levels.
           sketch: "count_sketch" or "count_min", for the levels that are not exact.
-          exact_levels: `False` for the paper's layout, in which every level is a sketch.
+          exact_levels: whether levels that fit are exact; else every level is a sketch, as in the paper.
           leaf_share: the part of rho for the finest level; the others share the rest. `None` splits evenly.
         """
         _validate.instance(Domain, domain=domain)
