@@ -109,13 +109,6 @@ class KeyedSums:
         """What decides on each key, int64 of shape (keys, n), as `SketchInput.vote_names` has it."""
         return self.sketch_input.votes_of(self.side)
 
-    def with_votes(self, votes: np.ndarray) -> KeyedSums:
-        """Return the same with other numbers of what decides on each key."""
-        side = self.side.copy()
-        for name, column in zip(self.sketch_input.vote_names, votes.T, strict=True):
-            side[:, self.sketch_input.side_columns[name]] = column[:, np.newaxis]
-        return dataclasses.replace(self, side=side)
-
     @property
     def released_side(self) -> np.ndarray:
         """What the release of each key counts aside itself, int64: the side counters, then lost weight."""

@@ -90,12 +90,10 @@ def as_sums(votes: pa.Table, sketch_input: SketchInput) -> Iterator[tuple[int | 
     ends = found[WINDOW].to_numpy() if WINDOW in found.column_names else None
     for end in [None] if ends is None else np.unique(ends).tolist():
         rows = found if end is None else found.filter(pa.array(ends == end))
-        side = np.zeros((len(rows), len(sketch_input.vote_names)), dtype=np.int64)
-        for place, name in enumerate(sketch_input.vote_names):
-            if name in (SECOND, NOISY):
-                side[:, place] = rows[name].to_numpy()
-        keys = rows["key"].combine_chunks()
-        yield end, KeyedSums.of_nothing(sketch_input, keys).with_votes(side)
+        sums = KeyedSums.of_nothing(sketch_input, rows["key"].combine_chunks())
+        for name in (SECOND, NOISY):
+            sums.side[:, sketch_input.side_columns[name]] = rows[name].to_numpy()[:, np.newaxis]
+        yield end, sums
 
 
 def as_rows(sums: KeyedSums) -> Iterator[tuple[bytes, Row]]:

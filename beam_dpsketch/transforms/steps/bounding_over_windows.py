@@ -32,10 +32,11 @@ from beam_dpsketch.exact.bounding.rules import rule_of
 from beam_dpsketch.exact.declared.release_spec import ReleaseSpec
 from beam_dpsketch.exact.declared.windows import WindowPlan
 from beam_dpsketch.exact.domains.timestamps import MILLISECOND
-from beam_dpsketch.exact.reading.groups import group_rows
+from beam_dpsketch.exact.reading.groups import Row, group_rows
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.reading.reading import RecordReader
 from beam_dpsketch.exact.reading.selectors import check_values
+from beam_dpsketch.exact.sums import vote_rounds
 from beam_dpsketch.noise.keys import KeyChoice
 from beam_dpsketch.noise.norms import choice_table
 from beam_dpsketch.transforms.steps.bounding import (
@@ -60,13 +61,11 @@ class Contributions(NamedTuple):
       values: what `Bounded.contributions` yields, or elements that are not bounded, in their windows.
       max_norm: the norm in sixteenths of a record, if the data chose it; else `None`.
       lost: what the whole run lost, exactly, if one histogram tells it; else `None`.
-      rounds: what two rounds of votes add to the sums of keys, as `SecondRound` returns it; else `None`.
     """
 
     values: beam.PCollection
     max_norm: beam.PCollection | None = None
     lost: beam.PCollection | None = None
-    rounds: beam.PCollection | None = None
 
 
 def bound_over_windows(
@@ -114,12 +113,17 @@ def bound_over_windows(
     if (counter := sketch_input.lost) is not None and counter.of_run:
         lost = bounded | "LostByRun" >> LostByRun(counter.size)
     vote_twice = second_round(sketch_input, choice, plan.scale, idempotent_noise, run)
-    rounds = None if vote_twice is None else bounded | "VoteTwice" >> vote_twice
+    votes = None if vote_twice is None else bounded | "VoteTwice" >> vote_twice
     if periods is not None:
         own_windows = RestoreWindows(elements.windowing)
-        rounds = None if rounds is None else rounds | "WindowsOfVotes" >> own_windows
+        votes = None if votes is None else votes | "WindowsOfVotes" >> own_windows
         bounded = bounded | "SplitByWindow" >> beam.FlatMap(_by_window) | "OwnWindows" >> own_windows
-    return Contributions(unpack(bounded, reader, sketch_input), norm, lost, rounds)
+    values = unpack(bounded, reader, sketch_input)
+    if votes is not None:
+        rows = beam.FlatMap(vote_rounds.as_rows).with_output_types(tuple[bytes, Row])
+        votes = votes | "VotesOfPairs" >> rows if reader.by_item else votes
+        values = (values, votes) | "WithVotes" >> beam.Flatten()
+    return Contributions(values, norm, lost)
 
 
 def _group_by_period(elements: beam.PCollection, shard: ShardRecords, periods: WindowFn) -> beam.PCollection:

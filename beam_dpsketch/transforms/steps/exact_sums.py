@@ -89,7 +89,7 @@ class ExactSums(ExactStep):
             values = sum_in_state(values, sketch_input)
         if per_key:
             shards = key_shards_for(self._plan.scale, sketch_input.spec.cells)
-            sums = values | "Combine" >> AddUpKeys(sketch_input, shards, fanout, found.rounds)
+            sums = values | "Combine" >> AddUpKeys(sketch_input, shards, fanout)
         else:
             combine = beam.CombineGlobally(fn)
             combine = combine.with_fanout(fanout) if fanout > 1 else combine

@@ -26,8 +26,6 @@ from beam_dpsketch.exact.hashing.lookup import in_parts, pack, unpack
 from beam_dpsketch.exact.reading.groups import Row, add_wrapping, split_pair, sum_by_pair
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.reading.reading import Columns, RecordReader, read_counts
-from beam_dpsketch.exact.sums import vote_rounds
-from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
 from beam_dpsketch.noise.counting import Counting
 from beam_dpsketch.statement.noisy import NoisyReleases
 from beam_dpsketch.transforms.steps.bounding import ShardRecords, ShardWindowedRecords
@@ -59,11 +57,7 @@ class CountPairs(ExactStep):
             count = CountRecords if is_global(elements) else CountWindowedRecords
             counted = beam.ParDo(count(self._declared.reader, sketch_input)).with_output_types(_COUNTED)
             bounded = Contributions(elements | "Count" >> counted)
-        values = bounded.values
-        if bounded.rounds is not None:
-            votes = bounded.rounds | "VotesOfPairs" >> beam.FlatMap(_votes, sketch_input).with_output_types(_COUNTED)
-            values = (values, votes) | "WithVotes" >> beam.Flatten()
-        counts = values | "Sum" >> beam.CombinePerKey(WrappingSum()).with_output_types(_COUNTED)
+        counts = bounded.values | "Sum" >> beam.CombinePerKey(WrappingSum()).with_output_types(_COUNTED)
         return {"counts": counts} if bounded.max_norm is None else {"counts": counts, "norm": bounded.max_norm}
 
 
@@ -81,11 +75,6 @@ class WrappingSum(beam.CombineFn):
 
     def extract_output(self, accumulator: Row) -> Row:
         return accumulator
-
-
-def _votes(part: tuple[bytes, bytes], sketch_input: SketchInput) -> Iterator[tuple[bytes, Row]]:
-    """Yield each pair of a shard with what two rounds of votes add to its row."""
-    return vote_rounds.as_rows(KeyedSums.from_bytes(sketch_input, part[1]))
 
 
 class CountRecords(ShardRecords):

@@ -11,14 +11,14 @@ a row for each id and key that it voted for waits there.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
-from apache_beam.transforms.window import GlobalWindow
+from apache_beam.transforms.window import GlobalWindow, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -29,9 +29,10 @@ from beam_dpsketch.exact.reading.codec import from_bytes, from_payloads, parts_t
 from beam_dpsketch.exact.reading.groups import dictionary_codes, group_rows
 from beam_dpsketch.exact.reading.items import NOISY, SECOND, VOTERS, VOTES, SketchInput
 from beam_dpsketch.exact.sums import vote_rounds
+from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
 from beam_dpsketch.noise.keys import KeyChoice
 from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, IdempotentNoise
-from beam_dpsketch.transforms.steps.sums import by_shard, key_shards, key_shards_for
+from beam_dpsketch.transforms.steps.sums import key_shards, key_shards_for
 from beam_dpsketch.transforms.steps.whole_runs import NO_RUN
 from beam_dpsketch.transforms.steps.windows import last_time, place_of
 
@@ -48,7 +49,7 @@ _PART: TypeAlias = tuple[bytes, bytes]
 
 
 class SecondRound(beam.PTransform):
-    """Turn `Bounded` into (shard of keys, bytes) of `KeyedSums` without counters.
+    """Turn `Bounded` into `KeyedSums` without counters.
 
     These have the noisy votes of the first round, once for each key and window, and the votes of the second. Where the
     bounds cover several windows, each comes at the last millisecond of its own.
@@ -96,7 +97,7 @@ class SecondRound(beam.PTransform):
             | "VoteAgain" >> beam.FlatMap(_vote_again, choice, once).with_output_types(pa.Table)
         )
         first = drawn | "Noisy" >> beam.FlatMap(_noisy).with_output_types(pa.Table)
-        sums = beam.ParDo(SumsOfVotes(sketch_input, shards)).with_output_types(_PART)
+        sums = beam.FlatMap(_sums, sketch_input).with_output_types(KeyedSums)
         return (first, second) | "Rounds" >> beam.Flatten() | "Sum" >> sums
 
 
@@ -114,8 +115,15 @@ def second_round(
     return SecondRound(sketch_input, choice, shards, idempotent_noise, run)
 
 
-class _TablesInBundle(beam.DoFn):
-    """Gathers tables, and yields what is made of all of them, for each bundle and window."""
+class InParts(beam.DoFn):
+    """Turn tables into (shard, bytes of its rows), for each bundle and window.
+
+    Args:
+      key_shards: into how many shards keys go; `None` has the shards of ids that ask.
+    """
+
+    def __init__(self, key_shards: int | None = None) -> None:
+        self._key_shards = key_shards
 
     def start_bundle(self) -> None:
         self._waiting: dict[Any, list[pa.Table]] = defaultdict(list)
@@ -132,47 +140,28 @@ class _TablesInBundle(beam.DoFn):
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
         for window, tables in self._waiting.items():
-            for part, end in self._parts(pa.concat_tables(tables)):
-                # The end of a window of a period is before that of the period; time moves forward, so nothing is late.
-                time = self._earliest[window] if end is None else Timestamp(micros=end * MILLISECOND)
-                yield WindowedValue(part, time, (window,))
+            table = pa.concat_tables(tables)
+            order, parts = self._shards(table)
+            for part in zip(parts, parts_to_bytes(table, order, parts.values()), strict=True):
+                yield WindowedValue(part, self._earliest[window], (window,))
         self.start_bundle()
 
-    @abstractmethod
-    def _parts(self, table: pa.Table) -> Iterator[tuple[_PART, int | None]]:
-        """Yield parts, and at which millisecond each is; `None` is the earliest time of what waits."""
+    def _shards(self, table: pa.Table) -> tuple[np.ndarray, dict[bytes, slice]]:
+        """Return an order of rows by their shard, and the slice of that order for each shard."""
+        if self._key_shards is not None:
+            return key_shards(table["key"].combine_chunks(), self._key_shards)
+        codes, names = dictionary_codes(table[_ASKER])
+        order, slices = group_rows(codes, len(names))
+        return order, dict(zip(names.to_pylist(), slices, strict=True))
 
 
-class InParts(_TablesInBundle):
-    """Turn tables into (shard, bytes of its rows).
+def _sums(votes: pa.Table, sketch_input: SketchInput) -> Iterator[Any]:
+    """Yield what noisy votes, or votes of the second round, add to the sums of keys, at the end of their window.
 
-    Args:
-      key_shards: into how many shards keys go; `None` has the shards of ids that ask.
+    The end of a window of a period is before that of the period; time moves forward, so nothing is late.
     """
-
-    def __init__(self, key_shards: int | None = None) -> None:
-        self._key_shards = key_shards
-
-    def _parts(self, table: pa.Table) -> Iterator[tuple[_PART, int | None]]:
-        if self._key_shards is None:
-            codes, names = dictionary_codes(table[_ASKER])
-            order, slices = group_rows(codes, len(names))
-            parts = dict(zip(names.to_pylist(), slices, strict=True))
-        else:
-            order, parts = key_shards(table["key"].combine_chunks(), self._key_shards)
-        for part in zip(parts, parts_to_bytes(table, order, parts.values()), strict=True):
-            yield part, None
-
-
-class SumsOfVotes(_TablesInBundle):
-    """Turn tables of noisy votes, and of votes of the second round, into (shard of keys, bytes) of `KeyedSums`."""
-
-    def __init__(self, sketch_input: SketchInput, shards: int) -> None:
-        self._input, self._shards = sketch_input, shards
-
-    def _parts(self, table: pa.Table) -> Iterator[tuple[_PART, int | None]]:
-        for end, sums in vote_rounds.as_sums(table, self._input):
-            yield from ((part, end) for part in by_shard(sums, self._shards))
+    for end, sums in vote_rounds.as_sums(votes, sketch_input):
+        yield sums if end is None else TimestampedValue(sums, Timestamp(micros=end * MILLISECOND))
 
 
 def _votes(bounded: Bounded) -> pa.Table:

@@ -191,19 +191,14 @@ class AddUpKeys(beam.PTransform):
       sketch_input: what is summed.
       shards: into how many parts keys go.
       fanout: how many workers add up the sums of a shard of keys before the last one does.
-      votes: what two rounds of votes add, as (shard of keys, bytes); `None` for nothing.
     """
 
-    def __init__(
-        self, sketch_input: SketchInput, shards: int, fanout: int = 1, votes: beam.PCollection | None = None
-    ) -> None:
+    def __init__(self, sketch_input: SketchInput, shards: int, fanout: int = 1) -> None:
         super().__init__()
-        self._input, self._shards, self._fanout, self._votes = sketch_input, shards, fanout, votes
+        self._input, self._shards, self._fanout = sketch_input, shards, fanout
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
         parts = pcoll | "SumBundle" >> beam.ParDo(SumKeys(self._shards)).with_output_types(_PART)
-        if self._votes is not None:
-            parts = (parts, self._votes) | "WithVotes" >> beam.Flatten()
         if self._fanout > 1:
             parts = (
                 parts
