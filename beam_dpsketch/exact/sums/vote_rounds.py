@@ -72,27 +72,19 @@ def second_votes(rounds: TwoRounds, edges: pa.Table, left: pa.Table, *, once: bo
     return _named(cast.group_by(_places(cast), use_threads=False).aggregate([(SECOND, "sum")]))
 
 
-def only(votes: pa.Table, name: str) -> pa.Table:
-    """Return the votes of one name of each key and window, and zeros for the other."""
-    nothing = pa.array(np.zeros(len(votes), dtype=np.int64))
-    columns = {each: votes[each] if each == name else nothing for each in (SECOND, NOISY)}
-    return pa.table({**{place: votes[place] for place in _places(votes)}, **columns})
-
-
-def as_sums(votes: pa.Table, sketch_input: SketchInput) -> Iterator[tuple[int | None, KeyedSums]]:
+def as_sums(votes: pa.Table, name: str, sketch_input: SketchInput) -> Iterator[tuple[int | None, KeyedSums]]:
     """Yield what votes add to the sums of keys, by the last millisecond of their window, if a table has these.
 
     Args:
-      votes: what `only` returns, of one column or several tables.
+      votes: of each key and window, once.
+      name: which votes count: noisy ones, or those of the second round.
       sketch_input: what is summed.
     """
-    found = _named(votes.group_by(_places(votes), use_threads=False).aggregate([(SECOND, "sum"), (NOISY, "sum")]))
-    ends = found[WINDOW].to_numpy() if WINDOW in found.column_names else None
+    ends = votes[WINDOW].to_numpy() if WINDOW in votes.column_names else None
     for end in [None] if ends is None else np.unique(ends).tolist():
-        rows = found if end is None else found.filter(pa.array(ends == end))
+        rows = votes if end is None else votes.filter(pa.array(ends == end))
         sums = KeyedSums.of_nothing(sketch_input, rows["key"].combine_chunks())
-        for name in (SECOND, NOISY):
-            sums.side[:, sketch_input.side_columns[name]] = rows[name].to_numpy()[:, np.newaxis]
+        sums.side[:, sketch_input.side_columns[name]] = rows[name].to_numpy()[:, np.newaxis]
         yield end, sums
 
 

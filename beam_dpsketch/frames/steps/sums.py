@@ -139,11 +139,11 @@ class ExactSums:
             first = run.with_first_votes(choice, first, end, once=once)
             left = vote_rounds.considered(rounds, first)
             second = (vote_rounds.second_votes(rounds, each.edges, left, once=once) for each in bounded)
-            votes = pa.concat_tables(
-                [vote_rounds.only(first, NOISY), *(vote_rounds.only(each, SECOND) for each in second)]
-            )
-            for own_end, added in vote_rounds.as_sums(votes, self.sketch_input):
-                yield window if own_end is None else by_end[own_end], added
+            found: dict[Place, list[KeyedSums]] = defaultdict(list)
+            for name, votes in [(NOISY, first), *((SECOND, each) for each in second)]:
+                for own_end, added in vote_rounds.as_sums(votes, name, self.sketch_input):
+                    found[window if own_end is None else by_end[own_end]].append(added)
+            yield from ((place, KeyedSums.merged(each)) for place, each in found.items())
 
     def _by_end(self) -> dict[int, Place]:
         return {self._windows.last_millisecond(window): window for window in self._windows.every}

@@ -94,11 +94,10 @@ class SecondRound(beam.PTransform):
         second = (
             {_EDGES: edges, _LEFT: left}
             | "GroupByIds" >> beam.CoGroupByKey()
-            | "VoteAgain" >> beam.FlatMap(_vote_again, choice, once).with_output_types(pa.Table)
+            | "VoteAgain" >> beam.FlatMap(_vote_again, choice, once, sketch_input).with_output_types(KeyedSums)
         )
-        first = drawn | "Noisy" >> beam.FlatMap(_noisy).with_output_types(pa.Table)
-        sums = beam.FlatMap(_sums, sketch_input).with_output_types(KeyedSums)
-        return (first, second) | "Rounds" >> beam.Flatten() | "Sum" >> sums
+        first = drawn | "Noisy" >> beam.FlatMap(_noisy, sketch_input).with_output_types(KeyedSums)
+        return (first, second) | "Rounds" >> beam.Flatten()
 
 
 def second_round(
@@ -155,12 +154,12 @@ class InParts(beam.DoFn):
         return order, dict(zip(names.to_pylist(), slices, strict=True))
 
 
-def _sums(votes: pa.Table, sketch_input: SketchInput) -> Iterator[Any]:
-    """Yield what noisy votes, or votes of the second round, add to the sums of keys, at the end of their window.
+def _sums(votes: pa.Table, name: str, sketch_input: SketchInput) -> Iterator[Any]:
+    """Yield what votes add to the sums of keys, at the end of their window.
 
     The end of a window of a period is before that of the period; time moves forward, so nothing is late.
     """
-    for end, sums in vote_rounds.as_sums(votes, sketch_input):
+    for end, sums in vote_rounds.as_sums(votes, name, sketch_input):
         yield sums if end is None else TimestampedValue(sums, Timestamp(micros=end * MILLISECOND))
 
 
@@ -212,16 +211,19 @@ def _left(drawn: _PART, choice: KeyChoice, once: bool) -> Iterator[pa.Table]:
     yield vote_rounds.those_in(asked, vote_rounds.considered(choice.rounds, first), once=once)
 
 
-def _noisy(drawn: _PART) -> Iterator[pa.Table]:
-    """Yield the noisy votes of a shard of keys."""
-    yield vote_rounds.only(from_bytes(drawn[0]), NOISY)
+def _noisy(drawn: _PART, sketch_input: SketchInput) -> Iterator[Any]:
+    """Yield what the noisy votes of a shard of keys add."""
+    return _sums(from_bytes(drawn[0]), NOISY, sketch_input)
 
 
-def _vote_again(waiting: tuple[bytes, Mapping[str, Iterable[bytes]]], choice: KeyChoice, once: bool) -> Iterator[Any]:
+def _vote_again(
+    waiting: tuple[bytes, Mapping[str, Iterable[bytes]]], choice: KeyChoice, once: bool, sketch_input: SketchInput
+) -> Iterator[Any]:
     """Yield what the ids of a shard add to the second round; their edges come in one part or several."""
     assert choice.rounds is not None
     if not (payloads := [*waiting[1][_LEFT]]):
         return
     left = from_payloads(payloads)
     for edges in waiting[1][_EDGES]:
-        yield vote_rounds.only(vote_rounds.second_votes(choice.rounds, from_bytes(edges), left, once=once), SECOND)
+        votes = vote_rounds.second_votes(choice.rounds, from_bytes(edges), left, once=once)
+        yield from _sums(votes, SECOND, sketch_input)
