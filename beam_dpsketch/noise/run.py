@@ -204,8 +204,9 @@ class Run:
         self, blocks: list[_Block], calibration: Calibration, lost: Sequence[int] | None
     ) -> tuple[list[tuple[Place, Any]], NoisyReleases]:
         """Draw the noise of sums that have one norm, and one number if they are rows over time."""
-        first, places = blocks[0].sums, [place for each in blocks for place in each.places]
-        known, sketch_input, row = calibration.with_norm(first.max_norm), first.sketch_input, first.row
+        sums = KeyedSums.joined([each.sums for each in blocks])
+        places = [place for each in blocks for place in each.places]
+        known, sketch_input, row = calibration.with_norm(sums.max_norm), sums.sketch_input, sums.row
         runs = [each.whole.run for each in blocks for _ in each.places]
         runs = runs if self._secret is None else [self.name()] * len(places)
         if row is None:
@@ -215,15 +216,8 @@ class Run:
             names = [place.name("row", row) for place in places]
             runs = [timeline_of_run(run or b"", *place.key) for run, place in zip(runs, places, strict=True)]
             secrets = self._secrets((place, place.name(*place.of_key, "row", row)) for place in places)
-        parts = PartColumns(
-            sketch_input.kind,
-            sketch_input.spec,
-            sketch_input.scale_bits,
-            np.concatenate([each.sums.counters for each in blocks]),
-            np.concatenate([each.sums.released_side for each in blocks]),
-            names,
-            runs,
-        )
+        sketches = sketch_input.kind, sketch_input.spec, sketch_input.scale_bits
+        parts = PartColumns(*sketches, sums.counters, sums.released_side, names, runs)
         outputs = [each.whole.output for each in blocks for _ in each.places]
         releases = release_parts(parts, known, secrets, row=row, lost=_told(lost, known))
         return [*zip(places, outputs, strict=True)], releases

@@ -8,6 +8,7 @@ earlier: keys of items hardly compress, and whoever adds them up must sort them.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
@@ -127,34 +128,46 @@ class KeyedSums:
         return np.concatenate([self.counters, self.side], axis=1)
 
     @staticmethod
+    def joined(parts: Sequence[KeyedSums]) -> KeyedSums:
+        """Return one or more parts after each other, which have one norm and row; a key may come several times."""
+        if len(parts) == 1:
+            return parts[0]
+        return dataclasses.replace(
+            parts[0],
+            keys=pa.concat_arrays([each.keys for each in parts]),
+            side=np.concatenate([each.side for each in parts]),
+            places=_shifted(parts, [each.places for each in parts]),
+            items=np.concatenate([each.items for each in parts]),
+            weights=np.concatenate([each.weights for each in parts]),
+            dense_places=_shifted(parts, [each.dense_places for each in parts]),
+            dense=np.concatenate([each.dense for each in parts]),
+        )
+
+    @staticmethod
     def merged(parts: Sequence[KeyedSums]) -> KeyedSums:
         """Return the sums of one or more parts."""
         if len(parts) == 1:
             return parts[0]
-        sketch_input, norm = parts[0].sketch_input, None
-        for each in parts:
-            norm = one_norm(norm, each.max_norm)
+        sketch_input = parts[0].sketch_input
         codes, keys = dictionary_codes(pa.chunked_array([each.keys for each in parts]))
-        starts = np.cumsum([0, *map(len, parts)])[:-1].tolist()
         side = np.zeros((len(keys), sketch_input.side_size), dtype=np.int64)
         np.add.at(side, codes, np.concatenate([each.side for each in parts]))
-        both = [*zip(parts, starts, strict=True)]
-        rows = codes[np.concatenate([each.dense_places + start for each, start in both])].astype(np.int64)
+        rows = codes[_shifted(parts, [each.dense_places for each in parts])].astype(np.int64)
         dense_places, inverse = np.unique(rows, return_inverse=True)
         dense, done = np.zeros((len(dense_places), sketch_input.spec.cells), dtype=np.int64), 0
-        for each in parts:
+        for each in parts:  # one by one, because they are large
             dense[inverse[done : done + len(each.dense)]] += each.dense
             done += len(each.dense)
         return KeyedSums(
             sketch_input,
             keys,
             side,
-            codes[np.concatenate([each.places + start for each, start in both])].astype(np.int64),
+            codes[_shifted(parts, [each.places for each in parts])].astype(np.int64),
             np.concatenate([each.items for each in parts]),
             np.concatenate([each.weights for each in parts]),
             dense_places,
             dense,
-            norm,
+            functools.reduce(one_norm, [each.max_norm for each in parts]),
         )._denser()
 
     @staticmethod
@@ -171,6 +184,8 @@ class KeyedSums:
 
     def ordered(self, order: np.ndarray) -> KeyedSums:
         """Return the sums of the keys at some places, in this order; entries and counters follow their keys."""
+        if len(order) == len(self) == 1:
+            return self
         new = np.full(len(self), -1, dtype=np.int64)
         new[order] = np.arange(len(order))
         places, rows = new[self.places], new[self.dense_places]
@@ -191,6 +206,9 @@ class KeyedSums:
         """Yield the keys of each slice, of sums that are `ordered`."""
         for part in slices:
             start, stop, _ = part.indices(len(self))
+            if stop - start == len(self):
+                yield self
+                continue
             entries = slice(*np.searchsorted(self.places, (start, stop)).tolist())
             rows = slice(*np.searchsorted(self.dense_places, (start, stop)).tolist())
             yield dataclasses.replace(
@@ -285,6 +303,12 @@ class KeyedSums:
         return self.sketch_input.kind.count_many(
             self.sketch_input.spec, self.items[entries], self.weights[entries], places, count
         )
+
+
+def _shifted(parts: Sequence[KeyedSums], places: Sequence[np.ndarray]) -> np.ndarray:
+    """Return places among the keys of each part as places among those of all, int64."""
+    starts = np.cumsum([0, *map(len, parts)]).tolist()
+    return np.concatenate([each + start for each, start in zip(places, starts, strict=False)])
 
 
 def next_rows(

@@ -86,20 +86,22 @@ class ExactSums:
     def by_window(self, contributed: Contributed) -> dict[Place, KeyedSums]:
         """Return the sums of each window, of keys that are released or may be chosen."""
         declared, sketch_input = self._declared, self.sketch_input
-        always = [*map(encode, declared.public_keys or ())] if declared.is_keyed else [NO_KEY]
-        nothing = KeyedSums.of_nothing(sketch_input, always, contributed.max_norm)
-        found: dict[Place, list[KeyedSums]] = {window: [nothing] for window in self._windows.every}
+        found: dict[Place, list[KeyedSums]] = defaultdict(list)
         single: dict[Place, dict[bytes, SketchAccumulator]]
-        single = {window: defaultdict(lambda: SketchAccumulator(sketch_input)) for window in found}
+        single = {window: defaultdict(lambda: SketchAccumulator(sketch_input)) for window in self._windows.every}
+        always = [*map(encode, declared.public_keys or ())] if declared.is_keyed else [NO_KEY]
+        for accumulators, key in itertools.product(single.values(), always):
+            accumulators[key].add_contributions(sketch_input.empty()._replace(max_norm=contributed.max_norm))
         for window, each in contributed.parts:
             if isinstance(each, KeyedSums):
                 found[window].append(each)
             else:
                 key, items = (encode(each[0]), each[1]) if declared.is_keyed else (NO_KEY, each)
                 single[window][key].add_contributions(items)
-        for window, accumulators in single.items():
-            found[window].append(sums_of(sketch_input, accumulators))
-        return {window: KeyedSums.gathered(each) for window, each in found.items()}
+        return {
+            window: KeyedSums.gathered([sums_of(sketch_input, accumulators), *found[window]])
+            for window, accumulators in single.items()
+        }
 
     def by_pair(self, contributed: Contributed) -> dict[Place, dict[bytes, Row]]:
         """Return the row of each pair of key and item in each window."""

@@ -94,6 +94,9 @@ def test_columns_hold_what_accumulators_hold(name: str, sizes: list[int], seed: 
     assert [*blocks] == merged.keys.take(pa.array(order)).to_pylist()
     assert [key for key, _ in merged.each()] == merged.keys.to_pylist()
     assert [in_columns(each) for _, each in merged.each()] == [{key: wanted[key]} for key in merged.keys.to_pylist()]
+    joined = KeyedSums.joined(parts)
+    assert joined.numbers.tolist() == [numbers for part in parts for numbers in part.numbers.tolist()]
+    assert joined.keys.to_pylist() == [key for part in parts for key in part.keys.to_pylist()]
     one, (key, _) = SketchAccumulator(recipe), next(merged.each())
     for part in parts:
         for found, each in part.each():
