@@ -273,11 +273,6 @@ def bytes_of_frame(name: str, table: Any) -> dict[Any, bytes]:
     return {key: each.to_bytes() for key, each in by_key.items()}
 
 
-def config_of(**changes: Any) -> ReleaseSpec:
-    """The settings of a small release, with some of them changed."""
-    return read_release({**SETTINGS["records"], **changes})
-
-
 def arrow_parts() -> pa.RecordBatchReader:
     """The table as a stream of batches of 97 rows, with names and countries as dictionaries of each batch."""
     batches = []

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import os
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -64,7 +65,7 @@ def drawn_by_hand(table: NoisyTable, exact: np.ndarray, random_bytes: Any) -> np
 
 
 def seen_and_drawn_by_hand(
-    table: NoisyTable, right: Any, seen: list[Any], numbers: np.ndarray, random_bytes: Any
+    table: NoisyTable, right: Any, seen: list[Any], numbers: np.ndarray, random_bytes: Any = os.urandom
 ) -> np.ndarray:
     """Draw a table, note it, and compare another draw with one by hand."""
     noisy: np.ndarray = right(table, numbers, random_bytes)
@@ -155,7 +156,10 @@ test_a_fault_planted_in_the_draw_is_found = laws.mutants(DRAW_FAULTS, lambda: ch
 
 NUMBERS, FIRST, LAST = 0, 1, 2
 """Which of the exact numbers is 1 more."""
-Draw = Callable[[Any, Any, int, KeyedRandomness], Any]
+Secret = KeyedRandomness | None
+Draw = Callable[[Any, Any, int, Secret], Any]
+KEYS = 3
+"""How many keys, or items, there are."""
 TEXTS = GroupedItems(TextDomain(4))
 
 
@@ -168,21 +172,25 @@ def with_more(numbers: Any, which: int) -> np.ndarray:
     return found
 
 
-def release_one(spec: Any, terms: Any, which: int, keyed: KeyedRandomness) -> Any:
+def for_each(count: int, keyed: Secret) -> list[KeyedRandomness] | None:
+    return None if keyed is None else [keyed] * count
+
+
+def release_one(spec: Any, terms: Any, which: int, keyed: Secret) -> Any:
     found = Calibration.of(spec, terms)
     numbers = with_more([0] * (spec.cells + terms.aside), which)
     exact, side = np.split(numbers[np.newaxis], [spec.cells], axis=1)
     parts = PartColumns(raw_type(spec), spec, terms.scale_bits, exact, side, [b"a"], [b"r" * 16])
-    return release_parts(parts, found, [keyed], lost=found.empty_lost if found.lost_is_of_run else None)
+    return release_parts(parts, found, for_each(1, keyed), lost=found.empty_lost if found.lost_is_of_run else None)
 
 
-def lose(spec: Any, terms: Any, which: int, keyed: KeyedRandomness) -> Any:
+def lose(spec: Any, terms: Any, which: int, keyed: Secret) -> Any:
     found = Calibration.of(spec, terms)
     numbers = with_more(range(sum(table.size or 0 for table in found.lost)), which if found.lost else NUMBERS)
     return draw_lost(numbers, found, keyed)
 
 
-def choose(spec: Any, terms: Any, which: int, keyed: KeyedRandomness) -> Any:
+def choose(spec: Any, terms: Any, which: int, keyed: Secret) -> Any:
     histogram = with_more(range(bin_count(terms.norm.max_weight)), which)
     return choose_norm(histogram, spec, terms, keyed, scaled_units=Fraction(9))
 
@@ -190,17 +198,19 @@ def choose(spec: Any, terms: Any, which: int, keyed: KeyedRandomness) -> Any:
 def decide(draw: Callable[..., Any], method: str, columns: int) -> Draw:
     """Return a decision about a key with this many votes."""
 
-    def decided(spec: Any, terms: Any, which: int, keyed: KeyedRandomness) -> Any:
+    def decided(spec: Any, terms: Any, which: int, keyed: Secret) -> Any:
         by_method = dataclasses.replace(terms, selection=dataclasses.replace(terms.selection, method=method))
-        return draw(choose_keys(spec, by_method), with_more([50] * columns, which)[np.newaxis], [keyed])
+        return draw(
+            choose_keys(spec, by_method), np.tile(with_more([50] * columns, which), (KEYS, 1)), for_each(KEYS, keyed)
+        )
 
     return decided
 
 
-def count(spec: Any, terms: Any, which: int, keyed: KeyedRandomness) -> Any:
+def count(spec: Any, terms: Any, which: int, keyed: Secret) -> Any:
     counted = Counting.of(spec, terms)
     votes = [] if counted.choice is None else [50] * 4  # which have draws of their own
-    return counted.draw(np.array([[*with_more([90], which), *votes]]), [keyed])
+    return counted.draw(np.array([[*with_more([90], which), *votes]] * KEYS), for_each(KEYS, keyed))
 
 
 ONCE: Any = dataclasses.replace(
@@ -227,7 +237,7 @@ def check_tables(name: str) -> None:
     seen: list[Any] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(NoisyTable, "draw", functools.partialmethod(seen_and_drawn_by_hand, NoisyTable.draw, seen))
-        draw(spec, terms, NUMBERS, SECRET)
+        draw(spec, terms, NUMBERS, None)
     assert [names[0] for names, *_ in seen] == wanted, "other tables"
 
 
@@ -335,7 +345,7 @@ def streams_of(name: str) -> dict[str, list[bytes]]:
 
     votes = name.endswith("round")
     of_terms, of_spec = OF_RULE if votes else OF_TERMS, {} if votes or spec is TEXTS else OF_SPEC
-    given: dict[str, tuple[Any, Any, int, KeyedRandomness]] = {
+    given: dict[str, tuple[Any, Any, int, Secret]] = {
         "nothing": (spec, terms, NUMBERS, SECRET),
         "the first number": (spec, terms, FIRST, SECRET),
         "the last number": (spec, terms, LAST, SECRET),
@@ -413,9 +423,18 @@ NO_NOISE = laws.around(tables, "add_noise", lambda exact, numbers, _, bits, **na
 LESS = laws.around(
     tables, "add_noise", lambda exact, numbers, parameter, *bits, **names: exact(numbers, parameter / 4, *bits, **names)
 )
+
+
+def one_for_all(exact: Any, numbers: np.ndarray, parameter: Fraction, bits: int, **names: Any) -> np.ndarray:
+    first = numbers.ravel()[:1]
+    return (numbers << bits) + (exact(first, parameter, bits, **names) - (first << bits))
+
+
+ONE_FOR_ALL = laws.around(tables, "add_noise", one_for_all)
 OF_DRAWS = {
     f"{name}, {what}": fault.found("", name)
     for name in DRAWS
-    for what, fault in {"no noise": NO_NOISE, "less noise": LESS}.items()
+    for what, fault in {"no noise": NO_NOISE, "less noise": LESS, "one noise for all": ONE_FOR_ALL}.items()
+    if fault is not ONE_FOR_ALL or name != "lost in a run"  # what is kept is one number
 }
 test_a_fault_planted_in_any_draw_is_found = laws.mutants(OF_DRAWS, check_tables, intact=True)

@@ -29,7 +29,6 @@ from beam_dpsketch.answers.released import RELEASED_KINDS as KINDS_BY_NAME
 from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.noise.calibration import calibrate
-from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 from tests.helpers import by_hand, norms
 from tests.helpers.raw import of_kind
 from tests.helpers.strategies import KINDS
@@ -110,29 +109,6 @@ def test_the_noise_is_that_of_bounds_of_as_many_records(name: str, relation: Nei
     assert of_norm == calibrate(SPECS[name], terms(privacy, RecordBounds(20)))
     with pytest.raises(ValueError, match=r"sigma would exceed 2\*\*34; lower the bounds"):
         calibrate(SPECS[name], terms(PrivacySpec(rho=1e-9), NormBound(1 << 20)))
-
-
-@every_spec
-@pytest.mark.parametrize("privacy", [SMALL, LARGE], ids=["little noise", "much noise"])
-def test_keyed_noise_is_made_again_and_changes_with_everything(name: str, privacy: PrivacySpec) -> None:
-    def made(raw: Any, **limits: int) -> ReleasedSketch:
-        return release(raw, terms(privacy, NormBound(20, **limits)), randomness=KeyedRandomness(SECRET, b"here"))
-
-    first = made(scaled(name, 1 << 16))
-    assert made(scaled(name, 1 << 16)).to_bytes() == first.to_bytes()
-    others = [
-        made(scaled(name, (1 << 16) + 1)),
-        made(scaled(name, 1 << 16), resource_limit=5),
-        made(scaled(name, 1 << 16), max_per_item=20),
-        release(
-            raw_type(SPECS[name]).from_vector(SPECS[name], scaled(name, 1 << 16).to_vector()),
-            terms(privacy, RecordBounds(20)),
-            randomness=KeyedRandomness(SECRET, b"here"),
-        ),
-    ]
-    for other in others:
-        assert (other.counters - first.counters).any()
-        assert other.privacy.release_ids != first.privacy.release_ids
 
 
 def norm_release(kind: Any, counters: Any, scale_bits: int, **changes: Any) -> ReleasedSketch:

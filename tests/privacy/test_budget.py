@@ -104,10 +104,16 @@ def test_the_delta_that_was_asked_for_travels_with_the_spec():
     assert PrivacySpec(rho=0.01, delta=1e-9) != PrivacySpec(rho=0.01)
 
 
-@pytest.mark.parametrize("delta", [0, 1, 2])
+@pytest.mark.parametrize("delta", [0, -1, 0.0, -0.5, math.nan, math.inf, -math.inf, 1, 1.0, 2])
 def test_a_delta_outside_the_unit_interval_is_refused(delta):
-    with pytest.raises(ValueError, match="delta"):
+    with pytest.raises(ValueError, match="delta must be greater than 0 and less than 1"):
         PrivacySpec(epsilon=1.0, delta=delta)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, 0.0, -0.5, math.nan, math.inf, -math.inf])
+def test_an_epsilon_that_is_not_positive_and_finite_is_refused(epsilon):
+    with pytest.raises(ValueError, match="epsilon must be finite and greater than 0"):
+        PrivacySpec(epsilon=epsilon, delta=1e-6)
 
 
 @given(parts=st.lists(st.floats(1e-6, 10), min_size=1, max_size=20))

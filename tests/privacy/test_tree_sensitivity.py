@@ -2,7 +2,7 @@
 
 The loss between two inputs is the sum over levels of (squared change) / (2 sigma_l^2). It is taken over all pairs of
 contributions of one unit by brute force, with the columns and signs of the sketched levels as the worst adversary
-would have them (the hash is public), and also with the package's own hash for many seeds.
+would have them (the hash is public).
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
-    DyadicCountSketch,
     IntegerDomain,
     NeighboringRelation,
     PrivacySpec,
@@ -123,19 +122,6 @@ def worst_changes(spec: TreeSpec, contributions: Any) -> list[np.ndarray]:
     return changes
 
 
-def own_changes(spec: TreeSpec, contributions: Any) -> list[np.ndarray]:
-    """For each level and pair, the squared change with the hash functions of the package."""
-    vectors: list[list[np.ndarray]] = [[] for _ in spec.levels]
-    for records in contributions:
-        tree = DyadicCountSketch(spec)
-        if records:
-            tree.accumulate(*zip(*records, strict=True))
-        for number, table in enumerate(tree.tables_to_release(0)):
-            vectors[number].append(table.ravel())
-    changes = (squared_changes(np.array(table)) for table in vectors)
-    return [in_lengths(level, own) for level, own in zip(spec.levels, changes, strict=True)]
-
-
 def largest_loss(
     changes: list[np.ndarray], contributions: Any, relation: NeighboringRelation, sigmas: Sequence[Fraction]
 ) -> Fraction:
@@ -166,20 +152,6 @@ def test_no_pair_of_neighbours_loses_more_than_rho_and_the_worst_hash_attains_it
     found = largest_loss(worst_changes(spec, contributions), contributions, relation, sigmas)
     attained = not spec.has_factor or relation is ADD_OR_REMOVE_ONE or bounds.signed
     assert found == RHO if attained else RHO / 2 < found < RHO
-
-
-@each_case
-def test_the_package_own_hash_stays_within_rho(
-    layout: str, bounds: RecordBounds, relation: NeighboringRelation
-) -> None:
-    sigmas = calibrate(
-        LAYOUTS[layout],
-        ReleaseTerms(PrivacySpec(rho=RHO, relation=relation, side_counters=None), bounds, unit=PrivacyUnit.PRIVACY_ID),
-    )
-    for seed in range(8):
-        spec = dataclasses.replace(LAYOUTS[layout], seed=seed)
-        contributions = list(units(spec, bounds))
-        assert largest_loss(own_changes(spec, contributions), contributions, relation, sigmas) <= RHO
 
 
 def test_the_measure_finds_a_level_that_got_too_little_noise() -> None:

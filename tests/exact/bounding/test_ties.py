@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -34,6 +34,7 @@ SPEC = SketchSpec(depth=2, width=8)
 COLUMNS = ("unit", "key", "window", "item", "weight", "priority")
 CASES, MORE_CASES = 8, 100
 LOST = LostCounter(Fraction(1, 50), 0, None, 1)
+CHOSEN = SelectionRule(delta=Fraction(1, 100), max_keys=2)
 _TYPES: dict[str, Any] = {"key": pa.large_binary(), "item": pa.uint64(), "priority": pa.uint32()}
 
 
@@ -56,15 +57,17 @@ def over_windows(priorities: Any) -> RecordRule:
 
 
 def by_norm(max_norm: int = 3, **settings: Any) -> NormRule:
-    bounds, rule = (
-        NormBound(max_norm, max_keys=2, max_weight=9, **settings),
-        SelectionRule(delta=Fraction(1, 100), max_keys=2),
-    )
-    return NormRule(bounds, SketchInput(SPEC, bounds, (), rule, lost=LOST), (), rule)
+    bounds, lost = NormBound(max_norm, max_keys=2, max_weight=9, **settings), None if settings.get("signed") else LOST
+    return NormRule(bounds, SketchInput(SPEC, bounds, (), CHOSEN, lost=lost), (), CHOSEN)
 
 
 def by_records(priorities: Any, **settings: Any) -> RecordRule:
     return RecordRule(RecordBounds(2, max_weight=9, **settings), priorities, lost=LOST)
+
+
+def by_votes(*, signed: bool = False) -> RecordRule:
+    """Keep all, so that only votes are bounded."""
+    return RecordRule(RecordBounds(1000, max_keys=1000, max_weight=9, signed=signed), RandomPriorities(1), (), CHOSEN)
 
 
 RULES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
@@ -76,6 +79,9 @@ RULES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "norm": (by_norm, ("key",)),
     "norm in full": (lambda: by_norm(1000), ("key",)),
     "items of a norm": (lambda: by_norm(resource_limit=2), ("key",)),
+    "norm, signed": (lambda: by_norm(signed=True), ("key", "window", "signs")),
+    "votes of records": (by_votes, ("key", "priority")),
+    "votes of signed records": (lambda: by_votes(signed=True), ("key", "signs")),
 }
 
 
@@ -93,26 +99,35 @@ def draw_records(columns: tuple[str, ...], random: np.random.Generator) -> pa.Ta
         "key": [f"k{number}".encode() for number in random.integers(0, 5, size)],
         "window": random.integers(0, 4, size),
         "item": random.integers(0, 4, size),
-        "weight": random.integers(1, 4, size),
+        "weight": random.integers(1, 4, size) * (random.choice([1, -1], size) if "signs" in columns else 1),
         "priority": random.integers(0, 4, size),
     }
     used = [name for name in COLUMNS if name in ("unit", "item", "weight", *columns)]
     return pa.table({name: pa.array(drawn[name], _TYPES.get(name, pa.int64())) for name in used})
 
 
-def outcome(rule: Any, records: pa.Table) -> tuple[Counter[Any], Counter[Any], Counter[Any]]:
+def outcome(rule: Any, records: pa.Table) -> tuple[dict[Any, int], ...]:
     """Return the weight that a rule keeps of each id, key, window and item, the votes by key, and what ids lost."""
     bounded = rule.bound(records)
     kept, side = bounded.kept, bounded.side
     kept = kept.set_column(0, "unit", encode_ids(kept["unit"]))
     names = [name for name in ("unit", "key", "window", "item") if name in kept.column_names]
     weights: Counter[Any] = Counter()
-    for *place, weight in zip(*(kept[name].to_pylist() for name in [*names, "weight"]), strict=True):
-        weights[tuple(place)] += weight
+    copies = kept["copies"].to_pylist() if "copies" in kept.column_names else [1] * len(kept)
+    for *place, weight, count in zip(*(kept[name].to_pylist() for name in [*names, "weight"]), copies, strict=True):
+        weights[tuple(place)] += weight * count
     cast: Counter[Any] = Counter()
     for row in [] if side is None else side.to_pylist():
         cast[row["key"]] += row["votes"]
-    return +weights, +cast, +Counter(dict(enumerate(bounded.lost.tolist())))
+    lost = Counter(dict(enumerate([] if bounded.lost is None else bounded.lost.tolist())))
+    return tuple({place: number for place, number in each.items() if number} for each in (weights, cast, lost))
+
+
+def added(found: Iterable[dict[Any, int]]) -> dict[Any, int]:
+    total: Counter[Any] = Counter()
+    for each in found:
+        total.update(each)
+    return dict(total)
 
 
 def in_parts(rule: Any, records: pa.Table, random: np.random.Generator) -> pa.Table:
@@ -139,7 +154,7 @@ def check(name: str, cases: int, seed: int) -> None:
         records = draw_records(columns, random)
         units = records["unit"].to_numpy()
         alone = [outcome(rule, records.filter(pa.array(units == unit))) for unit in np.unique(units)]
-        expected = tuple(sum(each, Counter()) for each in zip(*alone, strict=True))
+        expected = tuple(map(added, zip(*alone, strict=True)))
         assert outcome(rule, in_parts(rule, records, random)) == expected
 
 
@@ -163,6 +178,10 @@ FAULTS: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None]]] = {
     ),
     "votes as they come": (
         "norm in full",
+        lambda patch: patch.setattr(selection, "in_order_of_values", lambda codes, values: (codes, values)),
+    ),
+    "votes of records as they come": (
+        "votes of records",
         lambda patch: patch.setattr(selection, "in_order_of_values", lambda codes, values: (codes, values)),
     ),
     "items as they come": (

@@ -116,14 +116,6 @@ def test_copies_of_net_weights_are_kept_as_if_each_were_a_record() -> None:
     assert p_value(RecordRule(bounds, same)) < 1e-10
 
 
-@given(rows=records, others=records, signed=st.booleans())
-def test_what_is_kept_of_an_id_does_not_depend_on_others(rows: list[Any], others: list[Any], signed: bool) -> None:
-    bounds = RecordBounds(max_per_key=2, max_keys=2, signed=signed)
-    others = [("D", *rest) for _, *rest in others]
-    alone, together = (kept(RecordRule(bounds, priorities()), [table(each)]) for each in (rows, others + rows))
-    assert alone == Counter({row: times for row, times in together.items() if row[0] != encode("D")})
-
-
 @pytest.mark.slow
 def test_over_release_ids_every_record_is_as_likely() -> None:
     """Chi-square at a nominal 1e-10, an approximation that is good here to a factor of a few."""

@@ -1,7 +1,8 @@
-"""Side counters out of whole pipelines: equal to sums over the records, in all forms and places.
+"""What whole pipelines count, aside and as votes: equal to plain sums over the records, in all forms and places.
 
-Noise is left out of the releases, so all numbers are exact and no test raises a false alarm.
-`tests.helpers.side_releases` works out what to expect, without the package's bounding.
+One matrix of cases runs in all forms of elements, from all sources and as streams. Its laws compare side counters, lost
+weight and scaled counters of releases without noise, and votes before the noise. All numbers are exact, so no test
+raises a false alarm. `tests.helpers.side_releases` works out what to expect aside, without the package's bounding.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
@@ -24,6 +25,8 @@ from apache_beam.transforms.window import FixedWindows
 from beam_dpsketch import (
     AssumePublicKeys,
     AutoNorm,
+    IntegerDomain,
+    KeySelection,
     NormBound,
     PrivacyId,
     PrivacySpec,
@@ -33,25 +36,28 @@ from beam_dpsketch import (
     SideCounters,
 )
 from beam_dpsketch.encodings import encode_all
+from beam_dpsketch.exact.bounding import side_sums
 from beam_dpsketch.exact.bounding.bounded import Bounded
 from beam_dpsketch.exact.bounding.norm_rule import NormRule
+from beam_dpsketch.exact.reading.items import SketchInput
 from beam_dpsketch.exact.reading.reading import RecordReader
 from beam_dpsketch.exact.sums.keyed_sums import KeyedSums
 from beam_dpsketch.noise import run as engine_run
 from beam_dpsketch.privacy.norm.choice import bin_count
-from beam_dpsketch.statement.lost_notes import LostNote
-from beam_dpsketch.transforms import PrivateFrequencies, PrivateSketchFn
+from beam_dpsketch.transforms import PrivateFrequencies, PrivateQuantiles, PrivateSketchFn
 from beam_dpsketch.transforms.steps import bounding, bounding_over_windows, stream_state
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
-from tests.helpers import laws
-from tests.helpers.norm_reference import UNIT, Counted, assert_same, expected, net, scaled, squared_norm
-from tests.helpers.pipelines import SPEC, run, seen_by_sink
+from tests.helpers import faults, laws
+from tests.helpers.norm_reference import UNIT, Counted, assert_same, expected, net, squared_norm
+from tests.helpers.pipelines import SPEC, ExactCounters, run, seen_by_sink
 from tests.helpers.side_releases import (
     Exact,
     Place,
     Sides,
+    assert_lost,
     assert_sides,
     exact_of,
+    lost_by,
     no_noise,
     of_single,
     under_norm,
@@ -78,82 +84,6 @@ from tests.helpers.visits import (
     fused,
     in_every_form,
 )
-
-# What bounding takes of each unit, record by record from the definitions, in whole numbers. What a norm leaves comes
-# from `norm_reference`: a least and a largest value, as factors are rounded down.
-
-Span = tuple[int, int]
-"""The least and the largest value, in units of 1 / UNIT."""
-Losses = dict[tuple[Any, Any], tuple[Span, Span]]
-"""What each unit loses in each place, and what is kept of it."""
-
-
-def lost_by(spec: Any, unit: Record | RecordBounds | NormBound, records: Iterable[Counted]) -> Losses:
-    """Return all losses; weights are not signed."""
-    if isinstance(unit, Record):
-        records = [each._replace(person=number) for number, each in enumerate(records)]
-        return lost_by(spec, unit.bounds, records)
-    by_unit: dict[Any, list[Counted]] = defaultdict(list)
-    for each in records:
-        if each.weight > 0:
-            by_unit[each.person, each.place].append(each)
-    kept = _kept_by_norm(spec, unit, records) if isinstance(unit, NormBound) else None
-    found: Losses = {}
-    for (person, place), own in by_unit.items():
-        weights = sorted((min(each.weight, unit.max_weight) for each in own), reverse=True)
-        whole = sum(each.weight for each in own)
-        if kept is None:
-            assert isinstance(unit, RecordBounds)
-            most = unit.max_per_key
-            assert len(weights) <= most or len(set(weights)) == 1, "which records are kept would be chance"
-            left = (sum(weights[:most]) * UNIT,) * 2
-        else:
-            left = kept[person, place]
-            counted = sum(sum(items.values()) for items in net(own, unit)[person].values())
-            whole -= sum(weights) - counted  # what max_per_item leaves out
-        found[person, place] = (whole * UNIT - left[1], whole * UNIT - left[0]), left
-    return found
-
-
-def _kept_by_norm(spec: Any, bounds: NormBound, records: Iterable[Counted]) -> dict[Any, Span]:
-    found = {}
-    for person, places in net(records, bounds).items():
-        for place, items in scaled(spec, bounds, places).items():
-            low, high = map(sum, zip(*items.values(), strict=True))
-            found[person, place] = low, high
-    return found
-
-
-def assert_lost(told: Mapping[Any, LostNote], losses: Losses) -> None:
-    """Raise unless the histogram of each release, or that of the run in each of them, is as the definitions say."""
-    for place, note in told.items():
-        of_unit: dict[Any, tuple[Span, Span]] = {}
-        for (person, at), (lost, kept) in losses.items():
-            if note.of_run or at == place:
-                before = of_unit.get(person, ((0, 0), (0, 0)))
-                of_unit[person] = _add(before[0], lost), _add(before[1], kept)
-        ends = [tuple(_bin(end, note) for end in lost) for lost, _ in of_unit.values()]
-        for number, count in enumerate(note.counts):
-            least = sum(low == high == number for low, high in ends)
-            assert least <= count <= sum(low <= number <= high for low, high in ends), "lost weight is not as said"
-        if note.kept is not None:
-            limit = math.isqrt(math.floor(note.kept.squared_limit * UNIT**2))
-            least, most = (sum(min(kept[end], limit) for _, kept in of_unit.values()) for end in (0, 1))
-            value = note.kept.value * (UNIT >> note.kept.scale_bits)
-            assert least - len(of_unit) * (1 + (limit >> 20)) <= value <= most, "kept weight is not as said"
-
-
-def _add(first: Span, second: Span) -> Span:
-    return first[0] + second[0], first[1] + second[1]
-
-
-def _bin(lost: int, note: LostNote) -> int:
-    """Return the bin of a loss, by multiplying its smallest one by 4; -1 if it is smaller than that."""
-    edge, place = Fraction(4) ** note.first * UNIT, -1
-    while place + 1 < len(note.counts) and lost >= edge:
-        edge, place = 4 * edge, place + 1
-    return place
-
 
 pytestmark = pytest.mark.usefixtures(no_noise.__name__)
 PRIVACY = PrivacySpec(rho=Fraction(1, 10), side_counters=SideCounters(records=Fraction(1, 50)))
@@ -260,28 +190,149 @@ def check(case: Case, seen: list[Any], *, streaming: bool = False) -> dict[Any, 
     return found
 
 
-@pytest.mark.one_fast_case
-@pytest.mark.parametrize("name", CASES)
-def test_every_form_of_element_gives_the_sums_over_the_records(name: str) -> None:
-    case = CASES[name]
-    found = [check(case, seen) for seen in in_every_form(functools.partial(placed, case=case)).values()]
-    if name.startswith("norm") and "chosen" not in name:
+# Votes for keys. Where an id is in more keys than it may vote for, which ones are chosen is left open.
+
+GRID, CLASSES = 48, (1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64)
+MOST = 64
+IN_KEYS = NormBound(Fraction(7, 2), max_weight=3, signed=True, max_keys=MOST)
+IN_THREE = RecordBounds(1000, max_keys=3)
+Votes = dict[Any, tuple[int, int]]
+
+
+def voting(unit: Any, over: Any = None, unit_of: Any = lambda start: None, **arguments: Any) -> Case:
+    """Return a case of which votes alone are looked at."""
+    given: dict[str, Any] = {"keys": KeySelection(1e-8, "key", method="gaussian")} | arguments
+    return Case(per_key(unit, **given), lambda *_: {}, "weight" in arguments, over, unit_of)
+
+
+def own_window(start: float) -> float:
+    return start
+
+
+VOTING = {
+    "norm, in windows": voting(by_id(IN_KEYS), FIXED, **WEIGHT, **DECLARED),
+    "norm": voting(by_id(NormBound(2, max_keys=MOST))),
+    "norm, one record an item": voting(by_id(NormBound(2, max_per_item=1, max_keys=MOST))),
+    "norm in sliding windows": voting(by_id(NormBound(4, max_weight=2, max_keys=MOST)), SLIDING, **WEIGHT),
+    "norm in full": voting(by_id(NormBound(10**4, max_weight=2, max_keys=MOST)), FIXED, **WEIGHT),
+    "norm, periods": voting(by_id(IN_KEYS, period=120), FIXED, lambda start: start // 120, **WEIGHT),
+    "records": voting(by_id(IN_THREE)),
+    "records, signed": voting(by_id(ALL), **WEIGHT),
+    "records in windows": voting(by_id(IN_THREE), FIXED, own_window),
+    "records in several windows": voting(by_id(IN_THREE, max_windows=6), SLIDING, own_window),
+    "signed records in several windows": voting(by_id(ALL, max_windows=4), FIXED, own_window, **WEIGHT, **DECLARED),
+    "single": voting(Record()),
+    "single, with weights": voting(Record(max_weight=2), **WEIGHT),
+    "single in sliding windows": voting(Record(), SLIDING),
+}
+STREAMS_OF_VOTES = {
+    "norm": voting(
+        by_id(NormBound(3, max_weight=2, max_keys=MOST), max_windows=4, period=END), FIXED, own_window, **WEIGHT
+    ),
+    "norm, signed": voting(by_id(IN_KEYS, max_windows=4, period=END), FIXED, own_window, **WEIGHT),
+    "records": voting(by_id(IN_THREE), FIXED, own_window),
+    "records in several windows": voting(by_id(IN_THREE, max_windows=4, period=END), SLIDING, own_window),
+    "records, signed": voting(by_id(ALL), FIXED, own_window, **WEIGHT),
+    "single": voting(Record(), SLIDING),
+    "single, with weights": voting(Record(max_weight=2), FIXED, **WEIGHT),
+}
+
+
+def weight_of(count: int, most: int) -> int:
+    """Return the largest vote whose square, in each of a class of keys, is within that of the grid."""
+    size = min(most, next(size for size in CLASSES if size >= count))
+    return math.isqrt(GRID**2 // size)
+
+
+def votes_of(case: Case) -> Votes:
+    """Return the votes of each place, and how many units cast them, record by record."""
+    unit, records = case.make()._declared.unit, accepted(case)
+    found, voters = Counter[Any](), Counter[Any]()
+    if isinstance(unit, Record):
+        for each in records:
+            if min(max(each.weight, unit.bounds.min_weight), unit.bounds.max_weight):
+                found[each.place] += GRID
+                voters[each.place] += 1
+    else:
+        bounds = unit.bounds
+        if isinstance(bounds, RecordBounds):
+            bounds = NormBound(1, max_weight=1 << 31, signed=bounds.signed)
+        for places in filter(None, net(records, bounds).values()):  # where an item does not net to 0
+            for place in places:
+                found[place] += weight_of(len(places), unit.bounds.max_keys)
+                voters[place] += 1
+    return {place: (found[place], voters[place]) for place in found}
+
+
+def read_votes(accumulator: Any) -> list[int]:
+    return accumulator.to_sums().votes[0].tolist()
+
+
+def with_votes(elements: beam.PCollection, label: str = "", *, case: Case) -> beam.PCollection:
+    if case.windows is not None:
+        elements = elements | f"Windows {label}" >> in_windows(case.windows)
+    sums = elements | f"Sums {label}" >> ExactCounters(case.make(), read_votes)
+    return sums | f"Place {label}" >> beam.ParDo(Place())
+
+
+def check_votes(case: Case, seen: list[Any], *, streaming: bool = False) -> Votes:
+    found = {(start, key): tuple(votes) for start, key, votes in seen}
+    assert len(found) == len(seen)
+    cast = {place: votes for place, votes in found.items() if any(votes)}
+    assert cast == votes_of(case), "votes are not as said"
+    return cast
+
+
+# The matrix.
+
+
+class Law(NamedTuple):
+    """What is made of elements, and what must be true of what comes out."""
+
+    placed: Any
+    check: Any
+
+
+ASIDE, OF_VOTES = Law(placed, check), Law(with_votes, check_votes)
+MATRIX: dict[str, tuple[Law, Case]] = {name: (ASIDE, case) for name, case in CASES.items()}
+MATRIX |= {f"votes, {name}": (OF_VOTES, case) for name, case in VOTING.items()}
+FROM_SOURCES = ["norm chosen, per key", "norm, per key in windows", "records of ids, per key", "records, per key"]
+FROM_SOURCES += [f"votes, {name}" for name in VOTING]
+
+
+def check_forms(name: str) -> None:
+    law, case = MATRIX[name]
+    found = [law.check(case, seen) for seen in in_every_form(functools.partial(law.placed, case=case)).values()]
+    if "norm" in name and "chosen" not in name:
         assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.one_fast_case
+@pytest.mark.parametrize("name", CASES)
+def test_every_form_of_element_gives_the_sums_over_the_records(name: str) -> None:
+    check_forms(name)
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize("name", [f"votes, {name}" for name in VOTING])
+def test_every_form_of_element_gives_the_votes_of_the_units(name: str) -> None:
+    check_forms(name)
+
+
+def once(seen: list[Any]) -> list[Any]:
+    """Return what came out, without what a replay repeats."""
+    return list({(start, key): (start, key, value) for start, key, value in seen}.values())
+
+
+@pytest.mark.one_fast_case
 @pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize(
-    "name", ["norm chosen, per key", "norm, per key in windows", "records of ids, per key", "records, per key"]
-)
-def test_neither_stages_nor_bundles_change_a_side_counter(
-    name: str, source: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("name", FROM_SOURCES)
+def test_neither_stages_nor_bundles_change_a_number(name: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module, size in {"_READ_ELEMENTS": 5, "BUFFERED_RECORDS": 11}.items():
         monkeypatch.setattr(bounding, module, size)
     monkeypatch.setattr("beam_dpsketch.exact.bounding.parts.BLOCK", 30)
-    seen = from_source(source, functools.partial(placed, case=CASES[name]))
-    check(CASES[name], list({(start, key): (start, key, released) for start, key, released in seen}.values()))
+    law, case = MATRIX[name]
+    law.check(case, once(from_source(source, functools.partial(law.placed, case=case))))
 
 
 STREAMS = {
@@ -309,18 +360,20 @@ STREAMS = {
 }
 
 
+ALL_STREAMS = {name: (ASIDE, case) for name, case in STREAMS.items()}
+ALL_STREAMS |= {f"votes, {name}": (OF_VOTES, case) for name, case in STREAMS_OF_VOTES.items()}
+
+
 @pytest.mark.one_fast_case
 @pytest.mark.usefixtures(state_everywhere.__name__)
 @pytest.mark.parametrize("merged", ["at the end", "all the time"])
-@pytest.mark.parametrize("name", STREAMS)
-def test_sums_in_state_have_the_side_counters_of_a_batch(
-    name: str, merged: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("name", ALL_STREAMS)
+def test_sums_in_state_are_those_of_a_batch(name: str, merged: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A record that comes too late is in none."""
     if merged == "all the time":
         monkeypatch.setattr(stream_state, "MIN_WAITING", 0)
-    case = STREAMS[name]
-    check(case, from_stream(case.windows, functools.partial(placed, case=case)), streaming=True)
+    law, case = ALL_STREAMS[name]
+    law.check(case, from_stream(case.windows, functools.partial(law.placed, case=case)), streaming=True)
 
 
 @pytest.mark.one_fast_case
@@ -343,6 +396,18 @@ def test_plain_tuples_and_pairs_give_the_sums_over_the_records(unit: Any) -> Non
     else:
         wanted = under_records(ALL, records) if unit is ALL else under_norm(SPEC, bounds, 3, records)
     assert_sides({key: exact_of(released).side for key, released in found.items()}, wanted)
+
+
+@pytest.mark.one_fast_case
+@pytest.mark.parametrize("unit", [ALL, IN_KEYS, Record(max_weight=2)], ids=["records", "norm", "single"])
+def test_plain_tuples_and_pairs_give_the_votes_of_the_units(unit: Any) -> None:
+    owner = unit if isinstance(unit, Record) else PrivacyId(lambda each: each[0], unit)
+    by_position: dict[str, Any] = {"item": lambda each: each[1], "weight": lambda each: each[2]}
+    transform = PrivateFrequencies(SPEC, PRIVACY, unit=owner, keys=KeySelection(1e-8, method="gaussian"), **by_position)
+    pairs = [(each.key, (each.user, each.item, each.n)) for each, _ in VISITS]
+    found = run(pairs, ExactCounters(transform, read_votes))
+    case = voting(unit if isinstance(unit, Record) else by_id(unit), **WEIGHT)
+    check_votes(case, [(None, *each) for each in found])
 
 
 @pytest.mark.parametrize("per_key", [False, True])
@@ -378,6 +443,49 @@ def test_a_norm_is_chosen_from_one_bin_for_each_unit(name: str, monkeypatch: pyt
     for places in net(accepted(case), bounds).values():
         wanted[max(each for each in range(64) if 1 << each <= squared_norm(SPEC, places))] += 1
     assert seen == [wanted]
+
+
+@pytest.mark.slow
+def test_ids_in_more_keys_than_they_may_vote_for_choose_among_them() -> None:
+    """Each unit has as many votes as it may, of the size for that many, in keys of its own."""
+    rows = [{"user": user, "key": f"{user} {key}", "item": 1} for user in range(30) for key in range(1 + user % 9)]
+    for bounds in (NormBound(1, max_keys=4), NormBound(100, max_keys=4), RecordBounds(2, max_keys=4)):
+        transform = voting(by_id(bounds)).make()
+        votes = {key: votes for key, votes in run(rows, ExactCounters(transform, read_votes)) if any(votes)}
+        by_user: dict[int, list[Any]] = defaultdict(list)
+        for key, each in votes.items():
+            by_user[int(key.split()[0])].append(each)
+        for user in range(30):
+            count = min(4, 1 + user % 9)
+            assert by_user[user] == [[weight_of(count, 4), 1]] * count
+
+
+def test_trees_and_pairs_of_windows_have_votes_too() -> None:
+    rows = [{"user": user, "key": user % 2, "item": user} for user in range(20)]
+    transform = PrivateQuantiles(
+        IntegerDomain(0, 100),
+        PRIVACY,
+        unit=by_id(NormBound(5, max_keys=1)),
+        keys=KeySelection(1e-8, "key", method="gaussian"),
+        item="item",
+    )
+    assert dict(run(rows, ExactCounters(transform, read_votes))) == {0: [480, 10], 1: [480, 10]}
+
+
+@pytest.mark.slow
+def test_what_decides_is_what_was_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The decision sees each key and window once, with its own votes."""
+    seen: list[Any] = []
+    exact = engine_run.find_chosen
+
+    def spy(choice: Any, votes: Any, secrets: Any) -> Any:
+        seen.extend(map(tuple, votes.tolist()))
+        return exact(choice, votes, secrets)
+
+    monkeypatch.setattr(engine_run, "find_chosen", spy)
+    case = VOTING["records in several windows"]
+    seen_by_sink(lambda pipeline: fused(pipeline, FORMS["dicts"]) | in_windows(SLIDING) | case.make())
+    assert Counter(each for each in seen if any(each)) == Counter(votes_of(case).values())
 
 
 # Faults between the steps.
@@ -425,20 +533,20 @@ def without_periods(exact: Any, elements: beam.PCollection, shard: Any, _: Any) 
     return exact(elements, shard, FixedWindows(FIXED))
 
 
-IN_KEYS, OF_RUN, IN_PERIODS = "norm, per key in windows", "records of ids, per key, without signs", "norm, periods"
+PER_KEY, OF_RUN, IN_PERIODS = "norm, per key in windows", "records of ids, per key, without signs", "norm, periods"
 FAULTS = {
-    "lost_in_bytes": laws.around(KeyedSums, "to_bytes", lost_in_bytes).found("", IN_KEYS),
-    "counters_swapped": laws.around(Bounded, "_side_rows", lambda exact, *given: exact(*given)[:, ::-1], "", IN_KEYS),
-    "every_window_has_all": laws.around(Bounded, "by_window", every_window_has_all, "", IN_KEYS),
-    "lost_where_sums_merge": laws.around(KeyedSums, "merged", lost_where_sums_merge, "", IN_KEYS),
+    "lost_in_bytes": laws.around(KeyedSums, "to_bytes", lost_in_bytes).found("", PER_KEY),
+    "counters_swapped": laws.around(Bounded, "_side_rows", lambda exact, *given: exact(*given)[:, ::-1], "", PER_KEY),
+    "every_window_has_all": laws.around(Bounded, "by_window", every_window_has_all, "", PER_KEY),
+    "lost_where_sums_merge": laws.around(KeyedSums, "merged", lost_where_sums_merge, "", PER_KEY),
     "keys_that_are_not_listed_count": laws.put(
         RecordReader, "encode_keys", lambda self, keys: encode_all(["k0" if k not in KEYS else k for k in keys])
-    ).found("", IN_KEYS),
-    "cancelling_records_lost": laws.around(NormRule, "prune", cancelling_records_lost, "", IN_KEYS),
-    "not_limited_but_in_each_key": not_limited_but_in_each("key").found("", IN_KEYS),
-    "not_limited_but_in_each_window": not_limited_but_in_each("window").found("", IN_KEYS),
+    ).found("", PER_KEY),
+    "cancelling_records_lost": laws.around(NormRule, "prune", cancelling_records_lost, "", PER_KEY),
+    "not_limited_but_in_each_key": not_limited_but_in_each("key").found("", PER_KEY),
+    "not_limited_but_in_each_window": not_limited_but_in_each("window").found("", PER_KEY),
     "lost_in_each_key": not_limited_but_in_each("key").found("lost weight is not as said|is not as said", OF_RUN),
-    "limits_of_other_counters": laws.around(ExactSums, "__init__", limits_of_other_counters, "", IN_KEYS),
+    "limits_of_other_counters": laws.around(ExactSums, "__init__", limits_of_other_counters, "", PER_KEY),
     "each_window_of_a_period_alone": laws.around(
         bounding_over_windows, "_group_by_period", without_periods, "", IN_PERIODS
     ),
@@ -456,3 +564,11 @@ def check_one(name: str) -> None:
 test_a_fault_between_the_steps_is_found = pytest.mark.one_fast_case(
     laws.mutants(FAULTS, check_one, words=r"is not as said|counters differ", intact=True)
 )
+FAULTS_OF_VOTES = {
+    "a vote for each record": faults.A_VOTE_FOR_EACH_RECORD.found("", "votes, records"),
+    "columns swapped": laws.around(SketchInput, "vote_names", lambda exact, made: exact(made)[::-1], "", "votes, norm"),
+    "windows taken together": laws.put(
+        side_sums, "_number_pairs", lambda first, second: first, "", "votes, records in several windows"
+    ),
+}
+test_a_fault_in_votes_is_found = pytest.mark.one_fast_case(laws.mutants(FAULTS_OF_VOTES, check_forms))
