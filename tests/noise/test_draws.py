@@ -46,7 +46,7 @@ from beam_dpsketch.privacy.side_counters import LostIn
 from beam_dpsketch.privacy.terms import Disclosure, RowTerms
 from beam_dpsketch.statement.stated import Stated
 from tests.helpers import laws
-from tests.noise.test_tables import CHOSEN_KEYS, FLAT, GROUPS, PEOPLE, TERMS, cases
+from tests.helpers.noisy_tables import CHOSEN_KEYS, FLAT, GROUPS, PEOPLE, TERMS, cases
 
 SECRET = KeyedRandomness(b"a secret of more than thirty-two bytes", b"x")
 
