@@ -11,6 +11,8 @@ from beam_dpsketch import (
     ADD_OR_REMOVE_ONE,
     REPLACE_ONE,
     ArgumentError,
+    BytesDomain,
+    Groups,
     IntegerDomain,
     ItemFrequencies,
     ListedItems,
@@ -25,6 +27,8 @@ from beam_dpsketch import (
     ReleaseSpec,
     SketchSpec,
 )
+from beam_dpsketch.exact.sketches.metrics import MAX_METRICS, MAX_NAME
+from beam_dpsketch.planning.kinds.grouped_counts import GroupedCounts
 from beam_dpsketch.planning.kinds.statistics import Statistics
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.transforms import PrivateMetrics
@@ -102,12 +106,6 @@ def test_shares_are_read_as_what_they_stand_for(shares: list[Any]) -> None:
     assert sum(part.share for part in metrics.spec.parts) == 1
 
 
-@pytest.mark.parametrize("shares", [[1 / 3, 0.3333], [0.5, 0.5000001], [0.5, None], [1 / 3, 1 / 3]], ids=str)
-def test_shares_that_do_not_sum_to_1_are_refused(shares: list[Any]) -> None:
-    with pytest.raises(ValueError, match="sum to 1"):
-        Metrics({f"m{place}": Metric(NUMBERS, "item", share) for place, share in enumerate(shares)})
-
-
 @pytest.mark.parametrize("count", [NUMBERS, equal(NUMBERS, LISTED)], ids=["statistics", "metrics"])
 @pytest.mark.parametrize("n", [0, -1, 1 << 51])
 def test_no_plan_is_of_a_number_of_records_that_cannot_be(count: Any, n: int) -> None:
@@ -115,31 +113,57 @@ def test_no_plan_is_of_a_number_of_records_that_cannot_be(count: Any, n: int) ->
         declared(count).plan(n)
 
 
-NAMES = "metrics must have names of 1 to 64 letters"
+A_NAME, TO_ONE = "metrics must have names of 1 to 64 letters", ".*sum to 1"
+ONE = Metric(NUMBERS, "item")
+REFUSED: dict[str, tuple[Any, str]] = {
+    "none": ({}, "metrics must be 1 to"),
+    "too many": ({f"m{place}": ONE for place in range(MAX_METRICS + 1)}, "metrics must be 1 to"),
+    "a list": ([], "metrics must be a Mapping"),
+    "a text": ("pages", "metrics must be a Mapping"),
+    "nothing": (None, "metrics must be a Mapping"),
+    "no metric": ({"mean": NUMBERS}, "metrics must be a Metric, got Statistics"),
+    **{
+        f"the name {name!r:.9}": ({name: ONE}, A_NAME)
+        for name in (3, None, "", "1st", "a.b", "ä", "m\n", "a" * (MAX_NAME + 1))
+    },
+    "metrics": ({"m": Metric(equal(NUMBERS))}, "metrics must not be metrics, or items"),
+    "groups": ({"m": Metric(GroupedCounts(BytesDomain(4), 3, Groups(1e-8)))}, "metrics must not be metrics, or items"),
+    **{
+        f"shares of {shares}": ({f"m{n}": Metric(NUMBERS, "item", share) for n, share in enumerate(shares)}, TO_ONE)
+        for shares in (
+            [1 / 3, 0.3333],
+            [0.5, 0.5000001],
+            [0.5, None],
+            [1, None],
+            [1 / 3, 1 / 3],
+            [0.5, 0.4],
+            [0.5, 0.6],
+        )
+    },
+}
 
 
-@pytest.mark.parametrize(
-    ("metrics", "words"),
-    [
-        ({}, "metrics must be 1 to"),
-        ([], "metrics must be a Mapping"),
-        (None, "metrics must be a Mapping"),
-        ({"mean": NUMBERS}, "metrics must be a Metric, got Statistics"),
-        ({3: Metric(NUMBERS, "item")}, NAMES),
-        ({None: Metric(NUMBERS, "item")}, NAMES),
-        ({"m\n": Metric(NUMBERS, "item")}, NAMES),
-        ({"m": Metric(equal(NUMBERS))}, "metrics must not be metrics, or items"),
-    ],
-    ids=repr,
-)
-def test_what_are_no_metrics_is_refused_in_words(metrics: Any, words: str) -> None:
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_are_no_metrics_is_refused_in_words(name: str) -> None:
     """Where a transform is made, too, with all else that is wrong with it."""
+    metrics, words = REFUSED[name]
     with pytest.raises((ValueError, TypeError), match=f"^{words}"):
         Metrics(metrics)
     with pytest.raises((ValueError, TypeError), match=words):
         PrivateMetrics(metrics, PrivacySpec(rho=1), unit=Record())
     with pytest.raises((ValueError, TypeError), match=f"{words}(.|\n)*unit must be"):
         PrivateMetrics(metrics, PrivacySpec(rho=1), unit=5)  # type: ignore[call-overload]
+
+
+def test_names_at_their_limits_are_taken() -> None:
+    for name in ("a", "_", "A1", "a" * MAX_NAME):
+        assert Metrics({name: ONE}).spec.parts[0].share == 1
+
+
+@pytest.mark.parametrize("share", [0, -1, 2, "half", float("nan")])
+def test_a_share_that_is_none_is_refused(share: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        Metrics({"a": Metric(NUMBERS, share=share)})
 
 
 @pytest.mark.parametrize("item", [3, "", ["item"]])

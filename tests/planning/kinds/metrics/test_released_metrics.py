@@ -15,9 +15,6 @@ from beam_dpsketch import (
     REPLACE_ONE,
     ArgumentError,
     AutoNorm,
-    BytesDomain,
-    GroupedCounts,
-    Groups,
     Horizon,
     IncompatibleSketchError,
     IntegerDomain,
@@ -42,7 +39,6 @@ from beam_dpsketch import (
     release_frame,
 )
 from beam_dpsketch.answers.questions.ask import Ask
-from beam_dpsketch.exact.sketches.metrics import MAX_METRICS, MAX_NAME
 from beam_dpsketch.planning.kinds.statistics import Statistics
 from beam_dpsketch.transforms import PrivateMetrics
 from tests.helpers.metric_visits import TABLE
@@ -134,54 +130,12 @@ def test_it_says_how_large_it_is_and_what_it_holds_and_names_the_metric_of_a_not
 # How it is declared.
 
 PRIVACY = PrivacySpec(rho=1)
-PAGES = ItemFrequencies(SketchSpec())
-REFUSED: dict[str, Any] = {
-    "none": {},
-    "too many": {f"m{place}": Metric(PAGES, "page") for place in range(MAX_METRICS + 1)},
-    "no name": {"": Metric(PAGES)},
-    "a digit first": {"1st": Metric(PAGES)},
-    "a dot": {"a.b": Metric(PAGES)},
-    "a letter that is not ASCII": {"ä": Metric(PAGES)},
-    "a line": {"a\n": Metric(PAGES)},
-    "a long name": {"a" * (MAX_NAME + 1): Metric(PAGES)},
-    "metrics": {"a": Metric(Metrics(TWO))},
-    "groups": {"a": Metric(GroupedCounts(BytesDomain(4), 3, Groups(1e-8)))},
-    "shares below 1": {"a": Metric(PAGES, share=0.5), "b": Metric(PAGES, share=0.4)},
-    "shares above 1": {"a": Metric(PAGES, share=0.5), "b": Metric(PAGES, share=0.6)},
-    "some without a share": {"a": Metric(PAGES, share=0.5), "b": Metric(PAGES)},
-    "one with all and one without": {"a": Metric(PAGES, share=1), "b": Metric(PAGES)},
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_names_and_shares_that_do_not_go_together_are_refused(name: str) -> None:
-    with pytest.raises(ArgumentError, match="E513"):
-        Metrics(REFUSED[name])
-    with pytest.raises(ArgumentError, match="E513"):
-        PrivateMetrics(REFUSED[name], PRIVACY, unit=Record())
-
-
-def test_names_at_their_limits_are_taken() -> None:
-    for name in ("a", "_", "A1", "a" * MAX_NAME):
-        assert Metrics({name: Metric(PAGES)}).spec.parts[0].share == 1
 
 
 def test_an_item_next_to_those_of_metrics_is_refused() -> None:
     declared = ReleaseSpec(Metrics(TWO), PRIVACY, Record(), "page")
     with pytest.raises(ArgumentError, match="E513"):
         declared.selectors  # noqa: B018
-
-
-@pytest.mark.parametrize("wrong", [[], "pages", {"a": PAGES}, None])
-def test_what_are_no_metrics_is_refused(wrong: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match="metrics"):
-        PrivateMetrics(wrong, PRIVACY, unit=Record())
-
-
-@pytest.mark.parametrize("share", [0, -1, 2, "half", float("nan")])
-def test_a_share_that_is_none_is_refused(share: Any) -> None:
-    with pytest.raises((TypeError, ValueError)):
-        Metrics({"a": Metric(PAGES, share=share)})
 
 
 def test_laplace_noise_suits_all_metrics_or_none() -> None:
