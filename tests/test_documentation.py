@@ -10,7 +10,7 @@ import beam_dpsketch
 from beam_dpsketch import explore, plots, transforms
 from tests.helpers.pages import PAGES, README, ROOT, fenced, printed_by
 
-PEOPLE, OVER_TIME, STREAMS, KEYS = (PAGES[name] for name in ("people", "over_time", "streams", "keys"))
+CLIPPING, OVER_TIME, STREAMS, KEYS = (PAGES[name] for name in ("clipping", "over_time", "streams", "keys"))
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def printed() -> str:
 
 
 def test_the_quantiles_are_those_of_the_delays():
-    output = printed_by(fenced("## Quantiles", PAGES["answers"]))
+    output = printed_by(fenced("## Quantiles", PAGES["quantiles"]))
     usual = [0] * 8 + [20] * 5 + [-5] * 3 + [45] * 2
     delays = sorted((usual + [i % 97] * 2)[i % 20] for i in range(20_000))
     printed = re.search(r"^\[(-?\d+), (-?\d+), (-?\d+)\]$", output, re.MULTILINE)
@@ -32,13 +32,13 @@ def test_the_quantiles_are_those_of_the_delays():
 
 
 def test_the_epsilons_of_the_page_are_those_printed():
-    printed = printed_by(fenced("**rho** is the whole", PAGES["sketches"]))
-    assert fenced("<!-- checked by tests/test_documentation.py -->", PAGES["sketches"]) == printed
+    printed = printed_by(fenced("**rho** is the whole", PAGES["privacy_model"]))
+    assert fenced("<!-- checked by tests/test_documentation.py -->", PAGES["privacy_model"]) == printed
 
 
 def test_answers_of_a_dictionary_are_closer():
     """Of the estimate of `word 7`, an error of 60 or of 15 is 9 deviations and more: 1 false alarm in 10^18."""
-    output = printed_by(fenced("## Closer answers", PAGES["answers"]))
+    output = printed_by(fenced("## Closer answers", PAGES["accuracy"]))
     (_, wide, wide_half), (_, close, half) = frequencies(output)
     assert abs(wide - 10) < 60
     assert abs(close - 10) < 15
@@ -139,8 +139,8 @@ def test_one_norm_covers_sliding_windows():
     assert {line.split()[-1] for line in lines} == {"1"}
 
 
-def test_a_plan_says_what_the_page_on_people_shows():
-    order, norm = (PEOPLE[PEOPLE.index(each) :] for each in ("**Order.**", "## Take a norm"))
+def test_a_plan_says_what_the_page_on_clipping_shows():
+    order, norm = (CLIPPING[CLIPPING.index(each) :] for each in ("## L1 or L2", "## Choose a norm"))
     for page in (order, norm):
         assert fenced("<!-- checked by tests/test_documentation.py -->", page) == printed_by(fenced(page[:9], page))
 
@@ -148,7 +148,7 @@ def test_a_plan_says_what_the_page_on_people_shows():
 @pytest.mark.slow
 def test_the_data_choose_a_norm_and_the_release_says_how_much_is_in_it():
     """A number is more than 6.6 deviations off with a probability below 5e-11; two of them are read."""
-    output = printed_by(fenced("* **The data, privately.**", PEOPLE))
+    output = printed_by(fenced("* **The data, privately.**", CLIPPING))
     found = re.findall(r"^Interval\(estimate=(\S+), lower=(\S+), upper=(\S+)\)$", output, re.MULTILINE)
     for interval, truth in zip(found, (5_000, 100_000), strict=True):
         estimate, lower, upper = map(float, interval)
@@ -212,7 +212,7 @@ def test_the_keys_of_pipelinedp_are_those_of_the_benchmark():
 def test_what_bounds_take_is_what_the_benchmark_printed():
     """A row of the page has some of the columns of its line: bound, lost, estimate, at least, at most."""
     measured = (ROOT / "benchmarks/results/people/lost.txt").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (flights|web log) \| (n \d+) \| (.*) \|$", PEOPLE, re.MULTILINE)
+    rows = re.findall(r"^\| (flights|web log) \| (n \d+) \| (.*) \|$", CLIPPING, re.MULTILINE)
     assert len(rows) == 5
     for data, bound, cells in rows:
         (line,) = re.findall(rf"^ +{bound} .*$", measured.split(f"\n{data}")[1].split("\n\n")[0], re.MULTILINE)
