@@ -18,8 +18,8 @@ DOCS = Path(__file__).parents[3] / "docs"
 PAGE, SCHEMA = DOCS / "yaml_reference.md", DOCS / "yaml_schema.json"
 _TITLE = """# Settings of the transforms in Beam YAML
 
-Beam makes this page from the transforms of `beam_dpsketch.rows`. [`docs/settings.md`](settings.md) says what each
-setting of a block means, and which other spellings there are. `?` stands for values of several types.
+Look up the settings of each transform in `beam_dpsketch.rows`. [Settings](settings.md) explains every block and its other spellings. Beam
+generates this page; `?` stands for values of several types.
 
 """
 
