@@ -97,6 +97,22 @@ def test_a_narrow_domain_has_better_tails_as_the_page_says() -> None:
         assert wide > 2 * narrow
 
 
+def test_a_rehearsal_shows_exact_bounded_and_private_answers() -> None:
+    """A count has a deviation below 14, and 110 is 8 of them; draws of the sample differ by less than 8 of theirs."""
+    pattern = r"^(\w+) +([\d,]+) +([\d,]+) +([\d,]+)  [\d,]+ to [\d,]+$"
+    for text in (run_page("rehearse"), PAGES["rehearse"]):
+        found = re.findall(pattern, text, re.MULTILINE)
+        rows = {item: [float(number.replace(",", "")) for number in numbers] for item, *numbers in found}
+        assert {item: row[0] for item, row in rows.items()} == pytest.approx(
+            {"home": 12_000, "news": 5000, "help": 2000, "jobs": 1000}, abs=560
+        )
+        for exact, bounded, private in rows.values():
+            assert bounded < exact
+            assert abs(private - bounded) < 110
+        assert re.search(r"^The bounds removed 1\d\.\d % of", text, re.MULTILINE)
+        assert text.count("A rehearsal spends nothing.") == 1
+
+
 @pytest.mark.pipeline
 def test_means_and_counts_by_day_are_near_the_truth() -> None:
     """A mean has a deviation below 0.4, a count one below 43: 10 and 300 are 7 of them, or more."""
