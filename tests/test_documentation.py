@@ -127,7 +127,7 @@ def test_rows_of_a_stream_come_back_out_of_files():
 
 def test_daily_counts_of_a_table_are_those_of_its_days():
     """A day has 720 visits to a page. The deviation is below 28, so 200 are 7 of it: 1 false alarm in 10^11."""
-    lines = printed_by(fenced("## Windows", PAGES["frames"])).splitlines()
+    lines = printed_by(fenced("## Days", PAGES["tables"])).splitlines()
     assert [line.split()[0] for line in lines] == [f"2024-01-0{day}" for day in range(1, 8)]
     assert all(abs(float(line.split()[1]) - 720) < 200 for line in lines)
 
@@ -220,15 +220,15 @@ def test_what_bounds_take_is_what_the_benchmark_printed():
         assert all(cell in printed for cell in shown)
 
 
-def test_frames_are_released_as_the_page_says():
-    """A count has a deviation below 34, a median one below 3 km: each is 7 of them off in 1 run in 10^11."""
-    page = printed_by(fenced("# Frames", PAGES["frames"]))
+def test_tables_are_released_as_the_page_says():
+    """A count has a deviation below 27, a median one below 3 km: each is 7 of them off in 1 run in 10^11."""
+    page = printed_by(fenced("# Release tables", PAGES["tables"]))
     assert abs(float(re.search(r"Oslo: ([\d.,]+) \[", page)[1].replace(",", "")) - 20_000) < 240
-    medians = re.findall(r"^(Oslo|Rome) (-?\d+)$", page, re.MULTILINE)
+    medians = re.findall(r"^(Oslo|Rome) (-?\d+) Interval", page, re.MULTILINE)
     assert [city for city, _ in medians] == ["Oslo", "Rome"]
     assert all(abs(int(km) - 44) <= 21 for _, km in medians)
-    assert "Oslo: " in printed_by(fenced("A reader is read once", PAGES["frames"]))
-    assert "has paid for another release already" in printed_by(fenced("## What it costs", PAGES["frames"]))
+    assert "Oslo: " in printed_by(fenced("A reader is read batch by batch", PAGES["tables"]))
+    assert "has paid for another release already" in printed_by(fenced("## Budget", PAGES["tables"]))
 
 
 @pytest.mark.slow
