@@ -334,8 +334,8 @@ def test_a_large_job_is_explained():
 
 _BLOCK = re.compile(r"(<!-- executed by (\S+) -->\n)?^```(python|yaml|sh|console|go|java)\n", re.MULTILINE)
 _EXECUTED = {
-    ("command.md", "console"): "cli/consoles.py",
-    ("command.md", "sh"): "cli/test_pictures_and_plans.py",
+    ("command_line.md", "console"): "cli/consoles.py",
+    ("command_line.md", "sh"): "cli/test_pictures_and_plans.py",
     ("java_and_go.md", "go"): "rows/test_java_and_go.py",
     ("java_and_go.md", "java"): "rows/test_java_and_go.py",
     ("settings.md", "yaml"): "config/test_documentation.py",

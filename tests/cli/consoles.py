@@ -22,7 +22,7 @@ from beam_dpsketch.cli.main import main
 from tests.helpers import golden
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGES = (ROOT / "docs" / "command.md", ROOT / "docs" / "explore.md", pathlib.Path(__file__).with_name("golden.md"))
+PAGES = (ROOT / "docs" / "command_line.md", ROOT / "docs" / "explore.md", pathlib.Path(__file__).with_name("golden.md"))
 _BLOCK = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
 _NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 CLIPPED = re.compile(r"(?:about [\d,]+, )?at most [\d,]+(?= privacy ids lost)")

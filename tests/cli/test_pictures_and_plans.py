@@ -151,7 +151,7 @@ def test_broken_data_are_refused_without_their_bytes() -> None:
 def test_shells_complete_commands_options_and_files(shell: str) -> None:
     """With the line of the page."""
     pytest.importorskip("shtab")
-    (line,) = re.findall(r"^shtab .*$", (ROOT / "docs" / "command.md").read_text(encoding="utf-8"), re.MULTILINE)
+    (line,) = re.findall(r"^shtab .*$", (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8"), re.MULTILINE)
     given = line.replace("bash", shell).split()[1:]
     found = subprocess.run([sys.executable, "-m", "shtab", *given], capture_output=True, text=True, check=True)
     printed = found.stdout
