@@ -127,7 +127,7 @@ def test_rows_of_a_stream_come_back_out_of_files():
 
 def test_daily_counts_of_a_table_are_those_of_its_days():
     """A day has 720 visits to a page. The deviation is below 28, so 200 are 7 of it: 1 false alarm in 10^11."""
-    lines = printed_by(fenced("## Days", PAGES["tables"])).splitlines()
+    lines = printed_by(fenced("# Windows", PAGES["windows"])).splitlines()
     assert [line.split()[0] for line in lines] == [f"2024-01-0{day}" for day in range(1, 8)]
     assert all(abs(float(line.split()[1]) - 720) < 200 for line in lines)
 
