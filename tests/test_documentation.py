@@ -234,7 +234,7 @@ def test_tables_are_released_as_the_page_says():
 @pytest.mark.slow
 def test_frequent_phrases_are_counted_and_a_secret_is_hidden():
     """Sigma is 27: a count is 200 off in less than 1 run in 10^12. Half a person of three records stays hidden."""
-    output = printed_by(fenced("## In a pipeline", PAGES["grouped_counts"]))
+    output = printed_by(fenced("## In a Beam pipeline", PAGES["top_k"]))
     rows = re.findall(r"(of the|in the|green tea): (\d+) \[", output)
     assert {item: int(count) for item, count in rows} == pytest.approx(
         {"of the": 16_000, "in the": 12_000, "green tea": 4000}, abs=200
