@@ -20,8 +20,8 @@ _LINE = re.compile(
 
 
 def test_a_frame_has_a_mean_for_each_key() -> None:
-    """Each limit is 24 scales of the Laplace noise of its sums or more: a false alarm in 1 run in 10^10."""
-    printed = printed_by(fenced("## A mean for each key", PAGE))
+    """Each limit is 12 deviations of the noise or more: a false alarm in 1 run in 10^20."""
+    printed = printed_by(fenced("# Sums", PAGE))
     for text in (printed, fenced("<!-- checked by tests/test_means.py -->", PAGE)):
         found = {key: rest for key, *rest in _LINE.findall(text)}
         assert [*found] == ["Oslo", "Rome", "Bern"]
@@ -33,7 +33,7 @@ def test_a_frame_has_a_mean_for_each_key() -> None:
 
 
 def test_closer_clip_bounds_have_less_noise_as_the_page_says() -> None:
-    chosen = PAGE.split("## Choose the clip bounds")[1]
+    chosen = PAGE.split("## Choose the value range")[1]
     assert printed_by(fenced("`explain(n)`", chosen)) == fenced("<!-- checked by tests/test_means.py -->", chosen)
 
 
@@ -46,7 +46,7 @@ def test_the_command_of_the_page_releases_means(tmp_path, monkeypatch) -> None:
     (tmp_path / "visits.csv").write_text(visits)
     (tmp_path / "countries.txt").write_text("NO\nCH\nIT\n")
     monkeypatch.chdir(tmp_path)
-    block = fenced("With the command", PAGE)
+    block = fenced("the command ask with", PAGE)
     printed = run_block(block)
     ran, shown = (re.sub("Clipping: .*", "", text).split("\n$ ")[0] for text in (printed, block))  # it is of the noise
     assert ran == shown
