@@ -142,7 +142,7 @@ def test_daily_counts_of_a_table_are_those_of_its_days():
 
 @pytest.mark.slow
 def test_one_norm_covers_sliding_windows():
-    lines = printed_by(fenced("## Windows", STREAMS)).splitlines()
+    lines = printed_by(fenced("## In a Beam pipeline", PAGES["windows"])).splitlines()
     assert len(lines) == 35
     assert {line.split()[-1] for line in lines} == {"1"}
 
