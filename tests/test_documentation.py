@@ -1,5 +1,6 @@
 """What the documentation says is so: its code runs, its output is what is printed, its names exist."""
 
+import json
 import math
 import re
 from inspect import ismodule
@@ -105,6 +106,20 @@ def test_a_runner_in_memory_loses_timers():
     assert printed_by(fenced("## What to know of runners in memory", PAGES["runners"])) == "3\n"
 
 
+def test_each_minute_of_a_stream_has_its_largest_queries():
+    """The deviation of a count is below 40: 300 are 7 of these, 1 false alarm in 10^11."""
+    rows = [json.loads(line) for line in printed_by(fenced("# Streams", STREAMS)).splitlines()]
+    found = {(row["window_start"], row["item"]): row["estimate"] for row in rows}
+    minutes = ("1970-01-01T00:00:00Z", "1970-01-01T00:01:00Z")
+    counts = {"news": 2400, "maps": 1200}
+    assert found == pytest.approx({(start, item): counts[item] for start in minutes for item in counts}, abs=300)
+
+
+def test_the_noise_of_windows_is_what_the_page_shows():
+    printed = printed_by(fenced("## What you can have", STREAMS))
+    assert fenced("<!-- checked by tests/test_documentation.py -->", STREAMS) == printed
+
+
 def test_deleted_records_do_not_count():
     """The deviation is below 2: 60 are 30 of these, 1 false alarm in 10^190."""
     (left,) = map(float, re.findall(r"-?[\d.]+", printed_by(fenced("## Deletions", STREAMS))))
@@ -116,7 +131,7 @@ def test_a_stream_can_be_tested_in_this_process():
 
     The deviation is below 2: 60 are 30 of these, 1 false alarm in 10^190.
     """
-    code = fenced("## Testing a stream", STREAMS)
+    code = fenced("## Test a stream", STREAMS)
     batch = code.replace(', argv=["--streaming"]', "")
     assert batch != code
     for each, first_hour in ((code, 1000), (batch, 1500)):
@@ -128,7 +143,7 @@ def test_a_stream_can_be_tested_in_this_process():
 
 def test_rows_of_a_stream_come_back_out_of_files():
     """A window has about 514 records. 150 are more than 7 deviations of an answer about two windows."""
-    available, estimate = printed_by(fenced("Rows over time go the same way", STREAMS)).split()
+    available, estimate = printed_by(fenced("Timeline rows of a", STREAMS)).split()
     assert available == "4"
     assert abs(float(estimate) - 2 * 3600 / 7) < 150
 
@@ -262,7 +277,7 @@ def test_frequent_phrases_are_counted_and_a_secret_is_hidden():
 
 def test_releases_of_a_stream_are_read_from_files():
     """The noise of a record has a deviation below 3: 60 is far more than 7 of them."""
-    found = map(float, printed_by(fenced("## Out of a stream, and back", STREAMS)).split())
+    found = map(float, printed_by(fenced("## Write and read files", STREAMS)).split())
     assert [*found] == pytest.approx([515, 485], abs=60)
 
 
@@ -272,7 +287,7 @@ def test_every_block_that_is_said_to_be_executed_can_be():
         assert len(blocks) == text.count("```python")
         for block in blocks:
             compile(block, "documentation", "exec")
-    printed_by(fenced("## Noise that survives replays", STREAMS))
+    printed_by(fenced("## Replayable noise", STREAMS))
 
 
 def test_the_pipeline_prints_the_largest_cities(printed):
