@@ -51,7 +51,7 @@ def test_figures_that_link_to_results_are_in_them(page: Path) -> None:
 
 
 def test_the_errors_over_time_are_those_of_the_benchmark() -> None:
-    text = (ROOT / "docs" / "over_time.md").read_text(encoding="utf-8").split("[Measured](")[1]
+    text = (ROOT / "docs" / "continual.md").read_text(encoding="utf-8").split("[measured](")[1]
     table = text[text.index("| `mechanism") :].split("\n\n")[0]
     assert missing(" ".join(re.findall(r"\d+\.\d\d", table)), RESULTS / "streams" / "continual_error.txt") == []
 

@@ -11,7 +11,7 @@ import beam_dpsketch
 from beam_dpsketch import explore, plots, transforms
 from tests.helpers.pages import PAGES, README, ROOT, fenced, printed_by
 
-CLIPPING, OVER_TIME, STREAMS, KEYS = (PAGES[name] for name in ("clipping", "over_time", "streams", "keys"))
+PEOPLE, OVER_TIME, STREAMS, KEYS = (PAGES[name] for name in ("people", "continual", "streams", "keys"))
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def frequencies(output: str) -> list[tuple[str, float, float]]:
 @pytest.mark.slow
 def test_a_timeline_answers_about_ranges_and_differences_for_one_rho():
     """3.5 half widths are 6.8 deviations: one of three answers is farther off in less than 1 run in 10^10."""
-    output = printed_by(fenced("## How it works", OVER_TIME))
+    output = printed_by(fenced("## In a Beam pipeline", OVER_TIME))
     found = frequencies(output)
     for (item, estimate, half), truth in zip(found, (2880, 1920, 0), strict=True):
         assert item == "Oslo"
@@ -75,7 +75,7 @@ def test_a_timeline_answers_about_ranges_and_differences_for_one_rho():
 
 def test_a_timeline_of_the_page_answers_about_people_for_one_rho():
     """14 days have 1,400 rides, two thirds from Oslo. 3.5 half widths are 6.8 deviations, as above."""
-    output = printed_by(fenced("### An example", OVER_TIME))
+    output = printed_by(fenced("# Continual release", OVER_TIME))
     found = frequencies(output)
     for item, estimate, half in found:
         assert item == "Oslo"
@@ -87,7 +87,7 @@ def test_a_timeline_of_the_page_answers_about_people_for_one_rho():
     assert len(records) == 2
 
 
-@pytest.mark.parametrize("before", ["`explain()` computes it:", "## People"])
+@pytest.mark.parametrize("before", ["`explain()` computes where", "## Protect people"])
 def test_noise_over_time_is_what_the_page_shows(before):
     page = OVER_TIME[OVER_TIME.index(before) :]
     assert fenced("<!-- checked by tests/test_documentation.py -->", page) == printed_by(fenced(before, page))
