@@ -182,9 +182,10 @@ def test_the_data_choose_a_norm_and_the_release_says_how_much_is_in_it():
 
 
 @pytest.mark.slow
-def test_two_months_are_compared_as_the_page_says():
+@pytest.mark.parametrize("before", ["# Compare two releases", "## In a Beam pipeline"])
+def test_two_months_are_compared_as_the_page_says(before):
     """Deviations are 38 of a change and 55 of the distance: 7 and more, 1 false alarm in 10^11."""
-    output = printed_by(fenced("## In a pipeline", PAGES["two_releases"]))
+    output = printed_by(fenced(before, PAGES["compare"]))
     changes = {item: float(change) for item, change in re.findall(r"(\w+): (-?[\d.]+) \[", output)}
     assert changes == pytest.approx({"sale": 1500, "news": -1000, "help": -500}, abs=300)
     estimates = dict(re.findall(r"^(\w+) Interval\(estimate=([\d.]+)", output, re.MULTILINE))
