@@ -371,8 +371,8 @@ _EXECUTED = {
     ("java_and_go.md", "go"): "rows/test_java_and_go.py",
     ("java_and_go.md", "java"): "rows/test_java_and_go.py",
     ("settings.md", "yaml"): "config/test_documentation.py",
-    ("yaml.md", "sh"): "rows/yaml/test_documentation.py",
-    ("yaml.md", "yaml"): "rows/yaml/test_documentation.py",
+    ("beam_yaml.md", "sh"): "rows/yaml/test_documentation.py",
+    ("beam_yaml.md", "yaml"): "rows/yaml/test_documentation.py",
 }
 """Pages and languages whose blocks one test takes, all of them; go and java are parts of programs that run."""
 

@@ -34,7 +34,7 @@ class Note(NamedTuple):
     """One thing to know before answers are trusted.
 
     Attributes:
-      code: a word for programs, the same in all versions; `docs/rows.md` lists them.
+      code: a word for programs, the same in all versions; `docs/beam_yaml.md` lists them.
       words: a sentence for people. Its numbers are noisy ones, or public.
     """
 

@@ -1,7 +1,7 @@
 """Transforms with plain settings, rows in and rows with a schema out: for Beam YAML, Java, Go and SQL after them.
 
 Settings are those of `beam_dpsketch.config`, which `docs/settings.md` lists; a block is a dict, a row, a named tuple,
-or text in JSON. `docs/rows.md` lists the columns of the rows that come out.
+or text in JSON. `docs/beam_yaml.md` lists the columns of the rows that come out.
 
 >>> import apache_beam as beam
 >>> from beam_dpsketch.rows import PrivateTopK

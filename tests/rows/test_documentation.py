@@ -1,4 +1,4 @@
-"""`docs/rows.md` lists the columns that come out, and its code runs."""
+"""`docs/beam_yaml.md` lists the columns that come out, and its code runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from beam_dpsketch import rows
 from beam_dpsketch.answers.questions import PRIVACY_COLUMNS, QUESTIONS, answer_columns
 
-PAGE = (Path(__file__).parents[2] / "docs" / "rows.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "beam_yaml.md").read_text(encoding="utf-8")
 
 
 def table(first: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The blocks of `docs/yaml.md` run, and what it says of Beam is so."""
+"""The blocks of `docs/beam_yaml.md` run, and what it says of Beam is so."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apache_beam.yaml import yaml_provider
 from beam_dpsketch.cli.main import PROVIDERS, main
 from tests.rows.yaml.running import EXAMPLES, ROOT, run, run_tests
 
-PAGE = (ROOT / "docs" / "yaml.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "beam_yaml.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
