@@ -90,8 +90,8 @@ def key_and_release(element: Any) -> tuple[Any, Released]:
 class QueryReleases(beam.PTransform):
     """Turn releases, or (key, release) pairs, into rows that answer one kind of question. Asking costs no privacy.
 
-    A row is a dict for each part of the question, with the columns of `docs/beam_yaml.md`; that of a pair has its key as
-    `key`. For what `Ask` has no word for, call the release: `releases | beam.Map(lambda each: each.mean_weight())`.
+    A row is a dict for each part of the question, with the columns of `docs/beam_yaml.md`; that of a pair has its key
+    as `key`. For what `Ask` has no word for, call the release: `releases | beam.Map(lambda each: each.mean_weight())`.
 
     >>> QueryReleases(Ask("quantiles", (0.5, 0.9))).default_label()
     'QueryReleases(quantiles)'

@@ -14,7 +14,7 @@ from beam_dpsketch.errors import ConfigError
 from beam_dpsketch.rows.schema import columns_of_answers, release_columns
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "java_and_go.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "java_go.md").read_text(encoding="utf-8")
 GO = (ROOT / "pipelines" / "go" / "main.go").read_text(encoding="utf-8")
 JAVA = (ROOT / "pipelines/java/src/main/java/org/example/Hours.java").read_text(encoding="utf-8")
 SETUP = (ROOT / "setup.py").read_text(encoding="utf-8")
