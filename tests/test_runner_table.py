@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-TABLE = (TESTS.parent / "docs" / "runners.md").read_text(encoding="utf-8").split("\n|---|---|---|---|---|\n")[1]
+TABLE = (TESTS / "README.md").read_text(encoding="utf-8").split("\n|---|---|---|---|---|\n")[1]
 ROWS = [[cell.strip() for cell in row.strip("|").split("|")] for row in TABLE.split("\n\n")[0].splitlines()]
 WITHOUT_TEST = {"not run", "does not stream", "one process", "has none"}
 
