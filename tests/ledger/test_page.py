@@ -23,12 +23,14 @@ _NOISY = re.compile(rf"{CLIPPED.pattern}|(?<=: )\d+ \[\d+, \d+\]|(?<=about )\d+"
 
 
 @pytest.mark.pipeline
-def test_two_jobs_of_the_first_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_release_of_the_first_example_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    printed = printed_by(fenced("## Two jobs", PAGE))
+    printed = printed_by(fenced("## Two releases", PAGE))
     shown = fenced("<!-- checked by tests/ledger/test_page.py -->", PAGE)
     assert _NOISY.sub("#", printed) == _NOISY.sub("#", shown)
     assert Ledger("spent.db").verify().entries == 3
+    assert re.search(r"home: \d+ \[", printed_by(fenced("returns the privacy spec:", PAGE)))
+    assert Ledger("spent.db").verify().entries == 5
 
 
 @pytest.mark.parametrize("block", BLOCK.findall(PAGE))
