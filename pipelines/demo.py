@@ -29,8 +29,8 @@ from pipelines import delay_quantiles
 from pipelines.delay_comparison import DRAWN, print_delays, shares
 from pipelines.exact import ExactCounts, exact_counts, exact_delays
 from pipelines.flights import ReadFlights, airport_codes, read_table
-from pipelines.plots import Counts, plot_frequencies, plot_shares
-from pipelines.running import Z_95, destinations_parser, interval, parsed, read_keyed_releases, read_release
+from pipelines.plots import plot_frequencies, plot_shares
+from pipelines.running import Z_95, destinations_parser, interval, parsed, privacy_of, read_keyed_releases, read_release
 from pipelines.top_destinations import count_destinations
 
 # For comparison with the number of flights of an aircraft that the data choose: norms of order 2, and the usual rule,
@@ -86,12 +86,6 @@ def print_destinations(chosen: Trial, norm: float) -> None:
     print("interval: for the bounded count; it covers noise and collisions, not what bounding takes")
 
 
-def counts(trial: Trial, answers: Frequencies, bounds: str) -> Counts:
-    """What a trial answers about destinations, named by its bounds and by what they cost."""
-    label = f"private, {bounds}: 95 % interval; typical error {trial.typical_error:,.0f} flights"
-    return Counts(answers, [trial.exact.kept.get(item, 0) for item in answers.item], label)
-
-
 def print_held(released: ReleasedSketch) -> None:
     """How much is in a release, by noisy counters that are part of it."""
     print("\nHow much is in this release, as it says itself")
@@ -142,9 +136,9 @@ def main(argv: list[str] | None = None) -> None:
     with pipeline:
         flights = pipeline | ReadFlights(known.input)
         for name, prefix in prefixes.items():
-            counted = flights | name >> count_destinations(known.privacy, BOUNDS[name])
+            counted = flights | name >> count_destinations(privacy_of(known), BOUNDS[name])
             counted | f"write {name}" >> WriteReleases(prefix, overwrite=True)
-        measured = flights | delay_quantiles.measure_delays(known.privacy, max_norm)
+        measured = flights | delay_quantiles.measure_delays(privacy_of(known), max_norm)
         measured | "write delays" >> WriteReleases(f"{known.output}/delays", overwrite=True)
 
     table = read_table(known.input)
@@ -173,13 +167,8 @@ def main(argv: list[str] | None = None) -> None:
     plot_frequencies(
         plots[0],
         [chosen.exact.flights.get(item, 0) for item in chosen.top.item],
-        counts(chosen, chosen.top, f"{norm:.0f} flights of each aircraft, which the data chose"),
-        counts(
-            trials["records"],
-            releases["records"].interval(chosen.top.item),
-            f"{RECORDS.max_per_key} flights of each aircraft, at random",
-        ),
-        title=f"Private top {known.k} of destinations, under two bounds\nBoth: {privacy}",
+        chosen.top,
+        title=f"Flights from New York by destination, exact and published\n{privacy}",
         weight="flights",
     )
     plot_shares(

@@ -10,9 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from beam_dpsketch import Frequencies, Frequency, Intervals
-from beam_dpsketch.plots import COLOURS, Look, plot_cdf, plot_timeline, plot_top_k
+from beam_dpsketch.plots import COLOURS, Look, plot_cdf, plot_timeline
 
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[4]
+BAR = "#d9d9d9"
 _KEPT = "exact number of what the bounds kept, which the intervals are about"
 STYLE = {"font.size": 12, "axes.spines.top": False, "axes.spines.right": False}
 
@@ -25,14 +26,6 @@ class Shares(NamedTuple):
     kept: np.ndarray
 
 
-class Counts(NamedTuple):
-    """What one release says of some items, the exact numbers that its bounds keep, and its name in a legend."""
-
-    frequencies: Sequence[Frequency]
-    kept: Sequence[float]
-    label: str
-
-
 class SoFar(NamedTuple):
     """A share of everything so far, in per cent, at the end of a number of days, as released and as it is."""
 
@@ -41,36 +34,23 @@ class SoFar(NamedTuple):
     exact: np.ndarray
 
 
-def plot_frequencies(
-    path: str, exact: Sequence[int], chosen: Counts, other: Counts, *, title: str, weight: str
-) -> None:
-    """Plot private estimates to scale, and how far those of two releases are from the exact numbers."""
+def plot_frequencies(path: str, exact: Sequence[int], published: Frequencies, *, title: str, weight: str) -> None:
+    """Plot published counts with their intervals over bars of the exact counts, which only public data may show."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    places, numbers = np.arange(len(exact)), np.array(exact, dtype=float)
+    places, numbers = np.arange(len(exact)), _not_negative(published)
+    margins = (numbers.estimate - numbers.lower, numbers.upper - numbers.estimate)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(12, 7), layout="constrained")
-        left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 4))
-        plot_top_k(_not_negative(chosen.frequencies), axes=left, look=Look(value="", weight=weight))
-        left.plot(numbers, places, "D", color=ORANGE, markersize=7)
-        left.locator_params(axis="x", nbins=5)
-        left.set_title("private, in blue, to scale", fontsize=12)
-        right.axvline(0, color=ORANGE, linewidth=2.5)
-        for counts, shift, colour in ((chosen, -0.18, BLUE), (other, 0.18, GREY)):
-            rows = np.array([[each.estimate, each.lower, each.upper] for each in counts.frequencies])
-            estimate, lower, upper = rows.T - numbers
-            style = {"elinewidth": 2, "capsize": 4, "capthick": 2, "markersize": 5, "color": colour}
-            margins = (estimate - lower, upper - estimate)
-            right.errorbar(estimate, places + shift, xerr=margins, fmt="o", label=counts.label, **style)
-            ticks = {"markersize": 11, "markeredgewidth": 3, "color": "black"}
-            right.plot(np.array(counts.kept) - numbers, places + shift, "|", **ticks)
-        right.plot([], [], "|", label=_KEPT, **ticks)
-        right.plot([], [], "D", color=ORANGE, markersize=7, label=f"exact number of all {weight} (public data only)")
-        right.set_title("how far both are from the exact number", fontsize=12)
-        right.grid(axis="x", alpha=0.3)
-        right.xaxis.set_major_formatter(lambda value, _: f"{value:+,.0f}" if value else "exact")
-        right.set_xlabel(f"{weight} too many or too few")
-        figure.suptitle(title, x=0.01, ha="left", fontsize=13)
-        figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=1, frameon=False)
+        figure = Figure(figsize=(9, 5.5), layout="constrained")
+        axes = figure.subplots()
+        axes.barh(places, exact, color=BAR, height=0.7, label="exact count")
+        style = {"elinewidth": 2.5, "capsize": 4, "capthick": 2, "markersize": 7, "color": BLUE}
+        axes.errorbar(numbers.estimate, places, xerr=margins, fmt="o", label="published count, 95 % interval", **style)
+        axes.set_yticks(places, numbers.item)
+        axes.invert_yaxis()
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axes.set_xlabel(weight)
+        axes.set_title(title, loc="left", fontsize=13)
+        figure.legend(loc="outside lower center", ncols=2, frameon=False)
         figure.savefig(path, dpi=120)
 
 

@@ -49,9 +49,13 @@ def parsed(
     """The arguments, and a pipeline on the runner they name, or on the default one."""
     known, for_beam = arguments.parse_known_args(argv)
     known.input = known.input or data_file("flights.csv.zip")
-    relation = NeighboringRelation[known.relation]
-    known.privacy = PrivacySpec(epsilon=known.epsilon, delta=known.delta, relation=relation)
+    known.privacy = privacy_of(known)
     return known, pipeline(for_beam, runner=runner)
+
+
+def privacy_of(known: argparse.Namespace) -> PrivacySpec:
+    """The privacy parameters that the arguments name, for one release."""
+    return PrivacySpec(epsilon=known.epsilon, delta=known.delta, relation=NeighboringRelation[known.relation])
 
 
 def pipeline(for_beam: list[str], *, runner: str = IN_MEMORY) -> beam.Pipeline:
