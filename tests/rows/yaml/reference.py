@@ -18,8 +18,8 @@ DOCS = Path(__file__).parents[3] / "docs"
 PAGE, SCHEMA = DOCS / "yaml_reference.md", DOCS / "yaml_schema.json"
 _TITLE = """# Settings of the transforms in Beam YAML
 
-Look up the settings of each transform in `beam_dpsketch.rows`. [Settings](settings.md) explains every block and its other
-spellings. Beam generates this page; `?` stands for values of several types.
+Look up the settings of each transform in `beam_dpsketch.rows`. [Settings](settings.md) explains every block and its
+other spellings. Beam generates this page; `?` stands for values of several types.
 
 """
 
