@@ -482,3 +482,20 @@ FAULTS |= {
 test_a_planted_fault_is_found = pytest.mark.usefixtures(no_noise.__name__)(
     laws.mutants(FAULTS, check_usual, intact=True)
 )
+
+
+def more_noise(name: str) -> laws.Fault:
+    """Plant noise for twice the squared change of a counter."""
+
+    def wrong(exact: Any, counter: SideCounter, *given: Any, **reach: Any) -> Sensitivity:
+        found = exact(counter, *given, **reach)
+        return found._replace(squared=found.squared * (2 if counter.name == name else 1))
+
+    return laws.around(SideCounter, "sensitivity", wrong, f"{name} has more noise than it needs")
+
+
+test_noise_that_no_unit_needs_is_found = pytest.mark.slow(
+    pytest.mark.usefixtures(no_noise.__name__)(
+        laws.mutants({name: more_noise(name) for name in ("units", *CLIPPED)}, lambda: check_settings(settings(44)))
+    )
+)
