@@ -1,4 +1,4 @@
-"""Noisy numbers to answers: what turns each release of a batch into an object that can be asked."""
+"""Conversion from batches with noise to releases that answer questions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from beam_dpsketch.statement.noisy import NoisyReleases, unchecked
 
 
 def answers_of(noisy: NoisyReleases) -> Iterator[Released | TimelineRow]:
-    """Yield each release of a batch; what is equal in all is checked once."""
+    """Yield each release in a batch; shared parts are checked once."""
     kind, spec, scale_bits = noisy.common
     common: dict[str, Any] = {}
     for stated, counters in noisy.each():

@@ -1,8 +1,8 @@
-"""Released counts: each estimate is one noisy counter, of a listed item or of one that its votes or count bring in.
+"""Released counts: one noisy counter per item, listed or released by votes or a threshold.
 
-Guarantee: each item's interval holds with the given confidence or more, over the noise, for an item chosen before
-asking. The proof is in `privacy.noise.laws`. There are no collisions. Of grouped counts near the threshold, fewer
-intervals hold: without enough votes such a count is released only if its noise is not too far down.
+Guarantee: each interval covers the clipped count with at least the given confidence, over the noise, for an item chosen
+before asking. The proof is in `privacy.noise.laws`. Items never collide. Thresholded counts near the threshold are
+covered less often, because without enough votes such a count is released only if its noise is not too far down.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _TYPE_NAMES = {str: "text", int: "int", bytes: "bytes", tuple: "tuple"}
 
 
 class ReleasedListedItems(ReleasedSketch):
-    """A released histogram of listed items. Its answers are about these alone, and `top_k` needs no candidates.
+    """A released histogram over listed items. It answers about them alone, and `top_k` needs no candidates.
 
-    Questions about an item that is not listed raise `ValueError`: its records were dropped, so nothing is known of it.
+    Questions about an unlisted item raise `ValueError`, because its records were dropped.
     """
 
     name = "listed_items"
@@ -50,14 +50,14 @@ class ReleasedListedItems(ReleasedSketch):
         return self._rows([self.spec.items[place] for place in order], self.counters[order], confidence)
 
     def decode(self, dictionary: Many | None = None) -> Decoded:
-        """Return answers about items of the list, where `shrunk` is closer on average; see `Decoded`.
+        """Decode listed items, with `shrunk` estimates that are closer on average; see `Decoded`.
 
-        Nothing collides, so estimates and intervals are those of the release.
+        Items do not collide, so estimates and intervals are the same as in the release.
 
         Args:
-          dictionary: items of the list, 1 or more; repeated ones count once. `None` stands for the whole list.
+          dictionary: 1 or more listed items; repeated items count once. `None` stands for the whole list.
 
-        Raises `ValueError` for an item that is not listed, and if there are none.
+        Raises `ValueError` for an unlisted item and for an empty dictionary.
         """
         items = Dictionary(self.spec.items if dictionary is None else dictionary, self._places)
         deviation, signed = math.sqrt(self._noise_variance()), self.privacy.bounds.signed
@@ -70,7 +70,7 @@ class ReleasedListedItems(ReleasedSketch):
         return Decoded(items, reading, summary=summary, basis=self._basis(0.95))
 
     def reading(self, confidence: float) -> dict[str, Any]:
-        """Return what `Released.reading` says: items in words with their types, estimates (float64), and the margin."""
+        """Export items as text with their types, estimates (float64) and the margin; see `Released.reading`."""
         items = self.spec.items
         return {
             "type": "listed",
@@ -113,7 +113,7 @@ class ReleasedListedItems(ReleasedSketch):
         return places
 
     def _meant(self, items: Any, places: np.ndarray) -> str:
-        """Return the item of the public list that is most like the first one asked for that is not in it."""
+        """Suggest the listed item that is most similar to the first unlisted one."""
         asked = as_list(items)[int(np.argmax(places < 0))]
         known = [item for item in self.spec.items[:_MOST_COMPARED] if isinstance(item, str)]
         return _validate.did_you_mean(_validate.nearest(asked, known) if isinstance(asked, str) else None)
@@ -124,16 +124,16 @@ class ReleasedListedItems(ReleasedSketch):
 
 
 class ReleasedCounts(ReleasedSketch):
-    """Released items with their noisy counts, largest first. `PrivateTopK` makes it of text and bytes.
+    """Released items with their noisy counts, largest first. `PrivateTopK` makes it from text and bytes.
 
-    Of an item that is not in it, its count is unknown: `estimate` gives NaN, and `interval` goes from 0 to the count
-    that would have been released almost surely, with or without votes. An item that its votes bring in has a count with
-    noise of its own, which can be near 0 or below. Others of a true count near the threshold are released where noise
-    raises them. So those with a true count below the threshold plus sigma are high by about 0.9 sigma on average, and
-    their 95 % intervals hold for about 90 % of them.
+    An unreleased item has an unknown count: `estimate` gives NaN, and `interval` goes from 0 to the count that would
+    have been released almost surely, with or without votes. The noise in the count is independent of the votes, so an
+    item released by votes can have a count near 0 or below. Without votes, an item near the threshold is released if
+    its noise is high. Therefore their estimates are about 0.9 sigma too high on average for true counts below the threshold
+    plus sigma, and the 95 % intervals cover about 90 % of these counts.
 
-    Text and bytes of max_bytes bytes or more are counted by their beginning; answers list them as `truncated`. Bytes
-    that are not valid text are left out where items are text.
+    Text and bytes with max_bytes bytes or more are counted by their beginning; answers list them as `truncated`. Bytes
+    that are not valid text are ignored if items are text.
     """
 
     name = "groups"
@@ -148,22 +148,22 @@ class ReleasedCounts(ReleasedSketch):
 
     @property
     def items(self) -> tuple[Any, ...]:
-        """The released items, in the order of their counts, largest first."""
+        """The released items in descending order of their counts."""
         return self.spec.items
 
     @property
     def left_out(self) -> int:
-        """In a combination, how many items at most were left out, because only some of the releases have them."""
+        """Largest possible number of items that a combination dropped because only some releases contain them."""
         return self.spec.left_out
 
     def __len__(self) -> int:
         return self.spec.cells
 
     def reading(self, confidence: float) -> dict[str, Any]:
-        """Return what `Released.reading` says: items in words, estimates (float64), the margin, and the domain.
+        """Export items as text, estimates (float64), the margin and the domain; see `Released.reading`.
 
-        `keys` are those of `GroupedItems.short_keys` in hex. What is not released has at most `most_unreleased`, or
-        `None` if that is not known.
+        `keys` are `GroupedItems.short_keys` in hex. The count of an unreleased item is at most `most_unreleased`, or
+        `None` if no bound is known.
         """
         most = self._most_unreleased(confidence)
         return {
@@ -177,15 +177,14 @@ class ReleasedCounts(ReleasedSketch):
         }
 
     def top_k(self, k: int, candidates: Many | None = None, confidence: float = 0.95) -> Frequencies:
-        """Return the k released items of largest count, largest first; fewer if fewer were released.
+        """List the k released items with the largest counts, largest first; fewer if fewer were released.
 
-        Each interval holds at the given confidence for an item chosen before asking. See `ReleasedSketch.top_k` for
-        lists.
+        Each interval has the given confidence for an item chosen before asking. See `ReleasedSketch.top_k` for lists.
 
         Args:
           k: the number of items, 1 to 2**31.
-          candidates: the items to choose from; those that are not released are left out. `None` takes all.
-          confidence: of each interval, in (0, 1).
+          candidates: the items to choose from; unreleased items are ignored. `None` means all released items.
+          confidence: confidence per interval, in (0, 1).
         """
         if candidates is not None:
             items = _validate.many(candidates=candidates)
@@ -195,7 +194,7 @@ class ReleasedCounts(ReleasedSketch):
         return super().top_k(k, candidates, confidence)
 
     def as_rows(self, items: One | Many | None = None, confidence: float = 0.95) -> list[dict[str, Any]]:
-        """Return one plain dict per item with the fields item, estimate, lower and upper; `None` takes all items."""
+        """Convert answers to one plain dict per item: item, estimate, lower and upper. `None` means all items."""
         return self._search(confidence).to_rows() if items is None else super().as_rows(items, confidence)
 
     def _estimates(self, items: Any) -> np.ndarray:
@@ -223,7 +222,7 @@ class ReleasedCounts(ReleasedSketch):
 
     @property
     def _noise_reach(self) -> float:
-        return 0.0  # what noise hides is not released
+        return 0.0  # items below the noise are not released
 
     @property
     def _exceeds_noise(self) -> bool:
@@ -233,7 +232,7 @@ class ReleasedCounts(ReleasedSketch):
         return np.append(self.counters.astype(np.float64), math.nan)[places]
 
     def _most_unreleased(self, confidence: float) -> float:
-        """Return an upper bound for the count of an item that is not released."""
+        """Compute an upper bound for the count of an unreleased item."""
         return math.inf if self._chosen is None else self._chosen.least_count + self._margin(confidence)
 
     @property
@@ -246,7 +245,7 @@ class ReleasedCounts(ReleasedSketch):
         return self.privacy.margin(confidence) + self._rounding
 
     def _plus(self, other: Released, privacy: PrivacyStatement, *, sign: int = 1) -> ReleasedCounts:
-        """Return the sum, or difference, over the items that both have: of others, one of the counts is unknown."""
+        """Add or subtract the counts of the items in both releases; any other item has one unknown count."""
         theirs = other.spec.places
         common = [key for key in self.spec.short_keys if key in theirs]
         bits = max(self._scale_bits, other._scale_bits)

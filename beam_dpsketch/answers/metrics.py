@@ -1,4 +1,4 @@
-"""Released metrics: several sketches of the same records, and each answers under its name."""
+"""Released metrics: several sketches over the same records, each by its name."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from beam_dpsketch.exact.sketches.metrics import JoinedSketches
 
 
 class ReleasedMetrics(Released, Mapping[str, Released]):
-    """Several releases as one, by name: ``released["delay"].mean()``. `PrivateMetrics` makes it.
+    """Several metrics in one release, by name: ``released["delay"].mean()``. `PrivateMetrics` makes it.
 
-    Each has the noise of its part of rho. They are one release: rho is lost once for all of them, and the statement of
-    each is that of the whole, with its clipping. Side counters are about what counts in any metric: the whole answers
-    them, and no metric does. Do not `combine` two metrics: they share a release id, so it is refused.
+    Each metric has the noise for its share of rho. Rho is spent once for all of them, and each metric has the statement
+    of the whole release, including its clipping. Summary counts cover the records that count in any metric, so only the
+    whole release answers them. `combine` rejects two metrics, because they share a release id.
     """
 
     name = made_as = "metrics"
@@ -28,7 +28,7 @@ class ReleasedMetrics(Released, Mapping[str, Released]):
 
     @functools.cached_property
     def shares(self) -> dict[str, Fraction]:
-        """The part of rho of each metric, of what is left after what is counted aside."""
+        """Share of rho per metric, after the share for summary counts."""
         return {part.name: part.share for part in self._spec.parts}
 
     @functools.cached_property
