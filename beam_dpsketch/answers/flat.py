@@ -1,20 +1,16 @@
-"""Released flat sketches: estimates of single items, and of all items of a public dictionary together.
+"""Released flat sketches: estimates for single items, and joint estimates for a public dictionary.
 
-Guarantee: each item's interval holds with about the given confidence, over the seed and the noise, for data of any
-skew, also with deletions; `row_mean` has the argument. Source: Charikar, Chen and Farach-Colton 2002, who take the
-median over rows; private form: Zhao et al., NeurIPS 2022.
+Guarantee: each interval covers the clipped weight with about the given confidence, over the seed and the noise, for
+data of any skew, also with deletions; `row_mean` has the argument. Source: Charikar, Chen and Farach-Colton 2002, who
+use the median over rows; private form: Zhao et al., NeurIPS 2022.
 
-Released flat sketches: Count-Min and CountSketch, and the offset of the paper's Count-Min.
+Guarantee of `ReleasedCountMin.minimum`, if no net weight is negative: no item is underestimated, with probability at
+least 1 - failure_probability / 2. Source: Zhao et al., NeurIPS 2022, with E from the actual depth, width and sigma^2;
+tails of the discrete Gaussian, and of sums of independent ones, are at most exp(-t^2 / (2 sigma^2)) (Canonne, Kamath
+and Steinke 2020). Tails of a discrete Laplace are at most exp(-t / scale). `tail_margin` applies Chernoff's bound to
+sums with a Laplace.
 
-Guarantee of `ReleasedCountMin.minimum`, while no item's net weight is negative: no item at all is underestimated, with
-probability at least 1 - failure_probability / 2. Source: Zhao et al., NeurIPS 2022, with E from the actual depth, width
-and sigma^2; tails of the discrete Gaussian, and of sums of independent ones, are at most exp(-t^2 / (2 sigma^2))
-(Canonne, Kamath and Steinke 2020). Tails of a discrete Laplace are at most exp(-t / scale). `tail_margin` applies
-Chernoff's bound to sums with a Laplace.
-
-What `decode` returns: closer answers about the items of one dictionary, and a summary in words.
-
-Guarantee: post-processing of a release. Answers about an item depend on the rest of the dictionary, so the dictionary
+Guarantee of `decode`: post-processing of a release. An answer depends on all items in the dictionary, so the dictionary
 must be public.
 """
 
@@ -52,9 +48,9 @@ from beam_dpsketch.statement.showing import shown
 
 
 class ReleasedFrequencies(ReleasedSketch):
-    """A released flat sketch: how often any item occurred. It stores no items, so `top_k` needs `candidates`.
+    """A released flat sketch: the frequency of any item. It stores no items, so `top_k` needs `candidates`.
 
-    Estimates are Huber means over rows: the median plus the mean of the rows' distances from it, each clipped at one
+    Estimates are Huber means over rows: the median plus the mean distance to it, with each distance clamped to one
     scale.
     """
 
@@ -67,29 +63,29 @@ class ReleasedFrequencies(ReleasedSketch):
         return f"{self._spec.depth} x {self._spec.width} counters"
 
     def decode(self, dictionary: Many) -> Decoded:
-        """Return closer answers about all items of a public dictionary together.
+        """Decode all items of a public dictionary together, for closer estimates.
 
-        What is known of one item is subtracted from the counters that it shares with others, round by round. So
-        collisions between items of the dictionary fade. The fuller the dictionary, the closer the answers. Items that
-        it lacks stay in the counters, and the intervals cover them. `estimate` of the release itself does not change.
+        Rounds subtract the estimate for one item from the counters that it shares with others, so collisions within the
+        dictionary fade. A fuller dictionary gives closer answers. Items outside it remain in the counters, and
+        intervals cover them. `estimate` of the release itself does not change.
 
         Args:
-          dictionary: the items, 1 or more, in any order; repeated ones count once. They must be public: a list that
-            is taken from the data would publish it. Decoding takes about 125 bytes of memory for each item and row.
+          dictionary: 1 or more public items, in any order; repeated items count once. A list from the data would
+            publish it. Decoding needs about 125 bytes of memory for each item and row.
 
-        Raises `TypeError` or `ValueError` for items that cannot be counted, and `ValueError` if there are none. Source:
-        see `estimators/decoding.py`.
+        Raises `TypeError` or `ValueError` for items that cannot be counted, and `ValueError` for an empty dictionary.
+        Source: see `estimators/decoding.py`.
         """
         return decode_flat(
             dictionary, self._spec, self.counters, self.privacy, keys_of=self._keys, basis=self._basis(0.95)
         )
 
     def reading(self, confidence: float) -> dict[str, Any]:
-        """Return the hashing of items and the reading of rows, as `Released.reading` does.
+        """Export the hash functions and the estimation constants, as `Released.reading` does.
 
         An estimate is the Huber mean of an item's counters with this `scale`. The truth is at most `below` under it and
-        `above` over it. `row_keys`, of shape (depth, 2), are made by `hashing.cells`. `counters` are float64 of shape
-        (depth, width); from each counter of a Count-Min the median of its row is subtracted.
+        at most `above` over it. `hashing.cells` makes `row_keys`, of shape (depth, 2). `counters` are float64 of shape
+        (depth, width); for a Count-Min, the median of its row is subtracted from each counter.
         """
         _validate.open_unit_interval(confidence=confidence)
         spec, (below, above) = self._spec, self._rows.margins(confidence)
@@ -144,7 +140,7 @@ class ReleasedFrequencies(ReleasedSketch):
 
 
 def _warn_of_spellings(items: Any) -> None:
-    """Warn of items of several types, or with blanks around them: a flat sketch does not know its own items."""
+    """Warn about mixed item types and surrounding blanks, because a flat sketch has no items to compare with."""
     listed = items if isinstance(items, list) else []
     one_of_each = {type(item): item for item in listed}
     names = {type(decode(encode(item))).__name__ for item in one_of_each.values()} if len(one_of_each) > 1 else ()
@@ -162,9 +158,9 @@ _STEPS = 1 << 12
 class ReleasedCountMin(ReleasedFrequencies):
     """A released Count-Min: Huber means over rows, each less the median of its cells, and two-sided intervals.
 
-    Under `REPLACE_ONE`, with weights that are not signed, its noise is 1/sqrt(2) of that in a CountSketch: there it is
-    the better choice, unless collisions dominate. Where they do, its estimates are too large on average. Under
-    `ADD_OR_REMOVE_ONE` both have equal noise, and a CountSketch is at least as good. `minimum` is the paper's estimate.
+    Under `REPLACE_ONE` with unsigned weights, its noise is 1/sqrt(2) of the noise in a CountSketch, so it is the better
+    choice unless collisions dominate. If they do, its estimates are too large on average. Under `ADD_OR_REMOVE_ONE`
+    both have equal noise, and a CountSketch is at least as good. `minimum` is the paper's estimate.
     """
 
     name = "count_min"
@@ -175,7 +171,7 @@ class ReleasedCountMin(ReleasedFrequencies):
     @overload
     def minimum(self, items: Many, failure_probability: float = ...) -> np.ndarray: ...
     def minimum(self, items: Any, failure_probability: float = 0.01) -> Any:
-        """Compute the paper's estimate of each item: the minimum over rows plus the offset E, an upper bound.
+        """Compute the paper's upper bound for each item: the minimum over rows plus the offset E.
 
         Args:
           items: one item or many.
@@ -190,7 +186,7 @@ class ReleasedCountMin(ReleasedFrequencies):
         return as_asked(rows.min(axis=0) + offset, single)
 
     def _own_total(self) -> tuple[float, float]:
-        """Each row sums to the total, with the noise of all its cells."""
+        """Average the sums of the rows; each row sums to the total, with the noise of all its cells."""
         depth, width = self._spec.depth, self._spec.width
         return float(self.counters.sum()) / depth, width / depth * self._noise_variance()
 
@@ -207,17 +203,17 @@ def noise_offset(
 ) -> float:
     """Compute E: with probability 1 - failure_probability / 2, no counter has noise beyond -E or E.
 
-    The paper's, of a Gaussian sigma sqrt(2 ln(4 depth width / beta)).
+    For a Gaussian this is the paper's sigma sqrt(2 ln(4 depth width / beta)).
     """
     return tail_margin(noise, parameter, failure_probability / (4 * spec.cells))
 
 
 def tail_margin(noise: Noise, parameter: Fraction, probability: float) -> float:
-    """Compute a number that a noise of this parameter exceeds with at most this probability.
+    """Compute a number that noise with this parameter exceeds with at most this probability.
 
-    Chernoff's bound. With L the logarithm of 1 / probability and s the scale of a Laplace, a Laplace noise with others
-    exceeds t with at most exp(-t x) / (1 - s^2 x^2), for all x below 1 / s. A Gaussian, or a sum of Laplace noises, of
-    the same parameter has no larger moments. A single Laplace needs t = s L.
+    Chernoff's bound. Let L be the logarithm of 1 / probability and s the scale of a Laplace. A Laplace noise plus other
+    noises exceeds t with at most exp(-t x) / (1 - s^2 x^2), for all x below 1 / s. A Gaussian, or a sum of Laplace
+    noises, with the same parameter has no larger moments. A single Laplace needs t = s L.
     """
     rare, variance = -math.log(probability), float(parameter)
     if noise is Noise.GAUSSIAN:
@@ -235,7 +231,7 @@ _SHRUNK = (
 
 
 class Reading(Protocol):
-    """Estimates of all items of a dictionary; margins are how far the truth may be below and above, in deviations."""
+    """Estimates for all items in a dictionary; margins below and above are in standard deviations."""
 
     estimates: np.ndarray
     deviations: np.ndarray
@@ -245,7 +241,7 @@ class Reading(Protocol):
 
 
 class Dictionary:
-    """The items that are decoded, each once, in their order, with their keys in ascending order."""
+    """Distinct items to decode in their given order, with their hash keys in ascending order."""
 
     def __init__(self, items: Many, keys_of: Callable[[Any], np.ndarray]) -> None:
         plain = _validate.many(dictionary=items)
@@ -270,14 +266,15 @@ class Dictionary:
 
 
 class Decoded(ItemAnswers):
-    """Answers about the items of one dictionary, closer to the truth than those of the release alone.
+    """Answers about the items in one dictionary, closer to the truth than the release alone.
 
-    Made by `decode` of a release. Answers are about the records that bounding kept. Methods take one item of the
-    dictionary or many; see `ItemAnswers`. They raise `ValueError` for an item that is not in it.
+    Made by `decode` of a release. Answers describe the clipped data. Methods accept one dictionary item or many; see
+    `ItemAnswers`. They raise `ValueError` for an item outside the dictionary.
 
-    `estimate` and `interval` are unbiased, or nearly. Bounds can be below 0, and cover collisions with items that the
-    dictionary lacks. `shrunk` draws each estimate towards what the other items show of the usual weights. It is closer
-    on average over the whole list, off in a known direction for a single rare item, and farther off for the largest.
+    `estimate` and `interval` are unbiased, or nearly. Bounds can be below 0, and cover collisions with items outside
+    the dictionary. `shrunk` moves each estimate towards the weights that the other items suggest. It is closer on
+    average over the whole list, biased in a known direction for a single rare item, and farther off for the largest
+    items.
 
     >>> from beam_dpsketch import CountSketch, PrivacySpec, ReleaseTerms, SketchSpec, release
     >>> raw = CountSketch(SketchSpec(width=64)).accumulate(["a"] * 900 + ["b"] * 100)
@@ -291,7 +288,7 @@ class Decoded(ItemAnswers):
 
     @property
     def items(self) -> tuple[Any, ...]:
-        """The items of the dictionary, each once, in their order."""
+        """The distinct items in the dictionary, in their order."""
         return self._dictionary.items
 
     @overload
@@ -299,29 +296,29 @@ class Decoded(ItemAnswers):
     @overload
     def shrunk(self, items: Many) -> np.ndarray: ...
     def shrunk(self, items: Any) -> Any:
-        """Return each estimate, drawn towards the usual weights of the dictionary: float64 of shape (n,), or a float.
+        """Shrink each estimate towards the usual weights in the dictionary: float64 of shape (n,), or a float.
 
-        It is the posterior mean under the law of weights that fits all the estimates best, clipped to the item's own
-        95 % interval. No interval is offered for it. With fewer than 200 items it is the estimate. Of the largest items
-        take `estimate`: they are few, so the law says little of them, and `shrunk` is farther from the truth there.
+        The result is the posterior mean under the distribution of weights that best fits all estimates, clamped to the
+        item's own 95 % interval. It has no interval. With fewer than 200 items it equals the estimate. For the largest
+        items use `estimate`: they are too few to fit a distribution, so `shrunk` is farther from the truth.
         """
         items, single = as_many(items)
         return as_asked(self._reading.shrunk[self._dictionary.find(items)], single)
 
     def top_k(self, k: int, confidence: float = 0.95) -> Frequencies:
-        """Return the k items of largest estimate, largest first; all, if there are fewer.
+        """List the k items with the largest estimates, largest first; all, if there are fewer.
 
-        Equal estimates keep the order of the dictionary. What `ReleasedSketch.top_k` says of lists holds here too.
+        Equal estimates keep the order of the dictionary. Confidence for lists is as in `ReleasedSketch.top_k`.
         """
         _validate.whole(low=1, high=1 << 31, k=k)
         return self._frequencies(self.items, confidence).largest(k)
 
     def as_rows(self, items: One | Many | None = None, confidence: float = 0.95) -> list[dict[str, Any]]:
-        """Return one plain dict per item with the fields item, estimate, lower, upper and shrunk, for any sink.
+        """Convert answers to one plain dict per item: item, estimate, lower, upper and shrunk.
 
         Args:
-          items: of the dictionary; `None` stands for all of them.
-          confidence: of each interval, in (0, 1).
+          items: items in the dictionary; `None` means all.
+          confidence: confidence per interval, in (0, 1).
         """
         asked = self.items if items is None else as_many(items)[0]
         shrunk = self._reading.shrunk[self._dictionary.find(asked)].tolist()
@@ -329,9 +326,9 @@ class Decoded(ItemAnswers):
         return [{**row, "shrunk": value} for row, value in zip(rows, shrunk, strict=True)]
 
     def explain(self) -> str:
-        """Return a few sentences: what is left in the counters, the noise floor, and what the dictionary explains.
+        """Summarize the residual counters, the noise floor and the share of the weight that the dictionary explains.
 
-        The share of the weight is that of squares, so light items that are not listed hardly show in it.
+        The share compares squared counters, so light items outside the dictionary have little effect on it.
         """
         return self._summary + _SHRUNK * (len(self.items) >= MIN_ITEMS)
 
@@ -360,7 +357,7 @@ def decode_flat(
     keys_of: Callable[[Any], np.ndarray],
     basis: Basis,
 ) -> Decoded:
-    """Return closer answers about these items, from the noisy counters of shape (depth, width)."""
+    """Decode a dictionary from noisy counters of shape (depth, width)."""
     dictionary, has_signs = Dictionary(items, keys_of), spec.kind == "count_sketch"
     signed = privacy.bounds.signed
     sigma_squared = privacy.noise.variance(privacy.sigma_squared, privacy.weight_bits)
@@ -376,7 +373,6 @@ def decode_flat(
 
 
 def _summary(freed: FreedRows, rows: DecodedRows, sigma_squared: float, before: float) -> list[str]:
-    """Say what is left, how much of it is noise, and what the dictionary explains."""
     depth, sigma = len(freed.rows), math.sqrt(sigma_squared)
     reach = sum(rows.margins(0.95)) / 2 * float(rows.deviations.mean())
     unknown = float(np.mean(freed.residual**2)) - freed.expected

@@ -1,6 +1,6 @@
-"""Answers about single items, that releases, decoded dictionaries and differences have in common; rows of changes.
+"""Shared answers about single items for releases, decoded dictionaries and differences; tables of changes.
 
-Guarantee: post-processing of released counters. All answers are about the records that bounding kept.
+Guarantee: post-processing of released counters. Answers describe the clipped data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from beam_dpsketch.words import shown_plainly
 class ItemAnswers(ABC):
     """Estimates of items, with bounds.
 
-    Methods take one item or many: one gives a single value or row, many give an array or a sequence of rows. Put an
+    Methods accept one item or many: one gives a single value or row, many give an array or a sequence of rows. Put an
     item that is a tuple into a list.
     """
 
@@ -30,7 +30,7 @@ class ItemAnswers(ABC):
     @overload
     def estimate(self, items: Many) -> np.ndarray: ...
     def estimate(self, items: Any) -> Any:
-        """Return the estimated total weight of each item: float64 of shape (n,), or a float for a single item."""
+        """Estimate the total weight of each item: float64 of shape (n,), or a float for a single item."""
         items, single = as_many(items)
         return as_asked(self._estimates(items), single)
 
@@ -39,26 +39,26 @@ class ItemAnswers(ABC):
     @overload
     def interval(self, items: Many, confidence: float = ...) -> Frequencies: ...
     def interval(self, items: Any, confidence: float = 0.95) -> Any:
-        """Return each item's estimate with bounds for its true total weight, over the records that bounding kept.
+        """Estimate each item with bounds for its total weight in the clipped data.
 
-        The bounds cover noise and collisions. They do not cover what `RecordBounds` dropped or clamped, so where
-        records are dropped, the total in the raw data may lie far outside. Each item's bounds hold with the given
-        confidence, over the noise and the seed, for that item alone; see `top_k` for lists.
+        The bounds include noise and collisions, but not clipping: if `RecordBounds` dropped records, the total in the
+        raw data may lie far outside. The confidence is over the noise and the seed, for each item alone; see `top_k`
+        for lists.
         """
         items, single = as_many(items)
         return as_asked(self._frequencies(items, confidence), single)
 
     def as_rows(self, items: One | Many, confidence: float = 0.95) -> list[dict[str, Any]]:
-        """Return one plain dict per item with the fields item, estimate, lower and upper, for any sink."""
+        """Convert answers to one plain dict per item: item, estimate, lower and upper."""
         return self._frequencies(as_many(items)[0], confidence).to_rows()
 
     @abstractmethod
     def _estimates(self, items: Any) -> np.ndarray:
-        """Return the estimates of an array, a column or a list of items."""
+        """Estimate an array, a column or a list of items."""
 
     @abstractmethod
     def _frequencies(self, items: Any, confidence: float) -> Frequencies:
-        """Return the estimates and bounds of an array, a column or a list of items."""
+        """Estimate an array, a column or a list of items, with bounds."""
 
 
 class _Change(NamedTuple):
@@ -72,7 +72,7 @@ class _Change(NamedTuple):
 
 @shown_plainly
 class Change(_Change, WithClipping):
-    """One item with its weights before and after, and its change with bounds for the true one."""
+    """One item with its weights before and after, and its change with bounds."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
