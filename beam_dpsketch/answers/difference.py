@@ -1,10 +1,10 @@
-"""Differences of two releases of one spec, with independent noise.
+"""Differences between two releases with the same spec and independent noise.
 
-Guarantee: post-processing of both, so the two privacy statements cover every answer. All answers are about the records
-that bounding kept. Intervals cover noise and collisions, each at about the given confidence.
+Guarantee: post-processing of both releases, so their two privacy statements cover every answer. Answers describe the
+clipped data. Intervals include noise and collisions, each at about the given confidence.
 
-Counters are linear, so the difference of two releases is that of a sketch of signed changes, with the noise of both.
-Its estimates are unbiased. What did not change cancels, and its collisions too.
+Counters are linear, so the difference of two releases is a sketch of signed changes with the noise of both. Its
+estimates are unbiased. Unchanged weight cancels, including its collisions.
 """
 
 from __future__ import annotations
@@ -25,51 +25,51 @@ from beam_dpsketch.statement.side_notes import Interval
 
 
 class Difference(ItemAnswers):
-    """How much more an item weighs in one release than in another. Made by `minus`, not by hand.
+    """Change in the weight of each item between two releases. Made by `minus`, not by hand.
 
-    Weights in answers are changes, and may be negative. All answers are about the records that bounding kept. Those of
-    a tree are read from its finest level alone; those of a Count-Min are centred. `ItemAnswers` says what methods take.
+    Weights in answers are changes and may be negative. Answers describe the clipped data. For a tree, they use only the
+    finest level; for a Count-Min, they use centered counters. `ItemAnswers` lists the accepted arguments.
     """
 
     def __init__(self, signed: Any, after: Any, before: Any) -> None:
         self._signed, self._after, self._before = signed, after, before
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Keep the statement as it is: bytes are without the total of both sides, which clipping is a share of."""
+        """Keep the statement as it is: `to_bytes` omits the total of both sides, which clipping divides by."""
         return _restored, (self._signed, self._signed.privacy, self._after, self._before)
 
     @property
     def privacy(self) -> PrivacyStatement:
-        """What both releases together protect and how well; `print` it."""
+        """Privacy statement for both releases together; `print` it."""
         return self._signed.privacy
 
     @property
     def spec(self) -> Any:
-        """The shape and the hash functions of both releases."""
+        """Shape and hash functions, equal in both releases."""
         return self._signed.spec
 
     def clipping(self, confidence: float = 0.95) -> Clipping:
-        """Return the share of the total of both releases that the bounds removed."""
+        """Estimate the clipped share of the total of both releases."""
         return self.privacy.clipping(confidence)
 
     def top_k(self, k: int, candidates: Many | None = None, confidence: float = 0.95) -> Frequencies:
-        """List the k candidates of largest change, up or down, largest first.
+        """List the k candidates with the largest changes, up or down, largest first.
 
-        As in `ReleasedSketch.top_k`, an interval holds for an item chosen before asking, and on average over all
-        candidates; a list prefers items that the noise moved. A row whose interval contains 0 may not have changed.
+        As in `ReleasedSketch.top_k`, confidence applies to an item chosen before asking, and on average to all
+        candidates. A list prefers items that the noise moved. If an interval contains 0, the item may be unchanged.
 
         Args:
-          k: the number of items, 1 to 2**31; fewer are listed where fewer were given or found.
-          candidates: the items to choose from, which must be public. Without them a tree searches below what exceeds
-            the noise in either release, for weights that are not negative. A flat sketch needs some.
-          confidence: of each interval, in (0, 1).
+          k: the number of items, 1 to 2**31; fewer are listed if fewer were given or found.
+          candidates: the public items to choose from. Without them, a tree searches below the nodes that exceed the
+            noise in either release, if weights are not negative. A flat sketch requires candidates.
+          confidence: confidence per interval, in (0, 1).
         """
         _validate.whole(low=1, high=1 << 31, k=k)
         given = self._after._changed_candidates(self._before, k) if candidates is None else candidates
         return self._frequencies(_validate.many(candidates=given), confidence).largest_changes(k)
 
     def _movers(self, k: int, candidates: Many | None, confidence: float) -> Changes:
-        """List `top_k` with the weights before and after; of a tree, read from its finest level too."""
+        """List `top_k` with the weights before and after, for a tree from its finest level too."""
         rows = self.top_k(k, candidates, confidence)
         items = as_list(rows.item)
         before, after = (each._signed_frequencies(items, confidence).estimate for each in (self._before, self._after))
@@ -81,7 +81,7 @@ class Difference(ItemAnswers):
 
     def _frequencies(self, items: Any, confidence: float) -> Frequencies:
         rows = self._signed._signed_frequencies(items, confidence)
-        # What is noted of weights does not hold of changes.
+        # Notes about weights do not apply to changes.
         return dataclasses.replace(rows, basis=dataclasses.replace(rows.basis, notes=(), asked=0))
 
     def __repr__(self) -> str:
@@ -93,6 +93,6 @@ def _restored(signed: Any, privacy: PrivacyStatement, after: Any, before: Any) -
 
 
 def length(table: ReleasedTable, confidence: float) -> Interval:
-    """Estimate the root of the sum of squared weights of a table."""
+    """Estimate the square root of the sum of squared weights in a table."""
     squared = second_moment(table).interval(confidence)
     return Interval(*(math.sqrt(max(each, 0.0)) for each in squared))

@@ -1,8 +1,8 @@
-"""Released rows of a square-root factor: every rank, quantile, range and value of an ordered domain, from one release.
+"""Released square-root factorization: ranks, quantiles, ranges and values of an ordered domain from one release.
 
-Guarantee: post-processing of noisy rows. Weights of values are decoded from all rows at once; ranks are their sums,
-made monotone. Intervals are around the unbiased sums, whose variances are known. So they hold at heavy values and in
-empty tails, on any data whose net weights are not below 0.
+Guarantee: post-processing of noisy rows. All rows together decode to the weight of each value; ranks are sums of these
+weights, made monotone. Intervals surround the unbiased sums, whose variances are known. Therefore they are valid at
+heavy values and in empty tails, for all data with net weights of at least 0.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from beam_dpsketch.exact.sketches.factor import FactorHistogram
 
 
 class ReleasedFactor(ReleasedRanks):
-    """A release of ranks by a square-root factor. `PrivateQuantiles` makes it.
+    """Ranks released by a square-root factorization. `PrivateQuantiles` makes it.
 
-    Its `counters` are the noisy rows, without the bits that noise drowns: one record changes many of them. The sigma
-    that its statement tells is over the length by which one record changes all of them. `weights` are those of values.
+    `counters` are the noisy rows without the bits that noise drowns, because one record changes many rows. The sigma in
+    the statement is relative to the length of that change over all rows. `weights` has one weight per value.
     """
 
     name = "factor"
@@ -37,7 +37,7 @@ class ReleasedFactor(ReleasedRanks):
 
     @functools.cached_property
     def weights(self) -> np.ndarray:
-        """The weight of each value of the domain, unbiased, float64 of shape (size,), read-only; it may be below 0."""
+        """Unbiased weight of each value in the domain: float64 of shape (size,), read-only, possibly below 0."""
         weights = self._decoded
         if self._known_total is not None:
             weights = factors.with_total(self._spec.factor, weights, self._known_total)
@@ -45,9 +45,9 @@ class ReleasedFactor(ReleasedRanks):
         return weights
 
     def heavy_hitters(self, threshold: float, confidence: float = 0.95) -> Frequencies:
-        """Return the values of an estimated weight of `threshold` or more that exceed the noise threshold.
+        """List the values with an estimated weight of at least `threshold` that exceed the noise threshold.
 
-        Values of a true weight below `detection_limit` may be missing.
+        Values with a true weight below `detection_limit` may be missing.
         """
         _validate.open_unit_interval(confidence=confidence)
         margin = deviations_for(confidence) * self._deviations
@@ -77,7 +77,7 @@ class ReleasedFactor(ReleasedRanks):
 
     @functools.cached_property
     def _likely(self) -> np.ndarray:
-        """The likely weight of each value, not below 0."""
+        """Likely weight of each value, at least 0."""
         ranks = self._ranks.rank(np.arange(self._spec.cells, dtype=np.uint64))
         return likely_weights(self._spec.factor, self.weights, np.diff(ranks, prepend=0.0), self._row_variance)
 
@@ -93,12 +93,12 @@ class ReleasedFactor(ReleasedRanks):
 
     @functools.cached_property
     def _decoded(self) -> np.ndarray:
-        """The weight of each value as the rows alone say, without a known total."""
+        """Weight of each value from the rows alone, without a known total."""
         return factors.decode(self._spec.factor, self._rows)
 
     @property
     def _row_variance(self) -> float:
-        """The variance of the noise in a row, in squared records as rows count them."""
+        """Noise variance per row, in squared records as rows count them."""
         own, step = self._drawn_variance(0) * self._spec.factor.squared_length, 1 << self._spec.factor.dropped_bits
         return own + (self._rounding * step) ** 2 / 3 / len(self._privacy.release_ids)
 
@@ -108,7 +108,7 @@ class ReleasedFactor(ReleasedRanks):
 
     @functools.cached_property
     def _deviations(self) -> np.ndarray:
-        """The standard deviation of the weight of each value."""
+        """Standard deviation of each weight."""
         return np.sqrt(factors.value_variances(self._spec.factor) * self._row_variance)
 
     @property
