@@ -129,8 +129,8 @@ class ReleasedCounts(ReleasedSketch):
     An unreleased item has an unknown count: `estimate` gives NaN, and `interval` goes from 0 to the count that would
     have been released almost surely, with or without votes. The noise in the count is independent of the votes, so an
     item released by votes can have a count near 0 or below. Without votes, an item near the threshold is released if
-    its noise is high. Therefore their estimates are about 0.9 sigma too high on average for true counts below the threshold
-    plus sigma, and the 95 % intervals cover about 90 % of these counts.
+    its noise is high. Therefore their estimates are about 0.9 sigma too high on average for true counts below the
+    threshold plus sigma, and the 95 % intervals cover about 90 % of these counts.
 
     Text and bytes with max_bytes bytes or more are counted by their beginning; answers list them as `truncated`. Bytes
     that are not valid text are ignored if items are text.
