@@ -1,13 +1,9 @@
-"""A noisy row over time, as it is published, and answers that are made of several.
+"""Timeline rows, and releases for any windows of a horizon, their differences and every prefix.
 
-Guarantee: rows have the noise that `release_parts` drew, and answers are post-processing of rows. A row is a weighted
-sum of windows, so it answers nothing by itself.
-
-Releases over time: any windows of a horizon, their differences, and every prefix, from the rows released so far.
-
-Guarantee: post-processing of rows. Their noise was drawn for all rows together, so rho is that of the horizon, for any
-number of questions. Each answer is one linear estimate from the rows, with the variance of its own noise. Answers share
-rows, so their noise is correlated: compare windows by `minus`, `distance` and `movers`, which ask once.
+Guarantee: post-processing of rows, whose noise `release_parts` drew for all rows together. Therefore rho is spent once
+for the horizon, for any number of questions. Each answer is one linear estimate from the rows, with the variance of its
+own noise. A row is a weighted sum of windows, so it answers nothing alone. Answers share rows, so their noise is
+correlated: compare windows by `minus`, `distance` and `movers`, which make one estimate.
 
 Sources: see `estimators.over_time`.
 """
@@ -52,13 +48,13 @@ from beam_dpsketch.statement.release_id import (
 from beam_dpsketch.statement.showing import html_table
 from beam_dpsketch.statement.side_notes import Interval, SideNote
 
-_MOST = float((1 << 63) - (1 << 10))  # the largest float64 that an int64 holds
+_MOST = float((1 << 63) - (1 << 10))  # the largest float64 within int64
 
 
 class TimelineRow:
-    """One noisy row of a continual release; a `SketchTimeline` answers from all of them.
+    """One noisy row in a continual release; a `SketchTimeline` answers from all rows.
 
-    Made by a transform, or by `from_bytes`, not by hand.
+    Made by a transform or by `from_bytes`, not by hand.
     """
 
     is_row: ClassVar[bool] = True
@@ -81,27 +77,27 @@ class TimelineRow:
 
     @property
     def mechanism(self) -> RowMechanism:
-        """Which rows there are."""
+        """Mechanism that defines the rows."""
         return self._note.mechanism
 
     @property
     def number(self) -> int:
-        """Which row it is, from 0."""
+        """Number of the row, from 0."""
         return self._note.number
 
     @property
     def window(self) -> int:
-        """The window that it comes out with."""
+        """Window that the row is released with."""
         return self._note.window
 
     @functools.cached_property
     def promise(self) -> PrivacyStatement:
-        """The statement without what differs between the rows of a run: noisy numbers, and which row it is."""
+        """Statement without the fields that differ between rows: noisy numbers and the row's number."""
         side = tuple(dataclasses.replace(note, value=0) for note in self.privacy.side)
         return dataclasses.replace(self.privacy, release_ids=(bytes(RELEASE_ID_BYTES),), side=side, over_time=None)
 
     def clipping(self, confidence: float = 0.95) -> Clipping:
-        """Return the state of its clipping, which one weighted sum of windows does not measure; ask a timeline."""
+        """Report the state of clipping alone: one weighted sum of windows does not measure the share; ask a timeline."""
         return self.privacy.clipping(confidence)
 
     @property
@@ -111,16 +107,16 @@ class TimelineRow:
 
     @property
     def side(self) -> np.ndarray:
-        """The noisy weighted sums of the side counters, float64 of shape (notes of the statement,)."""
+        """The noisy weighted sums of the summary counts: float64 of shape (notes in the statement,)."""
         return np.array([note.estimate for note in self.privacy.side])
 
     def to_bytes(self) -> bytes:
-        """Return the row in the package's versioned format, which every later version can read."""
+        """Encode the row in the package's versioned format, which every later version can read."""
         return release_format.pack(self.spec, self._counters, self.privacy, self._scale_bits)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> TimelineRow:
-        """Return the row that `to_bytes` wrote. Raises `FormatError`, and nothing else, for any other bytes."""
+        """Decode the output of `to_bytes`. Raises only `FormatError` for other bytes."""
         spec, counters, privacy, scale_bits = unpack(data)
         try:
             return cls(spec.kind, spec, counters, privacy, scale_bits)
@@ -152,9 +148,9 @@ def make_answer(
     variances: tuple[float, float],
     **stated: Any,
 ) -> Released:
-    """Return an answer about some windows as an ordinary released sketch, which knows its noise.
+    """Build the answer about some windows as an ordinary release, with the variance of its noise.
 
-    `variances` are those of counters and of side counters, and `stated` has other fields of the statement.
+    `variances` apply to counters and to summary counts, and `stated` has other fields for the statement.
     """
     first, last = rows[0], rows[-1]
     sigma_squared = tuple(_above(variances[0] * float(each)) for each in first.privacy.sigma_squared_per_level)
@@ -172,7 +168,7 @@ def make_answer(
 
 
 def _answer_note(note: SideNote, value: float, variance: float) -> SideNote:
-    """Return the note of an answer: with fractions of a record, unless the noise drowns all of them."""
+    """Build a summary count for an answer, with fractions of a record unless the noise drowns them."""
     sigma_squared = _above(variance * float(note.sigma_squared))
     scale_bits = 0 if drowned_bits((sigma_squared,), 4**SCALE_BITS) >= SCALE_BITS else SCALE_BITS
     whole = int(_to_whole(np.array(value), scale_bits))
@@ -184,14 +180,14 @@ def _to_whole(values: np.ndarray, scale_bits: int) -> np.ndarray:
 
 
 def _name_answer(rows: Iterable[TimelineRow], name: bytes) -> bytes:
-    """Return the release id of an answer, of the timeline of its rows; others for other answers and draws."""
+    """Derive the release id of an answer from its timeline, its coefficients and the draws of its rows."""
     ids = [row.privacy.release_ids[0] for row in rows]
     draws = hashlib.blake2b(b"".join(each[-DRAW_BYTES:] for each in ids), digest_size=DRAW_BYTES)
     return part_of_run(timeline(ids[0]), name) + draws.digest()
 
 
 def _above(value: float) -> Fraction:
-    """Return a variance as a short fraction, rounded up."""
+    """Round a variance up to a short fraction."""
     return Fraction(-int(-value * 2.0**20 // 1), 1 << 20)
 
 
@@ -203,35 +199,34 @@ Windows: TypeAlias = "int | tuple[int, int]"
 class SketchTimeline:
     """Answers about any windows of one horizon, from its rows.
 
-    A row is released when its window closes, so all windows that are closed by then can be asked about. Answers and
-    their intervals are about the records that bounding kept. Counters of all windows so far are decoded once; more rows
-    may come later, by `add`.
+    A row is released when its window closes, and answers exist for all closed windows. Answers and their intervals
+    describe the clipped data. The counters of all windows so far are decoded once; `add` accepts later rows.
 
     Args:
-      rows: the rows of one run of a continual release, of one key, in any order. Rows after a gap wait for it to close.
-        Rows of another run, or of a horizon with another start or window_size, are refused.
-      horizon: of the continual release.
+      rows: the rows for one key from one run of a continual release, in any order. Rows after a gap wait until it
+        closes. Rows from another run, or for a horizon with another start or window_size, are rejected.
+      horizon: the horizon of the continual release.
 
-    Raises `TypeError` for what is not a row, and `ValueError` for rows that do not belong together.
+    Raises `TypeError` for other objects than rows, and `ValueError` for rows that do not belong together.
     """
 
     def __init__(self, rows: Iterable[TimelineRow], horizon: Horizon) -> None:
         _validate.instance(Horizon, horizon=horizon)
         self._horizon = horizon
         self._rows: dict[int, TimelineRow] = {}
-        self._closed = 0  # rows from the first on that have come
+        self._closed = 0  # number of rows before the first gap
         self.add(rows)
 
     @classmethod
     def by_key(cls, pairs: Iterable[tuple[Any, TimelineRow]], horizon: Horizon) -> dict[Any, SketchTimeline]:
-        """Return the timeline of each key, from pairs of a key and a row."""
+        """Build one timeline per key from pairs of a key and a row."""
         rows: dict[Any, list[TimelineRow]] = {}
         for key, row in pairs:
             rows.setdefault(key, []).append(row)
         return {key: cls(of_key, horizon) for key, of_key in rows.items()}
 
     def add(self, rows: Iterable[TimelineRow]) -> None:
-        """Take more rows of the same run."""
+        """Add more rows from the same run."""
         for row in rows:
             self._check_row(row)
             self._rows[row.number] = row
@@ -240,12 +235,12 @@ class SketchTimeline:
 
     @property
     def horizon(self) -> Horizon:
-        """Which windows there may be."""
+        """The declared windows."""
         return self._horizon
 
     @property
     def available(self) -> int:
-        """The number of windows, from the first on, that are closed and can be asked about."""
+        """Number of closed windows, from the first on, that have answers."""
         if not self._closed:
             return 0
         mechanism = self._first.mechanism
@@ -253,36 +248,36 @@ class SketchTimeline:
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """The numbers of the rows that later ones wait for."""
+        """Numbers of the missing rows before the last row that was added."""
         return tuple(sorted({*range(self._closed, max(self._rows, default=0))} - self._rows.keys()))
 
     def clipping(self, confidence: float = 0.95) -> Clipping:
-        """Return the share of the total that the bounds removed in all windows that are available."""
+        """Estimate the clipped share of the total in all available windows."""
         about: Any = self.prefix(self.available - 1) if self.available else next(iter(self._rows.values()), None)
         return Clipping() if about is None else about.clipping(confidence)
 
     def window_of(self, time: Any) -> int:
-        """Return the window that a time falls into: a `datetime`, a Beam `Timestamp`, or seconds since 1970."""
+        """Find the window for a time: a `datetime`, a Beam `Timestamp`, or seconds since 1970."""
         window = self._horizon.index(to_micros(time=time))
         self._check_range(window, window)
         return window
 
     def between(self, first: int, last: int) -> Any:
-        """Return the release of the windows first to last, both included.
+        """Build the release for the windows first to last, both included.
 
-        Under the binary tree, the answer about a window becomes closer as more rows come.
+        Under the binary tree, the answer about a window becomes closer as more rows arrive.
         """
         return self._answer(self._coefficients(first, last))
 
     def each_window(
         self, first: int = 0, last: int | None = None, *, so_far: bool = False
     ) -> Iterator[tuple[datetime.datetime, Any]]:
-        """Yield when each window opens, in UTC, and its release; `so_far`, when it closes, and that of all up to it.
+        """Yield the start of each window in UTC and its release; with `so_far`, its end and the release of the prefix.
 
         Args:
           first: the first window.
-          last: the last one; of all that are available if not given.
-          so_far: whether each release is about all windows from 0 on.
+          last: the last window; by default the last available window.
+          so_far: whether each release covers all windows from 0 on.
         """
         last = max(0, self.available - 1) if last is None else last
         self._coefficients(first, last)
@@ -302,23 +297,23 @@ class SketchTimeline:
     ) -> Any:
         """Draw answers about each window with their intervals, as lines; return the matplotlib axes.
 
-        The arguments are those of `beam_dpsketch.plots.plot_timeline`: `timeline.plot("items", ["Oslo", "Rome"])`.
+        The arguments are those in `beam_dpsketch.plots.plot_timeline`: `timeline.plot("items", ["Oslo", "Rome"])`.
         Raises `ImportError` without matplotlib: `pip install 'beam-dpsketch[plot]'`.
         """
         return DRAWERS["timeline"](self, kind, what, windows=windows, so_far=so_far, axes=axes, look=look)
 
     def prefix(self, last: int) -> Any:
-        """Return the release of everything from the start of the horizon to the end of a window."""
+        """Build the release from the start of the horizon to the end of a window."""
         return self.between(0, last)
 
     def minus(self, later: Windows, earlier: Windows) -> Difference:
-        """Subtract the earlier windows from the later ones: one linear answer about how much more each item weighs.
+        """Subtract the earlier windows from the later ones: one linear estimate of the change in each weight.
 
-        What is counted aside is of both sides together.
+        Summary counts cover both sides together.
 
         Args:
-          later: a window, or the (first, last) of several.
-          earlier: others of them; both may overlap, and what is in both cancels.
+          later: a window, or a pair of the first and last window.
+          earlier: other windows; windows on both sides cancel.
         """
         first, second = _ends(later=later), _ends(earlier=earlier)
         if first == second:
@@ -331,9 +326,9 @@ class SketchTimeline:
         return Difference(self._answer(sides[0] - sides[1], both, weakest=state, own_total=total), after, before)
 
     def distance(self, later: Windows, earlier: Windows, confidence: float = 0.95) -> Interval:
-        """Estimate the Euclidean distance: the root of the sum over items of the squared change of weight.
+        """Estimate the Euclidean distance: the square root of the summed squared changes in weight, over items.
 
-        Distances that noise hides have a lower bound of 0. Args: see `minus`; confidence, in (0, 1).
+        Distances below the noise have a lower bound of 0. Args: see `minus`; confidence, in (0, 1).
         """
         difference = self.minus(later, earlier)
         return length(difference._signed._table, confidence).of(difference.clipping())
@@ -341,11 +336,11 @@ class SketchTimeline:
     def movers(
         self, later: Windows, earlier: Windows, k: int = 20, candidates: Many | None = None, confidence: float = 0.95
     ) -> Changes:
-        """List the k largest changes of ``minus(later, earlier)``; `Difference.top_k` explains the other arguments."""
+        """List the k largest changes in ``minus(later, earlier)``; `Difference.top_k` explains the other arguments."""
         return self.minus(later, earlier)._movers(k, candidates, confidence)
 
     def _answer(self, coefficients: np.ndarray, aside: np.ndarray | None = None, **stated: Any) -> Any:
-        """Return the release of the sum of windows with these coefficients, float64 of shape (available,)."""
+        """Build the release for a sum of windows with these coefficients, float64 of shape (available,)."""
         decoder, cells, aside = self._decoder, self._first.spec.cells, coefficients if aside is None else aside
         estimate, used = decoder.estimate(coefficients), decoder.rows_used(coefficients)
         side = estimate if aside is coefficients else decoder.estimate(aside)
@@ -356,7 +351,7 @@ class SketchTimeline:
         return make_answer(rows, name, estimate[:cells], side[cells:], variances, **stated)
 
     def _coefficients(self, first: int, last: int) -> np.ndarray:
-        """Return 1 for each window of a range, else 0; refuse what is not in the horizon or not released yet."""
+        """Set 1 for each window in a range and 0 elsewhere; reject windows outside the horizon or not released yet."""
         self._check_range(first, last)
         available = self.available
         if last >= available:
@@ -375,7 +370,7 @@ class SketchTimeline:
             raise ArgumentError("first", f"must be at most last, got {first} and {last}", "E710")
 
     def _check_row(self, row: TimelineRow) -> None:
-        """Refuse a row that is there already, or does not belong to the first one and the horizon."""
+        """Reject a repeated row, and a row that does not match the first row or the horizon."""
         _validate.instance(TimelineRow, row=row)
         number, mechanism, horizon = row.number, row.mechanism, self._horizon
         if mechanism.windows != horizon.windows:
@@ -407,7 +402,7 @@ class SketchTimeline:
 
     @property
     def gap(self) -> str:
-        """Which rows are missing, by their numbers, where later ones wait; else nothing."""
+        """Sentence about missing rows, by their numbers, if later rows wait for them; otherwise empty."""
         few = ", ".join(map(str, self.missing[:_SHOWN])) + ", ..." * (len(self.missing) > _SHOWN)
         if len(self.missing) > 1:
             return f"rows {few} are missing, and later rows wait for them"
@@ -426,7 +421,7 @@ class SketchTimeline:
     _decoding: RowDecoder | None = None
 
     def _values(self, number: int) -> np.ndarray:
-        """Return the noisy counters of a row, then its side counters."""
+        """Concatenate the noisy counters of a row and its summary counts."""
         return np.concatenate((self._rows[number].counters, self._rows[number].side))
 
     def __repr__(self) -> str:
