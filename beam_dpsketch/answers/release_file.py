@@ -1,8 +1,8 @@
-"""Files of releases: a header, records with their lengths, and a length of 0; a 128-bit digest follows each of these.
+"""Release files: a header, records with their lengths, and a length of 0, each followed by a 128-bit digest.
 
-Guarantee: reading returns what was written. It raises `FormatError` for any other bytes, for a file that was cut, and
-for one with a changed byte; no damaged record is returned before. It takes memory for the bytes that are there, and
-unpickles nothing. A digest covers all bytes before it. It finds damage; it does not authenticate.
+Guarantee: reading returns the written records. It raises `FormatError` for any other bytes, for a cut file and for a
+changed byte, before it returns a damaged record. Memory is proportional to the bytes in the file, and nothing is
+unpickled. A digest covers all bytes before it. It finds damage; it does not authenticate.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ def read_releases(file_pattern: LocalPath, kind: type[Kind]) -> list[Kind]: ...
 def read_releases(file_pattern: LocalPath, kind: type[Kind], *, keyed: Literal[True]) -> list[tuple[Item, Kind]]: ...
 @_validate.explained
 def read_releases(file_pattern: LocalPath, kind: type | None = None, *, keyed: bool = False) -> list[Any]:
-    """Read local files of `WriteReleases`: releases, `TimelineRow`s, or pairs of a key and one of them.
+    """Read local files from `WriteReleases`: releases, `TimelineRow`s, or pairs of a key and one of them.
 
-    Files are read in the order of their names: those of windows in the order of time. A run that chose no key has left
-    no release in them; `dpsketch spent` says what it has spent.
+    Files are read in the order of their names, which is chronological for windows. A run that selected no key has no
+    release in its files; `dpsketch spent` reports its privacy loss.
 
     Args:
       file_pattern: a path, or a pattern with the wildcards of `glob`.
-      kind: the class that every release must have, or `TimelineRow`. The static type of the result follows from it.
-      keyed: whether the files must hold (key, release) pairs; only with `kind`.
+      kind: the class that every release must have, or `TimelineRow`. It determines the static type of the result.
+      keyed: whether the files must contain (key, release) pairs; only with `kind`.
 
     Raises:
       FileNotFoundError: no file matches.
-      FormatError: a file does not hold releases, or was cut or damaged.
-      TypeError: a file holds something other than `kind` and `keyed` say.
+      FormatError: a file contains no releases, or was cut or damaged.
+      TypeError: the contents of a file do not match `kind` and `keyed`.
     """
     path = os.fspath(file_pattern)
     if os.path.isdir(path):
@@ -82,14 +82,14 @@ def read_files(
 
 
 def read_file(path: str, opened: Callable[[str], BinaryIO]) -> Iterator[Stored]:
-    """Yield the releases that a file holds, and raise `FormatError` where it is damaged or ends too early."""
+    """Yield the releases in a file; raise `FormatError` if it is damaged or ends too early."""
     return (each for each in read_elements(path, opened) if not isinstance(each, Unreleased))
 
 
 def read_elements(path: str, opened: Callable[[str], BinaryIO] = io.FileIO) -> Iterator[Stored | Unreleased]:
-    """Read as `read_file` does, with the records of runs that may have released nothing.
+    """Yield the records in a file, including runs without a release.
 
-    A file may also hold the bytes of one release alone, as `to_bytes` returns them.
+    A file may also be the bytes of a single release, as `to_bytes` returns them.
     """
     try:
         with opened(path) as file:
@@ -103,16 +103,16 @@ def read_elements(path: str, opened: Callable[[str], BinaryIO] = io.FileIO) -> I
 
 
 def read_records(file: BinaryIO, start: bytes = b"") -> Iterator[bytes]:
-    """Yield the bytes of each record of a file, and raise `FormatError` where it is damaged or ends too early.
+    """Yield the bytes of each record in a file; raise `FormatError` if it is damaged or ends too early.
 
-    `start` is what was read of its header already.
+    `start` is the part of its header that was already read.
     """
     digest = _digest(start)
 
     def take(size: int) -> bytes:
         parts = []
         while size:
-            part = file.read(min(size, _CHUNK))  # a damaged length must not allocate more than the file holds
+            part = file.read(min(size, _CHUNK))  # a damaged length must not allocate more than the size of the file
             if not part:
                 raise FormatError("the file ends too early")
             digest.update(part)
@@ -137,7 +137,7 @@ _SORTED_BY, _IN_MEMORY = 1 << 10, 1 << 26  # bytes
 
 
 class RecordWriter:
-    """Write records to a file. Until `close`, the file is cut, and reading it raises."""
+    """Writer of records. Before `close` the file is incomplete, and reading it raises an error."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._digest = file, _digest()
@@ -157,7 +157,7 @@ class RecordWriter:
 
 
 class SortedWriter:
-    """Write records in the order of their keys: the order in which they come might show who is in the data."""
+    """Writer that sorts records by key, because the order of arrival could reveal who is in the data."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._writer = RecordWriter(file)
@@ -177,7 +177,7 @@ class SortedWriter:
 
 
 def window_path(prefix: str, start: datetime.datetime, end: datetime.datetime) -> str:
-    """Return the name of the file of a window, given when it opens and closes in UTC: names sort by time.
+    """Build the file name of a window from its start and end in UTC; names sort by time.
 
     >>> window_path("out/days", datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 2))
     'out/days-20240101T000000Z-20240102T000000Z.dpsketch'
@@ -186,12 +186,12 @@ def window_path(prefix: str, start: datetime.datetime, end: datetime.datetime) -
 
 
 def _compact(time: datetime.datetime) -> str:
-    """Return a time without punctuation, and with a fraction of a second only where it has one."""
+    """Format a time without punctuation, with microseconds only if they are not 0."""
     return f"{time:%Y%m%dT%H%M%S}" + (f".{time.microsecond:06}Z" if time.microsecond else "Z")
 
 
 def to_record(element: Stored | Unreleased) -> bytes:
-    """Return a release, a row, a pair of a key and one of them, or what was spent without them, as bytes."""
+    """Encode a release, a row, a pair of a key and one of them, or a privacy loss without a release."""
     if isinstance(element, Unreleased):
         return spent_record(element.privacy)
     key, released = element if isinstance(element, tuple) else (None, element)
@@ -202,7 +202,7 @@ def to_record(element: Stored | Unreleased) -> bytes:
 
 
 def from_record(data: bytes) -> Stored | Unreleased:
-    """Read the bytes of `to_record`; `FormatError` for any others."""
+    """Decode the bytes from `to_record`; raise `FormatError` for other bytes."""
     if not data or data[0] >= len(RECORD_KINDS):
         raise FormatError("a record is of an unknown kind")
     kind, rest = RECORD_KINDS[data[0]], data[1:]
