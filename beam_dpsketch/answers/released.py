@@ -1,7 +1,7 @@
-"""What all releases share: they are noisy, public and immutable. They answer without limit, at no further privacy cost.
+"""Common behavior of all releases: they are noisy, public and immutable, and answer any number of questions.
 
-Guarantee: everything that a release says is post-processing of noisy counters, so the privacy statement it
-carries covers every answer. It cannot accumulate; `combine` adds two releases and composes their statements.
+Guarantee: every answer is post-processing of noisy counters, so the privacy statement of the release covers it, at no
+further privacy loss. A release cannot accumulate; `combine` adds two releases and composes their statements.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from beam_dpsketch.statement.side_notes import SideNote
 Self = TypeVar("Self", bound="Released")
 
 RELEASED_KINDS: dict[str, type[Released]] = {}
-"""Classes by the name of their kind; a class that is defined enters itself."""
+"""Release classes by the name of their kind; each class registers itself."""
 
 _HINTS = {
     "mean total count variance std": "use PrivateStatistics (kind: statistics) for it",
@@ -39,16 +39,16 @@ _HINTS = {
     "to_pandas to_arrow to_rows": "tables are made of answers, as of top_k(10, candidates) or interval(items)",
 }
 DRAWERS: dict[str, Callable[..., Any]] = {}
-"""Who draws a "release" and a "timeline"; `plots`, which stands above, enters its functions."""
+"""Functions that draw a "release" and a "timeline"; `plots`, a higher layer, registers them."""
 
 
 class Released(SideAnswers):
     """A private release. Made by `release()`, `from_bytes()` or a transform, not by hand.
 
-    All answers are about the records that bounding kept.
+    All answers describe the clipped data.
 
     Attributes:
-      made_as: the `kind` of settings that makes such releases.
+      made_as: the `kind` in settings that makes such releases.
     """
 
     name: ClassVar[str]
@@ -74,7 +74,7 @@ class Released(SideAnswers):
         self._spec, self._counters, self._privacy, self._scale_bits = spec, counters.copy(), privacy, scale_bits
         self._counters.flags.writeable = False
 
-    if not TYPE_CHECKING:  # which knows what each class has
+    if not TYPE_CHECKING:  # type checkers read the classes
 
         def __getattr__(self, name: str) -> Any:
             hint = next((f": {words}" for names, words in _HINTS.items() if name in names.split()), "")
@@ -86,14 +86,14 @@ class Released(SideAnswers):
 
     @property
     def spec(self) -> Any:
-        """The shape and the hash functions."""
+        """Shape and hash functions."""
         return self._spec
 
     @functools.cached_property
     def counters(self) -> np.ndarray:
         """The noisy counters, read-only; of shape (depth, width) for flat sketches, else (spec.cells,).
 
-        They count records: int64, or float64 with fractions where there is little noise.
+        They count records: int64, or float64 with fractions if the noise is small.
         """
         counters = self._counters if not self._scale_bits else self._counters / (1 << self._scale_bits)
         counters = counters.reshape(self._shape)
@@ -106,17 +106,17 @@ class Released(SideAnswers):
 
     @property
     def _rounding(self) -> float:
-        """How far a counter was moved at most when bits that noise drowns were rounded off."""
+        """Largest rounding error in a counter, from rounding off the bits that noise drowns."""
         if self._privacy.noise is Noise.LAPLACE and self._scale_bits >= self._privacy.weight_bits:
-            return 0.0  # the noise itself is on the grid of the counters
+            return 0.0  # the grid of the counters is already that of the noise
         return len(self._privacy.release_ids) / (2 << self._scale_bits)
 
     def _noise_variance(self, level: int = -1) -> float:
-        """Return the variance of what noise and rounding added to each counter of a level, in squared records."""
+        """Compute the variance from noise and rounding in each counter of a level, in squared records."""
         return self._drawn_variance(level) + self._rounding**2 / 3 / len(self._privacy.release_ids)
 
     def _fourth_cumulant(self, level: int = -1) -> float:
-        """Return that of the noise of each counter of a level, in records^4; of sums, the most."""
+        """Compute the fourth cumulant of the noise per counter on a level, in records^4; an upper bound for sums."""
         return self._privacy.noise.fourth_cumulant(self._drawn_variance(level), self._privacy.weight_bits)
 
     def _drawn_variance(self, level: int) -> float:
@@ -125,46 +125,46 @@ class Released(SideAnswers):
 
     @functools.cached_property
     def privacy(self) -> PrivacyStatement:
-        """What is protected and how well; `print` it."""
+        """Privacy statement of the release; `print` it."""
         stated = self._privacy
         if self._spec.total_cells is None or stated.own_total is not None:
             return stated
         names, bits = same_as(WEIGHT, stated.bounds), None
         estimate, variance = self._own_total()
-        if stated.noise is not Noise.GAUSSIAN:  # its parameter is above its variance
+        if stated.noise is not Noise.GAUSSIAN:  # the Laplace parameter exceeds the variance
             variance *= float(stated.sigma_squared_per_level[-1]) / self._drawn_variance(-1)
             bits = self._scale_bits if self._spec.is_histogram else None
         return dataclasses.replace(stated, own_total=SideNote.of_sum(names, stated.noise, estimate, variance, bits))
 
     def _own_total(self) -> tuple[float, float]:
-        """Return the total weight as the counters sum to it, and its variance, where the spec has `total_cells`."""
+        """Sum the counters to the total weight, with its variance, if the spec has `total_cells`."""
         raise NotImplementedError
 
     @functools.cached_property
     def notes(self) -> tuple[Note, ...]:
-        """What the release knows of itself and its reader should know too; each has a `code` and `words`.
+        """Warnings about the release; each has a `code` and `words`.
 
-        Noisy numbers and public settings decide, so it costs no privacy. Answers have `notes` too.
+        They depend on noisy numbers and public settings only, so they cost no privacy. Answers have `notes` too.
         """
         return (*self._answer_notes, *of_spending(self.privacy))
 
     def combine(self: Self, other: Released, *, units_disjoint: bool = False) -> Self:
-        """Return the release of both inputs together: counters and sigma^2 add, and so does rho.
+        """Combine two releases into a release for both inputs: counters, sigma^2 and rho add.
 
-        rho stays if both are different releases of one run of a transform with keys or in windows, because the
-        noise of each was drawn for what a unit can change in all of them. On unbounded input this holds only with
-        idempotent noise; otherwise each release there is a run of its own.
+        Rho stays if both are different releases from one run of a transform with keys or in windows, because the noise
+        in each covers the change that a privacy unit can cause in all of them. On unbounded input this is true only
+        with idempotent noise; otherwise each release there is a run of its own.
 
         Args:
           other: a release of the same kind and spec, with the same relation and unit.
-          units_disjoint: the caller's promise that no privacy unit is in both; then rho is the maximum, and the
-            replacement of a unit may be in either.
+          units_disjoint: the caller's promise that no privacy unit is in both inputs. Then rho is the maximum, and a
+            replaced unit may be in either input.
         """
         self._check_same_kind(other)
         return self._plus(other, self.privacy.composed(other.privacy, units_disjoint=units_disjoint))
 
     def _plus(self: Self, other: Released, privacy: PrivacyStatement, *, sign: int = 1) -> Self:
-        """Return the sum of two releases, or with sign -1 their difference, in the finer of their units."""
+        """Add two releases, or subtract the second with sign -1, in the finer of their units."""
         bits = max(self._scale_bits, other._scale_bits)
         first, second = (each._counters << np.int64(bits - each._scale_bits) for each in (self, other))
         return type(self)(self._spec, first + np.int64(sign) * second, privacy, bits)
@@ -180,14 +180,14 @@ class Released(SideAnswers):
             )
 
     def to_bytes(self) -> bytes:
-        """Return the release in the package's versioned format, which every later version can read."""
+        """Encode the release in the package's versioned format, which every later version can read."""
         return release_format.pack(self._spec, self._counters, self._privacy, self._scale_bits)
 
     @classmethod
     def from_bytes(cls: type[Self], data: bytes) -> Self:
-        """Return the release that `to_bytes` wrote, of this class.
+        """Decode the output of `to_bytes` for this class.
 
-        Raises `FormatError`, and nothing else, for any other bytes. `Released.from_bytes` reads every kind.
+        Raises only `FormatError` for other bytes. `Released.from_bytes` reads every kind.
         """
         spec, counters, privacy, scale_bits = unpack(data)
         kind = RELEASED_KINDS[spec.kind]
@@ -199,9 +199,9 @@ class Released(SideAnswers):
             raise FormatError(f"not a release: {said_by(error)}") from None
 
     def reading(self, confidence: float) -> dict[str, Any]:
-        """Return all that a program in another language needs to answer as this release does, at one confidence.
+        """Export the numbers from which a program in another language can give the same answers, at one confidence.
 
-        Values are plain ones, text and numpy arrays. All of them follow from the release, and nothing else.
+        Values are plain values, text and numpy arrays. All of them follow from the release.
         """
         return {"type": "none"}
 
@@ -226,26 +226,25 @@ class Released(SideAnswers):
         return html_table(rows, caption=type(self).__name__)
 
     def _basis(self, confidence: float, asked: int = 0) -> Basis:
-        """Return what answers are made of; see `Basis`."""
         return Basis(confidence, self._clipping, self._answer_notes, asked, self._privacy.noise)
 
     @functools.cached_property
     def _answer_notes(self) -> tuple[Note, ...]:
-        """The notes that concern answers."""
+        """Notes that concern answers."""
         if self._may_be_empty:
             return (of_emptiness(self._holds),)
         return (*of_units(self.privacy), *self._own_notes())
 
     def _own_notes(self) -> tuple[Note, ...]:
-        """Return the notes of a release that holds something."""
+        """List the notes of a release that is not empty."""
         return ()
 
     @property
     def parts(self) -> Mapping[str, Released]:
-        """What answers questions, by the name of its metric; a release that has no metrics answers itself."""
+        """Releases that answer questions, by metric; a release without metrics has itself under the empty name."""
         return {"": self}
 
     @property
     @abstractmethod
     def _size(self) -> str:
-        """The shape in a few words."""
+        """Shape in a few words."""

@@ -1,4 +1,4 @@
-"""Released sketches: releases that answer about items, one by one, and are compared with others of their spec."""
+"""Released sketches: releases that answer about single items and are comparable with releases of the same spec."""
 
 from __future__ import annotations
 
@@ -25,32 +25,33 @@ _USELESS_SHARE = 0.2
 
 
 class ReleasedSketch(Released, ItemAnswers):
-    """A private release of a sketch. Methods take one item or many; see `ItemAnswers`.
+    """A private release of a sketch. Methods accept one item or many; see `ItemAnswers`.
 
-    A release that is compared with another must be of the same kind and spec, seed included. A release that is inside
-    both is refused, because the noise of both sides would be the same. So are two answers of one timeline. Methods then
-    raise `IncompatibleSketchError`. A Count-Min of width 1 raises `ValueError`. Products and distances are about single
-    items: of trees, they are read from the finest level.
+    Two compared releases must have the same kind and spec, including the seed, and no component release in common,
+    because their noise would be the same. Two answers of one timeline are rejected too. Methods then raise
+    `IncompatibleSketchError`. A Count-Min with width 1 raises `ValueError`. Products and distances are about single
+    items; for trees they use the finest level.
     """
 
     made_as: ClassVar[str] = "frequencies"
     _usual_picture: ClassVar[str] = "top_k"
 
     def top_k(self, k: int, candidates: Many | None = None, confidence: float = 0.95) -> Frequencies:
-        """Return the k items of largest estimate, largest first; fewer if fewer were given or found.
+        """List the k items with the largest estimates, largest first; fewer if fewer were given or found.
 
-        Each interval holds at the given confidence for an item chosen before asking. A list of the largest estimates
-        prefers items that the noise raised. Where many items have nearly equal weights, fewer of its intervals hold.
-        For intervals that hold for all m candidates together, and so for any list of them, divide what may fail:
-        ``confidence=1 - 0.05 / m``. Without candidates, m is at most the size of the domain, or of the list of items.
+        Each interval has the given confidence for an item chosen before asking. A list of the largest estimates prefers
+        items that the noise raised, and if many items have nearly equal weights, fewer intervals cover the truth. For
+        intervals that are valid for all m candidates together, and so for any list of them, divide the error
+        probability by m: ``confidence=1 - 0.05 / m``. Without candidates, m is at most the number of values in the
+        domain, or of listed items.
 
         Args:
           k: the number of items, 1 to 2**31.
           candidates: the items to choose from; equal estimates keep their order, and repeated items count once. They
-            must be public: candidates taken from the data would publish them. A tree searches by itself where they
-            are `None`, and lists what exceeds the noise threshold. Listed items are all candidates. A flat sketch
-            needs some.
-          confidence: of each interval, in (0, 1).
+            must be public: candidates from the data would publish them. With `None`, a tree searches itself and lists
+            the items that exceed the noise threshold, and all listed items are candidates. A flat sketch requires
+            candidates.
+          confidence: confidence per interval, in (0, 1).
         """
         _validate.whole(low=1, high=1 << 31, k=k)
         if candidates is None:
@@ -58,27 +59,28 @@ class ReleasedSketch(Released, ItemAnswers):
         return self._frequencies(_validate.many(candidates=candidates), confidence).largest(k)
 
     def inner_product(self, other: ReleasedSketch, confidence: float = 0.95) -> Interval:
-        """Estimate the sum over items of the weight here times the weight there: the size of a join.
+        """Estimate the join size: the sum over items of the weight here times the weight there.
 
-        Its error grows with the root of both sums of squared weights. So the join of many rare items is mostly noise.
+        Its error grows with the square root of both sums of squared weights, so the join of many rare items is mostly
+        noise.
         """
         self._check_comparable(other)
         found = Interval(*inner_product(self._table, other._table).interval(confidence))
         return found.of(weakest([self._clipping, other._clipping]))
 
     def distance(self, other: ReleasedSketch, confidence: float = 0.95) -> Interval:
-        """Estimate the Euclidean distance: the root of the sum over items of the squared change of weight.
+        """Estimate the Euclidean distance: the square root of the summed squared changes in weight, over items.
 
-        What is equal on both sides cancels, collisions included. Distances that noise hides have a lower bound of 0.
+        Equal weight on both sides cancels, including its collisions. Distances below the noise have a lower bound of 0.
         """
         self._check_comparable(other)
         found = length(self._table.minus(other._table), confidence)
         return found.of(weakest([self._clipping, other._clipping]))
 
     def minus(self, other: ReleasedSketch) -> Difference:
-        """Subtract the other release: counters subtract, and the noise of both adds.
+        """Subtract another release: counters subtract, and the noise of both adds.
 
-        The statement of the difference is that of both releases together, as of a combination.
+        The difference has the statement of both releases together, like a combination.
         """
         self._check_comparable(other)
         both = self.combine(other).privacy
@@ -87,15 +89,15 @@ class ReleasedSketch(Released, ItemAnswers):
     def movers(
         self, before: ReleasedSketch, k: int = 20, candidates: Many | None = None, confidence: float = 0.95
     ) -> Changes:
-        """List the k largest changes of ``minus(before)``, up or down, with the weights before and after.
+        """List the k largest changes in ``minus(before)``, up or down, with the weights before and after.
 
-        Changes are read from the difference of the counters, so they may differ from after - before. `Difference.top_k`
-        explains the arguments and what the intervals cover.
+        Changes come from the difference of the counters, so they may differ from after - before. `Difference.top_k`
+        explains the arguments and the intervals.
         """
         return self.minus(before)._movers(k, candidates, confidence)
 
     def _check_comparable(self, other: ReleasedSketch) -> None:
-        """Refuse a release of another kind or spec, or with common noise."""
+        """Reject a release of another kind or spec, or with common noise."""
         if not isinstance(other, ReleasedSketch):
             raise ArgumentTypeError("other", f"must be a release, got {type(other).__name__}", "E704")
         self._check_same_kind(other, "compared")
@@ -117,41 +119,42 @@ class ReleasedSketch(Released, ItemAnswers):
         """Draw answers with their intervals; return the matplotlib axes.
 
         Args:
-          kind: of question: "cdf", "histogram", "top_k" or "items". If not given, the cdf of a release for quantiles,
-            and the `top_k` of others.
-          what: values of the cdf, edges or the number of bins, the k of `top_k`, or items; the usual ones if not given.
+          kind: the question: "cdf", "histogram", "top_k" or "items". The default is the cdf for quantiles, and `top_k`
+            for other releases.
+          what: values for the cdf, edges or the number of bins, the k for `top_k`, or items; each question has a
+            default.
           candidates: see `top_k`.
           axes: where to draw; `None` makes a new figure: save it by `released.plot().figure.savefig("plot.png")`.
-          look: a `beam_dpsketch.plots.Look`: names, confidence and colour.
+          look: a `beam_dpsketch.plots.Look`: names, confidence and color.
 
-        Raises `ValueError` where the release does not answer, and `ImportError` without matplotlib:
-        `pip install 'beam-dpsketch[plot]'`.
+        Raises `ValueError` if the release does not answer, and `ImportError` without matplotlib: `pip install
+        'beam-dpsketch[plot]'`.
         """
         kind = self._usual_picture if kind is None else kind
         return DRAWERS["release"](self, kind, what, candidates=candidates, axes=axes, look=look)
 
     @abstractmethod
     def _search(self, confidence: float) -> Frequencies:
-        """Return the items that a list without candidates may hold, largest first; raise where there are none."""
+        """List the candidates that the release itself provides, largest first; raise an error if it provides none."""
 
     @property
     @abstractmethod
     def _table(self) -> ReleasedTable:
-        """The counters of single items."""
+        """Counters for single items."""
 
     @abstractmethod
     def _changed_candidates(self, before: Any, k: int) -> Any:
-        """Return items among which the k largest changes are; raise where none are known."""
+        """List items that include the k largest changes; raise an error if none are known."""
 
     def _signed_frequencies(self, items: Any, confidence: float) -> Frequencies:
-        """Do as `_frequencies`, unbiased also where weights may be negative."""
+        """Estimate as `_frequencies` does, without bias also for negative weights."""
         return self._frequencies(items, confidence)
 
     def _own_notes(self) -> tuple[Note, ...]:
-        """Return the notes of a release that holds something.
+        """Warn if the noise margin is large compared with the heaviest possible item.
 
-        No item weighs more than the root of the sum of squares of a row, with its noise left out. A sketch with signs
-        does not tell the total, and side counters have too much noise to bound it.
+        No item weighs more than the square root of the summed squares in a row, minus their noise. A sketch with signs
+        does not contain the total, and summary counts have too much noise to bound it.
         """
         (counters, variance), reach = self._coarsest, self._noise_reach
         size, squares = counters.size / len(rows := np.atleast_2d(counters)), np.square(rows, dtype=np.float64)
@@ -164,11 +167,11 @@ class ReleasedSketch(Released, ItemAnswers):
     @property
     @abstractmethod
     def _noise_reach(self) -> float:
-        """How far a 95 % interval reaches to a side where a release holds nothing."""
+        """Half-width of a 95 % interval in an empty release."""
 
     @property
     def _coarsest(self) -> tuple[np.ndarray, float]:
-        """The counters of the table that shows best whether there is anything, and the variance of their noise."""
+        """Counters of the table that shows best whether the release is empty, and the variance of their noise."""
         return self.counters, self._noise_variance(0)
 
     @property
