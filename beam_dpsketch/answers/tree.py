@@ -1,21 +1,10 @@
-"""What a tree is asked about: values, ranges and shares, as positions in its domain; refused if they are of another.
+"""Released trees: every rank, quantile, range and heavy hitter in an ordered domain, from a single release.
 
-Released ranks: every rank, quantile and range of an ordered domain, from one release.
+Guarantee: all answers are post-processing of the same noisy counters. With the default method, `quantile` is monotone
+in the share, `cdf` in the value, and ranks are between 0 and the total. Trees then answer from a fitted tree. Source:
+Zhao et al., NeurIPS 2022 (`method="paper"`). The module `estimators.tree_fit` describes the improvements.
 
-Guarantee: all answers are post-processing of one set of noisy counters. `quantile` is monotone in the share, `cdf` in
-the value, and ranks lie between 0 and the total.
-
-Released trees: every rank, quantile, range and heavy hitter of an ordered domain, from one release.
-
-Guarantee: all answers are post-processing of one set of noisy counters. By default they come from a fitted tree:
-`quantile` is monotone in the share, `cdf` in the value, and ranks lie between 0 and the total. Source:
-Zhao et al., NeurIPS 2022 (`method="paper"`); the modules `least_squares`, `cumulative` and `choice`
-describe the improvements.
-
-Above which estimate a search takes a value for one that occurs, and from which weight on it finds a value.
-
-Guarantee: post-processing of the release. A search expands the nodes that exceed the noise threshold, so a value is
-found if every node on its path does.
+A search expands the nodes that exceed the noise threshold. It finds a value if every node on its path does.
 """
 
 from __future__ import annotations
@@ -55,7 +44,7 @@ from beam_dpsketch.statement.side_notes import Interval
 
 
 def positions_of(domain: Domain, **argument: Any) -> tuple[np.ndarray, bool]:
-    """Return the positions of one value or many, and whether it was one; refuse what is not of the domain."""
+    """Convert values to positions, with a flag for a single value. Reject values that the domain does not accept."""
     ((name, values),) = argument.items()
     many, single = as_many(values)
     positions, usable = domain.index(many)
@@ -65,7 +54,7 @@ def positions_of(domain: Domain, **argument: Any) -> tuple[np.ndarray, bool]:
 
 
 def ends_of(domain: Domain, low: Any, high: Any) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Return the positions of the ends of one range or many, and whether it was one; refuse swapped ends."""
+    """Convert range ends to positions, with a flag for a single range. Reject swapped ends."""
     lows, is_one_low = positions_of(domain, low=low)
     highs, is_one_high = positions_of(domain, high=high)
     lows, highs = np.broadcast_arrays(lows, highs)
@@ -76,7 +65,7 @@ def ends_of(domain: Domain, low: Any, high: Any) -> tuple[np.ndarray, np.ndarray
 
 
 def shares_of(shares: Any) -> tuple[np.ndarray, bool]:
-    """Return one share or many, and whether it was one; refuse what is not between 0 and 1."""
+    """Convert shares to an array, with a flag for a single share. Reject shares outside [0, 1]."""
     many, single = as_many(shares)
     try:
         wanted = np.asarray(many, dtype=np.float64)
@@ -96,25 +85,25 @@ class Fitted(Protocol):
 
     @property
     def total(self) -> float:
-        """The total weight."""
+        """Total weight."""
 
     def rank(self, positions: np.ndarray) -> np.ndarray:
-        """Return how much weight is at or below each position."""
+        """Compute the weight at or below each position."""
 
     def position(self, ranks: np.ndarray) -> np.ndarray:
-        """Return the first position with each rank."""
+        """Find the first position with each rank."""
 
 
 class ReleasedRanks(ReleasedSketch):
-    """A release of ordered values, which answers ranks, quantiles and ranges.
+    """Released ordered values: ranks, quantiles and ranges.
 
-    All answers are about the records that bounding kept. Intervals cover noise and collisions, each at about the given
-    confidence. They do not cover what `RecordBounds` dropped: the quantiles of all records may differ.
+    Answers describe the clipped data. Intervals include noise and collisions, each at about the given confidence. They
+    do not include clipping: the quantiles of all records may differ.
 
-    Values are of the domain; those outside are clamped. Items in answers are values of the domain too. The estimate of
-    an item is its likeliest weight, as in `top_k`; `range_count(item, item)` is made of monotone ranks and may differ.
+    Values outside the domain are clamped, and items in answers are values in the domain. The estimate of an item is its
+    likeliest weight, as in `top_k`. `range_count(item, item)` uses monotone ranks and may differ.
 
-    Only trees have several `method`s; of others, "chosen" is the one that there is.
+    Only trees have several `method`s. Other releases have only "chosen".
     """
 
     made_as = "quantiles"
@@ -122,16 +111,16 @@ class ReleasedRanks(ReleasedSketch):
     _known_total: float | None = None
 
     def with_total(self: Self, total: float, *, force: bool = False) -> Self:
-        """Return the same release, for which the total weight is known and not estimated; answers become more exact.
+        """Replace the estimated total weight by a known total, for more exact answers.
 
-        Give a total only if it is public, and of the weight that bounding kept: where bounds took something, the
-        number of all records moves every quantile. Bytes and combined releases are without it.
+        Pass only a public total of the clipped data: after clipping, the number of all records would move every
+        quantile. Bytes and combined releases do not include it.
 
         Args:
-          total: the weight that bounding kept, above 0.
-          force: whether to take a total that the release contradicts.
+          total: the total weight after clipping, above 0.
+          force: whether to accept a total that the release contradicts.
 
-        Raises `ValueError` for a total outside the 99.9999 % interval of the release's own, unless forced.
+        Raises `ValueError` for a total outside the 99.9999 % interval of the release itself, unless forced.
         """
         _validate.positive_finite(total=total)
         own, variance = self._own_total()
@@ -148,9 +137,9 @@ class ReleasedRanks(ReleasedSketch):
         return known
 
     def total_weight(self, confidence: float = 0.95) -> Interval:
-        """Return the total weight that bounding kept, with bounds; those of an empty release reach down to 0.
+        """Estimate the total weight after clipping. For an empty release, the bounds reach down to 0.
 
-        It is the last rank, or the known total. Units count in full, and it needs no side counter.
+        It is the last rank, or the known total. Units count in full, and it needs no summary count.
         """
         return Intervals(*self._ranks.total_bounds(confidence), basis=self._basis(confidence))[0]
 
@@ -159,7 +148,7 @@ class ReleasedRanks(ReleasedSketch):
     @overload
     def rank(self, values: Many, *, method: Method = ...) -> np.ndarray: ...
     def rank(self, values: Any, *, method: Method = "chosen") -> Any:
-        """Return how much weight is at or below each value."""
+        """Estimate the weight at or below each value."""
         positions, single = positions_of(self.spec.domain, values=values)
         return as_asked(self._fitted_by(method).rank(positions), single)
 
@@ -168,7 +157,7 @@ class ReleasedRanks(ReleasedSketch):
     @overload
     def rank_interval(self, values: Many, confidence: float = ...) -> Intervals: ...
     def rank_interval(self, values: Any, confidence: float = 0.95) -> Any:
-        """Return ranks, among the records that bounding kept, with bounds."""
+        """Estimate ranks in the clipped data, with bounds."""
         positions, single = positions_of(self.spec.domain, values=values)
         bounds = self._ranks.rank_bounds(positions, confidence)
         return as_asked(self._intervals(bounds, confidence, len(positions)), single)
@@ -178,7 +167,7 @@ class ReleasedRanks(ReleasedSketch):
     @overload
     def cdf(self, values: Many, *, method: Method = ...) -> np.ndarray: ...
     def cdf(self, values: Any, *, method: Method = "chosen") -> Any:
-        """Return the share of the weight at or below each value, in [0, 1]; 1 where the total is 0."""
+        """Estimate the share at or below each value, in [0, 1], or 1 if the total is 0."""
         positions, single = positions_of(self.spec.domain, values=values)
         tree = self._fitted_by(method)
         return as_asked(share_of(tree.rank(positions), tree.total), single)
@@ -188,7 +177,7 @@ class ReleasedRanks(ReleasedSketch):
     @overload
     def cdf_interval(self, values: Many, confidence: float = ...) -> Intervals: ...
     def cdf_interval(self, values: Any, confidence: float = 0.95) -> Any:
-        """Return shares of the weight that bounding kept, with bounds."""
+        """Estimate shares of the clipped weight, with bounds."""
         positions, single = positions_of(self.spec.domain, values=values)
         return as_asked(self._intervals(self._ranks.share_bounds(positions, confidence), confidence), single)
 
@@ -197,9 +186,9 @@ class ReleasedRanks(ReleasedSketch):
     @overload
     def quantile(self, shares: Many, *, method: Method = ...) -> list[Any]: ...
     def quantile(self, shares: Any, *, method: Method = "chosen") -> Any:
-        """Return the smallest value whose rank is at least share * total, for each share in [0, 1].
+        """Find the smallest value whose rank is at least share * total, for each share in [0, 1].
 
-        An empty release answers too, with noise: `quantile_interval` shows how far off the answer may be.
+        An empty release answers too, from noise: `quantile_interval` shows the margin of error.
         """
         wanted, single = shares_of(shares)
         tree = self._fitted_by(method)
@@ -210,10 +199,10 @@ class ReleasedRanks(ReleasedSketch):
     @overload
     def quantile_interval(self, shares: Many, confidence: float = ...) -> Intervals: ...
     def quantile_interval(self, shares: Any, confidence: float = 0.95) -> Any:
-        """Return quantiles with bounds between which the true ones lie, each with about the given confidence.
+        """Estimate quantiles with bounds, each with about the given confidence.
 
-        The true ones are those of the records that bounding kept. Bounds take most from the ids with most records, so
-        ids with few records weigh more than in the raw data.
+        The bounds contain the quantiles of the clipped data. Because clipping reduces the contributions from ids with
+        most records, ids with few records have more influence than in the raw data.
         """
         wanted, single = shares_of(shares)
         bounds = self._ranks.position_bounds(wanted, confidence)
@@ -226,7 +215,7 @@ class ReleasedRanks(ReleasedSketch):
     @overload
     def range_count(self, low: One, high: Many, *, method: Method = ...) -> np.ndarray: ...
     def range_count(self, low: Any, high: Any, *, method: Method = "chosen") -> Any:
-        """Return how much weight lies from low to high, both included. Raises `ValueError` where low is above high."""
+        """Estimate the weight from low to high, both included. Raises `ValueError` if low is above high."""
         lows, highs, single = ends_of(self.spec.domain, low, high)
         return as_asked(weight_between(self._fitted_by(method).rank, lows, highs), single)
 
@@ -237,16 +226,16 @@ class ReleasedRanks(ReleasedSketch):
     @overload
     def range_interval(self, low: One, high: Many, confidence: float = ...) -> Intervals: ...
     def range_interval(self, low: Any, high: Any, confidence: float = 0.95) -> Any:
-        """Return weights of ranges, of the records that bounding kept, with bounds."""
+        """Estimate the clipped weight of ranges, with bounds."""
         lows, highs, single = ends_of(self.spec.domain, low, high)
         bounds = self._ranks.range_bounds(lows, highs, confidence)
         return as_asked(self._intervals(bounds, confidence, len(lows)), single)
 
     def histogram(self, edges: Many, confidence: float = 0.95) -> Intervals:
-        """Return the weight of each bin [edge, next edge), the last bin with its end, with bounds.
+        """Estimate the weight per bin [edge, next edge), with bounds. The last bin includes its end.
 
-        So over days, the edges Monday, Tuesday and Wednesday make a bin of one day and a bin of two. A last edge after
-        the end of the domain makes the last bin end there: one day, if the domain ends with Tuesday.
+        Over days, the edges Monday, Tuesday and Wednesday make a one-day bin and a two-day bin. A last edge after the
+        end of the domain makes the last bin end there: one day, if the domain ends with Tuesday.
         """
         listed = _validate.many(edges=edges)
         positions, _ = positions_of(self.spec.domain, edges=listed)
@@ -263,15 +252,15 @@ class ReleasedRanks(ReleasedSketch):
     @property
     @abstractmethod
     def _ranks(self) -> Ranks:
-        """The ranks behind "chosen", and all intervals."""
+        """Ranks behind "chosen" and all intervals."""
 
     @abstractmethod
     def _own_total(self) -> tuple[float, float]:
-        """Return the total weight as the counters say, without a known total, and its variance."""
+        """Estimate the total weight from the counters alone, with its variance."""
 
     @abstractmethod
     def _fitted_by(self, method: Method) -> Fitted:
-        """Return the ranks that a method gives."""
+        """Fit ranks by a method."""
 
     def _estimates(self, items: Any) -> np.ndarray:
         return self._fitted_weights(positions_of(self.spec.domain, items=items)[0])
@@ -286,18 +275,18 @@ class ReleasedRanks(ReleasedSketch):
         return Intervals(*columns, basis=self._basis(confidence, asked))
 
     def _fitted_weights(self, positions: np.ndarray) -> np.ndarray:
-        """Return the likeliest weights, which are closer for heavy values than differences of monotone ranks."""
+        """Estimate the likeliest weights, which are closer for heavy values than differences of monotone ranks."""
         return self._ranks.weights(positions)
 
     def _rank_reading(self, confidence: float) -> dict[str, Any]:
-        """Return the part of `reading` that all releases of ranks have."""
+        """Export the common entries in `reading` for ranks."""
         two, one, ranks = self._reach(confidence), one_sided(confidence, self._privacy.noise), self._ranks
         inside = {"inside": ranks.deviations_inside(confidence), "step": ranks.step}
         deviations = {"two_sided": two, "one_sided": one, **inside}
         return {"domain": self.spec.domain.reading(), "deviations": deviations, "known_total": self._known_total}
 
     def _reach(self, confidence: float) -> float:
-        """Return the half-width of an interval of a sum of noises, in roots of the noise parameter."""
+        """Compute the half-width of an interval for a sum of noises, in roots of the noise parameter."""
         return deviations_for(confidence, self._privacy.noise)
 
     @property
@@ -312,10 +301,11 @@ _HASHING: dict[str, Hashing] = {"exact": "exact", "count_sketch": "signs", "coun
 
 
 class ReleasedDyadicCountSketch(ReleasedRanks):
-    """A released tree of sketches over an ordered domain.
+    """A released tree with a sketch per level over an ordered domain.
 
-    `method` says how an estimate is made: by "least_squares"; by "residual" rounds, which subtract heavy nodes from the
-    counters; by the one of these that is "chosen"; or as in the "paper". Intervals are always of the chosen fit.
+    `method` selects the estimate. "least_squares" fits all levels, "residual" also subtracts heavy nodes from the
+    counters in rounds, "chosen" selects between these two, and "paper" follows the paper. Intervals always use the
+    chosen fit.
     """
 
     name = "quantiles"
@@ -323,32 +313,32 @@ class ReleasedDyadicCountSketch(ReleasedRanks):
 
     @property
     def chosen_method(self) -> FitMethod:
-        """The fit behind "chosen" and all intervals: the one with the smaller predicted variance of ranks.
+        """The fit behind "chosen" and all intervals, with the smaller predicted variance of ranks.
 
-        Released numbers alone decide: the variances of the error bars of both fits, at evenly spaced ranks.
+        The choice uses only released numbers: the error-bar variances in both fits, at evenly spaced ranks.
         """
         return self._chosen.method
 
     @functools.cached_property
     def level_deviations(self) -> tuple[float, ...]:
-        """The standard deviation of the estimate of a node, on each level, noise and collisions together."""
+        """Standard deviation of a node's estimate on each level, from noise and collisions together."""
         return tuple(math.sqrt(level.variance()) for level in self._levels)
 
     @functools.cached_property
     def search_deviations(self) -> tuple[float, ...]:
-        """The same in a search, which may subtract what it has found."""
+        """Standard deviation of a node's estimate on each level in a search, which may subtract heavy nodes."""
         return tuple(math.sqrt(level.variance()) for level in self._chosen.levels)
 
     def heavy_hitters(self, threshold: float, confidence: float = 0.95) -> Frequencies:
-        """Return the values of an estimated weight of `threshold` or more that exceed the noise threshold.
+        """List the values whose estimated weight is at least `threshold` and exceeds the noise threshold.
 
-        Values of a true weight below `detection_limit` may be missing.
+        Values with a true weight below `detection_limit` may be missing.
         """
         tree = self._chosen.tree
         leaves, has_leaves = tree[-1], len(tree) == len(self._levels)
         weights, deviations = leaves.fitted, np.sqrt(leaves.upward_variance)
         above = expansion(self.spec, self._privacy.noise)
-        # Siblings of a heavy leaf are reached with it, and must exceed the threshold themselves.
+        # A search reaches siblings of a heavy leaf too, so each leaf is tested itself.
         found = (weights >= threshold) & (weights > above * deviations) & has_leaves
         order = np.flatnonzero(found)[np.argsort(-weights[found], kind="stable")]
         weights, margin = weights[order], self._reach(confidence) * deviations[order] + self._levels[-1].step / 2
@@ -384,7 +374,7 @@ class ReleasedDyadicCountSketch(ReleasedRanks):
         return self._chosen.ranks
 
     def _own_total(self) -> tuple[float, float]:
-        """Each exact level tells the total, with noise of its own; without one, so does the coarsest sketch, about."""
+        """Average the totals of the exact levels by precision, or without any use the coarsest sketch."""
         told = [level.total() for level in self._levels if level.is_exact] or [self._levels[0].total()]
         precision = sum(1 / variance for _, variance in told)
         return sum(total / variance for total, variance in told) / precision, 1 / precision
@@ -444,11 +434,11 @@ _FALSE_VALUES = 0.05
 
 
 def expansion(spec: Any, noise: Noise) -> float:
-    """Return above how many deviations of its estimate a search takes a node for one that has weight.
+    """Compute the noise threshold of a search, in standard deviations of a node's estimate.
 
-    A tree of several levels tests a value on each of them. Where all values are tested at once, a list has on average
-    at most 0.05 values that do not occur. The threshold is the quantile of the noise at 0.05 / size; of a Laplace at
-    half of that, because P(Z >= k) on a grid is at most twice the tail of the continuous law.
+    A tree with several levels tests a value on each level. If all values are tested at once, a list contains on average
+    at most 0.05 values that do not occur. The threshold is the noise quantile at 0.05 / size, or at half of that for a
+    Laplace, because P(Z >= k) on a grid is at most twice the tail of the continuous law.
     """
     if len(spec.describe_levels()) > 1:
         return EXPANSION_DEVIATIONS
@@ -456,11 +446,11 @@ def expansion(spec: Any, noise: Noise) -> float:
 
 
 def detection_limit(deviations: Sequence[float], *, expansion: float, probability: float = FOUND) -> float:
-    """Return the weight of a value that is found with a probability, if no other value shares a node with it.
+    """Compute the weight at which a value is found with this probability, if it shares no node with another value.
 
-    It is found if on every level the estimate of its node exceeds `expansion` deviations. Levels have independent
-    noise and hashes, and errors are taken as normal, so the probability is the product over levels of
-    Phi(weight / deviation - expansion). What shares a node with it makes it likelier to be found.
+    A value is found if on every level the estimate of its node exceeds `expansion` deviations. Levels have independent
+    noise and hashes, and errors are modeled as normal. Therefore the probability is the product of
+    Phi(weight / deviation - expansion) over levels. Other values in its nodes increase the probability.
     """
     normal, largest = NormalDist(), max(deviations)
     low, high = 0.0, (expansion + normal.inv_cdf(1 - (1 - probability) / len(deviations))) * largest
