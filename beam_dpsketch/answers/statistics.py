@@ -1,21 +1,22 @@
 """Released statistics: the count, sum, mean and variance of numbers, each with its interval.
 
-Guarantee: post-processing of noisy sums. Intervals hold with the confidence asked for, each for itself, over the noise,
-for few records too. They are about the numbers that bounding kept, moved to the clip bounds where they lay outside.
+Guarantee: post-processing of noisy sums. Each interval alone has the requested confidence, over the noise, including
+answers from few records. Intervals describe the numbers after clipping, clamped to the clip bounds.
 
-Numbers are places x from 0 to 1. Let the noisy sums, over their whole, be A of x and C of 1 - x; or with squares A of
+Numbers are places x from 0 to 1. Let the noisy sums, over their whole, be A of x and C of 1 - x, or with squares A of
 x^2, B of 2 x (1 - x) and C of (1 - x)^2, a partition of 1 as by Bernstein's polynomials. Their noises are independent
-and of one parameter p. Together they are the number n of records; A, or A + B / 2, is the sum of x. So each answer is
-a linear form of the sums, or a ratio of two.
+and have the same parameter p. Their sum is the number n of records. A, or A + B / 2, is the sum of x. Therefore each
+answer is a linear form in the sums, or the ratio between two.
 
 Guarantee of a mean: A - r n has the coefficients (1 - r, -r), or (1 - r, 1/2 - r, -r). At the true mean r it is noise
-alone, of p times the sum of squared coefficients. The interval holds all r where it is at most k deviations of it. So
-the true mean is in it with the confidence asked for, for any number of records (Fieller 1954). Where n cannot be told
-from 0, this set is not an interval. Nothing is known of the mean there, nor where the set holds all of [0, 1].
+alone, with parameter p times the summed squared coefficients. The interval contains all r at which it is at most k
+deviations of that noise. Therefore it contains the true mean with the requested confidence, for any n (Fieller 1954).
+If n cannot be distinguished from 0, this set is not an interval. The mean is then unknown, as it is if the set contains
+all of [0, 1].
 
 Guarantee of a variance: about the same, to the second order of the noise. With m the estimated mean, the sum of
-(x - m)^2 is T = (1 - m)^2 A - m (1 - m) B + m^2 C. T - v n is noise at the true variance v, but for -n d^2 on average,
-where d is the error of m. The mean and the variance of n d^2 count too.
+(x - m)^2 is T = (1 - m)^2 A - m (1 - m) B + m^2 C. T - v n is noise at the true variance v, except for -n d^2 on
+average, where d is the error of m. The mean and the variance of n d^2 are included too.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ LARGEST_VARIANCE = 0.25
 
 
 def mean_of(sums: Sequence[float], parameter: float, deviations: float) -> Ends | None:
-    """Return the mean place and its ends, for noise up to this many roots of its parameter; `None` if unknown."""
+    """Estimate the mean place and its ends, for noise up to this many roots of its parameter, or `None` if unknown."""
     found = _ratio(sums, places_of(len(sums)), parameter, 0.0, deviations)
     return None if found is None else _within(found, 1.0)
 
 
 def variance_of(sums: Sequence[float], parameter: float, deviations: float, floored: float) -> Ends | None:
-    """Return the variance of places and its ends, as of a mean; floors took at most this much of a record's square."""
+    """Estimate the variance of places like `mean_of`, after rounding down squares by at most `floored` each."""
     number = sum(sums)
     if number <= 0:
         return None
@@ -61,24 +62,24 @@ def variance_of(sums: Sequence[float], parameter: float, deviations: float, floo
 
 
 def places_of(count: int) -> list[float]:
-    """Return the places that these many sums stand for: 1, 0, or 1, 1/2, 0; the coefficients of the sum of x."""
+    """List the places for these many sums: 1, 0 or 1, 1/2, 0. They are the coefficients in the sum of x."""
     return [1 - number / (count - 1) for number in range(count)]
 
 
 def squares_of_mean(count: int, mean: float) -> float:
-    """Return the sum of the squared coefficients of the noise of A - r n, at this mean."""
+    """Sum the squared noise coefficients of A - r n at this mean."""
     return sum((place - mean) ** 2 for place in places_of(count))
 
 
 def _ratio(
     sums: Sequence[float], coefficients: Sequence[float], parameter: float, lost: float, deviations: float
 ) -> Ends | None:
-    """Return r = (f + lost) / n of the linear form f of sums and their sum n, and the ends of its interval.
+    """Compute r = (f + lost) / n for the linear form f in the sums and their total n, with its interval.
 
-    With the coefficients c of f, it holds all r where (f + lost - r n)^2 is at most deviations^2 times
-    parameter * sum (c - r)^2 + 2 lost^2. `None` where these make up more than an interval. The ends are the roots of
-    a r^2 - 2 b r + c. There, b^2 - a c has a form without a difference of squares, which floats lose where there are
-    many records.
+    With the coefficients c of f, the interval contains all r where (f + lost - r n)^2 is at most deviations^2 times
+    parameter * sum (c - r)^2 + 2 lost^2. `None` if these form more than an interval. Its ends are the roots of
+    a r^2 - 2 b r + c. There, b^2 - a c has a form without a difference of squares, in which floats lose digits if
+    there are many records.
     """
     below, shared = sum(sums), sum(coefficients) / len(sums)
     above, of_below = float(np.dot(coefficients, sums)) + lost, len(sums) * parameter
@@ -94,9 +95,9 @@ def _ratio(
 
 
 def _within(found: Ends, high: float) -> Ends | None:
-    """Return an answer between 0 and what is possible, and `None` if that says nothing.
+    """Clamp an answer to the possible values, or return `None` if its interval then contains all of them.
 
-    An interval that noise put outside, where it cannot hold, ends at the nearest value and keeps half of its width.
+    An interval that noise moved outside ends at the nearest possible value and has half its width.
     """
     estimate, lower, upper = found
     half = (upper - lower) / 2
@@ -121,14 +122,14 @@ class _Statistic(NamedTuple):
 
 @shown_plainly
 class Statistic(_Statistic, WithClipping):
-    """A mean, a variance or a standard deviation, with bounds for the true one.
+    """A mean, a variance or a standard deviation, with bounds.
 
-    `estimate` is `None` where the release cannot tell it. The bounds are then all that is possible.
+    `estimate` is `None` if the noise leaves it unknown. The bounds are then the smallest and largest possible value.
     """
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """A note where the release cannot tell."""
+        """A note if the estimate is unknown."""
         return (CANNOT_TELL,) if self.estimate is None else ()
 
     def __str__(self) -> str:
@@ -138,21 +139,21 @@ class Statistic(_Statistic, WithClipping):
 
 
 class ReleasedStatistics(Released):
-    """A release of a count, a sum and, if they were asked for, squares. `PrivateStatistics` makes it.
+    """A released count, sum and, on request, sum of squares. `PrivateStatistics` makes it.
 
-    All answers are about the numbers that the bounds kept, within the clip bounds. Each interval holds with the
-    confidence asked for. Of weighted records, each counts as many times as it weighs.
+    Answers describe the numbers after clipping, within the clip bounds. Each interval alone has the requested
+    confidence. A weighted record counts as many times as it weighs.
 
-    The statement tells the noise of each sum in records, over what one record adds to all of them.
+    The statement reports the noise per sum in records, relative to the change that a record causes in all sums.
     """
 
     name = made_as = "statistics"
     raw_type: ClassVar[type[NumberSums]] = NumberSums
 
     def count(self, confidence: float = 0.95) -> Interval:
-        """Return how many numbers count, or how much they weigh; the bounds may lie below 0.
+        """Estimate the number of counted records, or their weight. The bounds may be below 0.
 
-        If the other counters wrapped around, it is the count of the guard, with about 2^10 times the noise.
+        If the other counters wrapped around, this is the guard's count, with about 2^10 times the noise.
         """
         number, variance = self._own_total()
         return self._around(number, self._deviations(confidence) * math.sqrt(variance))
@@ -166,7 +167,7 @@ class ReleasedStatistics(Released):
         return number, noise**2
 
     def total(self, confidence: float = 0.95) -> Interval:
-        """Return the sum of the numbers; if counters wrapped around, within all that the count allows."""
+        """Estimate the sum of the numbers. If counters wrapped around, the interval is as wide as the count allows."""
         ends = [float(self._spec.number(place)) for place in places_of(self._spec.parts)]
         if self._is_full:
             number, lower, upper = self.count(confidence)
@@ -176,7 +177,7 @@ class ReleasedStatistics(Released):
         return self._form(ends, moved, confidence)
 
     def mean(self, confidence: float = 0.95) -> Statistic:
-        """Return the mean of the numbers, between the clip bounds."""
+        """Estimate the mean of the numbers, between the clip bounds."""
         known, (low, high) = self._mean_place(confidence), self._spec.ends
         if known is None:
             return Statistic(None, low, high).of(self._clipping)
@@ -185,20 +186,20 @@ class ReleasedStatistics(Released):
         return Statistic(float(estimate), max(lower, low), min(upper, high)).of(self._clipping)
 
     def _mean_place(self, confidence: float) -> Ends | None:
-        """Return the mean of the places, which are from 0 to 1, and the ends of its interval; `None` if unknown."""
+        """Estimate the mean place, from 0 to 1, and the ends of its interval, or `None` if unknown."""
         known = None if self._is_full else mean_of(self._sums, self._parameter, self._deviations(confidence))
         moved = self._spec.moved + self._spec.floored / 2
         return known and (known[0], known[1] - moved, known[2] + moved)
 
     def variance(self, confidence: float = 0.95) -> Statistic:
-        """Return the variance of the numbers: the mean of their squared distances from the mean.
+        """Estimate the variance of the numbers: the mean squared distance from their mean.
 
-        Raises `ValueError` if no squares were asked for.
+        Raises `ValueError` if no squares were requested.
         """
         return self._spread(confidence, lambda of_places: self._spec.width**2 * of_places)
 
     def std(self, confidence: float = 0.95) -> Statistic:
-        """Return the standard deviation of the numbers, the root of the variance."""
+        """Estimate the standard deviation, the square root of the variance."""
         return self._spread(confidence, lambda of_places: self._spec.width * math.sqrt(of_places))
 
     def _spread(self, confidence: float, of: Any) -> Statistic:
@@ -208,7 +209,7 @@ class ReleasedStatistics(Released):
         if not self._is_full:
             known = variance_of(self._sums, self._parameter, deviations, self._spec.floored)
         estimate, lower, upper = (0.0, 0.0, LARGEST_VARIANCE) if known is None else known
-        step = self._spec.moved  # a deviation is moved by no more than each number
+        step = self._spec.moved  # rounding moves a standard deviation by no more than each number
         lower = max(lower - 2 * step * math.sqrt(lower), 0.0)
         upper = min(upper + 2 * step * math.sqrt(upper) + step**2, LARGEST_VARIANCE)
         return Statistic(None if known is None else of(estimate), of(lower), of(upper)).of(self._clipping)
@@ -223,13 +224,13 @@ class ReleasedStatistics(Released):
 
     @property
     def _guarded(self) -> tuple[float, float]:
-        """The number of records by the guard, and how large its noise is: the root of its parameter, and rounding."""
+        """Number of records according to the guard, and its noise: the root of its parameter, plus rounding."""
         noise = math.sqrt(self._parameter) * self._spec.whole + self._rounding
         return float(self.counters[-1]) / self._spec.guard, noise / self._spec.guard
 
     @functools.cached_property
     def _is_full(self) -> bool:
-        """Whether counters wrapped around: then the guard has another number of records than the parts."""
+        """Whether counters wrapped around, so that guard and parts contain different record counts."""
         if not self._spec.guard:
             return False
         number, noise = self._guarded
@@ -237,13 +238,13 @@ class ReleasedStatistics(Released):
         return abs(sum(self._sums) - number) > self._deviations(_WRAPPED) * noise
 
     def _deviations(self, confidence: float) -> float:
-        """Return how many roots of its parameter a sum of several noises is from 0 at most, with this confidence."""
+        """Half-width of an interval for a sum of several noises, in roots of its parameter."""
         _validate.open_unit_interval(confidence=confidence)
         noise = self._privacy.noise
         return noise.plus(noise).deviations((1 - confidence) / 2)
 
     def _form(self, coefficients: Sequence[float], moved: float, confidence: float) -> Interval:
-        """Return a linear form of the sums; each record is moved in it by this much at most."""
+        """Estimate a linear form of the sums, in which rounding moves each record by at most `moved`."""
         estimate = float(np.dot(coefficients, self._sums))
         margin = self._deviations(confidence) * math.sqrt(self._parameter * sum(each**2 for each in coefficients))
         margin += sum(map(abs, coefficients)) * self._rounding / self._spec.whole + moved * abs(sum(self._sums))
