@@ -1,7 +1,7 @@
-"""What releases answer: rows of one type, in small immutable sequences that become tables.
+"""Answers as rows, in small immutable sequences that convert to tables.
 
-Guarantee: every answer is about the records that bounding kept. Its bounds cover noise and collisions, and not what
-bounding dropped. They hold at the confidence asked for, for each row on its own.
+Guarantee: every answer describes the clipped data. Its bounds include noise and collisions, but not clipping. The
+requested confidence applies to each row alone.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class _Frequency(NamedTuple):
 
 @shown_plainly
 class Frequency(_Frequency, WithClipping):
-    """One item with its estimated total weight and bounds for the true one."""
+    """One item with its estimated total weight and bounds."""
 
 
 class Rows(Sequence[Row]):
-    """An immutable sequence of rows. Its columns are attributes, named like the fields of a row."""
+    """An immutable sequence of rows. Its columns are attributes, named like the fields in a row."""
 
     _row_type: ClassVar[Any]
     truncated: frozenset[Any] | None = None
@@ -63,29 +63,29 @@ class Rows(Sequence[Row]):
 
     @property
     def intervals(self) -> str | None:
-        """What the bounds are: "95 % intervals", and what they are about; `None` for answers made by hand."""
+        """Description of the bounds, such as "95 % intervals", and their scope, or `None` for answers made by hand."""
         return self.basis.intervals
 
     @property
     def clipping(self) -> Clipping | None:
-        """How much the bounds removed, as the release knows it; `None` for answers made by hand."""
+        """Clipping of the release, or `None` for answers made by hand."""
         return self.basis.clipping
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What is to be known before these answers are trusted; each has a `code` and `words`."""
+        """Warnings about these answers, each with a `code` and `words`."""
         if not self.basis.asked:
             return self.basis.notes
         columns = (np.asarray(getattr(self, name), dtype=np.float64) for name in ("estimate", "lower", "upper"))
         return (*self.basis.notes, *self.basis.within_noise(*columns))
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """Return one plain dict per row, with Python's own numbers."""
+        """Convert to one plain dict per row, with Python numbers."""
         table = self._table()
         return [dict(zip(table, row, strict=True)) for row in zip(*map(as_list, table.values()), strict=True)]
 
     def to_arrow(self) -> pa.Table:
-        """Return a pyarrow table. Raises `TypeError` for items that have no common Arrow type."""
+        """Convert to a pyarrow table. Raises `TypeError` for items without a common Arrow type."""
         try:
             return pa.table(self._table())
         except (pa.ArrowException, OverflowError):
@@ -94,7 +94,7 @@ class Rows(Sequence[Row]):
             ) from None
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a pandas data frame. Raises `ImportError` where pandas is not installed."""
+        """Convert to a pandas data frame. Raises `ImportError` if pandas is not installed."""
         try:
             import pandas as pd
         except ImportError:
@@ -102,7 +102,7 @@ class Rows(Sequence[Row]):
         return pd.DataFrame(self._table())
 
     def take(self: Self, places: Iterable[int]) -> Self:
-        """Return the rows at these places, in this order."""
+        """Select the rows at these places, in this order."""
         places = list(places)
         columns = {
             name: column[places] if isinstance(column, np.ndarray) else [column[place] for place in places]
@@ -150,7 +150,7 @@ class Rows(Sequence[Row]):
         return {name: getattr(self, name) for name in self._row_type._fields}
 
     def _table(self) -> dict[str, Any]:
-        """Return the columns of tables: those of rows, and which items are cut, where items may be."""
+        """List the columns of tables: the fields of rows, and `truncated` if items can be truncated."""
         columns, cut = self._columns(), self.truncated
         return columns if cut is None else {**columns, "truncated": [item in cut for item in columns["item"]]}
 
@@ -161,11 +161,11 @@ class Frequencies(Rows[Frequency]):
 
     Attributes:
       item, estimate, lower, upper: the columns.
-      detection_limit: an item of this weight, among what bounding kept, exceeds the noise with a probability of 95 %;
-        lighter ones may be missed. `None` where the items were given.
-      truncated: the items that are counted by their beginning, which tables have as a column; `None` where no item can
-        be, as of numbers.
-      basis: what the answers were made of: the confidence, and what is to be known of the release.
+      detection_limit: the weight after clipping at which an item exceeds the noise with 95 % probability. Lighter items
+        may be missing. `None` if the items were given.
+      truncated: the items that are counted by their beginning, a column of tables. `None` if items are always complete,
+        such as numbers.
+      basis: properties that all answers share: the confidence, the clipping and the notes.
     """
 
     _row_type = Frequency
@@ -184,11 +184,11 @@ class Frequencies(Rows[Frequency]):
             object.__setattr__(self, "truncated", self.truncated.intersection(self.item))
 
     def largest(self, k: int) -> Frequencies:
-        """Return the k rows of largest estimate, largest first; equal ones in their order, repeated items once."""
+        """Select the k largest estimates, largest first. Ties keep their order, and repeated items count once."""
         return self._first(k, -self.estimate)
 
     def largest_changes(self, k: int) -> Frequencies:
-        """Return the same by size, where estimates are changes, up or down."""
+        """Select the k rows with the largest changes, up or down, as `largest` does."""
         return self._first(k, -np.abs(self.estimate))
 
     def _first(self, k: int, order: np.ndarray) -> Frequencies:
@@ -205,7 +205,7 @@ class Intervals(Rows[Interval]):
     """Estimates with bounds, in the order of the questions.
 
     Attributes:
-      estimate, lower, upper: the columns: arrays of numbers, or sequences of values of the domain for quantiles.
+      estimate, lower, upper: the columns: arrays of numbers, or for quantiles domain values.
       basis: as in `Frequencies`.
     """
 
@@ -218,7 +218,7 @@ class Intervals(Rows[Interval]):
 
 
 def as_many(values: Any) -> tuple[Any, bool]:
-    """Return items or values as an array, a column or a list, and whether a single one was given."""
+    """Convert items or values to an array, a column or a list, with a flag for a single value."""
     if isinstance(values, np.ndarray) and not values.ndim:
         values = values.item()
     if isinstance(values, (str, bytes)) or not isinstance(values, (Iterable, pa.Array)):
@@ -227,14 +227,14 @@ def as_many(values: Any) -> tuple[Any, bool]:
 
 
 def as_asked(answers: Any, single: bool) -> Any:
-    """Return the answers, or the only one if a single one was asked for."""
+    """Return all answers, or the only answer to a single question."""
     if not single:
         return answers
     return float(answers[0]) if isinstance(answers, np.ndarray) else answers[0]
 
 
 def _frozen(column: Any) -> np.ndarray | tuple[Any, ...]:
-    """Return a column that cannot change: numbers as an array, anything else as a tuple."""
+    """Make a column immutable: numbers as an array, anything else as a tuple."""
     if not isinstance(column, np.ndarray) or column.dtype != np.float64:
         return tuple(as_list(column))
     column = column.copy()
@@ -243,7 +243,7 @@ def _frozen(column: Any) -> np.ndarray | tuple[Any, ...]:
 
 
 def as_list(column: Any) -> Any:
-    """Return an array or column as a list of plain Python values, and any other sequence as it is."""
+    """Convert an array or column to a list with plain Python values. Keep any other sequence."""
     if isinstance(column, np.ndarray):
         return column.tolist()
     return column.to_pylist() if isinstance(column, pa.Array) else column

@@ -1,12 +1,12 @@
-"""How much a release holds: what its side counters say of units, records and weight, and how much was clipped.
+"""Summary counts of a release: privacy units, records, weight and the clipped share.
 
-Guarantee: each interval holds with the given confidence or more, over the noise. It is one of the clipped sum: each
-unit counts with at most K, as `privacy.aside.side_counters` says, over all keys and windows. The sum is one over what
-bounding accepted, and says nothing about what was dropped before. Bounds are not cut at 0: noise is symmetric, and sums
-over keys stay unbiased. Where a privacy id may have more than is counted, an interval has no upper end.
+Guarantee: each interval has at least the given confidence, over the noise. It is an interval for a clipped sum: each
+unit counts with at most K, as in `privacy.side_counters`, over all keys and windows. The sum covers records that
+bounding accepted, not records dropped before it. Bounds are not cut at 0, because noise is symmetric and sums over keys
+stay unbiased. If a privacy id may have more than is counted, an interval has no upper end.
 
-`mean_weight` asks two counters at once. Each of the two intervals may fail with half the probability, so both hold
-together with the given confidence, by the union bound.
+`mean_weight` uses two counters at once. Each of the two intervals fails with half the probability. By the union bound,
+both are valid together with the given confidence.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from beam_dpsketch.privacy.side_counters import RECORDS, UNITS, WEIGHT
 from beam_dpsketch.statement.clipping import Clipping
 from beam_dpsketch.statement.side_notes import Interval, SideNote
 
-_SURE = 0.99  # so that of three counters of nothing hardly one is told from it
+_SURE = 0.99  # high, because up to three counts are tested
 
 
 class SideAnswers(ABC):
-    """What each release answers about itself.
+    """Answers about the size and the clipping of a release.
 
     >>> import numpy as np
     >>> from beam_dpsketch import CountSketch, PrivacySpec, ReleaseTerms, SketchSpec
@@ -43,45 +43,45 @@ class SideAnswers(ABC):
     @property
     @abstractmethod
     def privacy(self) -> PrivacyStatement:
-        """What is protected and how well; `print` it."""
+        """Privacy statement of the release; `print` it."""
 
     def privacy_units(self, confidence: float = 0.95) -> Interval:
-        """Return about how many privacy units are in the release: people, if a `PrivacyId` names them.
+        """Estimate the number of privacy units in the release: people, if a `PrivacyId` names them.
 
-        A unit counts once for each key and window that a release has or combines. A combination adds its parts. Bounds
-        may lie below 0. Raises `ValueError` if the release does not count units.
+        A unit counts once for each key and window that a release has or combines, and a combination adds the counts.
+        Bounds may be below 0. Raises `ValueError` if the release does not count units.
         """
         return self._note(UNITS).interval(confidence).of(self._clipping)
 
     def records(self, confidence: float = 0.95) -> Interval:
-        """Return about how many records are in the release, of those that bounding accepted.
+        """Estimate the number of records in the release, after bounding.
 
-        Under `RecordBounds` these are the records that were kept. Under a `NormBound` they are all records, at most 4
-        max_norm of each unit, or max_norm where its order is 1. The upper end is infinite for privacy ids, because
-        there may be any number more: read "at least lower". Bounds may lie below 0.
+        Under `RecordBounds` these are the records that were not dropped. Under a `NormBound` they are all records, with
+        at most 4 max_norm per unit, or max_norm if its order is 1. The upper end is infinite for privacy ids, because
+        further records are not counted: read "at least lower". Bounds may be below 0.
 
-        Raises `ValueError` if the release does not count records, as most releases with weights or of privacy ids do
-        not: ask for them with `SideCounters(records=1/50)`.
+        Raises `ValueError` if the release does not count records. Most releases with weights or privacy ids do not:
+        request the count with `SideCounters(records=1/50)`.
         """
         return self._counted(RECORDS, confidence)
 
     def total_weight(self, confidence: float = 0.95) -> Interval:
-        """Return about how much weight is in the release: the sum of what all items count.
+        """Estimate the total weight in the release, over all items, after clipping.
 
-        Under `RecordBounds` this is the weight that was kept. Under a `NormBound` it is the weight after scaling, at
-        most 4 max_norm of each unit, and the upper end is infinite as that of `records` is. Of order 1 it is all of
-        that weight, with an upper end. Bounds may lie below 0.
-        Raises `ValueError` if the release does not count weight.
+        Under `RecordBounds` this is the weight that was not dropped. Under a `NormBound` it is the weight after
+        scaling, at most 4 max_norm per unit, and the upper end is infinite as for `records`. With order 1 it is the
+        whole weight, with a finite upper end. Bounds may be below 0. Raises `ValueError` if the release does not count
+        weight.
         """
         return self._counted(WEIGHT, confidence)
 
     def mean_weight(self, confidence: float = 0.95) -> Interval:
-        """Return about how much weight a record has on average: the weight counted, divided by the records counted.
+        """Estimate the mean weight per record: the counted weight divided by the counted records.
 
-        This is not the average of values whose quantiles a release has. It is 1 where each record weighs 1 and counts
-        in full. Where the records may be 0 within the noise, nothing is known, and the answer is (NaN, -inf, inf).
-        Under a `NormBound` with weights the estimate has no ends: of each unit, either counts up to a limit only.
-        Raises `ValueError` if the release does not count both.
+        This is not the average of the values behind quantiles. It is 1 if each record weighs 1 and counts in full. If
+        the number of records may be 0 within the noise, the answer is (NaN, -inf, inf). Under a `NormBound` with
+        weights the interval is infinite, because both counts stop at a limit per unit. Raises `ValueError` if the
+        release does not count both.
         """
         _validate.open_unit_interval(confidence=confidence)
         weight, records = self._note(WEIGHT), self._note(RECORDS)
@@ -97,19 +97,18 @@ class SideAnswers(ABC):
         return Interval(weight.estimate / records.estimate, lower, upper).of(self._clipping)
 
     def clipping(self, confidence: float = 0.95) -> Clipping:
-        """Return the share of the total that the contribution bounds removed, in one of five states.
+        """Estimate the share of the total that the contribution bounds removed, in five possible states.
 
-        They clip by scaling (`NormBound`), by dropping records (`RecordBounds`) and by capping weights at `max_weight`.
-        Where one bound covers several keys, windows or metrics, the share is that of all of them together.
+        Clipping scales contributions (`NormBound`), drops records (`RecordBounds`) and caps weights at `max_weight`. If
+        a bound covers several keys, windows or metrics, the share covers them together.
 
         Args:
-          confidence: `at_least` fails with half of the probability that this leaves out.
+          confidence: `at_least` is wrong with probability at most (1 - confidence) / 2.
         """
         return self.privacy.clipping(confidence)
 
     @functools.cached_property
     def _clipping(self) -> Clipping:
-        """The clipping that all answers carry."""
         return self.clipping()
 
     def _note(self, name: str) -> SideNote:
@@ -124,13 +123,13 @@ class SideAnswers(ABC):
         return note
 
     def _counted_aside(self, name: str) -> SideNote | None:
-        """Return a noisy count of this release; side counters of several metrics are of the whole, and of no metric."""
+        """Find a noisy count. Summary counts belong to a whole release, not to each metric."""
         if self.privacy.of_metric:
             return self.privacy.own_total if name == WEIGHT else None
         return self.privacy.note(name)
 
     def _counted(self, name: str, confidence: float) -> Interval:
-        """Return the interval of a count, without an upper end where the bounds may hide more of it."""
+        """Compute the interval of a count, without an upper end if further contributions may be uncounted."""
         estimate, lower, upper = self._note(name).interval(confidence)
         upper = math.inf if self.privacy.is_at_least(name) else upper
         return Interval(estimate, lower, upper).of(self._clipping)
@@ -138,22 +137,22 @@ class SideAnswers(ABC):
     @property
     @abstractmethod
     def _exceeds_noise(self) -> bool:
-        """Whether the counters of the release hold more than noise."""
+        """Whether the counters exceed their noise."""
 
     @property
     def _sizes(self) -> list[SideNote]:
-        """The noisy counts of how much is in the release, each once."""
+        """Distinct noisy counts for the size of the release."""
         return [*dict.fromkeys(filter(None, map(self._counted_aside, (RECORDS, UNITS, WEIGHT))))]
 
     @property
     def _may_be_empty(self) -> bool:
-        """Whether neither a side counter nor the counters of the release can be told from noise."""
+        """Whether all summary counts and counters are within their noise."""
         intervals = [note.interval(_SURE) for note in self._sizes]
         return all(lower <= 0 <= upper for _, lower, upper in intervals) and not self._exceeds_noise
 
     @property
     def _holds(self) -> str | None:
-        """How much is in the release, in words: its units, and its most exact total; `None` if nothing tells it."""
+        """Contents in words: the units, and the total with the smallest margin, or `None` without any count."""
         sizes, privacy = self._sizes, self.privacy
         if self._may_be_empty:
             return sizes[0].nothing if sizes else None
