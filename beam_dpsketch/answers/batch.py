@@ -12,7 +12,7 @@ from beam_dpsketch.statement.noisy import NoisyReleases, unchecked
 
 
 def answers_of(noisy: NoisyReleases) -> Iterator[Released | TimelineRow]:
-    """Yield each release in a batch; shared parts are checked once."""
+    """Yield each release in a batch, checking shared parts once."""
     kind, spec, scale_bits = noisy.common
     common: dict[str, Any] = {}
     for stated, counters in noisy.each():

@@ -50,12 +50,12 @@ class ReleasedListedItems(ReleasedSketch):
         return self._rows([self.spec.items[place] for place in order], self.counters[order], confidence)
 
     def decode(self, dictionary: Many | None = None) -> Decoded:
-        """Decode listed items, with `shrunk` estimates that are closer on average; see `Decoded`.
+        """Decode listed items, with `shrunk` estimates that are closer on average.
 
-        Items do not collide, so estimates and intervals are the same as in the release.
+        Estimates and intervals are the same as in the release, because listed items do not collide.
 
         Args:
-          dictionary: 1 or more listed items; repeated items count once. `None` stands for the whole list.
+          dictionary: 1 or more listed items, each counted once. `None` means the whole list.
 
         Raises `ValueError` for an unlisted item and for an empty dictionary.
         """
@@ -70,7 +70,7 @@ class ReleasedListedItems(ReleasedSketch):
         return Decoded(items, reading, summary=summary, basis=self._basis(0.95))
 
     def reading(self, confidence: float) -> dict[str, Any]:
-        """Export items as text with their types, estimates (float64) and the margin; see `Released.reading`."""
+        """Export items as text with their types, estimates (float64) and the margin, as in `Released.reading`."""
         items = self.spec.items
         return {
             "type": "listed",
@@ -132,8 +132,8 @@ class ReleasedCounts(ReleasedSketch):
     its noise is high. Therefore their estimates are about 0.9 sigma too high on average for true counts below the
     threshold plus sigma, and the 95 % intervals cover about 90 % of these counts.
 
-    Text and bytes with max_bytes bytes or more are counted by their beginning; answers list them as `truncated`. Bytes
-    that are not valid text are ignored if items are text.
+    Text and bytes with max_bytes bytes or more are counted by their beginning, and answers list them as `truncated`.
+    Bytes that are not valid text are ignored if items are text.
     """
 
     name = "groups"
@@ -148,19 +148,19 @@ class ReleasedCounts(ReleasedSketch):
 
     @property
     def items(self) -> tuple[Any, ...]:
-        """The released items in descending order of their counts."""
+        """The released items by descending count."""
         return self.spec.items
 
     @property
     def left_out(self) -> int:
-        """Largest possible number of items that a combination dropped because only some releases contain them."""
+        """Upper bound for the items that a combination dropped because only some releases contain them."""
         return self.spec.left_out
 
     def __len__(self) -> int:
         return self.spec.cells
 
     def reading(self, confidence: float) -> dict[str, Any]:
-        """Export items as text, estimates (float64), the margin and the domain; see `Released.reading`.
+        """Export items as text, estimates (float64), the margin and the domain, as in `Released.reading`.
 
         `keys` are `GroupedItems.short_keys` in hex. The count of an unreleased item is at most `most_unreleased`, or
         `None` if no bound is known.
@@ -177,13 +177,13 @@ class ReleasedCounts(ReleasedSketch):
         }
 
     def top_k(self, k: int, candidates: Many | None = None, confidence: float = 0.95) -> Frequencies:
-        """List the k released items with the largest counts, largest first; fewer if fewer were released.
+        """List the k released items with the largest counts, largest first, or all if fewer were released.
 
         Each interval has the given confidence for an item chosen before asking. See `ReleasedSketch.top_k` for lists.
 
         Args:
           k: the number of items, 1 to 2**31.
-          candidates: the items to choose from; unreleased items are ignored. `None` means all released items.
+          candidates: the items to choose from, ignoring unreleased items. `None` means all released items.
           confidence: confidence per interval, in (0, 1).
         """
         if candidates is not None:
@@ -232,7 +232,7 @@ class ReleasedCounts(ReleasedSketch):
         return np.append(self.counters.astype(np.float64), math.nan)[places]
 
     def _most_unreleased(self, confidence: float) -> float:
-        """Compute an upper bound for the count of an unreleased item."""
+        """Bound the count of an unreleased item from above."""
         return math.inf if self._chosen is None else self._chosen.least_count + self._margin(confidence)
 
     @property
@@ -245,7 +245,7 @@ class ReleasedCounts(ReleasedSketch):
         return self.privacy.margin(confidence) + self._rounding
 
     def _plus(self, other: Released, privacy: PrivacyStatement, *, sign: int = 1) -> ReleasedCounts:
-        """Add or subtract the counts of the items in both releases; any other item has one unknown count."""
+        """Add or subtract the counts of common items, because any other item has an unknown count."""
         theirs = other.spec.places
         common = [key for key in self.spec.short_keys if key in theirs]
         bits = max(self._scale_bits, other._scale_bits)

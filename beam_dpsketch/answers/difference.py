@@ -1,10 +1,10 @@
 """Differences between two releases with the same spec and independent noise.
 
-Guarantee: post-processing of both releases, so their two privacy statements cover every answer. Answers describe the
+Guarantee: post-processing of both releases. Their two privacy statements cover every answer. Answers describe the
 clipped data. Intervals include noise and collisions, each at about the given confidence.
 
-Counters are linear, so the difference of two releases is a sketch of signed changes with the noise of both. Its
-estimates are unbiased. Unchanged weight cancels, including its collisions.
+Because counters are linear, the difference is a sketch of signed changes with the noise of both releases. Its estimates
+are unbiased. Unchanged weight cancels, including its collisions.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from beam_dpsketch.statement.side_notes import Interval
 class Difference(ItemAnswers):
     """Change in the weight of each item between two releases. Made by `minus`, not by hand.
 
-    Weights in answers are changes and may be negative. Answers describe the clipped data. For a tree, they use only the
-    finest level; for a Count-Min, they use centered counters. `ItemAnswers` lists the accepted arguments.
+    Weights in answers are changes and may be negative. Answers describe the clipped data. For a tree, they use the
+    finest level, and for a Count-Min centered counters. `ItemAnswers` lists the accepted arguments.
     """
 
     def __init__(self, signed: Any, after: Any, before: Any) -> None:
         self._signed, self._after, self._before = signed, after, before
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Keep the statement as it is: `to_bytes` omits the total of both sides, which clipping divides by."""
+        """Keep the statement as it is: `to_bytes` omits the total on both sides, which clipping divides by."""
         return _restored, (self._signed, self._signed.privacy, self._after, self._before)
 
     @property
@@ -49,7 +49,7 @@ class Difference(ItemAnswers):
         return self._signed.spec
 
     def clipping(self, confidence: float = 0.95) -> Clipping:
-        """Estimate the clipped share of the total of both releases."""
+        """Estimate the clipped share of both totals together."""
         return self.privacy.clipping(confidence)
 
     def top_k(self, k: int, candidates: Many | None = None, confidence: float = 0.95) -> Frequencies:
@@ -59,7 +59,7 @@ class Difference(ItemAnswers):
         candidates. A list prefers items that the noise moved. If an interval contains 0, the item may be unchanged.
 
         Args:
-          k: the number of items, 1 to 2**31; fewer are listed if fewer were given or found.
+          k: the number of items, 1 to 2**31. Fewer are listed if fewer were given or found.
           candidates: the public items to choose from. Without them, a tree searches below the nodes that exceed the
             noise in either release, if weights are not negative. A flat sketch requires candidates.
           confidence: confidence per interval, in (0, 1).
@@ -93,6 +93,6 @@ def _restored(signed: Any, privacy: PrivacyStatement, after: Any, before: Any) -
 
 
 def length(table: ReleasedTable, confidence: float) -> Interval:
-    """Estimate the square root of the sum of squared weights in a table."""
+    """Estimate the Euclidean length of a table."""
     squared = second_moment(table).interval(confidence)
     return Interval(*(math.sqrt(max(each, 0.0)) for each in squared))

@@ -1,8 +1,8 @@
-"""Released square-root factorization: ranks, quantiles, ranges and values of an ordered domain from one release.
+"""Released square-root factorization: ranks, quantiles, ranges and values in an ordered domain from one release.
 
-Guarantee: post-processing of noisy rows. All rows together decode to the weight of each value; ranks are sums of these
-weights, made monotone. Intervals surround the unbiased sums, whose variances are known. Therefore they are valid at
-heavy values and in empty tails, for all data with net weights of at least 0.
+Guarantee: post-processing of noisy rows. All rows together decode to the weight of each value, and ranks are sums of
+these weights, made monotone. Intervals surround the unbiased sums, whose variances are known. Therefore they are valid
+at heavy values and in empty tails, for all data without negative net weights.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ReleasedFactor(ReleasedRanks):
         return weights
 
     def heavy_hitters(self, threshold: float, confidence: float = 0.95) -> Frequencies:
-        """List the values with an estimated weight of at least `threshold` that exceed the noise threshold.
+        """List the values whose estimated weight is at least `threshold` and exceeds the noise threshold.
 
         Values with a true weight below `detection_limit` may be missing.
         """
@@ -77,7 +77,7 @@ class ReleasedFactor(ReleasedRanks):
 
     @functools.cached_property
     def _likely(self) -> np.ndarray:
-        """Likely weight of each value, at least 0."""
+        """Likely weight per value, at least 0."""
         ranks = self._ranks.rank(np.arange(self._spec.cells, dtype=np.uint64))
         return likely_weights(self._spec.factor, self.weights, np.diff(ranks, prepend=0.0), self._row_variance)
 
@@ -93,7 +93,7 @@ class ReleasedFactor(ReleasedRanks):
 
     @functools.cached_property
     def _decoded(self) -> np.ndarray:
-        """Weight of each value from the rows alone, without a known total."""
+        """Weight per value from the rows alone, without a known total."""
         return factors.decode(self._spec.factor, self._rows)
 
     @property
@@ -108,7 +108,7 @@ class ReleasedFactor(ReleasedRanks):
 
     @functools.cached_property
     def _deviations(self) -> np.ndarray:
-        """Standard deviation of each weight."""
+        """Standard deviation per weight."""
         return np.sqrt(factors.value_variances(self._spec.factor) * self._row_variance)
 
     @property

@@ -1,8 +1,8 @@
 """Released flat sketches: estimates for single items, and joint estimates for a public dictionary.
 
 Guarantee: each interval covers the clipped weight with about the given confidence, over the seed and the noise, for
-data of any skew, also with deletions; `row_mean` has the argument. Source: Charikar, Chen and Farach-Colton 2002, who
-use the median over rows; private form: Zhao et al., NeurIPS 2022.
+data of any skew, including deletions. `row_mean` has the argument. Source: Charikar, Chen and Farach-Colton 2002, who
+use the median over rows. Private form: Zhao et al., NeurIPS 2022.
 
 Guarantee of `ReleasedCountMin.minimum`, if no net weight is negative: no item is underestimated, with probability at
 least 1 - failure_probability / 2. Source: Zhao et al., NeurIPS 2022, with E from the actual depth, width and sigma^2;
@@ -10,8 +10,8 @@ tails of the discrete Gaussian, and of sums of independent ones, are at most exp
 and Steinke 2020). Tails of a discrete Laplace are at most exp(-t / scale). `tail_margin` applies Chernoff's bound to
 sums with a Laplace.
 
-Guarantee of `decode`: post-processing of a release. An answer depends on all items in the dictionary, so the dictionary
-must be public.
+Guarantee of `decode`: post-processing of a release. The dictionary must be public, because an answer depends on all its
+items.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from beam_dpsketch.statement.showing import shown
 
 
 class ReleasedFrequencies(ReleasedSketch):
-    """A released flat sketch: the frequency of any item. It stores no items, so `top_k` needs `candidates`.
+    """A released flat sketch: the frequency of any item. `top_k` needs `candidates`, because no items are stored.
 
-    Estimates are Huber means over rows: the median plus the mean distance to it, with each distance clamped to one
+    Estimates are Huber means over rows: the median plus the mean distance to it, with each distance clamped to a common
     scale.
     """
 
@@ -63,15 +63,15 @@ class ReleasedFrequencies(ReleasedSketch):
         return f"{self._spec.depth} x {self._spec.width} counters"
 
     def decode(self, dictionary: Many) -> Decoded:
-        """Decode all items of a public dictionary together, for closer estimates.
+        """Decode all items in a public dictionary together, for closer estimates.
 
-        Rounds subtract the estimate for one item from the counters that it shares with others, so collisions within the
-        dictionary fade. A fuller dictionary gives closer answers. Items outside it remain in the counters, and
+        Rounds subtract the estimate for one item from the counters that it shares with others. This reduces collisions
+        within the dictionary. A fuller dictionary gives closer answers. Items outside it remain in the counters, and
         intervals cover them. `estimate` of the release itself does not change.
 
         Args:
-          dictionary: 1 or more public items, in any order; repeated items count once. A list from the data would
-            publish it. Decoding needs about 125 bytes of memory for each item and row.
+          dictionary: 1 or more public items, in any order, each counted once. A list from the data would publish it.
+            Decoding needs about 125 bytes for each item and row.
 
         Raises `TypeError` or `ValueError` for items that cannot be counted, and `ValueError` for an empty dictionary.
         Source: see `estimators/decoding.py`.
@@ -85,7 +85,7 @@ class ReleasedFrequencies(ReleasedSketch):
 
         An estimate is the Huber mean of an item's counters with this `scale`. The truth is at most `below` under it and
         at most `above` over it. `hashing.cells` makes `row_keys`, of shape (depth, 2). `counters` are float64 of shape
-        (depth, width); for a Count-Min, the median of its row is subtracted from each counter.
+        (depth, width), less the median of the row for a Count-Min.
         """
         _validate.open_unit_interval(confidence=confidence)
         spec, (below, above) = self._spec, self._rows.margins(confidence)
@@ -156,11 +156,11 @@ _STEPS = 1 << 12
 
 
 class ReleasedCountMin(ReleasedFrequencies):
-    """A released Count-Min: Huber means over rows, each less the median of its cells, and two-sided intervals.
+    """A released Count-Min: Huber means over rows, less the median of the row's cells, and two-sided intervals.
 
-    Under `REPLACE_ONE` with unsigned weights, its noise is 1/sqrt(2) of the noise in a CountSketch, so it is the better
-    choice unless collisions dominate. If they do, its estimates are too large on average. Under `ADD_OR_REMOVE_ONE`
-    both have equal noise, and a CountSketch is at least as good. `minimum` is the paper's estimate.
+    Under `REPLACE_ONE` with unsigned weights, its noise is 1/sqrt(2) of the noise in a CountSketch. It is then the
+    better choice unless collisions dominate. If they do, its estimates are too large on average. Under
+    `ADD_OR_REMOVE_ONE` both have equal noise, and a CountSketch is at least as good. `minimum` is the paper's estimate.
     """
 
     name = "count_min"
@@ -186,7 +186,7 @@ class ReleasedCountMin(ReleasedFrequencies):
         return as_asked(rows.min(axis=0) + offset, single)
 
     def _own_total(self) -> tuple[float, float]:
-        """Average the sums of the rows; each row sums to the total, with the noise of all its cells."""
+        """Average the row sums. Each equals the total, with the noise from all cells in the row."""
         depth, width = self._spec.depth, self._spec.width
         return float(self.counters.sum()) / depth, width / depth * self._noise_variance()
 
@@ -231,7 +231,7 @@ _SHRUNK = (
 
 
 class Reading(Protocol):
-    """Estimates for all items in a dictionary; margins below and above are in standard deviations."""
+    """Estimates for all items in a dictionary, with margins below and above in standard deviations."""
 
     estimates: np.ndarray
     deviations: np.ndarray
@@ -266,9 +266,9 @@ class Dictionary:
 
 
 class Decoded(ItemAnswers):
-    """Answers about the items in one dictionary, closer to the truth than the release alone.
+    """Answers about the items in a dictionary, closer to the truth than the release alone.
 
-    Made by `decode` of a release. Answers describe the clipped data. Methods accept one dictionary item or many; see
+    Made by a release's `decode`. Answers describe the clipped data. Methods accept a dictionary item or many, as in
     `ItemAnswers`. They raise `ValueError` for an item outside the dictionary.
 
     `estimate` and `interval` are unbiased, or nearly. Bounds can be below 0, and cover collisions with items outside
@@ -300,13 +300,13 @@ class Decoded(ItemAnswers):
 
         The result is the posterior mean under the distribution of weights that best fits all estimates, clamped to the
         item's own 95 % interval. It has no interval. With fewer than 200 items it equals the estimate. For the largest
-        items use `estimate`: they are too few to fit a distribution, so `shrunk` is farther from the truth.
+        items use `estimate`: they are too few to fit a distribution, and `shrunk` is farther from the truth.
         """
         items, single = as_many(items)
         return as_asked(self._reading.shrunk[self._dictionary.find(items)], single)
 
     def top_k(self, k: int, confidence: float = 0.95) -> Frequencies:
-        """List the k items with the largest estimates, largest first; all, if there are fewer.
+        """List the k items with the largest estimates, largest first, or all if there are fewer.
 
         Equal estimates keep the order of the dictionary. Confidence for lists is as in `ReleasedSketch.top_k`.
         """
@@ -317,7 +317,7 @@ class Decoded(ItemAnswers):
         """Convert answers to one plain dict per item: item, estimate, lower, upper and shrunk.
 
         Args:
-          items: items in the dictionary; `None` means all.
+          items: items in the dictionary, or `None` for all.
           confidence: confidence per interval, in (0, 1).
         """
         asked = self.items if items is None else as_many(items)[0]
@@ -328,7 +328,7 @@ class Decoded(ItemAnswers):
     def explain(self) -> str:
         """Summarize the residual counters, the noise floor and the share of the weight that the dictionary explains.
 
-        The share compares squared counters, so light items outside the dictionary have little effect on it.
+        The share compares squared counters. Therefore light items outside the dictionary have little effect on it.
         """
         return self._summary + _SHRUNK * (len(self.items) >= MIN_ITEMS)
 

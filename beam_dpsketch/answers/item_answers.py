@@ -1,4 +1,4 @@
-"""Shared answers about single items for releases, decoded dictionaries and differences; tables of changes.
+"""Shared answers about single items for releases, decoded dictionaries and differences, and tables of changes.
 
 Guarantee: post-processing of released counters. Answers describe the clipped data.
 """
@@ -21,8 +21,8 @@ from beam_dpsketch.words import shown_plainly
 class ItemAnswers(ABC):
     """Estimates of items, with bounds.
 
-    Methods accept one item or many: one gives a single value or row, many give an array or a sequence of rows. Put an
-    item that is a tuple into a list.
+    Methods accept a single item, for a value or a row, or many items, for an array or a sequence of rows. Put an item
+    that is a tuple into a list.
     """
 
     @overload
@@ -42,7 +42,7 @@ class ItemAnswers(ABC):
         """Estimate each item with bounds for its total weight in the clipped data.
 
         The bounds include noise and collisions, but not clipping: if `RecordBounds` dropped records, the total in the
-        raw data may lie far outside. The confidence is over the noise and the seed, for each item alone; see `top_k`
+        raw data may lie far outside. The confidence is over the noise and the seed, for each item alone. See `top_k`
         for lists.
         """
         items, single = as_many(items)
@@ -54,11 +54,11 @@ class ItemAnswers(ABC):
 
     @abstractmethod
     def _estimates(self, items: Any) -> np.ndarray:
-        """Estimate an array, a column or a list of items."""
+        """Estimate the items in an array, a column or a list."""
 
     @abstractmethod
     def _frequencies(self, items: Any, confidence: float) -> Frequencies:
-        """Estimate an array, a column or a list of items, with bounds."""
+        """Estimate the items in an array, a column or a list, with bounds."""
 
 
 class _Change(NamedTuple):

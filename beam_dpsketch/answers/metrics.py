@@ -18,9 +18,9 @@ from beam_dpsketch.exact.sketches.metrics import JoinedSketches
 class ReleasedMetrics(Released, Mapping[str, Released]):
     """Several metrics in one release, by name: ``released["delay"].mean()``. `PrivateMetrics` makes it.
 
-    Each metric has the noise for its share of rho. Rho is spent once for all of them, and each metric has the statement
-    of the whole release, including its clipping. Summary counts cover the records that count in any metric, so only the
-    whole release answers them. `combine` rejects two metrics, because they share a release id.
+    Each metric has the noise for its share of rho. Rho is spent once for all metrics, and each metric has the statement
+    of the whole release, including its clipping. Only the whole release answers summary counts, because they cover the
+    records that count in any metric. `combine` rejects two metrics, because they share a release id.
     """
 
     name = made_as = "metrics"
@@ -33,7 +33,7 @@ class ReleasedMetrics(Released, Mapping[str, Released]):
 
     @functools.cached_property
     def parts(self) -> dict[str, Released]:
-        """The release of each metric, by its name."""
+        """Releases by the name of their metric."""
         found, cell, table = {}, 0, 0
         for part in self._spec.parts:
             counters = self._counters[cell : cell + part.spec.cells]

@@ -1,9 +1,9 @@
-"""Timeline rows, and releases for any windows of a horizon, their differences and every prefix.
+"""Timeline rows, and releases for any windows in a horizon, their differences and every prefix.
 
 Guarantee: post-processing of rows, whose noise `release_parts` drew for all rows together. Therefore rho is spent once
-for the horizon, for any number of questions. Each answer is one linear estimate from the rows, with the variance of its
-own noise. A row is a weighted sum of windows, so it answers nothing alone. Answers share rows, so their noise is
-correlated: compare windows by `minus`, `distance` and `movers`, which make one estimate.
+for the horizon, for any number of questions. Each answer is a linear estimate from the rows, with the variance of its
+own noise. A row answers nothing alone, because it is a weighted sum of windows. The noise of answers is correlated,
+because they share rows: compare windows by `minus`, `distance` and `movers`, which make a single estimate.
 
 Sources: see `estimators.over_time`.
 """
@@ -52,7 +52,7 @@ _MOST = float((1 << 63) - (1 << 10))  # the largest float64 within int64
 
 
 class TimelineRow:
-    """One noisy row in a continual release; a `SketchTimeline` answers from all rows.
+    """A noisy row in a continual release. A `SketchTimeline` answers from all rows.
 
     Made by a transform or by `from_bytes`, not by hand.
     """
@@ -82,7 +82,7 @@ class TimelineRow:
 
     @property
     def number(self) -> int:
-        """Number of the row, from 0."""
+        """Row number, from 0."""
         return self._note.number
 
     @property
@@ -97,7 +97,7 @@ class TimelineRow:
         return dataclasses.replace(self.privacy, release_ids=(bytes(RELEASE_ID_BYTES),), side=side, over_time=None)
 
     def clipping(self, confidence: float = 0.95) -> Clipping:
-        """Report the state of clipping alone: one weighted sum of windows does not measure the share; ask a timeline."""
+        """Report the clipping state. A row does not measure the clipped share, but a timeline does."""
         return self.privacy.clipping(confidence)
 
     @property
@@ -168,7 +168,7 @@ def make_answer(
 
 
 def _answer_note(note: SideNote, value: float, variance: float) -> SideNote:
-    """Build a summary count for an answer, with fractions of a record unless the noise drowns them."""
+    """Build a summary count for an answer, with fractional records unless the noise drowns them."""
     sigma_squared = _above(variance * float(note.sigma_squared))
     scale_bits = 0 if drowned_bits((sigma_squared,), 4**SCALE_BITS) >= SCALE_BITS else SCALE_BITS
     whole = int(_to_whole(np.array(value), scale_bits))
@@ -197,15 +197,15 @@ Windows: TypeAlias = "int | tuple[int, int]"
 
 
 class SketchTimeline:
-    """Answers about any windows of one horizon, from its rows.
+    """Answers about any windows in a horizon, from its rows.
 
     A row is released when its window closes, and answers exist for all closed windows. Answers and their intervals
-    describe the clipped data. The counters of all windows so far are decoded once; `add` accepts later rows.
+    describe the clipped data. Counters are decoded once for all windows so far, and `add` accepts later rows.
 
     Args:
-      rows: the rows for one key from one run of a continual release, in any order. Rows after a gap wait until it
-        closes. Rows from another run, or for a horizon with another start or window_size, are rejected.
-      horizon: the horizon of the continual release.
+      rows: the rows for one key from a run, in any order. Rows after a gap wait until it closes. Rows from another run,
+        or for a horizon with another start or window_size, are rejected.
+      horizon: the declared windows.
 
     Raises `TypeError` for other objects than rows, and `ValueError` for rows that do not belong together.
     """
@@ -219,7 +219,7 @@ class SketchTimeline:
 
     @classmethod
     def by_key(cls, pairs: Iterable[tuple[Any, TimelineRow]], horizon: Horizon) -> dict[Any, SketchTimeline]:
-        """Build one timeline per key from pairs of a key and a row."""
+        """Build a timeline per key from (key, row) pairs."""
         rows: dict[Any, list[TimelineRow]] = {}
         for key, row in pairs:
             rows.setdefault(key, []).append(row)
@@ -240,7 +240,7 @@ class SketchTimeline:
 
     @property
     def available(self) -> int:
-        """Number of closed windows, from the first on, that have answers."""
+        """Number of closed windows with answers, from the first on."""
         if not self._closed:
             return 0
         mechanism = self._first.mechanism
@@ -248,7 +248,7 @@ class SketchTimeline:
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """Numbers of the missing rows before the last row that was added."""
+        """Numbers of missing rows before the last row that was added."""
         return tuple(sorted({*range(self._closed, max(self._rows, default=0))} - self._rows.keys()))
 
     def clipping(self, confidence: float = 0.95) -> Clipping:
@@ -272,11 +272,11 @@ class SketchTimeline:
     def each_window(
         self, first: int = 0, last: int | None = None, *, so_far: bool = False
     ) -> Iterator[tuple[datetime.datetime, Any]]:
-        """Yield the start of each window in UTC and its release; with `so_far`, its end and the release of the prefix.
+        """Yield the start of each window in UTC and its release, or with `so_far` its end and the prefix release.
 
         Args:
           first: the first window.
-          last: the last window; by default the last available window.
+          last: the last window, by default the last available one.
           so_far: whether each release covers all windows from 0 on.
         """
         last = max(0, self.available - 1) if last is None else last
@@ -303,17 +303,17 @@ class SketchTimeline:
         return DRAWERS["timeline"](self, kind, what, windows=windows, so_far=so_far, axes=axes, look=look)
 
     def prefix(self, last: int) -> Any:
-        """Build the release from the start of the horizon to the end of a window."""
+        """Build the release for all windows up to this one."""
         return self.between(0, last)
 
     def minus(self, later: Windows, earlier: Windows) -> Difference:
-        """Subtract the earlier windows from the later ones: one linear estimate of the change in each weight.
+        """Subtract the earlier windows from the later ones, in a single linear estimate.
 
         Summary counts cover both sides together.
 
         Args:
-          later: a window, or a pair of the first and last window.
-          earlier: other windows; windows on both sides cancel.
+          later: a window, or a pair: the first and last window.
+          earlier: other windows. Windows on both sides cancel.
         """
         first, second = _ends(later=later), _ends(earlier=earlier)
         if first == second:
@@ -328,7 +328,7 @@ class SketchTimeline:
     def distance(self, later: Windows, earlier: Windows, confidence: float = 0.95) -> Interval:
         """Estimate the Euclidean distance: the square root of the summed squared changes in weight, over items.
 
-        Distances below the noise have a lower bound of 0. Args: see `minus`; confidence, in (0, 1).
+        Distances below the noise have a lower bound of 0. Args: as in `minus`, and confidence in (0, 1).
         """
         difference = self.minus(later, earlier)
         return length(difference._signed._table, confidence).of(difference.clipping())
@@ -336,7 +336,7 @@ class SketchTimeline:
     def movers(
         self, later: Windows, earlier: Windows, k: int = 20, candidates: Many | None = None, confidence: float = 0.95
     ) -> Changes:
-        """List the k largest changes in ``minus(later, earlier)``; `Difference.top_k` explains the other arguments."""
+        """List the k largest changes in ``minus(later, earlier)``, with the other arguments of `Difference.top_k`."""
         return self.minus(later, earlier)._movers(k, candidates, confidence)
 
     def _answer(self, coefficients: np.ndarray, aside: np.ndarray | None = None, **stated: Any) -> Any:
@@ -351,7 +351,7 @@ class SketchTimeline:
         return make_answer(rows, name, estimate[:cells], side[cells:], variances, **stated)
 
     def _coefficients(self, first: int, last: int) -> np.ndarray:
-        """Set 1 for each window in a range and 0 elsewhere; reject windows outside the horizon or not released yet."""
+        """Set 1 for each window in a range and 0 elsewhere, rejecting windows that have no answers."""
         self._check_range(first, last)
         available = self.available
         if last >= available:
@@ -402,7 +402,7 @@ class SketchTimeline:
 
     @property
     def gap(self) -> str:
-        """Sentence about missing rows, by their numbers, if later rows wait for them; otherwise empty."""
+        """Sentence about missing rows, by their numbers, if later rows wait for them, or empty."""
         few = ", ".join(map(str, self.missing[:_SHOWN])) + ", ..." * (len(self.missing) > _SHOWN)
         if len(self.missing) > 1:
             return f"rows {few} are missing, and later rows wait for them"

@@ -1,8 +1,8 @@
-"""Release files: a header, records with their lengths, and a length of 0, each followed by a 128-bit digest.
+"""Release files: a header, records with their lengths, and a zero length, each followed by a 128-bit digest.
 
 Guarantee: reading returns the written records. It raises `FormatError` for any other bytes, for a cut file and for a
 changed byte, before it returns a damaged record. Memory is proportional to the bytes in the file, and nothing is
-unpickled. A digest covers all bytes before it. It finds damage; it does not authenticate.
+unpickled. A digest covers all bytes before it. It finds damage but does not authenticate.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ def read_releases(file_pattern: LocalPath, kind: type[Kind]) -> list[Kind]: ...
 def read_releases(file_pattern: LocalPath, kind: type[Kind], *, keyed: Literal[True]) -> list[tuple[Item, Kind]]: ...
 @_validate.explained
 def read_releases(file_pattern: LocalPath, kind: type | None = None, *, keyed: bool = False) -> list[Any]:
-    """Read local files from `WriteReleases`: releases, `TimelineRow`s, or pairs of a key and one of them.
+    """Read local files from `WriteReleases`: releases, `TimelineRow`s, or (key, release) pairs.
 
-    Files are read in the order of their names, which is chronological for windows. A run that selected no key has no
-    release in its files; `dpsketch spent` reports its privacy loss.
+    Files are sorted by name, which is chronological for windows. A run that selected no key has no release in its
+    files, but `dpsketch spent` reports its privacy loss.
 
     Args:
       file_pattern: a path, or a pattern with the wildcards of `glob`.
       kind: the class that every release must have, or `TimelineRow`. It determines the static type of the result.
-      keyed: whether the files must contain (key, release) pairs; only with `kind`.
+      keyed: whether the files must contain (key, release) pairs. Requires `kind`.
 
     Raises:
       FileNotFoundError: no file matches.
@@ -68,7 +68,7 @@ def read_releases(file_pattern: LocalPath, kind: type | None = None, *, keyed: b
 def read_files(
     paths: Iterable[str], pattern: str, kind: type | None, keyed: bool, opened: Callable[[str], BinaryIO] = io.FileIO
 ) -> list[Any]:
-    """Read the files that match a pattern, in the order of their names."""
+    """Read the files that match a pattern, sorted by name."""
     if not (paths := sorted(paths)):
         raise FileNotFoundError(f"no file matches {pattern}")
     elements = [element for path in paths for element in read_file(path, opened)]
@@ -82,7 +82,7 @@ def read_files(
 
 
 def read_file(path: str, opened: Callable[[str], BinaryIO]) -> Iterator[Stored]:
-    """Yield the releases in a file; raise `FormatError` if it is damaged or ends too early."""
+    """Yield the releases in a file. Raise `FormatError` if it is damaged or ends too early."""
     return (each for each in read_elements(path, opened) if not isinstance(each, Unreleased))
 
 
@@ -103,7 +103,7 @@ def read_elements(path: str, opened: Callable[[str], BinaryIO] = io.FileIO) -> I
 
 
 def read_records(file: BinaryIO, start: bytes = b"") -> Iterator[bytes]:
-    """Yield the bytes of each record in a file; raise `FormatError` if it is damaged or ends too early.
+    """Yield the bytes of each record in a file. Raise `FormatError` if it is damaged or ends too early.
 
     `start` is the part of its header that was already read.
     """
@@ -157,7 +157,7 @@ class RecordWriter:
 
 
 class SortedWriter:
-    """Writer that sorts records by key, because the order of arrival could reveal who is in the data."""
+    """Writer that sorts records by key, because the arrival order could reveal who is in the data."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._writer = RecordWriter(file)
@@ -177,7 +177,7 @@ class SortedWriter:
 
 
 def window_path(prefix: str, start: datetime.datetime, end: datetime.datetime) -> str:
-    """Build the file name of a window from its start and end in UTC; names sort by time.
+    """Build the file name of a window from its start and end in UTC. Names sort by time.
 
     >>> window_path("out/days", datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 2))
     'out/days-20240101T000000Z-20240102T000000Z.dpsketch'
@@ -191,7 +191,7 @@ def _compact(time: datetime.datetime) -> str:
 
 
 def to_record(element: Stored | Unreleased) -> bytes:
-    """Encode a release, a row, a pair of a key and one of them, or a privacy loss without a release."""
+    """Encode a release, a row, a (key, release or row) pair, or a privacy loss without a release."""
     if isinstance(element, Unreleased):
         return spent_record(element.privacy)
     key, released = element if isinstance(element, tuple) else (None, element)
@@ -202,7 +202,7 @@ def to_record(element: Stored | Unreleased) -> bytes:
 
 
 def from_record(data: bytes) -> Stored | Unreleased:
-    """Decode the bytes from `to_record`; raise `FormatError` for other bytes."""
+    """Decode the bytes from `to_record`. Raise `FormatError` for other bytes."""
     if not data or data[0] >= len(RECORD_KINDS):
         raise FormatError("a record is of an unknown kind")
     kind, rest = RECORD_KINDS[data[0]], data[1:]

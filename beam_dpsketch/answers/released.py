@@ -1,7 +1,7 @@
-"""Common behavior of all releases: they are noisy, public and immutable, and answer any number of questions.
+"""Common behavior of releases: they are noisy, public and immutable, and answer any number of questions.
 
-Guarantee: every answer is post-processing of noisy counters, so the privacy statement of the release covers it, at no
-further privacy loss. A release cannot accumulate; `combine` adds two releases and composes their statements.
+Guarantee: every answer is post-processing of noisy counters. The privacy statement of the release covers all answers,
+at no further privacy loss. A release cannot accumulate, but `combine` adds two releases and composes their statements.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Released(SideAnswers):
 
     @functools.cached_property
     def counters(self) -> np.ndarray:
-        """The noisy counters, read-only; of shape (depth, width) for flat sketches, else (spec.cells,).
+        """The noisy counters, read-only: of shape (depth, width) for flat sketches, otherwise (spec.cells,).
 
         They count records: int64, or float64 with fractions if the noise is small.
         """
@@ -112,11 +112,11 @@ class Released(SideAnswers):
         return len(self._privacy.release_ids) / (2 << self._scale_bits)
 
     def _noise_variance(self, level: int = -1) -> float:
-        """Compute the variance from noise and rounding in each counter of a level, in squared records."""
+        """Compute the variance from noise and rounding per counter on a level, in squared records."""
         return self._drawn_variance(level) + self._rounding**2 / 3 / len(self._privacy.release_ids)
 
     def _fourth_cumulant(self, level: int = -1) -> float:
-        """Compute the fourth cumulant of the noise per counter on a level, in records^4; an upper bound for sums."""
+        """Compute the fourth cumulant of the noise per counter on a level, in records^4, or an upper bound for sums."""
         return self._privacy.noise.fourth_cumulant(self._drawn_variance(level), self._privacy.weight_bits)
 
     def _drawn_variance(self, level: int) -> float:
@@ -142,9 +142,9 @@ class Released(SideAnswers):
 
     @functools.cached_property
     def notes(self) -> tuple[Note, ...]:
-        """Warnings about the release; each has a `code` and `words`.
+        """Warnings about the release, each with a `code` and `words`.
 
-        They depend on noisy numbers and public settings only, so they cost no privacy. Answers have `notes` too.
+        They use only noisy numbers and public settings, at no privacy loss. Answers have `notes` too.
         """
         return (*self._answer_notes, *of_spending(self.privacy))
 
@@ -153,7 +153,7 @@ class Released(SideAnswers):
 
         Rho stays if both are different releases from one run of a transform with keys or in windows, because the noise
         in each covers the change that a privacy unit can cause in all of them. On unbounded input this is true only
-        with idempotent noise; otherwise each release there is a run of its own.
+        with idempotent noise. Otherwise each release there is a run of its own.
 
         Args:
           other: a release of the same kind and spec, with the same relation and unit.
@@ -236,12 +236,12 @@ class Released(SideAnswers):
         return (*of_units(self.privacy), *self._own_notes())
 
     def _own_notes(self) -> tuple[Note, ...]:
-        """List the notes of a release that is not empty."""
+        """List the notes for a release that is not empty."""
         return ()
 
     @property
     def parts(self) -> Mapping[str, Released]:
-        """Releases that answer questions, by metric; a release without metrics has itself under the empty name."""
+        """Releases that answer questions, by metric. A release without metrics has itself under the empty name."""
         return {"": self}
 
     @property

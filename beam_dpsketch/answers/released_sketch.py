@@ -25,29 +25,28 @@ _USELESS_SHARE = 0.2
 
 
 class ReleasedSketch(Released, ItemAnswers):
-    """A private release of a sketch. Methods accept one item or many; see `ItemAnswers`.
+    """A private release of a sketch. Methods accept one item or many, as in `ItemAnswers`.
 
     Two compared releases must have the same kind and spec, including the seed, and no component release in common,
-    because their noise would be the same. Two answers of one timeline are rejected too. Methods then raise
+    because their noise would be the same. Two answers from one timeline are rejected too. Methods then raise
     `IncompatibleSketchError`. A Count-Min with width 1 raises `ValueError`. Products and distances are about single
-    items; for trees they use the finest level.
+    items, for trees on the finest level.
     """
 
     made_as: ClassVar[str] = "frequencies"
     _usual_picture: ClassVar[str] = "top_k"
 
     def top_k(self, k: int, candidates: Many | None = None, confidence: float = 0.95) -> Frequencies:
-        """List the k items with the largest estimates, largest first; fewer if fewer were given or found.
+        """List the k items with the largest estimates, largest first, or fewer if fewer were given or found.
 
-        Each interval has the given confidence for an item chosen before asking. A list of the largest estimates prefers
-        items that the noise raised, and if many items have nearly equal weights, fewer intervals cover the truth. For
-        intervals that are valid for all m candidates together, and so for any list of them, divide the error
-        probability by m: ``confidence=1 - 0.05 / m``. Without candidates, m is at most the number of values in the
-        domain, or of listed items.
+        Each interval has the given confidence for an item chosen before asking. A top-k list prefers items that the
+        noise raised, and if many items have nearly equal weights, fewer intervals cover the truth. For intervals that
+        are valid for all m candidates together, and so for any list, divide the error probability by m:
+        ``confidence=1 - 0.05 / m``. Without candidates, m is at most the size of the domain or of the public list.
 
         Args:
           k: the number of items, 1 to 2**31.
-          candidates: the items to choose from; equal estimates keep their order, and repeated items count once. They
+          candidates: the items to choose from. Equal estimates keep their order, and repeated items count once. They
             must be public: candidates from the data would publish them. With `None`, a tree searches itself and lists
             the items that exceed the noise threshold, and all listed items are candidates. A flat sketch requires
             candidates.
@@ -59,10 +58,10 @@ class ReleasedSketch(Released, ItemAnswers):
         return self._frequencies(_validate.many(candidates=candidates), confidence).largest(k)
 
     def inner_product(self, other: ReleasedSketch, confidence: float = 0.95) -> Interval:
-        """Estimate the join size: the sum over items of the weight here times the weight there.
+        """Estimate the join size: the weight here times the weight there, summed over items.
 
-        Its error grows with the square root of both sums of squared weights, so the join of many rare items is mostly
-        noise.
+        Its error grows with the square root of both sums of squared weights. The join of many rare items is therefore
+        mostly noise.
         """
         self._check_comparable(other)
         found = Interval(*inner_product(self._table, other._table).interval(confidence))
@@ -91,8 +90,8 @@ class ReleasedSketch(Released, ItemAnswers):
     ) -> Changes:
         """List the k largest changes in ``minus(before)``, up or down, with the weights before and after.
 
-        Changes come from the difference of the counters, so they may differ from after - before. `Difference.top_k`
-        explains the arguments and the intervals.
+        Changes may differ from after - before, because they come from the difference of the counters.
+        `Difference.top_k` explains the arguments and the intervals.
         """
         return self.minus(before)._movers(k, candidates, confidence)
 
@@ -121,7 +120,7 @@ class ReleasedSketch(Released, ItemAnswers):
         Args:
           kind: the question: "cdf", "histogram", "top_k" or "items". The default is the cdf for quantiles, and `top_k`
             for other releases.
-          what: values for the cdf, edges or the number of bins, the k for `top_k`, or items; each question has a
+          what: values for the cdf, edges or the number of bins, the k for `top_k`, or items. Each question has a
             default.
           candidates: see `top_k`.
           axes: where to draw; `None` makes a new figure: save it by `released.plot().figure.savefig("plot.png")`.
@@ -135,7 +134,7 @@ class ReleasedSketch(Released, ItemAnswers):
 
     @abstractmethod
     def _search(self, confidence: float) -> Frequencies:
-        """List the candidates that the release itself provides, largest first; raise an error if it provides none."""
+        """List the candidates that the release itself provides, largest first. Raise an error if it provides none."""
 
     @property
     @abstractmethod
@@ -144,7 +143,7 @@ class ReleasedSketch(Released, ItemAnswers):
 
     @abstractmethod
     def _changed_candidates(self, before: Any, k: int) -> Any:
-        """List items that include the k largest changes; raise an error if none are known."""
+        """List items that include the k largest changes. Raise an error if none are known."""
 
     def _signed_frequencies(self, items: Any, confidence: float) -> Frequencies:
         """Estimate as `_frequencies` does, without bias also for negative weights."""
@@ -171,7 +170,7 @@ class ReleasedSketch(Released, ItemAnswers):
 
     @property
     def _coarsest(self) -> tuple[np.ndarray, float]:
-        """Counters of the table that shows best whether the release is empty, and the variance of their noise."""
+        """Counters in the table that shows best whether the release is empty, and their noise variance."""
         return self.counters, self._noise_variance(0)
 
     @property
