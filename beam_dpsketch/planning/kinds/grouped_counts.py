@@ -1,4 +1,4 @@
-"""Grouped counts: a count for each item, released by votes or above a threshold; what callers say, and the plan."""
+"""Thresholded counts: a count for each item, released by votes or above a threshold, and their plan."""
 
 from __future__ import annotations
 
@@ -38,32 +38,32 @@ from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.words import shown_plainly
 
 USUAL_MAX_KEYS = 128
-"""Items of a unit under a norm that says none: fewer lose items, and more raise the threshold and the chosen norm."""
+"""Default `max_keys` under a norm: a smaller limit drops more items, a larger one raises the threshold and the norm."""
 
 
 @shown_plainly
 @dataclasses.dataclass(frozen=True)
 class Groups:
-    """Count each item for itself, and release those that votes or noisy counts bring in: a method of `PrivateTopK`.
+    """Count each item exactly, and release it by votes or above a noisy threshold: a method for `PrivateTopK`.
 
-    Guarantee: the release is delta-approximate rho-zCDP; `privacy.grouped_counts` has the proof. An item that one unit
-    alone brings in is released with a probability of at most delta, over all items, keys and windows of that unit.
+    Guarantee: the release is delta-approximate rho-zCDP, as `privacy.grouped_counts` proves. Any item from
+    a single privacy unit is released with probability at most delta, for all its items, keys and windows together.
 
-    Beam groups the records by item, so nothing collides. Where a unit counts for several items and noise is Gaussian,
-    it votes for each of them, in two rounds for a quarter of rho, or in one for 15 %: on unbounded input, and under
-    `REPLACE_ONE` with `RecordBounds`. An item is released with its noisy count if its votes suffice, or if that count
-    reaches a threshold; both have half of delta. Elsewhere, and where a unit counts once for each of at most 15 items,
-    counts alone decide, with all of rho and delta.
+    Beam groups the records by item, and items do not collide. If a unit counts for several items and noise is Gaussian,
+    it votes for each of them: in two rounds for a quarter of rho, or in one round for 15 % on unbounded input and under
+    `REPLACE_ONE` with `RecordBounds`. An item is released with its noisy count if it has enough votes or if that count
+    reaches a threshold. Each test has half the delta. Otherwise, and if a unit counts once for each of at most 15
+    items, counts alone decide, with all of rho and delta.
 
-    A key of the bounds is an item (with keys, a pair of key and item): `RecordBounds(2, max_keys=100)` counts 2 records
-    of each of 100 items of a person. `NormBound(20, max_keys=100)` counts 100 items, scaled down to that norm; a norm
-    without max_keys counts 128. What a person has of further items is dropped. Weights cannot be signed, and units,
-    records and weight are not counted aside.
+    A key in the bounds is an item (with keys, a (key, item) pair): `RecordBounds(2, max_keys=100)` counts 2 records for
+    each of 100 items per person. `NormBound(20, max_keys=100)` counts 100 items, scaled down to that norm. A norm
+    without max_keys counts 128. Further items are dropped. Signed weights are rejected, and units, records and weight
+    have no summary counts.
 
     Args:
       delta: the probability that an item of one person alone is released, between 0 and 1. A float means its decimal
-        spelling. Choose less than 1 over the number of people, such as 1e-8. `None` is half of the delta of a
-        `PrivacySpec` with epsilon and delta; with rho, or a part of a budget, delta must be given.
+        spelling. Choose less than 1 over the number of people, such as 1e-8. The default `None` is half the delta of a
+        `PrivacySpec` with epsilon and delta. With rho, or with a budget share, delta is required.
     """
 
     delta: Fraction | None = None
@@ -73,7 +73,7 @@ class Groups:
             object.__setattr__(self, "delta", GroupRule(delta=self.delta, max_items=1).delta)
 
     def rule(self, max_items: int, privacy: PrivacySpec) -> GroupRule:
-        """Return the rule where each unit counts for this many items, and the promise pays for the threshold."""
+        """Build the threshold rule for this many items per unit. Delta defaults to half the delta of the promise."""
         if self.delta is not None:
             return GroupRule(delta=self.delta, max_items=max_items)
         if privacy.pure is None or privacy.is_part:
@@ -88,12 +88,12 @@ class Groups:
 
 @dataclasses.dataclass(frozen=True)
 class GroupedCounts(Count):
-    """The k most frequent values, each counted for itself.
+    """The k most frequent values, each with its own count.
 
     Args:
-      domain: which values there can be.
-      k: how many values are wanted.
-      method: the delta that pays for the choice of items.
+      domain: the possible values.
+      k: how many values to release.
+      method: the delta for item selection.
     """
 
     domain: Domain | BytesDomain
@@ -151,7 +151,7 @@ class GroupedCounts(Count):
         )
 
     def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
-        """Refuse keys that the data choose, bounds without a number of items, and deletions."""
+        """Reject keys from the data, bounds without `max_keys`, and deletions."""
         bounds = unit.bounds
         if keys is not None and keys.chosen_by_data:
             raise ArgumentError(
@@ -183,7 +183,7 @@ class GroupedCounts(Count):
         return self
 
     def completed_bounds(self, bounds: ContributionLimit, privacy: PrivacySpec, keys: Keys | None) -> ContributionLimit:
-        """Return a norm that says no number of items with the usual one: its noise does not grow with them."""
+        """Set the default `max_keys` in a norm without it, because the norm's noise does not grow with more items."""
         if not isinstance(bounds, NormLimit) or bounds.max_keys is not None:
             return bounds
         limited: Any = dataclasses.replace(bounds, max_keys=bounds.resource_limit or USUAL_MAX_KEYS)  # type: ignore[type-var]
@@ -197,14 +197,14 @@ class GroupedCounts(Count):
 
 
 def top_k(domain: Searchable | BytesDomain, k: int, method: Groups | None = None) -> TopKSearch | GroupedCounts:
-    """Return the kind that finds the most frequent values: text and bytes are counted one by one, numbers searched."""
+    """Select the kind that finds the most frequent values: exact counts for text and bytes, a search for numbers."""
     if method is None and not isinstance(domain, BytesDomain):
         return TopKSearch(domain, k)
     return GroupedCounts(domain, k, method or Groups())  # type: ignore[arg-type]
 
 
 def _least_with_interval(terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
-    """Return from which count on an item is released without votes, and the width of its 95 % interval on top."""
+    """Compute the count at which an item is released without votes, plus its 95 % interval width."""
     (parameter,) = parameters
     note = note_of(terms, parameter)
     return note.least_count + 2 * terms.noise.margin(parameter, 0.95, note.scale_bits)
