@@ -1,4 +1,4 @@
-"""What kinds of release there are. Settings, rows and the command read this table."""
+"""Table of release kinds for settings, rows and the command line."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from beam_dpsketch.planning.kinds.statistics import Statistics
 KINDS: Mapping[str, type[Count]] = {
     kind.name: kind for kind in (ItemFrequencies, Quantiles, TopKSearch, Statistics, Metrics)
 }
-"""By the names that settings have for them. A method of settings may make another kind of the same name."""
+"""Kinds by their names in settings. A method in settings may select another kind of the same name."""
 
 ALIASES = {
     **dict.fromkeys(("count", "counts", "frequency", "value_counts"), "frequencies"),
@@ -18,4 +18,4 @@ ALIASES = {
     **dict.fromkeys(("mean", "average", "avg", "sum", "total", "variance", "var", "std", "stddev"), "statistics"),
     **dict.fromkeys(("topk", "top", "heavy_hitters", "most_common"), "top_k"),
 }
-"""How else people call what a kind answers."""
+"""Common names for the answers of each kind."""

@@ -1,15 +1,16 @@
-"""The usual layouts of what is released, and a plan of them.
+"""Default layouts and their plan.
 
-Quantiles have the layout with the least predicted error. In units of Delta / sqrt(2 rho), ranks of a factor
-have 3.0 at 1,024 values, those of a tree of exact levels 4.0. Single values have 1.9 and 2.0, 1.4 in a tree that
-has half of rho for them, and 1 in a histogram. What collides in sketched levels is not predicted.
+Quantiles use the layout with the least predicted error. At 1,024 values and in units of Delta / sqrt(2 rho), rank
+errors are 3.0 with a square-root factorization and 4.0 with a tree that has exact levels. Errors for single values are
+1.9 and 2.0, 1.4 in a tree with half of rho for them, and 1 in a histogram. The prediction excludes collisions in
+sketched levels.
 
-A histogram alone can have Laplace noise, which is 2 to 4 times smaller where a unit has few records. So it is the usual
-layout of small domains under such bounds, if ranks as shares of the total have less noise. Public settings decide.
-`benchmarks.accuracy.small_domains` compares both.
+A single histogram can have Laplace noise, which is 2 to 4 times smaller if a unit has few records. It is therefore the
+default for small domains under such bounds, if its ranks, as shares of the total, have less noise. The choice uses
+public settings only. `benchmarks.accuracy.small_domains` compares both.
 
-Searches and weights of single values have a histogram over up to 2^17 values, which takes at most 1.07 times the memory
-of a tree for searches, for each key and window: all of the noise is in one level, and nothing collides.
+Searches and layouts for single values use a histogram over up to 2^17 values, because all noise is in one level and
+values do not collide. For each key and window it needs at most 1.07 times the memory of a search tree.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ from beam_dpsketch.privacy.terms import ReleaseTerms
 
 RankedLayout: TypeAlias = "TreeSpec | FactorSpec"
 _MOST_BELOW_FACTOR = 1 << 32
-"""In wider domains, values may all be in one block of the top, where a factor says nothing of them."""
+"""In wider domains all values may be in a single top block, in which a factorization cannot separate them."""
 _MOST_EVEN, _MOST_WEIGHT = 1 << 12, 1000
 _LARGEST_HISTOGRAM = 256
-_NO_NOISE = 1e-9  # the share of all that is at or below the last value is known
+_NO_NOISE = 1e-9  # the last cumulative share is known
 Purpose: TypeAlias = Literal["ranks", "ranges", "values"]
-"""What quantiles are asked most; a range is the difference of two ranks, so the layout is that of ranks."""
+"""Most frequent question about quantiles. A range is the difference of two ranks and has the layout for ranks."""
 
 
 @_validate.explained
@@ -70,19 +71,19 @@ def plan(
     typical: tuple[float, float] | None = None,
     quantiles: Iterable[float] = USUAL_QUANTILES,
 ) -> Plan:
-    """Return layout, bytes, noise and expected errors of a release, before any data is read.
+    """Predict a release's layout, bytes, noise and errors, before any data is read.
 
     Args:
-      spec: the sketch, or the domain of quantiles of the usual layout.
-      terms: what the release spends, whom it protects, how much of each may count, and in how many windows.
-      n: about how many records (or what weight) count in one release; `None` leaves out what depends on it.
+      spec: the sketch, or a domain for quantiles with the default layout.
+      terms: privacy loss, privacy unit, contribution bounds and windows.
+      n: approximate records (or weight) per release. `None` omits predictions that depend on it.
       keys: how many output keys there are.
-      search: whether the release serves a list of the most frequent values.
-      wanted_error: an error as a share of the weight that counts in one release, between 0 and 1: the plan says how
-        many people it needs. For an item that holds a tenth of the weight, 0.005 is 5 % of the item.
-      typical: of quantiles of numbers, about the median and the 99 % point of the values; with n, the plan then tells
-        errors of values.
-      quantiles: whose errors are told, each between 0 and 1.
+      search: whether the release lists the most frequent values.
+      wanted_error: an error as a share of the total weight per release, between 0 and 1, for which the plan reports how
+        many people are necessary. For an item with a tenth of the weight, 0.005 is 5 % of the item.
+      typical: for quantiles of numbers, the approximate median and 99 % point. With n, the plan then reports errors in
+        values.
+      quantiles: the quantiles with predicted errors, each between 0 and 1.
 
     >>> from beam_dpsketch import IntegerDomain, PrivacySpec, REPLACE_ONE
     >>> from beam_dpsketch.privacy.terms import ReleaseTerms
@@ -105,13 +106,13 @@ def layout_of(
     needs_tree: bool = False,
     terms: ReleaseTerms | None = None,
 ) -> RankedLayout:
-    """Return the layout of quantiles over a domain with the least predicted error; a layout as it is.
+    """Select the quantile layout with the least predicted error for a domain, or keep a given layout.
 
     Args:
       domain: the values.
-      optimize_for: what is asked most.
-      needs_tree: whether there is no room for a factor.
-      terms: those of a release, whose noise may be open; `None` for Gaussian noise.
+      optimize_for: the most frequent question.
+      needs_tree: whether a square-root factorization is impossible.
+      terms: the release terms, possibly without a noise distribution. `None` means Gaussian noise.
     """
     _validate.one_of(get_args(Purpose), optimize_for=optimize_for)
     if isinstance(domain, (TreeSpec, FactorSpec)):
@@ -125,13 +126,13 @@ def layout_of(
 
 
 def search_layout(domain: Domain) -> TreeSpec:
-    """Return the layout of a search over a domain: a histogram where it has room, else few levels."""
+    """Select the search layout for a domain: a histogram up to its size limit, otherwise a tree with few levels."""
     _validate.instance(Domain, domain=domain)
     return TreeSpec.histogram(domain) if domain.size <= USUAL_SIZE else TreeSpec.for_search(domain)
 
 
 def _with_laplace(domain: Domain, optimize_for: Purpose, terms: ReleaseTerms | None) -> TreeSpec | None:
-    """Return the histogram of a small domain, if Laplace noise suits it under these terms."""
+    """Build the histogram for a small domain, if these terms select Laplace noise for it."""
     if terms is None or domain.size > _LARGEST_HISTOGRAM or optimize_for == "values":
         return None
     histogram = TreeSpec.histogram(domain)
@@ -140,9 +141,9 @@ def _with_laplace(domain: Domain, optimize_for: Purpose, terms: ReleaseTerms | N
 
 
 def _over_histogram(layout: RankedLayout, histogram: TreeSpec, terms: Any, *, search: bool = False) -> float:
-    """Return the noise of a layout over that of a histogram; infinity if it may have none.
+    """Compute a layout's noise relative to a histogram, or infinity if the layout cannot have this noise.
 
-    It is that of ranks, as shares of the total; of searches, the weight from which on values are found.
+    Noise is the rank error as a share of the total, and for searches the weight at which values are found.
     """
 
     def noise(of: RankedLayout) -> float:
@@ -160,12 +161,12 @@ def _over_histogram(layout: RankedLayout, histogram: TreeSpec, terms: Any, *, se
 
 
 def with_factor(domain: Domain) -> RankedLayout:
-    """Return the layout of ranks by a square-root factor: over all values if they are few enough, else above a tree."""
+    """Build the rank layout with a square-root factorization: over all values if possible, otherwise above a tree."""
     return FactorSpec(domain) if domain.size <= MAX_FACTOR_SIZE else TreeSpec.for_ranks(domain)
 
 
 def why_tree(bounds: ContributionLimit, *, over_time: bool) -> str:
-    """Return why a domain has a tree where a factor would be closer at equal noise; empty if it need not."""
+    """Explain why a domain needs a tree although a factorization is closer at equal noise. Empty if it does not."""
     if over_time:
         return "because rows over time have no room for a factor"
     if bounds.has_norm and bounds.least.total_weight is None:
@@ -178,7 +179,7 @@ def why_tree(bounds: ContributionLimit, *, over_time: bool) -> str:
 def layout_in_words(
     layout: RankedLayout, optimize_for: Purpose, why: str = "", terms: ReleaseTerms | None = None
 ) -> str:
-    """Return which layout was chosen, and why, and how much noise the others have, for a plan."""
+    """Explain the chosen layout and compare its noise with the others, for a plan."""
     histogram, chosen = _with_laplace(layout.domain, optimize_for, terms), "a histogram with Laplace noise"
     noises: dict[str, float] = {}
     for name, other in _layouts(layout.domain, optimize_for).items():
@@ -196,7 +197,7 @@ def layout_in_words(
 
 
 def search_in_words(spec: TreeSpec, terms: ReleaseTerms) -> str:
-    """Return which layout a search of a domain has, and what the other would give, for a plan."""
+    """Explain the layout for a search and its alternative, for a plan."""
     if spec.domain.size > USUAL_SIZE:
         return f"a tree for searches, because a histogram has room for at most {USUAL_SIZE:,} values"
     tree = TreeSpec.for_search(spec.domain)
@@ -208,12 +209,12 @@ def search_in_words(spec: TreeSpec, terms: ReleaseTerms) -> str:
 
 
 def _beside(noise: float, of_what: str = "noise") -> str:
-    """Return the noise of another layout over that of the chosen one, in words."""
+    """Describe another layout's noise relative to the chosen layout."""
     return f"has {noise:.2f} times its {of_what} at equal bounds" if noise < math.inf else "needs a delta"
 
 
 def even_records(layout: RankedLayout, max_norm: Fraction) -> int:
-    """Return how many records of a person count in full under a norm, if their values are spread evenly."""
+    """Count the records per person that count in full under a norm, if their values are spread evenly."""
     bounds = NormBound(1)
     lengths, most = UnitLengths(SketchInput(layout, bounds), bounds), max_norm**2
     low, high = 1, min(layout.domain.size, _MOST_EVEN) + 1
@@ -240,7 +241,7 @@ def _layouts(domain: Domain, optimize_for: Purpose) -> dict[str, RankedLayout]:
 
 
 def _predicted(layout: RankedLayout, optimize_for: Purpose) -> float:
-    """Return the root mean square error from noise alone, in units of Delta / sqrt(2 rho)."""
+    """Predict the root mean square error from noise alone, in units of Delta / sqrt(2 rho)."""
     tables = raw_type(layout).tables(layout)
     noises = [Fraction(table.cells_per_item) / table.share for table in tables]
     if optimize_for != "values":
@@ -255,7 +256,7 @@ def _predicted(layout: RankedLayout, optimize_for: Purpose) -> float:
 
 
 def _usual(counted: Any, terms: ReleaseTerms, *, search: bool) -> Any:
-    """Return the usual layout over a domain; a spec as it is; refuse what is neither."""
+    """Select the default layout for a domain, or keep a spec. Reject anything else."""
     if not hasattr(counted, "domain") or (counted.domain is counted and not counted.is_ordered):
         known = "a SketchSpec, ListedItems, FactorSpec, TreeSpec or a Domain; a ReleaseSpec of GroupedCounts plans text"
         raise ArgumentTypeError("spec", f"must be {known}; got {type(counted).__name__}", "E503")

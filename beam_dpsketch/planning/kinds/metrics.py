@@ -1,4 +1,4 @@
-"""Several metrics in one release: what a caller says of them, and their plan."""
+"""Several metrics in one release, and their plan."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from beam_dpsketch.privacy.terms import ReleaseTerms
 
 @dataclasses.dataclass(frozen=True)
 class Metric:
-    """One of several metrics of the same records.
+    """A metric in a release over the same records.
 
     Args:
-      count: what is released: `ItemFrequencies`, `Quantiles`, `TopKSearch` or `Statistics`.
-      item: what is counted for it: a field name, a callable, or `None` for the element itself.
-      share: its part of rho, as 1/2; the parts of all metrics sum to 1. `None` for all of them makes equal parts. A
-        float is read as the ratio that it stands for: 1/3 is a third.
+      count: the kind of release: `ItemFrequencies`, `Quantiles`, `TopKSearch` or `Statistics`.
+      item: the counted value: a field name, a callable, or `None` for the element itself.
+      share: share of rho, such as 1/2. The shares of all metrics sum to 1, and `None` for all makes equal shares. A
+        float means the simple ratio that it represents: 1/3 is a third.
     """
 
     count: Count
@@ -49,14 +49,15 @@ class Metric:
 
 @dataclasses.dataclass(frozen=True)
 class Metrics(Count):
-    """Several metrics of the same records, as one release.
+    """Several metrics over the same records, in one release.
 
-    Records are bounded once, and keys chosen once, for all of them. One bound holds over all: under a `NormBound`, the
-    length of a unit is the root of the sum over metrics of their part of rho times its squared length there, and each
-    metric has a factor of its own. A record whose item is null for one metric counts for the others.
+    Records are clipped once, and keys selected once, for all metrics together. Under a `NormBound` with order 2, a
+    unit's squared length is its squared length in each metric times the metric's share of rho, summed over metrics, and
+    each metric has its own scaling factor. With order 1, a single factor scales all metrics. A record whose item is
+    null in one metric counts for the others.
 
     Args:
-      metrics: each after its name.
+      metrics: the metrics by name.
     """
 
     metrics: Mapping[str, Metric]
@@ -93,13 +94,13 @@ class Metrics(Count):
             metric.count.check(keys, unit, windows)
 
     def suited(self, terms: ReleaseTerms, *, over_time: bool) -> Metrics:
-        if terms.privacy.noise is None:  # one noise is of all metrics, and layouts are chosen before it
+        if terms.privacy.noise is None:  # metrics share a noise distribution, chosen after the layouts
             terms = terms.with_noise(Noise.GAUSSIAN)
         found = {name: each.count.suited(terms, over_time=over_time) for name, each in self.metrics.items()}
         return Metrics({name: dataclasses.replace(each, count=found[name]) for name, each in self.metrics.items()})
 
     def decide(self, terms: ReleaseTerms) -> ReleaseTerms:
-        """Take Laplace noise where it suits each metric, with its part of what is spent."""
+        """Select Laplace noise if it suits each metric with its share of the privacy loss."""
         each = [decided(self.spec, terms, functools.partial(_width, *part)) for part in self._with_tables]
         return next((found for found in each if found.noise is Noise.GAUSSIAN), each[0])
 
@@ -110,13 +111,13 @@ class Metrics(Count):
         return next(iter(self.errors(terms, parameters).values()))
 
     def errors(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> dict[str, tuple[str, float]]:
-        """Return what the error of each metric is called, and its size from noise of these parameters alone."""
+        """Name and compute each metric's error from noise with these parameters alone."""
         found = zip(self.metrics, self._with_tables, strict=True)
         return {name: count.error(terms, parameters[tables]) for name, (count, tables) in found}
 
     @property
     def _with_tables(self) -> list[tuple[Count, slice]]:
-        """Each metric, and which tables are its own."""
+        """Each metric with the slice of its tables."""
         ends = [0, *itertools.accumulate(part.tables for part in self.spec.parts)]
         return [
             (metric.count, slice(*own))

@@ -1,4 +1,4 @@
-"""Releases of sketches: frequencies, quantiles, and searches for the most frequent values."""
+"""Sketch releases: frequencies, quantiles, and searches for the most frequent values."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _SHORT_HISTOGRAM = 8
 
 @dataclasses.dataclass(frozen=True)
 class AnySketch(Count):
-    """A release of a sketch, for any question."""
+    """A sketch release, for any question."""
 
     spec: Any
 
     def __post_init__(self) -> None:
-        raw_type(self.spec)  # which refuses what is none
+        raw_type(self.spec)  # raises an error for other objects
 
     def decide(self, terms: ReleaseTerms) -> ReleaseTerms:
         return decided(self.spec, terms)
@@ -66,7 +66,7 @@ class AnySketch(Count):
 
     @property
     def _histogram_size(self) -> int | None:
-        """How many counters a histogram has that a norm of order 1 may suit; `None` if there is none."""
+        """Number of counters in a histogram that may use an L1 norm, or `None` without such a histogram."""
         return None
 
     def completed_bounds(self, bounds: ContributionLimit, privacy: PrivacySpec, keys: Keys | None) -> ContributionLimit:
@@ -102,20 +102,20 @@ class AnySketch(Count):
         )
 
     def layout_in_words(self, terms: ReleaseTerms) -> str:
-        """Why the layout was chosen, for a plan; empty if it was given."""
+        """Reason for the chosen layout, for a plan. Empty if the layout was given."""
         return ""
 
     def even_records(self, bounds: ContributionLimit) -> int | None:
-        """How many records of a person count in full if they are spread evenly; `None` but for ranks under a norm."""
+        """Count the records per person that count in full if spread evenly. `None` except for ranks under a norm."""
         return None
 
 
 @dataclasses.dataclass(frozen=True)
 class ItemFrequencies(AnySketch):
-    """How often each item occurs.
+    """Item frequencies.
 
     Args:
-      spec: the sketch; or `ListedItems`, to count these exactly.
+      spec: the sketch, or `ListedItems` for exact counts of listed items.
     """
 
     spec: SketchSpec | ListedItems
@@ -135,18 +135,18 @@ class Quantiles(AnySketch):
     """The distribution of ordered values.
 
     Args:
-      domain: which values there can be; or a layout over them, a `FactorSpec` or a `TreeSpec`.
-      optimize_for: "ranks", which quantiles are read from, "ranges", or "values", for how often single values occur. A
-        domain has the layout with the least predicted error, and the plan names it and the others.
+      domain: the possible values, or a layout over them: a `FactorSpec` or a `TreeSpec`.
+      optimize_for: "ranks" for quantiles, "ranges", or "values" for frequencies of single values. A domain has the
+        layout with the least predicted error, and the plan names it and the others.
     """
 
     domain: Domain | RankedLayout
     optimize_for: Purpose = "ranks"
     spec: RankedLayout = dataclasses.field(init=False, repr=False, compare=False)
     why_tree: str = dataclasses.field(default="", init=False, repr=False, compare=False)
-    """Why a domain must have a tree, in words, where bounds or rows over time need one."""
+    """Reason why bounds or timeline rows need a tree, in words."""
     terms: ReleaseTerms | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
-    """The terms that the layout suits, whose noise may be open; `None` over time."""
+    """Terms for the choice of layout, possibly without a noise distribution. `None` over time."""
 
     name: ClassVar[str] = "quantiles"
     is_ranked: ClassVar[bool] = True
@@ -156,7 +156,7 @@ class Quantiles(AnySketch):
 
     @property
     def _histogram_size(self) -> int | None:
-        """Up to 8 values: of more, the norm that is chosen is farther from the best one for ranks."""
+        """Size up to 8 values, because for more values the chosen norm is farther from the best norm for ranks."""
         size = self.domain.size if isinstance(self.domain, Domain) else self.spec.cells
         alone = isinstance(self.domain, Domain) or self.spec.is_histogram
         return size if alone and size <= _SHORT_HISTOGRAM else None
@@ -184,19 +184,19 @@ class Quantiles(AnySketch):
 
 @dataclasses.dataclass(frozen=True)
 class TopKSearch(AnySketch):
-    """The most frequent values of an ordered domain, by a histogram or a tree; `GroupedCounts` finds text and bytes.
+    """The most frequent values in an ordered domain, by a histogram or a tree. `GroupedCounts` finds text and bytes.
 
     Args:
-      domain: which values there can be, or a layout over them. Up to 2^17 values have a histogram, and more a tree
-        that `TreeSpec.for_search` makes.
-      k: how many values are wanted.
+      domain: the possible values, or a layout over them. Up to 2^17 values have a histogram, more have a tree from
+        `TreeSpec.for_search`.
+      k: how many values to release.
     """
 
     domain: Searchable
     k: int
     spec: TreeSpec = dataclasses.field(init=False, repr=False, compare=False)
     terms: ReleaseTerms | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
-    """Those of a release, whose noise may be open."""
+    """Release terms, possibly without a noise distribution."""
 
     name: ClassVar[str] = "top_k"
     is_search: ClassVar[bool] = True
@@ -226,12 +226,12 @@ class TopKSearch(AnySketch):
 
 
 def calibrated(spec: Any, terms: ReleaseTerms) -> Calibration:
-    """Return the noise of a release; refuse terms under which it, or the choice of a norm, cannot work."""
+    """Calibrate the noise. Reject terms under which the noise or the private norm is impossible."""
     return dataclasses.replace(Calibration.of(spec, terms), scaled_units=norm_units(spec, terms))
 
 
 def search_over_time() -> ArgumentError:
-    """Return the error of a search over a horizon."""
+    """Build the error for a search over a horizon."""
     return ArgumentError(
         "windows",
         "must not be a horizon where the most frequent values are searched: release $frequencies over time, and ask "

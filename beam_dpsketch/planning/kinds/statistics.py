@@ -1,4 +1,4 @@
-"""Releases of statistics: what a caller says of them, and their plan."""
+"""Statistics releases and their plan."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from beam_dpsketch.privacy.terms import ReleaseTerms
 
 @dataclasses.dataclass(frozen=True)
 class Statistics(Count):
-    """The count, sum and mean of numbers; on request, their variance.
+    """The count, sum and mean of numbers, and on request their variance.
 
     Args:
       domain: an `IntegerDomain` or a `FloatDomain`, whose ends are the clip bounds.
-      variance: whether the variance and the standard deviation are told too.
+      variance: whether to release the variance and the standard deviation too.
     """
 
     domain: IntegerDomain | FloatDomain
@@ -72,7 +72,7 @@ class Statistics(Count):
         return "half width of the count", _of_one_sum(self.spec, terms, parameters) * math.sqrt(self.spec.parts)
 
     def width(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
-        """Return half the width of a 95 % interval of a sum of distances from the middle, over the width."""
+        """Compute the 95 % half-width for summed distances from the middle, relative to the domain's width."""
         return _of_one_sum(self.spec, terms, parameters) / math.sqrt(2)
 
     def plan(
@@ -112,7 +112,7 @@ def _noisy(calibrated: Calibration) -> str:
 
 
 def _full(calibrated: Calibration, n: int | None) -> Iterator[str]:
-    """Warn if counters have no room for the mean of n records."""
+    """Warn if counters have no room for a mean over n records."""
     if n is not None and n >= (room := _room(calibrated)):
         yield (
             f"means and variances are released of less than {room:,.0f} records, because counters have no room for "
@@ -152,7 +152,7 @@ def _expected(calibrated: Calibration, n: int | None, keys: int | None) -> Itera
 
 
 def _mean(calibrated: Calibration, n: int | None, of_one_sum: float) -> tuple[float, float] | None:
-    """Compute half the width of the mean of n records, in the middle of the clip bounds and at an end."""
+    """Compute the half-width for a mean over n records, in the middle between the clip bounds and at an end."""
     spec = calibrated.spec
     if n is None or calibrated.terms.norm is not None or n >= _room(calibrated):
         return None
@@ -162,12 +162,12 @@ def _mean(calibrated: Calibration, n: int | None, of_one_sum: float) -> tuple[fl
 
 
 def _room(calibrated: Calibration) -> float:
-    """Return from how many records on a counter may wrap around."""
+    """Compute how many records may make a counter wrap around."""
     terms, spec = calibrated.terms, calibrated.spec
     unit = math.sqrt(terms.squared_unit) * 2 ** terms.grid_bits(min(calibrated.per_table))
     return float((1 << 63) / unit / spec.whole)
 
 
 def _of_one_sum(spec: StatisticsSpec, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
-    """Return half the width of a 95 % interval of one sum over the whole."""
+    """Compute the 95 % half-width for a single sum, relative to the whole."""
     return terms.noise.deviations((1 - CONFIDENCE) / 2) * math.sqrt(parameters[0]) * spec.amount / spec.whole
