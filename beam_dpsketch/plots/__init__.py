@@ -1,6 +1,6 @@
-"""Pictures of what releases answer, with their intervals; needs matplotlib: `pip install 'beam-dpsketch[plot]'`.
+"""Plots of answers with their intervals, with matplotlib: `pip install 'beam-dpsketch[plot]'`.
 
-Guarantee: post-processing of answers, which costs no privacy. Nothing but the given answers is drawn.
+Guarantee: post-processing of answers, at no privacy loss. Plots show only the given answers.
 
 | function | draws |
 |---|---|
@@ -9,12 +9,12 @@ Guarantee: post-processing of answers, which costs no privacy. Nothing but the g
 | `plot_histogram` | the weight of bins as bars, and intervals |
 | `plot_timeline` | answers for each window, over time |
 
-Each takes a release, or a timeline, and asks it; or what one answered. `released.plot()` and `timeline.plot()` draw the
-same.
+Each function accepts a release or a timeline, or an answer from them. `released.plot()` and `timeline.plot()` draw the
+same plots.
 
-Each draws on the matplotlib axes that it is given, or on those of a new figure, and returns them. No display is needed:
-figures are made without pyplot. A new figure has a legend. On given axes, all that is drawn has a label for yours.
-Colours are those of Okabe and Ito, which all people tell apart. Lines differ in dashes too, for print.
+Each function draws on the given matplotlib axes, or in a new figure, and returns the axes. It needs no display, because
+figures do not use pyplot. A new figure has a legend. On given axes, everything has a label for your own legend. Okabe
+and Ito's colors are distinct for color-blind readers too. Lines also differ in dashes, for print.
 
     axes = plot_top_k(released, 10, candidates=airports, look=Look(weight="flights"))
     axes.figure.savefig("top.png")

@@ -1,4 +1,4 @@
-"""What an account has spent over time, against its limit."""
+"""Spending of an account over time, against its limit."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _MOST, _ROOM = 1.0, 1.15
 
 
 def draw_account(account: Account, entries: Sequence[LedgerEntry], axes: Axes | None = None) -> Axes:
-    """Draw the share of its limit that an account has spent, after each entry; a line for each period.
+    """Draw the spent share of an account's limit after each entry, with a line for each period.
 
     Args:
       account: the account.
       entries: its entries, oldest first.
-      axes: where to draw; `None` makes a new figure.
+      axes: where to draw. `None` makes a new figure.
     """
     axes, moves = axes_for(axes), [each for each in entries if each.kind in (SPEND, WRITE_OFF)]
     for number, period in enumerate(dict.fromkeys(each.period for each in moves)):

@@ -1,7 +1,7 @@
-"""Pictures of answers that are given, or of a release that is asked at the confidence of a `Look`.
+"""Plots of given answers, or of a release at the confidence in a `Look`.
 
-Bars show items and bins of a histogram, curves the shares at or below values. Lines show answers over time: of each
-window of a timeline, or of all windows so far. `draw_release` and `draw_timeline` choose the picture for `plot`.
+Bars show items and histogram bins, and curves show shares at or below values. Lines show answers over time: for each
+window in a timeline, or for all windows so far. `draw_release` and `draw_timeline` choose the plot for `plot`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Answers = TypeVar("Answers")
 def to_draw(
     answers: Any, expected: type[Answers], kind: Kind, what: Any, look: Look, candidates: Many | None = None
 ) -> tuple[Answers, list[Row]]:
-    """Return the answers, and those of a release as rows too; refuse what is neither."""
+    """Return given answers, or ask a release for answers with their rows. Reject anything else."""
     if isinstance(answers, expected):
         return answers, []
     if not isinstance(answers, Released):
@@ -66,7 +66,7 @@ def to_draw(
 
 
 def ask_of(kind: Any, what: Any, look: Look, candidates: Many | None = None) -> Ask:
-    """Return a question; one value stands for a list of it where it takes several."""
+    """Build a question. A single value stands for a list if the question accepts several."""
     ask = Ask(kind, what, look.confidence, None if candidates is None else _validate.many(candidates=candidates))
     if ask.entry.takes not in (Takes.SHARES, Takes.VALUES):
         return ask
@@ -76,20 +76,20 @@ def ask_of(kind: Any, what: Any, look: Look, candidates: Many | None = None) -> 
 
 
 def is_logarithmic(answers: Any) -> bool:
-    """Return whether the values of a release lie by their logarithms; of answers, which do not say, they do not."""
+    """Whether a release has a logarithmic domain. False for given answers, which have no domain."""
     domain = answers.spec.domain if isinstance(answers, Released) else None
     return domain is not None and domain.is_logarithmic
 
 
 def intervals_of(rows: Iterable[Row]) -> Intervals:
-    """Return what rows of answers say; an estimate that is not known is NaN, which is not drawn."""
+    """Convert rows to intervals. An unknown estimate becomes NaN and is not drawn."""
     rows = list(rows)
     estimates = [math.nan if row["estimate"] is None else row["estimate"] for row in rows]
     return Intervals(estimates, [row["lower"] for row in rows], [row["upper"] for row in rows])
 
 
 def counted(answers: Any) -> str:
-    """Return what a release counts; of answers, which do not say, records."""
+    """Label for the counts in a release, or "records" for given answers."""
     if not isinstance(answers, Released):
         return "records"
     bounds = answers.privacy.bounds
@@ -111,16 +111,16 @@ def plot_top_k(
     axes: Axes | None = None,
     look: Look = _USUAL,
 ) -> Axes:
-    """Draw items in their order, with a bar for each estimate and a line for its interval; return the axes.
+    """Draw items in their order, with a bar for each estimate and a line for its interval. Return the axes.
 
     Args:
-      answers: a release, which is asked for its `top_k`; or what `top_k` or `interval` of a release answers.
-      k: how many items to draw; 10 of a release, all of answers.
-      candidates: what a flat sketch chooses from, which stores no items; public. See `ReleasedSketch.top_k`.
-      axes: where to draw; `None` makes a new figure, higher for more items.
-      look: names, confidence and colour; `look.upright` puts the bars upright.
+      answers: a release with a `top_k`, or the answer of a release's `top_k` or `interval`.
+      k: the number of items to draw, by default 10 from a release and all from an answer.
+      candidates: public items to choose from, for a flat sketch, which stores no items. See `ReleasedSketch.top_k`.
+      axes: where to draw. `None` makes a new figure, higher for more items.
+      look: names, confidence and color. `look.upright` draws vertical bars.
 
-    Raises `ValueError` where there are no items, and `ImportError` without matplotlib.
+    Raises `ValueError` without items, and `ImportError` without matplotlib.
 
     >>> from beam_dpsketch import CountSketch, PrivacySpec, ReleaseTerms, SketchSpec, release
     >>> raw = CountSketch(SketchSpec(width=64)).accumulate(["a"] * 900 + ["b"] * 100)
@@ -150,19 +150,19 @@ def plot_histogram(
     axes: Axes | None = None,
     look: Look = _USUAL,
 ) -> Axes:
-    """Draw the weight of bins as bars, with a line for each interval; return the axes.
+    """Draw the weight per bin as bars, with a line for each interval. Return the axes.
 
-    Each bin begins with its lower edge and ends before the next one, and the last one holds its end too. Bins of one
-    width lie on the scale of their values. Others have bars of one width, with the ends of each bin below.
+    Each bin starts at its lower edge and ends before the next edge, but the last bin includes its end. Bins of equal
+    width are drawn on the scale of their values. Other bins have equal bars, labeled with their ends.
 
     Args:
-      answers: a released tree over a domain, which is asked; or what `histogram(edges)` of one answers.
-      edges: the edges of the bins: numbers, times or IPv4 addresses, ascending; one more than there are bins. Of a
-        release also a number of bins: parts of its domain that are equal, but for the last one.
-      axes: where to draw; `None` makes a new figure.
-      look: names, confidence and colour; `look.upright=False` lets the bars lie.
+      answers: a release with an ordered domain, or the answer of its `histogram(edges)`.
+      edges: ascending edges: numbers, times or IPv4 addresses, one more than there are bins. For a release also a
+        number of bins, which divides its domain into equal parts, except for the last.
+      axes: where to draw. `None` makes a new figure.
+      look: names, confidence and color. `look.upright=False` draws horizontal bars.
 
-    Raises `ValueError` where there is not one more edge than weights, and `ImportError` without matplotlib.
+    Raises `ValueError` unless edges are one more than weights, and `ImportError` without matplotlib.
     """
     weights, rows = to_draw(answers, Intervals, "histogram", edges, look)
     listed = [*(row["range_low"] for row in rows), rows[-1]["range_high"]] if rows else list(as_list(edges))
@@ -173,7 +173,7 @@ def plot_histogram(
     columns = numbers_of((weights.estimate, weights.lower, weights.upper))
     ends = places_of(listed)
     widths = np.diff(ends)
-    # The last bin has its end, so that its last edge is often one less than that of bins of one width.
+    # The last bin includes its end, so its last edge is often 1 below an even edge.
     is_even = len(widths) > 1 and np.ptp(widths[:-1]) <= _EQUAL * widths[0] >= widths[-1] - widths[0] - 1
     if look.upright and is_even:
         draw_bars(axes, ends[:-1] + widths / 2, columns[0], widths, look)
@@ -230,18 +230,18 @@ def plot_cdf(
     axes: Axes | None = None,
     look: Look = _USUAL,
 ) -> Axes:
-    """Draw the share of the weight at or below values, with the band of the intervals; return the axes.
+    """Draw the share of the weight at or below values, with the band of the intervals. Return the axes.
 
-    The curve is made of steps, so ask at enough values. Each interval holds for its value alone.
+    The curve consists of steps and needs enough values. Each interval has its confidence for its value alone.
 
     Args:
-      answers: a released tree over a domain, which is asked; or what `cdf_interval(values)` of one answers.
-      values: where shares are asked: numbers, times or IPv4 addresses, ascending. Of a release also a number: the ends
-        of that many equal parts of its domain, 1,000 if nothing is given; the axis then shows where the share grows.
-      axes: where to draw; `None` makes a new figure.
-      look: names, confidence and colour.
+      answers: a release with an ordered domain, or the answer of its `cdf_interval(values)`.
+      values: ascending numbers, times or IPv4 addresses. For a release also a number of equal parts of its domain,
+        1,000 by default, whose ends are the values. The axis then shows the values between which the share grows.
+      axes: where to draw. `None` makes a new figure.
+      look: names, confidence and color.
 
-    Raises `ValueError` where values and shares are not of one length, and `ImportError` without matplotlib.
+    Raises `ValueError` if values and shares differ in length, and `ImportError` without matplotlib.
 
     >>> from beam_dpsketch import IntegerDomain, DyadicCountSketch, PrivacySpec, ReleaseTerms, TreeSpec, release
     >>> raw = DyadicCountSketch(TreeSpec.for_memory(IntegerDomain(0, 99))).accumulate(range(100))
@@ -273,7 +273,7 @@ def plot_cdf(
 
 
 def show_growth(axes: Axes, places: np.ndarray, shares: np.ndarray) -> None:
-    """Let an axis show the places between which shares grow."""
+    """Limit an axis to the places between which shares grow."""
     growing = np.flatnonzero((shares > _TAIL) & (shares < 1 - _TAIL))
     if len(growing):
         first, last = max(growing[0] - 1, 0), min(growing[-1] + 1, len(places) - 1)
@@ -282,7 +282,7 @@ def show_growth(axes: Axes, places: np.ndarray, shares: np.ndarray) -> None:
 
 
 def checked(places: Any, answers: Intervals) -> list[Any]:
-    """Return places as a list; refuse them where answers are not about each of them."""
+    """Convert places to a list. Reject a list whose length differs from the number of answers."""
     listed = [] if places is None else as_list(places)
     listed = listed if isinstance(listed, list) else list(listed)
     if not listed or len(listed) != len(answers):
@@ -306,23 +306,21 @@ def plot_timeline(
     axes: Axes | None = None,
     look: Look = _USUAL,
 ) -> Axes:
-    """Draw answers over time as lines, with their intervals; return the axes.
+    """Draw answers over time as lines, with their intervals. Return the axes.
 
-    Up to 12 windows have an interval each, more have a band. Each interval holds for its window alone.
+    Up to 12 windows have an interval each, more have a band. Each interval has its confidence for its window alone.
 
     Args:
-      answers: a timeline, which is asked about each window; or what was answered about each: weights, shares, or values
-        such as quantiles.
-      about: of a timeline, the kind of question: "items", "quantiles", "records", "privacy_units", "total_weight"; of
-        numbers "count", "total", "mean", "variance" or "std". Of answers, when the windows are: times, or their
-        numbers.
-      what: of a timeline, the items or the shares that are asked, up to 7 lines.
-      windows: of a timeline, the first and the last window; all that are available if not given.
-      so_far: of a timeline, whether each answer is about all windows up to that one.
-      axes: where to draw; `None` makes a new figure. Several series on the same axes need different `look.series`.
-      look: names, confidence and colour; `look.value` names the times, and `look.weight` the answers.
+      answers: a timeline, or the answers about each window: weights, shares, or values such as quantiles.
+      about: for a timeline, the kind of question: "items", "quantiles", "records", "privacy_units", "total_weight", and
+        for numbers "count", "total", "mean", "variance" or "std". For answers, the times or numbers of their windows.
+      what: for a timeline, up to 7 items or shares, with a line each.
+      windows: for a timeline, the first and the last window, by default all available windows.
+      so_far: for a timeline, whether each answer covers all windows up to its own.
+      axes: where to draw. `None` makes a new figure. Several series on the same axes need different `look.series`.
+      look: names, confidence and color. `look.value` names the times, and `look.weight` the answers.
 
-    Raises `ValueError` where times and answers are not of one length, and `ImportError` without matplotlib.
+    Raises `ValueError` if times and answers differ in length, and `ImportError` without matplotlib.
     """
     is_new = axes is None
     if isinstance(answers, SketchTimeline):
@@ -344,7 +342,7 @@ def plot_timeline(
 def _draw_windows(
     windows: Iterable[tuple[datetime.datetime, ReleasedSketch]], ask: Ask, so_far: bool, axes: Axes, look: Look
 ) -> tuple[Axes, Sequence[Told]]:
-    """Draw one line for each row of the answer about a window; return the answers too."""
+    """Draw a line for each row in the answer about a window. Return the axes and the answers."""
     drawing = ask.entry.drawing
     if drawing is None or drawing.form != "lines":
         raise ArgumentError(
@@ -391,7 +389,7 @@ _PICTURES: Mapping[str, Callable[..., Any]] = {"cdf": plot_cdf, "histogram": plo
 def draw_release(
     released: ReleasedSketch, kind: str, what: Any, *, candidates: Many | None, axes: Any, look: Look | None
 ) -> Any:
-    """Do what `ReleasedSketch.plot` says."""
+    """Draw the plot of `ReleasedSketch.plot`."""
     look = (look or Look()).or_else(weight=counted(released))
     if candidates is not None and kind != "top_k":
         raise ArgumentError("candidates", "are for top_k alone: leave them out", "E709")
@@ -407,5 +405,5 @@ def draw_release(
 
 
 def draw_timeline(timeline: SketchTimeline, kind: str, what: Any, *, look: Look | None, **more: Any) -> Any:
-    """Do what `SketchTimeline.plot` says."""
+    """Draw the plot of `SketchTimeline.plot`."""
     return plot_timeline(timeline, kind, what, look=look or Look(), **more)
