@@ -1,10 +1,10 @@
-"""Values and Arrow columns in one plain form, so that equal values count alike in rows and in all of Arrow's forms.
+"""Plain form of values and Arrow columns, so that equal values count alike in rows and in all Arrow types.
 
-A date is its ISO text, a UUID its text of 36 characters, and a whole decimal an integer, in rows and in columns.
+A date becomes ISO text, a UUID text with 36 characters, and a whole decimal an integer, in rows and in columns.
 
-Guarantee: chunks, slices, runs, dictionaries and views change no value. Text that is not UTF-8 becomes null: Arrow does
-not look at it, and reading it later would raise an error that holds the value. Which form comes out depends on the type
-of the column, and on whether text decodes, and nothing here raises for a value.
+Guarantee: chunks, slices, runs, dictionaries and views change no value. Text that is not UTF-8 becomes null, because
+Arrow does not check it, and a later read would raise an error that contains the value. The resulting form depends on
+the column type and on whether text decodes. No value raises an error.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _DIGITS_OF_INT64 = 18
 
 
 def plain_value(value: Any) -> Any:
-    """Return a date or a UUID as text, and a whole decimal as an integer; other values, and odd decimals, as they are.
+    """Convert a date or a UUID to text and a whole decimal to an integer. Keep other values.
 
-    A decimal that a column of Arrow can hold has at most 76 digits; one of more than 100 is odd.
+    Decimals with more than 100 digits are kept too. An Arrow column contains at most 76 digits.
     """
     if type(value) in _MOST:
         return value
@@ -48,30 +48,30 @@ def plain_value(value: Any) -> Any:
 
 
 def is_uuid_type(kind: pa.DataType) -> bool:
-    """Return whether a column of this type holds UUIDs."""
+    """Whether a column of this type contains UUIDs."""
     return getattr(kind, "extension_name", None) == "arrow.uuid"
 
 
 def plain_column(values: pa.Array | pa.ChunkedArray, *, as_times: bool = False) -> pa.Array:
-    """Return a column as one array of large text, large bytes, a dictionary of these without nulls, or another type.
+    """Convert a column to an array of large text, large bytes, a dictionary of these without nulls, or another type.
 
-    Nulls and text that is not UTF-8 are null. With `as_times`, dates are times and not text, which has four digits for
-    a year.
+    Nulls and text that is not UTF-8 become null. With `as_times`, dates become times instead of text, which has four
+    digits per year.
     """
     return mask_undecodable(decode(values, as_times=as_times))
 
 
 def decode(values: pa.Array | pa.ChunkedArray, *, as_times: bool = False) -> pa.Array:
-    """Do as `plain_column`, and keep text that is not UTF-8."""
+    """Convert like `plain_column`, but keep text that is not UTF-8."""
     chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
     parts = [_decode(chunk, as_times) for chunk in chunks or [pa.nulls(0, values.type)]]
-    if len(parts) > 1 and any(_has_null_entry(part) for part in parts):  # Arrow joins no such dictionaries
+    if len(parts) > 1 and any(_has_null_entry(part) for part in parts):  # Arrow does not join such dictionaries
         parts = [part.dictionary.take(part.indices) for part in parts]
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
 
 def mask_undecodable(values: pa.Array) -> pa.Array:
-    """Return what `decode` does, with null in place of text that is not UTF-8."""
+    """Replace text that is not UTF-8 by null, in the result of `decode`."""
     if not pa.types.is_dictionary(values.type):
         return _mask_undecodable(values)
     distinct = _mask_undecodable(values.dictionary)
@@ -79,14 +79,14 @@ def mask_undecodable(values: pa.Array) -> pa.Array:
 
 
 def _decode(values: pa.Array, as_times: bool) -> pa.Array:
-    """Return an array without runs and views, with dictionaries of text and bytes alone."""
+    """Expand runs and views, and all dictionaries except for text and bytes."""
     if pa.types.is_run_end_encoded(values.type):
         runs = pa.RunEndEncodedArray.from_arrays(values.run_ends, pa.array(np.arange(len(values.values))))
         return _decode(values.values, as_times).take(pc.run_end_decode(runs.slice(values.offset, len(values))))
     if pa.types.is_dictionary(values.type):
         distinct, indices = _decode(values.dictionary, as_times), values.indices.cast(pa.int64(), safe=False)
         if distinct.type in (pa.large_string(), pa.large_binary()):
-            return pa.DictionaryArray.from_arrays(indices, distinct, safe=False)  # wide, to be joined with others
+            return pa.DictionaryArray.from_arrays(indices, distinct, safe=False)  # wide indices for joins
         return distinct.take(indices)
     if as_times and pa.types.is_date(values.type):
         return values.cast(pa.timestamp("s" if pa.types.is_date32(values.type) else "ms"))
@@ -95,7 +95,7 @@ def _decode(values: pa.Array, as_times: bool) -> pa.Array:
         return pa.array(texts, pa.large_string())
     if pa.types.is_decimal(values.type):
         digits, scale = values.type.precision, values.type.scale
-        if values.type.bit_width < 128:  # Arrow can do little with these
+        if values.type.bit_width < 128:  # Arrow supports few operations on these
             values = values.cast(pa.decimal128(digits, scale))
         return values.cast(pa.int64()) if scale <= 0 and digits - scale <= _DIGITS_OF_INT64 else values
     return values.cast(_LARGE[values.type]) if values.type in _LARGE else values
@@ -106,12 +106,11 @@ def _has_null_entry(values: pa.Array) -> bool:
 
 
 def _mask_undecodable(values: pa.Array) -> pa.Array:
-    """Return a column with null in place of text that is not UTF-8."""
     if values.type != pa.large_string():
         return values
     data = values.cast(pa.large_binary())
     try:
-        return data.cast(pa.large_string())  # looks at all bytes at once
+        return data.cast(pa.large_string())  # checks all bytes at once
     except pa.ArrowInvalid:
         kept = [value if value is not None and _decodes(value) else None for value in data.to_pylist()]
         return pa.array(kept, pa.large_binary()).cast(pa.large_string())

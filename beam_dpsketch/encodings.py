@@ -1,12 +1,12 @@
-"""Encode items as canonical bytes and decode them: distinct items have distinct bytes, across all types.
+"""Canonical bytes of items and settings: distinct items have distinct bytes, across all types.
 
-Guarantee: the same bytes in every process, on every platform and in every later version; `decode` inverts `encode`.
-Supported are text, bytes, integers of 64 bits (signed or unsigned, Python's or numpy's) and tuples of these. A date is
-its ISO text, a UUID its text, and a whole decimal an integer. Part of the file format.
+Guarantee: the bytes are equal in every process, on every platform and in every later version, and `decode` inverts
+`encode`. Items are text, bytes, 64-bit integers (signed or unsigned, from Python or numpy) and tuples of these. A date
+becomes ISO text, a UUID text, and a whole decimal an integer. Part of the file format.
 
-`canonical` does the same for settings, for messages of keyed randomness. Equal settings have equal bytes, in every
-process, under every version of Python, and after a class of settings is renamed. Settings that differ in any field of
-any part have different ones. 1, 1.0 and `Fraction(1)` are equal.
+`canonical` encodes settings, for messages of keyed randomness. Equal settings have equal bytes, in every process, under
+every Python version, and after a settings class is renamed. Settings that differ in any field of any part have
+different bytes. 1, 1.0 and `Fraction(1)` are equal.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TEXT_TAG, BYTES_TAG, NON_NEGATIVE, NEGATIVE, TUPLE = b"s", b"b", b"u", b"n", b"t
 
 
 def encode(item: Any, nesting: int = 0) -> bytes:
-    """Return the canonical bytes of an item; raise `TypeError` or `ValueError` for what cannot be counted."""
+    """Encode an item as canonical bytes. Raise `TypeError` or `ValueError` for unsupported items."""
     item = item if type(item) in _PLAIN else plain_value(item)
     if isinstance(item, str):
         return TEXT_TAG + str.encode(item, "utf-8", "surrogatepass")  # a subclass cannot override it
@@ -53,7 +53,7 @@ def encode(item: Any, nesting: int = 0) -> bytes:
 
 
 def decode(data: bytes, nesting: int = 0) -> Item:
-    """Invert `encode`; raise `ValueError` for bytes that it never makes."""
+    """Invert `encode`. Raise `ValueError` for any other bytes."""
     tag, body = data[:1], data[1:]
     if tag == TEXT_TAG:
         return body.decode("utf-8", "surrogatepass")
@@ -70,12 +70,12 @@ def decode(data: bytes, nesting: int = 0) -> Item:
 
 
 def join_parts(parts: Iterable[bytes]) -> bytes:
-    """Return the canonical bytes of several items together, each after its length as four bytes."""
+    """Join encoded items, each after its length in four bytes."""
     return b"".join([len(part).to_bytes(4, "little") + part for part in parts])
 
 
 def split_parts(data: bytes) -> list[bytes]:
-    """Invert `join_parts`; raise `ValueError` for bytes that it never makes."""
+    """Invert `join_parts`. Raise `ValueError` for any other bytes."""
     parts, start = [], 0
     while start < len(data):
         end = start + 4 + int.from_bytes(data[start : start + 4], "little")
@@ -87,10 +87,7 @@ def split_parts(data: bytes) -> list[bytes]:
 
 
 def is_item(value: Any, nesting: int = 0) -> bool:
-    """Return whether a value can be counted: text, bytes, a 64-bit integer or a tuple of these, or what stands for one.
-
-    A date and a UUID stand for their text, and a whole decimal for an integer.
-    """
+    """Whether a value is countable: text, bytes, 64-bit integer, date, UUID, whole decimal, or a tuple of these."""
     value = value if type(value) in _PLAIN else plain_value(value)
     if isinstance(value, (str, bytes)):
         return True
@@ -100,17 +97,17 @@ def is_item(value: Any, nesting: int = 0) -> bool:
 
 
 def is_unicode(item: Item) -> bool:
-    """Return whether all text in an item is valid Unicode, as Beam requires; lone surrogates are not."""
+    """Whether all text in an item is valid Unicode without lone surrogates, as Beam requires."""
     if isinstance(item, str):
         return item.isascii() or not any("\ud800" <= character <= "\udfff" for character in item)
     return not isinstance(item, tuple) or all(map(is_unicode, item))
 
 
 def encode_all(items: Sequence[Any] | pa.Array) -> pa.LargeBinaryArray:
-    """Return the canonical bytes of many items, null where one cannot be encoded; vectorised for one type."""
+    """Encode many items as canonical bytes, with null for unsupported items. Vectorized for items of the same type."""
     if isinstance(items, pa.Array):
         return _encode_column(items)
-    if isinstance(items, pa.ChunkedArray):  # read as rows, its values would all be dropped
+    if isinstance(items, pa.ChunkedArray):  # as rows, all its values would be dropped
         raise TypeError("a column must be one array, not several chunks; combine them first")
     types = set(map(type, items))
     try:
@@ -120,7 +117,7 @@ def encode_all(items: Sequence[Any] | pa.Array) -> pa.LargeBinaryArray:
             return _prepend_tag(BYTES_TAG, pa.array(items, pa.large_binary()))
         if types == {int}:
             return _encode_integers(np.array(items, dtype=np.int64))
-    except (UnicodeEncodeError, OverflowError):  # lone surrogates, integers above 2**63
+    except (UnicodeEncodeError, OverflowError):  # lone surrogates, integers beyond int64
         pass
     return pa.array([encode(item) if is_item(item) else None for item in items], pa.large_binary())
 
@@ -154,12 +151,12 @@ def _encode_integers(values: np.ndarray) -> pa.LargeBinaryArray:
 
 
 def is_integer(value: Any) -> bool:
-    """Return whether a value is an integer; bools are not."""
+    """Whether a value is an integer, but not a bool."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def to_integer(value: Any) -> int:
-    """Return the value as a Python integer; refuse any other type and more than 64 bits."""
+    """Convert a value to a Python integer. Reject any other type and more than 64 bits."""
     if not is_integer(value):
         raise ArgumentTypeError(
             "items", f"must be text, bytes, 64-bit integers or tuples of these, got {type(value).__name__}", "E615"
@@ -170,13 +167,13 @@ def to_integer(value: Any) -> int:
 
 
 _NAMES: dict[type, str] = {type(None): "NoneType"}
-"""The name of each class of settings in `canonical`."""
+"""Name of each settings class in `canonical`."""
 
 
 def named(name: str) -> Callable[[type[T]], type[T]]:
-    """Give a dataclass of settings its name in `canonical`, which stays when the class is renamed.
+    """Register a permanent name for a settings dataclass in `canonical`, which remains if the class is renamed.
 
-    Keyed noise and `ReleaseSpec.identify` depend on the name, so each class has another one, and none ever changes.
+    Keyed noise and `ReleaseSpec.identify` depend on the name. Therefore names are unique and never change.
     """
 
     def register(settings: type[T]) -> type[T]:
@@ -189,9 +186,9 @@ def named(name: str) -> Callable[[type[T]], type[T]]:
 
 
 def name_of(settings: type) -> str:
-    """Return the name of a class in `canonical`; raise `TypeError` for one without.
+    """Find the name of a class in `canonical`. Raise `TypeError` for a class without a name.
 
-    A class that others derive from one with a name has that name, and its own.
+    A class derived from a named class has that name followed by its own.
     """
     base = next((each for each in settings.__mro__ if each in _NAMES), None)
     if base is None:
@@ -201,7 +198,7 @@ def name_of(settings: type) -> str:
 
 
 def canonical(value: Any) -> bytes:
-    """Encode a setting: a dataclass with a name, a tuple of settings, or a single value; else raise `TypeError`."""
+    """Encode a setting: a named dataclass, a tuple of settings, or a single value. Raise `TypeError` for others."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [getattr(value, field.name) for field in dataclasses.fields(value) if field.compare]
         return b"d" + join_parts([name_of(type(value)).encode(), *map(canonical, fields)])
