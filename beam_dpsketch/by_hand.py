@@ -1,7 +1,7 @@
-"""A release of one raw sketch, without a transform: for sketches that were made and merged by hand.
+"""Releases without a transform, for sketches that were made and merged by hand.
 
-Guarantee: that of `engine.noising`, for the unit and the bounds that the terms say. Nothing enforces bounds here: the
-caller has. Each call is one more release.
+Guarantee: the same as in `noise.noising`, for the unit and the bounds in the terms. The caller must enforce the bounds.
+Each call is a further release.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def release(raw: DyadicCountSketch, terms: ReleaseTerms, randomness: Secret = ..
 def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = ...) -> Released: ...
 @_validate.explained
 def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> Released:
-    """Add noise to a raw sketch and return what may be published.
+    """Add noise to a raw sketch and return the release.
 
     Args:
       raw: the sketch of all the data.
-      terms: what the release spends, whom it protects, and how much of each unit it holds.
-      randomness: the secret that noise and release id are made from; `None` takes the entropy of the system.
+      terms: privacy loss, privacy unit and contribution bounds.
+      randomness: the secret for noise and release id. `None` uses the entropy of the system.
 
     >>> from beam_dpsketch import CountSketch, PrivacySpec, SketchSpec
     >>> raw = CountSketch(SketchSpec(width=64)).accumulate(["a"] * 900 + ["b"] * 100)
@@ -63,7 +63,7 @@ def release(raw: RawSketch, terms: ReleaseTerms, randomness: Secret = None) -> R
     terms = decided(raw.spec, terms.without_side_counters())
     run = None
     if (bill := terms.bill({"kind": type(raw).__name__})) is not None:
-        Calibration.of(checked(raw, raw, terms).spec, terms)  # refuses what cannot be released
+        Calibration.of(checked(raw, raw, terms).spec, terms)  # raises an error before the payment
         run, terms = os.urandom(RUN_BYTES), terms.without_budget()
         bill.pay(run)
     return release_part(raw, np.zeros(0, dtype=np.int64), terms, randomness, run=run)
@@ -79,7 +79,7 @@ def release_part(
     part: bytes = b"",
     lost: LostNote | None = None,
 ) -> Released:
-    """Do what `release` does, for one `Part` of a run; `part` is its `part_name`, and `lost` as in `release_parts`."""
+    """Release a `Part` of a run. `part` is its `part_name`, and `lost` is as in `release_parts`."""
     secrets = None if randomness is None else [randomness]
     calibration = Calibration.of(checked(raw, raw, terms).spec, terms)
     (released,) = answers_of(release_parts([Part(raw, side, part, run)], calibration, secrets, lost=lost))

@@ -1,4 +1,4 @@
-"""Check arguments: the keyword is the name in the message, and `not value > 0` also refuses NaN."""
+"""Argument checks. The keyword is the name in the message, and `not value > 0` also rejects NaN."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _EXAMPLES = {"Domain": "IntegerDomain(0, 100)", "PrivacySpec": "$epsilon_and_del
 
 
 def whole(*, low: int, high: int, **arguments: Any) -> None:
-    """Refuse arguments that are not whole numbers in [low, high]."""
+    """Require whole numbers in [low, high]."""
     with AllAtOnce() as checks:
         for name, value in arguments.items():
             checks.do(_check_whole, name, value, low, high)
 
 
 def whole_fields(frozen: Any, *names: str, low: int, high: int) -> None:
-    """Check fields of a frozen dataclass like `whole` and make them Python integers; numpy's overflow in arithmetic."""
+    """Require whole numbers in fields of a frozen dataclass and make them Python integers, because numpy's overflow."""
     with AllAtOnce() as checks:
         for name in names:
             checks.do(_check_whole, name, getattr(frozen, name), low, high)
@@ -40,7 +40,7 @@ def whole_fields(frozen: Any, *names: str, low: int, high: int) -> None:
 
 
 def open_unit_interval(**arguments: Any) -> None:
-    """Refuse arguments that are not numbers in (0, 1)."""
+    """Require numbers in (0, 1)."""
     for name, value in arguments.items():
         _check_number(name, value)
         if not 0 < value < 1:
@@ -48,7 +48,7 @@ def open_unit_interval(**arguments: Any) -> None:
 
 
 def positive_finite(**arguments: Any) -> None:
-    """Refuse arguments that are not finite numbers above 0."""
+    """Require finite numbers above 0."""
     for name, value in arguments.items():
         _check_number(name, value)
         if not value > 0 or not _is_finite(value):
@@ -56,14 +56,14 @@ def positive_finite(**arguments: Any) -> None:
 
 
 def one_of(choices: Any, **arguments: Any) -> None:
-    """Refuse arguments that are not among the choices."""
+    """Require one of the choices."""
     for name, value in arguments.items():
         if value not in choices:
             raise ArgumentError(name, f"must be one of {', '.join(map(repr, choices))}, got {value!r}", "E007")
 
 
 def instance(*kinds: type, **arguments: Any) -> None:
-    """Refuse arguments of other types."""
+    """Require arguments of these types."""
     for name, value in arguments.items():
         if not isinstance(value, kinds):
             words = " or ".join(kind.__name__ for kind in kinds)
@@ -74,7 +74,7 @@ def instance(*kinds: type, **arguments: Any) -> None:
 
 
 def many(code: str = "E615", **arguments: Any) -> Any:
-    """Return the one argument as a list, an array or a column; refuse one text or number, and a table of columns."""
+    """Convert the argument to a list, an array or a column. Reject a single text or number, and a table."""
     ((name, values),) = arguments.items()
     if isinstance(values, pa.ChunkedArray):
         return values.combine_chunks()
@@ -87,7 +87,7 @@ def many(code: str = "E615", **arguments: Any) -> Any:
 
 
 def in_list(value: Any) -> str:
-    """Return how to make a list of one value, which is not shown: a text with separators may hold several."""
+    """Explain how to make a list from a value, without its data. A text with separators may contain several items."""
     text = value.decode(errors="replace") if isinstance(value, bytes) else value
     if isinstance(text, str) and any(separator in text for separator in _SEPARATORS):
         return 'make each item a text of its own, as ["a", "b"]'
@@ -95,7 +95,7 @@ def in_list(value: Any) -> str:
 
 
 def exact(**arguments: Any) -> Fraction:
-    """Return the one argument, finite and above 0, as the fraction of its shortest decimal spelling (0.1 is 1/10)."""
+    """Convert the argument, finite and above 0, to the fraction of its shortest decimal spelling (0.1 is 1/10)."""
     (value,) = arguments.values()
     positive_finite(**arguments)
     if isinstance(value, numbers.Rational):
@@ -105,31 +105,31 @@ def exact(**arguments: Any) -> Fraction:
 
 
 def ratio(**arguments: Any) -> Fraction:
-    """Return the one argument as `exact` does, or as the ratio that a float stands for: 1/3 is a third."""
+    """Convert the argument like `exact`, but a float to the simple ratio that it represents: 1/3 is a third."""
     (given,), value = arguments.values(), exact(**arguments)
     small = value.limit_denominator(_MAX_DENOMINATOR)
     return small if isinstance(given, float) and float(small) == given else value
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like this one, if one is."""
+    """Find the known name that is most similar to this name, or `None`."""
     return next(iter(difflib.get_close_matches(name, [*known], 1)), None)
 
 
 def did_you_mean(name: str | None) -> str:
-    """Ask whether this name was meant; nothing without one."""
+    """Format a suggestion, empty without a name."""
     return "" if name is None else f"; did you mean {name!r}?"
 
 
 def explain_calls(*kinds: type) -> None:
-    """Let a call of these classes with wrong arguments show the right call, next to what Python says."""
+    """Add the signature to errors from calls of these classes with wrong arguments."""
     for kind in kinds:
         if not issubclass(kind, (BaseException, enum.Enum)) and kind.__init__ is not object.__init__:
             kind.__init__ = explained(kind.__init__)  # type: ignore[method-assign]
 
 
 def explained(call: Method) -> Method:
-    """Let a call of this function, or of the class that it makes, do so; a warning of it is one frame further up."""
+    """Add the signature to errors from wrong arguments. Warnings in the call need a stacklevel higher by 1."""
     parameters = [each.replace(annotation=each.empty) for each in inspect.signature(call).parameters.values()]
     is_method = call.__name__ == "__init__"
     parameters = parameters[is_method:]
@@ -158,7 +158,7 @@ def explained(call: Method) -> Method:
 
 
 def by_keyword(names: str) -> Callable[[Method], Method]:
-    """Refuse numbers without a name: whoever writes `PrivacySpec(2)` means epsilon as often as rho."""
+    """Reject positional numbers, because `PrivacySpec(2)` may mean epsilon or rho."""
 
     def decorate(method: Method) -> Method:
         @functools.wraps(method)
@@ -182,7 +182,7 @@ def _check_whole(name: str, value: Any, low: int, high: int) -> None:
 def _is_finite(value: Any) -> bool:
     try:
         return math.isfinite(value)
-    except OverflowError:  # an integer or fraction that no float can hold
+    except OverflowError:  # an integer or fraction above the largest float
         return False
 
 

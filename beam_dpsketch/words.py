@@ -1,4 +1,4 @@
-"""How numbers are shown in few digits, losses rounded up; fields of value objects, and their documentation."""
+"""Numbers with few digits, losses rounded up, and fields and documentation of value objects."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ _UNITS = ((86400 * 10**6, "day"), (3600 * 10**6, "hour"), (60 * 10**6, "minute")
 
 
 def documentation(of: Any) -> str:
-    """Return the docstring of a class or a function: out of its source under `python -OO`, which drops docstrings."""
+    """Get the docstring of a class or a function, from its source under `python -OO`, which drops docstrings."""
     if sys.flags.optimize < 2:
         return inspect.getdoc(of) or ""
     try:
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(of))).body
-    except OSError:  # there is no source
+    except OSError:  # no source file
         return ""
     return ast.get_docstring(definition) or ""  # type: ignore[arg-type]
 
 
 def round_up(value: Fraction | float, digits: int) -> float:
-    """Return a value, of a float its decimal spelling, rounded up to this many significant digits."""
+    """Round up to this many significant digits. A float means its decimal spelling."""
     exact = value if isinstance(value, Fraction) else Fraction(repr(value))
     context = decimal.Context(prec=digits, rounding=decimal.ROUND_CEILING)
     rounded = float(context.divide(decimal.Decimal(exact.numerator), decimal.Decimal(exact.denominator)))
-    return rounded if rounded or not exact else math.ulp(0)  # too small for a float, and not 0
+    return rounded if rounded or not exact else math.ulp(0)  # positive, but below the smallest float
 
 
 def round_down(value: Fraction | float, digits: int) -> float:
-    """Return a value, of a float its decimal spelling, rounded down to this many significant digits."""
+    """Round down to this many significant digits. A float means its decimal spelling."""
     exact = value if isinstance(value, Fraction) else Fraction(repr(value))
     context = decimal.Context(prec=digits, rounding=decimal.ROUND_FLOOR)
     return float(context.divide(decimal.Decimal(exact.numerator), decimal.Decimal(exact.denominator)))
 
 
 def float_above(exact: Fraction) -> float:
-    """Return the least float whose decimal spelling is this or more.
+    """Compute the least float whose decimal spelling is at least this fraction.
 
     >>> float_above(Fraction(3, 10))
     0.3
@@ -54,12 +54,12 @@ def float_above(exact: Fraction) -> float:
 
 
 def up_to(most: int, what: str) -> str:
-    """Say a limit in words: one key, up to 3 keys."""
+    """Format a limit, as in "one key" or "up to 3 keys"."""
     return f"one {what}" if most == 1 else f"up to {most} {what}s"
 
 
 def length_of_time(micros: int) -> str:
-    """Say microseconds in the largest unit that they are a multiple of, else in seconds.
+    """Format microseconds in the largest unit that divides them, otherwise in seconds.
 
     >>> length_of_time(7 * 86400 * 10**6), length_of_time(1_500_000)
     ('7 days', '1.5 seconds')
@@ -70,7 +70,7 @@ def length_of_time(micros: int) -> str:
 
 
 def plain(value: Any) -> str:
-    """Return what `repr` does, with six digits of a fraction or a float."""
+    """Format like `repr`, with six digits for a fraction or a float."""
     if isinstance(value, (Fraction, float)):
         number = float(value)
         return f"{number:.0f}" if _WHOLE_FROM <= abs(number) < _WHOLE_TO else f"{number:.6g}"
