@@ -1,4 +1,4 @@
-"""Questions to releases and their answers as plain rows, for the command, for pipelines and rows, and for plots."""
+"""Questions to releases with answers as plain rows, for the command line, pipelines, rows and plots."""
 
 from beam_dpsketch.answers.questions.ask import PRIVACY_COLUMNS, Ask, answer_columns, privacy_fields
 from beam_dpsketch.answers.questions.kinds import QUESTIONS, Kind, even_values

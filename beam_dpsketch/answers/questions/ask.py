@@ -1,7 +1,4 @@
-"""`Ask`: one kind of question to a release, with all that is asked at once.
-
-The columns of answers and of privacy: names, and types by the domain of a release.
-"""
+"""Questions to a release, and the columns of their answers and of the privacy statement."""
 
 from __future__ import annotations
 
@@ -21,17 +18,17 @@ from beam_dpsketch.words import round_up
 
 @dataclasses.dataclass(frozen=True)
 class Ask:
-    """One kind of question, with all that is asked at once. Asking costs no privacy, however often.
+    """A question to a release, with its arguments. Questions cost no privacy, in any number.
 
     Attributes:
       kind: "quantiles", "ranks", "ranges", "histogram", "cdf", "items", "top_k", "total_weight", "records",
-        "privacy_units"; of numbers "count", "total", "mean", "variance" or "std".
-      what: shares of quantiles; values of ranks, of a cdf, or edges of a histogram; (low, high) pairs of ranges;
-        items; the k of `top_k`. A number as `what` of a cdf stands for the ends of that many equal parts of the domain,
-        and of a histogram for that many bins over it. Kinds that take nothing have `None`.
-      confidence: of each interval, in (0, 1).
-      candidates: what `top_k` chooses from, for releases that cannot search; public.
-      metric: the name of the metric that is asked, of a release of several.
+        "privacy_units", and for numbers "count", "total", "mean", "variance" or "std".
+      what: shares for quantiles, values for ranks or a cdf, edges for a histogram, (low, high) pairs for ranges, items,
+        or the k for `top_k`. A number divides the domain into that many equal parts, whose ends are the values for a
+        cdf, or into that many bins for a histogram. Kinds without an argument have `None`.
+      confidence: confidence per interval, in (0, 1).
+      candidates: public items for `top_k`, for releases that cannot search.
+      metric: the name of a metric, for a release with several.
 
     >>> Ask("quantiles", (0.5, 0.9)).kind
     'quantiles'
@@ -56,20 +53,20 @@ class Ask:
 
     @property
     def items(self) -> Sequence[Any] | None:
-        """The items that answers may be about; `None` if the question does not say."""
+        """Items that answers may include, or `None` if the question does not determine them."""
         return {"items": self.what, "candidates": self.candidates}.get(self.entry.items_in)
 
     def is_answered_by(self, released: Released | type[Released]) -> bool:
-        """Return whether a release, or a kind of release, has answers to this kind of question."""
+        """Whether a release, or a kind of release, answers this kind of question."""
         return hasattr(released, self.entry.method)
 
     def refusal(self, released: Released | type[Released], spelled: Callable[[Kind], str] = str) -> str:
-        """Return in words that a release does not answer, and what it does answer; `spelled` names questions."""
+        """Explain that a release does not answer, and list its questions. `spelled` formats their names."""
         others = (spelled(kind) for kind, entry in QUESTIONS.items() if hasattr(released, entry.method))
         return f"a release of {released.made_as} does not answer {spelled(self.kind)}: ask for {', '.join(others)}"
 
     def answer(self, released: Released) -> Answered:
-        """Return one row for each part of the question, and the notes of the release and of its answer.
+        """Answer with one row for each part of the question, and the notes of the release and its answer.
 
         Values are plain: IPv4 addresses are text. `docs/settings.md` lists the columns.
 
@@ -87,11 +84,11 @@ class Ask:
 
     @property
     def is_of_the_whole(self) -> bool:
-        """Whether the whole of several metrics answers: what is counted aside is of all of them."""
+        """Whether the whole release answers instead of a metric, because its summary counts cover all metrics."""
         return not self.metric and self.entry.side_counter is not None
 
     def _asked_of(self, released: Released) -> Released:
-        """Return the metric that is asked, or the whole."""
+        """Select the metric of the question, or the whole release."""
         if self.is_of_the_whole:
             return released
         if self.metric not in released.parts:
@@ -109,19 +106,19 @@ PRIVACY_COLUMNS: Mapping[str, type] = {
     "protected": str,
     "release_id": str,
 }
-"""The columns that say, in each row, how well the release is protected; losses are rounded up."""
+"""Columns with the privacy parameters of the release in each row. Losses are rounded up."""
 
-_DIGITS = 9  # JSON of pandas has ten: it must not cut a loss below the truth
+_DIGITS = 9  # pandas writes ten digits in JSON, and must not cut a loss below the truth
 
 
 def answer_columns(kind: Kind, item: AnswerType, *, truncates: bool) -> dict[str, AnswerType]:
-    """Return the columns of the rows that answer a kind of question."""
+    """List the columns of answers to a kind of question."""
     entry = QUESTIONS[kind]
     return {**entry.columns(item), **({"truncated": bool} if truncates and entry.items_in else {})}
 
 
 def privacy_fields(statement: PrivacyStatement) -> dict[str, Any]:
-    """Return the privacy columns of a statement; `keys_delta` is 0 where the data choose neither keys nor items."""
+    """Compute the privacy columns of a statement. `keys_delta` is 0 if keys and items are public."""
     return {
         "rho": _rounded(statement.rho),
         "epsilon": _rounded(statement.shown_epsilon),

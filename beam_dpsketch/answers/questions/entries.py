@@ -1,4 +1,4 @@
-"""What an entry of the table of questions says: what a kind of question takes, who answers it, and in which columns."""
+"""Entries in the table of questions: their arguments, the releases that answer, and the columns of answers."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ Row: TypeAlias = "dict[str, Any]"
 
 
 class Takes(enum.Enum):
-    """What is given with a question. Each door reads all questions of one form alike."""
+    """Argument of a question. Each door parses all questions with the same argument alike."""
 
     SHARES = enum.auto()  # numbers from 0 to 1
     VALUES = enum.auto()  # values of the domain, or items
     RANGES = enum.auto()  # pairs of values, low and high
     EDGES = enum.auto()  # two values or more
-    PARTS = enum.auto()  # values, or a number: the ends of that many equal parts of the domain
+    PARTS = enum.auto()  # values, or a number of equal parts of the domain, for their ends
     COUNT = enum.auto()  # a number
     NOTHING = enum.auto()
 
 
 class Drawing(NamedTuple):
-    """How the command draws answers.
+    """Plot of answers for the command line.
 
     Attributes:
-      form: of one release, "cdf", "bars" or "histogram"; "lines" are drawn over time.
-      line: the name of a line, by the columns of its rows.
-      axis: what the axis of a line shows; `None` for what the release counts, "value" for values of the domain.
+      form: for a single release "cdf", "bars" or "histogram", and over time "lines".
+      line: the name of a line, from the columns of its rows.
+      axis: the axis label of a line. `None` means the counts in the release, "value" values of the domain.
     """
 
     form: Literal["cdf", "bars", "histogram", "lines"]
@@ -43,7 +43,7 @@ class Drawing(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The rows of an answer, what the release returned, what its intervals are called, and what they do not include."""
+    """Rows of an answer, the release's own answer, the name of its intervals, notes and clipping."""
 
     rows: list[Row]
     answer: Any
@@ -57,19 +57,19 @@ class QuestionKind:
     """A kind of question.
 
     Attributes:
-      takes: what is given with it.
-      method: what a release must have to be asked; others are refused.
-      asked: asks a release; called with the release, what is given, the confidence, and candidates or `None`.
+      takes: its argument.
+      method: the method of releases that answer it. Other releases are rejected.
+      asked: function that asks a release, given the release, the argument, the confidence, and candidates or `None`.
       columns: the columns of its rows, by the type of items and values.
-      option: its name in the command, without dashes.
-      words: what it answers, for the command.
-      metavar: what is given with it, for the command.
-      drawing: how the command draws it; `None` if it does not.
-      limit: the largest number that it takes.
-      items_in: the setting that lists the items that answers may be about; empty if they are not about items.
-      needs_order: whether the release must be over ordered values.
-      side_counter: the side counter that answers, where the release itself may not.
-      setting: the setting of a release without which it does not answer.
+      option: its name on the command line, without dashes.
+      words: its description on the command line.
+      metavar: its argument on the command line.
+      drawing: its plot on the command line, or `None`.
+      limit: the largest number that it accepts.
+      items_in: the setting that lists possible items, or empty for questions without items.
+      needs_order: whether the release must have ordered values.
+      side_counter: the summary count that answers if the release itself does not.
+      setting: the setting that a release needs in order to answer.
     """
 
     takes: Takes

@@ -1,6 +1,6 @@
-"""The kinds of questions to a release: one entry each says all that command, settings, rows and plots know of it.
+"""Kinds of questions to a release: one entry each, for the command line, settings, rows and plots.
 
-Guarantee: post-processing of a release. It costs no privacy, for any number of questions.
+Guarantee: post-processing of a release, at no privacy loss for any number of questions.
 
 To add a kind, add an entry to `QUESTIONS`, and its name to `Kind`.
 """
@@ -39,9 +39,9 @@ _MANY = 20
 
 
 def even_values(domain: Domain, parts: int, first: int = 0, last: int | None = None) -> list[Any]:
-    """Return the last value of each of some equal parts of a domain; all values of a smaller one.
+    """List the last value in each of several equal parts of a domain, or all values of a smaller domain.
 
-    These places do not depend on the release, so the intervals at them hold.
+    The intervals at these values are valid, because the choice does not depend on the release.
     """
     size = (domain.size - 1 if last is None else last) - first + 1
     parts = min(parts, size)
@@ -50,9 +50,9 @@ def even_values(domain: Domain, parts: int, first: int = 0, last: int | None = N
 
 
 def even_edges(domain: Domain, bins: int) -> list[Any]:
-    """Return the edges of bins over a domain that hold equally many values, but for the last one.
+    """List the edges of bins over a domain with equally many values, except for the last bin.
 
-    That one is shorter. If the others hold many values, it may have one more, as `histogram` counts its end.
+    The last bin is shorter. With large bins it may have one value more, because `histogram` includes its end.
     """
     step = max(1, -(-(domain.size - 1) // bins))
     if step > _MANY or domain.scale is not None:
@@ -94,7 +94,7 @@ def _top_k(released: Any, k: int, confidence: float, candidates: Sequence[Any] |
 
 
 def _of_items(answers: Any) -> Answered:
-    """Return rows about items."""
+    """Convert frequencies to rows."""
     return Answered([*map(_plain_row, answers.to_rows())], answers)
 
 
@@ -113,7 +113,7 @@ def _plain_row(row: Row) -> Row:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value without types of libraries; times stay times, in UTC."""
+    """Convert a value to plain Python types. Times remain times, in UTC."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, datetime.datetime) and value.tzinfo is None:
