@@ -1,15 +1,15 @@
-"""Read the rows of a flat sketch: the Huber mean of what they say of an item, and how far it may be from the truth.
+"""Huber mean over the rows of a flat sketch, and its error.
 
-The Huber mean is the median over rows, plus the mean of how far each row is from it, where no row counts for more
-than one scale. So a heavy collision moves it little, as it does the median. Where noise dominates, its variance is 0.74
-times the median's with five rows, and 0.67 times with many. The scale is what most counters hold, collisions and noise
-together, and never less than 1.5 sigma. Laplace noise has longer tails, so there it is half a sigma at least.
+The Huber mean is the median over rows plus the mean distance of the rows from it, each clamped to one scale. A heavy
+collision therefore moves it little, as it does the median. If noise dominates, its variance is 0.74 times the median's
+with five rows, and 0.67 times with many. The scale is the typical size of counters, collisions and noise together, and
+at least 1.5 sigma. For Laplace noise with its longer tails, it is at least half a sigma.
 
-Guarantee: post-processing of released counters. Bounds hold with the given confidence over the noise and the seed, for
-data of any skew. Over the seed, the errors of an item's rows are independent, and each is as likely to be one counter
-as another (with a random sign, if the sketch has signs). So the noisy counters show how a row errs, heavy tails
-included, and `upper_margin` finds how their Huber mean errs. Sources: Huber 1964 for the mean; Charikar, Chen and
-Farach-Colton 2002 for rows that are independent over the seed.
+Guarantee: post-processing of released counters. Bounds have the given confidence over the noise and the seed, for data
+of any skew. Over the seed, the errors of an item's rows are independent, and each is equally likely to be any counter
+(with a random sign, if the sketch has signs). The noisy counters therefore show the error distribution of a row, heavy
+tails included, and `upper_margin` computes the error of the Huber mean. Sources: Huber 1964 for the mean; Charikar,
+Chen and Farach-Colton 2002 for rows that are independent over the seed.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from beam_dpsketch.privacy.noise.laws import Noise
 _QUARTER, _HALF = (NormalDist().inv_cdf((1 + share) / 2) for share in (0.25, 0.5))
 _SIGMAS = {Noise.GAUSSIAN: 1.5, Noise.LAPLACE: 0.5, Noise.SUM: 1.0}
 _DRAWS = 1 << 13
-_ROUNDING = 1e-9  # so that an error of exactly the margin, in a sum of other order, is within it
+_ROUNDING = 1e-9  # includes an error of exactly the margin that was summed in another order
 _VALUES = 1 << 12
 
 
 class RowReader:
-    """What the rows of a flat sketch say of items. Unsigned rows are centred: each minus the median of its cells.
+    """Estimates from the rows of a flat sketch. Unsigned rows are centered: each minus the median of its cells.
 
     Attributes:
-      counters: of shape (depth, width), as they are read.
-      scale: how far from the median a row counts at most.
+      counters: centered counters, of shape (depth, width).
+      scale: the largest distance from the median with which a row counts.
     """
 
     def __init__(
@@ -62,29 +62,30 @@ class RowReader:
 
 
 def centred(counters: np.ndarray, *, has_signs: bool) -> np.ndarray:
-    """Return the counters; without signs, each minus the median of its row."""
+    """Subtract from each counter without signs the median of its row."""
     return counters if has_signs else counters - np.median(counters, axis=1, keepdims=True)
 
 
 def robust_scale(errors: np.ndarray, sigma: float, noise: Noise = Noise.GAUSSIAN) -> float:
-    """Return the standard deviation of what most cells hold, were it normal, and at least 1.5 sigma of a Gaussian.
+    """Compute the standard deviation of most cells as if normal, and at least 1.5 sigma of a Gaussian.
 
-    It is the smaller of what the median and the lower quartile of the absolute values say. They agree for normal
-    errors. Where heavy collisions spread the outer half of the cells, the quartile is smaller and so closer to the
-    median over rows, which is then hard to surpass. Where noise dominates, 1.5 sigma averages more of it than 1 sigma.
+    It is the smaller of two estimates, from the median and from the lower quartile of the absolute values. They agree
+    for normal errors. If heavy collisions spread the outer half of the cells, the quartile is smaller and the result
+    closer to the median over rows, which is then hard to surpass. If noise dominates, 1.5 sigma averages more of it
+    than 1 sigma.
     """
     quartile, middle = np.quantile(np.abs(errors), (0.25, 0.5))
     return max(_SIGMAS[noise] * sigma, min(float(quartile) / _QUARTER, float(middle) / _HALF))
 
 
 def huber_mean(rows: np.ndarray, scale: float) -> np.ndarray:
-    """Return the Huber mean over the first axis of rows (depth, n)."""
+    """Compute the Huber mean over the first axis of rows (depth, n)."""
     middle = np.median(rows, axis=0)
     return middle + np.clip(rows - middle, -scale, scale).mean(axis=0)
 
 
 def margins(errors: np.ndarray, scale: float, *, depth: int, confidence: float, has_signs: bool) -> tuple[float, float]:
-    """Return how far the truth may be below and above the Huber mean of rows with such errors."""
+    """Compute the margins below and above the Huber mean of rows with such errors."""
     failure = (1 - confidence) / 2
     if has_signs:
         margin = upper_margin(np.append(errors, -errors), scale, depth=depth, failure_probability=failure)
@@ -94,13 +95,13 @@ def margins(errors: np.ndarray, scale: float, *, depth: int, confidence: float, 
 
 
 def upper_margin(errors: np.ndarray, scale: float, *, depth: int, failure_probability: float) -> float:
-    """Find what the Huber mean of `depth` independent draws from the errors exceeds with this probability, or 0.
+    """Compute a bound that the Huber mean of `depth` independent draws exceeds with this probability, or 0.
 
-    The middle row, at even depths the upper one of two, takes each of many ranks in turn, evenly in the logarithm of
-    the rank, each with the probability of its stretch. The other rows are drawn below and above it. So 1e-6 is resolved
-    as 0.05 is: the draws move a margin by 1 % or less. They are the same in every process.
+    The middle row, at even depths the upper one of two, has each of many ranks in turn, evenly in the logarithm of the
+    rank, each with the probability of its stretch. The other rows are drawn below and above it. A probability of 1e-6
+    is therefore resolved like 0.05: the draws move a margin by 1 % or less. They are the same in every process.
 
-    One more error stands for what the counters cannot show: the largest, plus what noise exceeds with this
+    One more error stands for values that the counters cannot show: the largest, plus a noise that is exceeded with this
     probability.
     """
     largest = errors.max() - scale * NormalDist().inv_cdf(failure_probability)
@@ -118,7 +119,7 @@ def upper_margin(errors: np.ndarray, scale: float, *, depth: int, failure_probab
 
 @functools.lru_cache(maxsize=128)
 def noise_margin(depth: int, confidence: float, noise: Noise = Noise.GAUSSIAN) -> float:
-    """Return how far, in sigmas, noise alone moves the estimate to either side at this confidence."""
+    """Compute the two-sided margin from noise alone at this confidence, in sigmas."""
     above = np.array([noise.deviations((place + 0.5) / _VALUES) for place in range(_VALUES // 2)])
     errors = np.append(above, -above)
     scale = robust_scale(errors, 1.0, noise)
@@ -127,17 +128,17 @@ def noise_margin(depth: int, confidence: float, noise: Noise = Noise.GAUSSIAN) -
 
 @functools.lru_cache(maxsize=MAX_DEPTH)
 def _shares(row: int) -> np.ndarray:
-    """Return draws from [0, 1) for one row: the multiples of a number, modulo 1, are more even than random draws."""
+    """Draw from [0, 1) for one row: the multiples of a number, modulo 1, are more even than random draws."""
     number = cells.mix(np.array([row], dtype=np.uint64), seed=0, row=0)
     return np.arange(_DRAWS, dtype=np.uint64) * number / 2.0**64
 
 
 def _middle_ranks(ordered: np.ndarray, scale: float, depth: int, failure: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return ranks of the upper middle row, as shares of larger errors, with their probabilities.
+    """List ranks of the upper middle row, as shares of larger errors, with their probabilities.
 
-    The mean is within a window shorter than the scale, around the middle rows. So upper middle rows that are a scale
-    below the quantile of the lower one do not matter. What is beyond a thousandth of the failure probability counts as
-    one rank.
+    The mean is within a window shorter than the scale, around the middle rows. Upper middle rows that are a scale below
+    the quantile of the lower middle row are therefore irrelevant. Ranks beyond a thousandth of the failure probability
+    count as one rank.
     """
     half = (depth + 1) // 2
     window = _at(ordered, _row_share(depth, depth // 2 + 1, failure)) - scale
