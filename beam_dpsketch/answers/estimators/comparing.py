@@ -1,28 +1,28 @@
-"""Compare two releases: products and distances of what they counted, and where to look for what changed.
+"""Products and distances of two releases, and candidates for the largest changes.
 
-TABLES of counters of single items, with what is known of their noise. Guarantee: products of two such tables estimate
-products of what was counted. Rows without signs are centred: each minus the mean of its cells that hold no heavy item.
-Over the hash, the product of two centred rows is 1 - 1/width times that of the items.
+TABLES are counters for single items, with their noise. Guarantee: products of two such tables estimate products of the
+clipped data. Rows without signs are centered: each minus the mean of its cells that contain no heavy item. Over the
+hash, the product of two centered rows is 1 - 1/width times the product over items.
 
-INNER PRODUCTS, and how far an estimate may be from the truth. A row's estimate is the sum of its cells' products. Rows
-are combined rank by rank: the largest product of each row with the largest of the others, and so on. The ranks of heavy
-cells are summed as interquartile means over rows. A heavy cell has about the same rank in each row. So a collision
-spoils one cell of one row, and not the whole row, as it would in the median of the rows' sums. All other ranks are
-summed as means: where no cell is heavy, this is the mean over rows.
+INNER PRODUCTS and their errors. A row's estimate is the sum of its cells' products. Rows are combined rank by rank: the
+largest product in each row with the largest in the others, and so on. Ranks of heavy cells are summed as interquartile
+means over rows. A heavy cell has about the same rank in each row. A collision therefore affects a single cell in a
+single row, while it would affect the whole row in the median of row sums. All other ranks are summed as means. Without
+heavy cells, the result is the mean over rows.
 
-Guarantee: post-processing. Each row's sum is unbiased over the noise, and over the hash. So is the estimate where no
-cell is heavy; elsewhere its bias is a fraction of its error. Bounds hold with about the given confidence; `_variances`
-says what they cover.
+Guarantee: post-processing. Each row's sum is unbiased over the noise and over the hash. So is the estimate if no cell
+is heavy. Otherwise its bias is a fraction of its error. Bounds have about the given confidence, for the errors in
+`_variances`.
 
 Sources: Alon, Matias and Szegedy 1996 and Charikar, Chen and Farach-Colton 2002 for the products; Zhao et al., NeurIPS
 2022, for the noise.
 
-LEAVES: the finest level of two trees says where to look for what changed. Guarantee: post-processing. A search of the
-difference would fail: +500 and -500 cancel in a node above both. Where weights are not negative, a value that changed
-by t weighs t or more in one of the two releases. So the candidates are what stands below heavy nodes of either tree.
+LEAVES below heavy nodes in two trees are candidates for changes. Guarantee: post-processing. A search in the difference
+would fail, because +500 and -500 cancel in a node above both. If weights are not negative, a value that changed by t
+weighs at least t in one of the two releases. Therefore the candidates are the leaves below heavy nodes of either tree.
 
-The finest level does not take part in the search. Its noise is independent of what is found, so intervals read from it
-alone hold for each candidate as for a value that was chosen before.
+The finest level is not part of the search. Its noise is independent of the candidates, so intervals from it alone are
+valid for each candidate as for a value chosen before.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from beam_dpsketch.answers.estimators.tree_levels import TreeLevel, median_varia
 from beam_dpsketch.errors import ArgumentError
 
 Hashing: TypeAlias = Literal["exact", "signs", "columns"]
-"""Each item has a counter of its own, or shares one with a random sign, or shares one without."""
+"""Placement of items: a counter each, shared counters with random signs, or shared counters without signs."""
 
 _HEAVY_DEVIATIONS = 6.0
 _NORMAL_MEDIAN = 0.6745
@@ -51,15 +51,16 @@ _NORMAL_MEDIAN = 0.6745
 
 @dataclasses.dataclass(frozen=True)
 class ReleasedTable:
-    """Counters as float64 of shape (depth, width), the noise in each, and where items are.
+    """Counters as float64 of shape (depth, width), with their noise and the placement of items.
 
     Attributes:
-      counters: with noise.
-      noise: its variance.
-      hashing: where items are.
-      fourth: the fourth cumulant of the noise, which is 0 of a Gaussian.
-      spread: how much more a sum of squared noises varies, because those of neighbours are correlated.
-      uncorrelated: turns weights of sums of cells, (sums, width), into those of as many independent noises.
+      counters: counters with noise.
+      noise: noise variance per counter.
+      hashing: placement of items.
+      fourth: fourth cumulant of the noise, 0 for a Gaussian.
+      spread: factor by which the variance of a sum of squared noises grows through correlations between neighbors.
+      uncorrelated: function from weights of sums of cells, (sums, width), to weights of equally many independent
+        noises.
     """
 
     counters: np.ndarray
@@ -71,7 +72,7 @@ class ReleasedTable:
 
     @classmethod
     def of(cls, counters: np.ndarray, noise: float, hashing: Hashing, fourth: float = 0.0) -> ReleasedTable:
-        """Return the table of noisy counters; refuse rows of one cell without signs, which hold the total alone."""
+        """Build the table for noisy counters. Reject unsigned rows with a single cell, which contain only the total."""
         counters = counters.astype(np.float64)
         if hashing == "columns":
             if counters.shape[1] == 1:
@@ -94,12 +95,12 @@ class ReleasedTable:
 
     @property
     def free(self) -> int:
-        """How many counters of a row are free: one less where they are centred."""
+        """Number of free counters in a row: one less if rows are centered."""
         return self.width - (self.hashing == "columns")
 
     @property
     def heavy(self) -> np.ndarray:
-        """Which cells exceed what most of them hold by far, so that each has one heavy item: bool."""
+        """Cells far above most cells, so that each contains a heavy item: bool."""
         sizes = np.abs(self.counters)
         scale = math.hypot(float(np.median(sizes)) / _NORMAL_MEDIAN, math.sqrt(self.noise))
         found: np.ndarray = sizes > _HEAVY_DEVIATIONS * scale
@@ -111,34 +112,34 @@ class ReleasedTable:
 
 
 _ROBUST_DEPTH = 3
-_RARE = 8.0  # the fourth cumulant over the squared variance of noise that is mostly 0: sums of it are far from normal
+_RARE = 8.0  # fourth cumulant over squared variance of noise that is mostly 0: its sums are far from normal
 
 
 class Estimate(NamedTuple):
-    """A number, the variance of its error that is about normal, and that of rare large errors."""
+    """A number with the variance of its approximately normal error, and of rare large errors."""
 
     value: float
     normal: float
     rare: float = 0.0
 
     def interval(self, confidence: float) -> tuple[float, float, float]:
-        """Return the number with bounds for the truth; rare errors by Chebyshev's inequality."""
+        """Compute the number with bounds, by Chebyshev's inequality for rare errors."""
         margin = math.sqrt(deviations_for(confidence) ** 2 * self.normal + self.rare / (1 - confidence))
         return self.value, self.value - margin, self.value + margin
 
 
 def inner_product(first: ReleasedTable, second: ReleasedTable) -> Estimate:
-    """Estimate f.g of two tables with independent noise."""
+    """Estimate f.g for two tables with independent noise."""
     return _product(first, second, 0.0)
 
 
 def second_moment(table: ReleasedTable) -> Estimate:
-    """Estimate f.f of a table: the sum of squared weights."""
+    """Estimate f.f for a table: the sum of squared weights."""
     return _product(table, table, table.noise)
 
 
 def _product(first: ReleasedTable, second: ReleasedTable, common: float) -> Estimate:
-    """Estimate f.g, where `common` is the covariance of the noise of both."""
+    """Estimate f.g, with the covariance `common` between the noise of both."""
     width, pairs = first.width, np.stack([first.counters, second.counters], axis=-1)
     cells, heavy = first.counters * second.counters, first.heavy | second.heavy
     value = (_summed_by_rank(cells, heavy) - first.free * common) * width / first.free
@@ -156,7 +157,7 @@ def _product(first: ReleasedTable, second: ReleasedTable, common: float) -> Esti
 
 
 def _summed_by_rank(cells: np.ndarray, heavy: np.ndarray) -> float:
-    """Return the sum over ranks of means over rows of cells (depth, width), interquartile ones where they are heavy."""
+    """Sum means over the rows of cells (depth, width) by rank, interquartile means for heavy ranks."""
     depth, width = cells.shape
     ranks, outside = np.sort(np.sort(cells, axis=1), axis=0), (depth + 1) // 4
     means, most = ranks.mean(axis=0), int(heavy.sum(axis=1).max())
@@ -165,10 +166,11 @@ def _summed_by_rank(cells: np.ndarray, heavy: np.ndarray) -> float:
 
 
 def _variances(pairs: np.ndarray, cells: np.ndarray, heavy: np.ndarray) -> tuple[float, float]:
-    """Return the variances of the error of a product over hashed cells: about normal, and rare.
+    """Compute the error variances of a product over hashed cells: approximately normal, and rare.
 
-    Light cells show what noise and light items add to any cell. Two heavy items in one cell are rare and do more. From
-    three rows on, such a collision counts only if another row errs at the same rank, so with the share of heavy cells.
+    Light cells show the contribution of noise and light items to any cell. Two heavy items in the same cell are rare
+    and contribute more. With three rows or more, such a collision counts only if another row errs at the same rank, and
+    is therefore multiplied by the share of heavy cells.
     """
     depth, width = cells.shape
     light = np.einsum("ni,nj->ij", pairs[~heavy], pairs[~heavy]) / np.count_nonzero(~heavy)
@@ -182,7 +184,7 @@ def _variances(pairs: np.ndarray, cells: np.ndarray, heavy: np.ndarray) -> tuple
 
 
 def _normal_variance(errors: np.ndarray, counted: np.ndarray, width: float) -> float:
-    """Return the variance of f.g where each cell has normal errors of this covariance (2, 2).
+    """Compute the variance of f.g if each cell has normal errors with this covariance (2, 2).
 
     `counted` is the sum of (f, g)^T (f, g) over cells.
     """
@@ -195,7 +197,7 @@ _MAX_LEAVES = 1 << 22
 
 
 def changed_leaves(before: Sequence[TreeLevel], after: Sequence[TreeLevel], k: int) -> np.ndarray:
-    """Return positions among which the k largest changes are: uint64, ascending."""
+    """List positions that include the k largest changes: uint64, ascending."""
     if not after[-1].is_exact:
         return np.union1d(leaves_below_heavy_nodes(before), leaves_below_heavy_nodes(after))
     earlier, later = (levels[-1].counters[0].astype(np.float64) for levels in (before, after))
@@ -203,7 +205,7 @@ def changed_leaves(before: Sequence[TreeLevel], after: Sequence[TreeLevel], k: i
 
 
 def leaves_below_heavy_nodes(levels: Sequence[TreeLevel]) -> np.ndarray:
-    """Return the positions below nodes that exceed the noise, found without the finest level: uint64, ascending."""
+    """List the positions below nodes that exceed the noise, without using the finest level: uint64, ascending."""
     above, leaves = levels[:-1], levels[-1]
     if not above:
         return np.zeros(0, dtype=np.uint64)
@@ -219,7 +221,7 @@ def leaves_below_heavy_nodes(levels: Sequence[TreeLevel]) -> np.ndarray:
 def leaf_bounds(
     leaves: TreeLevel, positions: np.ndarray, confidence: float, *, sigma_squared: Fraction, rounding: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return estimates of leaves with lower and upper bounds, unbiased also where weights may be negative."""
+    """Estimate leaves with lower and upper bounds, unbiased also for negative weights."""
     _validate.open_unit_interval(confidence=confidence)
     if leaves.is_exact:
         middle = leaves.estimates(positions)

@@ -1,33 +1,33 @@
-"""Free the counters of a flat sketch from collisions: subtract what is known of the items of a dictionary.
+"""Decoding of a flat sketch: subtract the items of a dictionary from the counters that others share with them.
 
-First, items far above the noise are peeled off. Then come rounds: each estimates every item from the residual counters,
-shrinks the estimates, and subtracts them. So collisions between items of the dictionary fade. A row's share in an
-estimate falls with what is still unknown of the other items in its cell.
+Items far above the noise are peeled off first. Then rounds estimate every item from the residual counters, shrink the
+estimates and subtract them, which reduces collisions between items of the dictionary. A row's weight in an estimate
+decreases with the unknown rest of the other items in its cell.
 
-What is subtracted in a row was decided by the other rows, in up to five groups. So a row's error stays independent of
-what the other rows say, as intervals assume. Items decided by the row itself would take a part of its noise with them:
-then intervals are too narrow for items of middling weight.
+The subtracted weights in a row come from the other rows, in up to five groups. A row's error thus stays independent of
+the other rows, as intervals assume. Items decided by the row itself would remove a part of its noise, and intervals
+would be too narrow for items of medium weight.
 
-Guarantee: post-processing. Convergence is not proved. So a round counts only if the energy of the residual counters
-falls, and at most a quarter as many items as a row has counters are peeled at once. The energy is their mean square,
-where no counter counts for more than a limit: one heavy item that is not listed must not drown the rest. Source:
-message passing for sparse linear systems (Guo and Wang 2006), with the empirical Bayes step below.
+Guarantee: post-processing. Convergence is not proved. Therefore a round counts only if the energy of the residual
+counters falls, and at most a quarter as many items as a row has counters are peeled at once. The energy is their mean
+square, with each counter clamped to a limit, because a single heavy item outside the dictionary must not drown the
+rest. Source: message passing for sparse linear systems (Guo and Wang 2006), with the empirical Bayes step below.
 
-Freed rows are read by a Huber mean that weights rows by their variance. Bounds hold with about the given confidence
-over the noise and the seed, for any dictionary. An item's row errs as a residual counter does, in units of its own
-deviation, and rows err independently. So `upper_margin` finds how their Huber mean errs, as it does without decoding.
-Heavy items that the dictionary lacks are in the residual counters, and so in the bounds. `row_mean` has the argument
-and its sources.
+A Huber mean that weights rows by their variance combines the freed rows. Bounds have about the given confidence over
+the noise and the seed, for any dictionary. An item's row has the error of a residual counter, in units of its own
+deviation, and rows have independent errors. `upper_margin` therefore computes the error of their Huber mean, as without
+decoding. Heavy items outside the dictionary are in the residual counters, and so in the bounds. `row_mean` has the
+argument and its sources.
 
-SHRINKING draws estimates towards the law of all the weights, fitted to the estimates themselves. An estimate is a
-weight plus a normal error of known deviation. The law that makes all the estimates most likely is fitted on a grid. An
-item's posterior mean under it is closer to the truth on average over the list than its estimate.
+SHRINKING moves estimates towards the distribution of all weights. An estimate is a weight plus a normal error with a
+known deviation. The distribution that makes all estimates most likely is fitted on a grid. On average over the list, an
+item's posterior mean under it is closer to the truth than its estimate.
 
-Limited translation: a posterior mean is clipped to a given number of deviations around its estimate, so a heavy item
-cannot be drawn towards the many light ones. Sources: Kiefer and Wolfowitz 1956 (the law of maximum likelihood), Efron
+Limited translation: a posterior mean is clamped to a given number of deviations around its estimate, so that many light
+items cannot pull a heavy item down. Sources: Kiefer and Wolfowitz 1956 (the distribution of maximum likelihood), Efron
 and Morris 1972 (limited translation).
 
-Of listed items nothing collides: estimates and intervals stay as they are, and shrinking alone brings them closer.
+Listed items do not collide. Their estimates and intervals stay the same, and only shrinking brings them closer.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ from beam_dpsketch.answers.estimators.row_mean import huber_mean, margins, robus
 from beam_dpsketch.exact.hashing.cells import Places
 
 _PEELS, _ROUNDS, _GROUPS = 12, 16, 5
-_MIN_DEPTH = 3  # with fewer rows, a heavy collision cannot be told from a heavy item
+_MIN_DEPTH = 3  # with fewer rows, a heavy collision looks like a heavy item
 _PEELED_DEVIATIONS = 5.0
 _COUNTERS_PER_PEELED_ITEM = 4
 _ENERGY_SCALES = 5.0
 _WORTH_A_ROUND = 0.995  # of the energy
 _DAMPING = 0.5
-_TRUSTED_DEVIATIONS = 4.0  # of a residual counter; one beyond it says that its variance is larger
+_TRUSTED_DEVIATIONS = 4.0  # of a residual counter; beyond it, its variance is larger
 
 
 @dataclasses.dataclass(frozen=True)
 class FreedRows:
-    """What each row says of each item, freed of what is known of the others.
+    """Estimates of each item from each row, freed of the known part of other items.
 
     Attributes:
       rows, variances: float64 of shape (depth, n).
-      residual, counter_variances: what is left in the counters, and how much of it is expected, (depth, width).
-      energy: the mean square of the residual counters, each clipped.
-      expected: how much of it comes from errors in what was subtracted.
-      subtracted, uncertainties: the weights subtracted in each row and the mean squares of their errors, (depth, n).
+      residual, counter_variances: residual counters and their expected squares, (depth, width).
+      energy: the mean square of the residual counters, each clamped.
+      expected: the part of it from errors in subtracted weights.
+      subtracted, uncertainties: the weights subtracted in each row and their mean squared errors, (depth, n).
     """
 
     rows: np.ndarray
@@ -103,7 +103,7 @@ class Rounds:
         return best
 
     def _peeled(self) -> np.ndarray:
-        """Return the weights of items far above the noise in each row, decided by the other rows; 0 for the others."""
+        """Estimate items far above the noise for each row, from the other rows. Other items have 0."""
         taken = np.zeros((self._places.depth, self._items))
         residual = self._residual(taken)
         for _ in range(_PEELS):
@@ -118,7 +118,7 @@ class Rounds:
         return taken
 
     def _heavy(self, estimates: np.ndarray, deviation: float) -> np.ndarray:
-        """Return estimates many deviations from 0, but no more of them than the guard allows, and 0 for the others."""
+        """Select estimates many deviations from 0, at most as many as the guard allows. Other items have 0."""
         sizes, most = np.abs(estimates), self._places.width // _COUNTERS_PER_PEELED_ITEM
         threshold = _PEELED_DEVIATIONS * deviation
         if most < self._items:
@@ -142,7 +142,7 @@ class Rounds:
         return known, uncertainties
 
     def _freed(self, subtracted: np.ndarray, uncertainties: np.ndarray, limit: float) -> FreedRows:
-        """Subtract these weights in each row, and tell what the energy says of the variance of each counter."""
+        """Subtract these weights in each row, and estimate the variance of each counter from the energy."""
         residual = self._residual(subtracted)
         energy, unknown = _energy(residual, limit), self._places.sums(uncertainties)
         expected = float(unknown.mean())
@@ -164,9 +164,9 @@ class Rounds:
 
 
 def _centred(residual: np.ndarray) -> np.ndarray:
-    """Return the counters minus the mean of their row, to which none counts for more than the limit of the energy.
+    """Subtract the mean of its row from each counter, with counters clamped to the energy limit.
 
-    Once collisions are known, the mean is closer to what other items add to a cell than the median is.
+    Once collisions are known, the mean is closer than the median to the contribution of other items to a cell.
     """
     around = residual - np.median(residual, axis=1, keepdims=True)
     limit = _ENERGY_SCALES * robust_scale(around, 0.0)
@@ -183,14 +183,14 @@ _TIE = 1e-9
 
 
 class DecodedRows:
-    """The estimates of freed rows.
+    """Estimates from freed rows.
 
-    Of two clips, it takes the one with the narrower intervals: the smaller where heavy collisions are left, the larger
-    where noise dominates.
+    The class selects the narrower intervals of two clips: the smaller clip if heavy collisions remain, the larger if
+    noise dominates.
 
     Attributes:
       estimates: float64 of shape (n,).
-      deviations: of their errors; margins are in this unit.
+      deviations: standard deviations of their errors, the unit of margins.
       shrunk: posterior means, limited and inside the 95 % intervals; the estimates, if items are too few.
     """
 
@@ -222,16 +222,16 @@ class DecodedRows:
 
 
 def weighted_huber_mean(rows: np.ndarray, deviations: np.ndarray, clip: float) -> np.ndarray:
-    """Return the Huber mean over the first axis, where rows weigh by inverse variance and are clipped in deviations.
+    """Compute the Huber mean over the first axis, with rows weighted by inverse variance and clamped in deviations.
 
-    It starts from the weighted median, where each row weighs by 1 / deviation.
+    It starts from the weighted median, in which each row weighs 1 / deviation.
     """
     middle, weights, limits = weighted_median(rows, 1 / deviations), deviations**-2, clip * deviations
     return middle + (weights * np.clip(rows - middle, -limits, limits)).sum(axis=0) / weights.sum(axis=0)
 
 
 def weighted_median(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the middle, over the first axis, of all values that have half the weight or more on either side."""
+    """Compute the middle, over the first axis, of all values with at least half the weight on either side."""
     order = np.argsort(rows, axis=0, kind="stable")
     ordered, below = np.take_along_axis(rows, order, 0), np.cumsum(np.take_along_axis(weights, order, 0), axis=0)
     half = below[-1] / 2
@@ -241,35 +241,35 @@ def weighted_median(rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 MIN_ITEMS = 200
-"""Fewer items do not show the law of their weights, so their estimates are not shrunk."""
+"""Fewer items are not shrunk, because they do not show the distribution of their weights."""
 
 LIMIT = 1.96
-"""How many deviations a posterior mean may be from the estimate."""
+"""Largest distance between a posterior mean and its estimate, in deviations."""
 
-_CLASSES = 6  # of deviations; estimates of one class share a table
-_STEPS = 60  # of expectation and maximisation
-_PARTS = 4  # of a deviation: the steps of tables
-_REACH, _FLAT, _FAR = 30, 25, 8  # in deviations: the grid covers, nothing is shrunk from here on, the most below 0
+_CLASSES = 6  # of deviations; estimates in a class share a table
+_STEPS = 60  # of expectation and maximization
+_PARTS = 4  # step of tables, in deviations
+_REACH, _FLAT, _FAR = 30, 25, 8  # in deviations: grid coverage, no shrinking from here on, most below 0
 _GROWTH = 1.05
 _NEVER = 1e-300
 
 
 def shrink(estimates: np.ndarray, deviations: np.ndarray, *, signed: bool) -> np.ndarray:
-    """Return limited posterior means under the law of all the weights; the estimates, if these are too few."""
+    """Compute limited posterior means under the distribution of all weights, or the estimates if they are too few."""
     if len(estimates) < MIN_ITEMS:
         return estimates
     return WeightLaw(estimates, deviations, signed=signed).shrink(estimates, deviations)[0]
 
 
 class WeightLaw:
-    """The law of the weights behind some estimates."""
+    """Distribution of the weights behind some estimates."""
 
     def __init__(self, estimates: np.ndarray, deviations: np.ndarray, *, signed: bool) -> None:
         self._signed = signed
         self.grid = _grid(float(deviations.min()), _REACH * float(deviations.max()), signed)
         likelihoods, counts = [], []
         for chosen, deviation in _classes(deviations):
-            # 0.9: those at the end of the grid would look as if all weights beyond it were there.
+            # 0.9: at the end of the grid, all weights beyond it would seem to be there.
             bins = np.rint(estimates[chosen][np.abs(estimates[chosen]) < 0.9 * self.grid[-1]] * (_PARTS / deviation))
             centres, found = np.unique(bins, return_counts=True)
             likelihoods.append(_likelihood(centres * (deviation / _PARTS), self.grid, deviation))
@@ -277,7 +277,7 @@ class WeightLaw:
         self.shares = _fitted(np.concatenate(likelihoods), np.concatenate(counts).astype(np.float64))
 
     def shrink(self, estimates: np.ndarray, deviations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the posterior mean of each weight, limited, and the mean square of its error."""
+        """Compute the limited posterior mean of each weight, and its mean squared error."""
         means, variances = estimates.copy(), deviations**2
         for chosen, deviation in _classes(deviations):
             values = deviation / _PARTS * np.arange(-_PARTS * (_FLAT if self._signed else _FAR), _PARTS * _FLAT + 1)
@@ -294,7 +294,7 @@ class WeightLaw:
 
 
 def _grid(smallest: float, reach: float, signed: bool) -> np.ndarray:
-    """Return weights from 0 on: first a record or half a deviation apart, then ever further, by a constant ratio."""
+    """List weights from 0 on: first a record or half a deviation apart, then growing by a constant ratio."""
     step = min(1.0, smallest / 2)
     even = step * np.arange(round(1 / (_GROWTH - 1)))
     start = even[-1] + step
@@ -317,7 +317,7 @@ def _likelihood(values: np.ndarray, grid: np.ndarray, deviation: float) -> np.nd
 
 
 def _fitted(likelihoods: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Return how common each weight of the grid is, so that the counted values are most likely."""
+    """Fit the probability of each weight on the grid by maximum likelihood of the counted values."""
     shares = np.full(likelihoods.shape[1], 1 / likelihoods.shape[1])
     for _ in range(_STEPS if len(counts) else 0):
         shares *= (counts / (likelihoods @ shares)) @ likelihoods / counts.sum()
@@ -325,7 +325,7 @@ def _fitted(likelihoods: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 class DecodedList:
-    """The counters of some items."""
+    """Decoded counters of listed items."""
 
     def __init__(
         self, counters: np.ndarray, deviation: float, margin: Callable[[float], float], *, signed: bool
