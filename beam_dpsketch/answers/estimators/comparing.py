@@ -1,14 +1,14 @@
-"""Products and distances of two releases, and candidates for the largest changes.
+"""Products and distances between two releases, and candidates for the largest changes.
 
 TABLES are counters for single items, with their noise. Guarantee: products of two such tables estimate products of the
-clipped data. Rows without signs are centered: each minus the mean of its cells that contain no heavy item. Over the
-hash, the product of two centered rows is 1 - 1/width times the product over items.
+clipped data. Rows without signs are centered: each minus the mean over its cells without heavy items. Over the hash,
+the product of two centered rows is 1 - 1/width times the product over items.
 
-INNER PRODUCTS and their errors. A row's estimate is the sum of its cells' products. Rows are combined rank by rank: the
-largest product in each row with the largest in the others, and so on. Ranks of heavy cells are summed as interquartile
-means over rows. A heavy cell has about the same rank in each row. A collision therefore affects a single cell in a
-single row, while it would affect the whole row in the median of row sums. All other ranks are summed as means. Without
-heavy cells, the result is the mean over rows.
+INNER PRODUCTS and their errors. A row's estimate is the summed product over its cells. Rows are combined rank by rank:
+the largest product in each row with the largest in the others, and so on. Ranks of heavy cells are summed as
+interquartile means over rows. A heavy cell has about the same rank in each row. A collision therefore affects a single
+cell in a single row, while it would affect the whole row in the median of row sums. All other ranks are summed as
+means. Without heavy cells, the result is the mean over rows.
 
 Guarantee: post-processing. Each row's sum is unbiased over the noise and over the hash. So is the estimate if no cell
 is heavy. Otherwise its bias is a fraction of its error. Bounds have about the given confidence, for the errors in
@@ -19,7 +19,7 @@ Sources: Alon, Matias and Szegedy 1996 and Charikar, Chen and Farach-Colton 2002
 
 LEAVES below heavy nodes in two trees are candidates for changes. Guarantee: post-processing. A search in the difference
 would fail, because +500 and -500 cancel in a node above both. If weights are not negative, a value that changed by t
-weighs at least t in one of the two releases. Therefore the candidates are the leaves below heavy nodes of either tree.
+weighs at least t in one of the two releases. Therefore the candidates are the leaves below heavy nodes in either tree.
 
 The finest level is not part of the search. Its noise is independent of the candidates, so intervals from it alone are
 valid for each candidate as for a value chosen before.
@@ -51,16 +51,15 @@ _NORMAL_MEDIAN = 0.6745
 
 @dataclasses.dataclass(frozen=True)
 class ReleasedTable:
-    """Counters as float64 of shape (depth, width), with their noise and the placement of items.
+    """Counters as float64 of shape (depth, width), with their noise and item placement.
 
     Attributes:
       counters: counters with noise.
       noise: noise variance per counter.
-      hashing: placement of items.
+      hashing: item placement.
       fourth: fourth cumulant of the noise, 0 for a Gaussian.
-      spread: factor by which the variance of a sum of squared noises grows through correlations between neighbors.
-      uncorrelated: function from weights of sums of cells, (sums, width), to weights of equally many independent
-        noises.
+      spread: factor by which neighboring correlations increase the variance of a sum of squared noises.
+      uncorrelated: function from cell weights in sums, (sums, width), to weights for equally many independent noises.
     """
 
     counters: np.ndarray
@@ -95,7 +94,7 @@ class ReleasedTable:
 
     @property
     def free(self) -> int:
-        """Number of free counters in a row: one less if rows are centered."""
+        """Free counters per row: one less if rows are centered."""
         return self.width - (self.hashing == "columns")
 
     @property
@@ -116,7 +115,7 @@ _RARE = 8.0  # fourth cumulant over squared variance of noise that is mostly 0: 
 
 
 class Estimate(NamedTuple):
-    """A number with the variance of its approximately normal error, and of rare large errors."""
+    """A number with two error variances: approximately normal, and rare and large."""
 
     value: float
     normal: float
@@ -157,7 +156,7 @@ def _product(first: ReleasedTable, second: ReleasedTable, common: float) -> Esti
 
 
 def _summed_by_rank(cells: np.ndarray, heavy: np.ndarray) -> float:
-    """Sum means over the rows of cells (depth, width) by rank, interquartile means for heavy ranks."""
+    """Sum row means by rank over cells (depth, width), interquartile means for heavy ranks."""
     depth, width = cells.shape
     ranks, outside = np.sort(np.sort(cells, axis=1), axis=0), (depth + 1) // 4
     means, most = ranks.mean(axis=0), int(heavy.sum(axis=1).max())
@@ -168,9 +167,9 @@ def _summed_by_rank(cells: np.ndarray, heavy: np.ndarray) -> float:
 def _variances(pairs: np.ndarray, cells: np.ndarray, heavy: np.ndarray) -> tuple[float, float]:
     """Compute the error variances of a product over hashed cells: approximately normal, and rare.
 
-    Light cells show the contribution of noise and light items to any cell. Two heavy items in the same cell are rare
-    and contribute more. With three rows or more, such a collision counts only if another row errs at the same rank, and
-    is therefore multiplied by the share of heavy cells.
+    Light cells show how much noise and light items add to any cell. Two heavy items in the same cell are rare and
+    contribute more. With three rows or more, such a collision counts only if another row errs at the same rank, and is
+    therefore multiplied by the heavy cells' share.
     """
     depth, width = cells.shape
     light = np.einsum("ni,nj->ij", pairs[~heavy], pairs[~heavy]) / np.count_nonzero(~heavy)

@@ -1,12 +1,12 @@
-"""Decoding of a flat sketch: subtract the items of a dictionary from the counters that others share with them.
+"""Decoding: subtract the items in a dictionary from the counters that others share with them.
 
 Items far above the noise are peeled off first. Then rounds estimate every item from the residual counters, shrink the
-estimates and subtract them, which reduces collisions between items of the dictionary. A row's weight in an estimate
-decreases with the unknown rest of the other items in its cell.
+estimates and subtract them, which reduces collisions within the dictionary. A row's weight in an estimate decreases
+with the unknown rest in its cell.
 
 The subtracted weights in a row come from the other rows, in up to five groups. A row's error thus stays independent of
-the other rows, as intervals assume. Items decided by the row itself would remove a part of its noise, and intervals
-would be too narrow for items of medium weight.
+the other rows, as intervals assume. Items decided by the row itself would remove some of its noise, and intervals would
+be too narrow for medium weights.
 
 Guarantee: post-processing. Convergence is not proved. Therefore a round counts only if the energy of the residual
 counters falls, and at most a quarter as many items as a row has counters are peeled at once. The energy is their mean
@@ -19,13 +19,13 @@ deviation, and rows have independent errors. `upper_margin` therefore computes t
 decoding. Heavy items outside the dictionary are in the residual counters, and so in the bounds. `row_mean` has the
 argument and its sources.
 
-SHRINKING moves estimates towards the distribution of all weights. An estimate is a weight plus a normal error with a
-known deviation. The distribution that makes all estimates most likely is fitted on a grid. On average over the list, an
-item's posterior mean under it is closer to the truth than its estimate.
+SHRINKING moves estimates towards a common distribution for all weights. An estimate is a weight plus a normal error
+with a known deviation. The distribution that makes all estimates most likely is fitted on a grid. On average over the
+list, an item's posterior mean under it is closer to the truth than its estimate.
 
-Limited translation: a posterior mean is clamped to a given number of deviations around its estimate, so that many light
-items cannot pull a heavy item down. Sources: Kiefer and Wolfowitz 1956 (the distribution of maximum likelihood), Efron
-and Morris 1972 (limited translation).
+Limited translation: a posterior mean is clamped to a fixed interval around its estimate, in deviations, so that many
+light items cannot pull a heavy item down. Sources: Kiefer and Wolfowitz 1956 (maximum likelihood), Efron and Morris
+1972 (limited translation).
 
 Listed items do not collide. Their estimates and intervals stay the same, and only shrinking brings them closer.
 """
@@ -53,13 +53,13 @@ _TRUSTED_DEVIATIONS = 4.0  # of a residual counter; beyond it, its variance is l
 
 @dataclasses.dataclass(frozen=True)
 class FreedRows:
-    """Estimates of each item from each row, freed of the known part of other items.
+    """Estimates for each item and row, freed from known other items.
 
     Attributes:
       rows, variances: float64 of shape (depth, n).
       residual, counter_variances: residual counters and their expected squares, (depth, width).
-      energy: the mean square of the residual counters, each clamped.
-      expected: the part of it from errors in subtracted weights.
+      energy: the mean square over residual counters, each clamped.
+      expected: its part from errors in subtracted weights.
       subtracted, uncertainties: the weights subtracted in each row and their mean squared errors, (depth, n).
     """
 
@@ -74,7 +74,7 @@ class FreedRows:
 
 
 class Rounds:
-    """Peeling and rounds over the counters of one release."""
+    """Peeling and rounds over a release's counters."""
 
     def __init__(
         self, counters: np.ndarray, places: Places, *, sigma_squared: float, has_signs: bool, signed: bool
@@ -142,7 +142,7 @@ class Rounds:
         return known, uncertainties
 
     def _freed(self, subtracted: np.ndarray, uncertainties: np.ndarray, limit: float) -> FreedRows:
-        """Subtract these weights in each row, and estimate the variance of each counter from the energy."""
+        """Subtract these weights in each row, and estimate counter variances from the energy."""
         residual = self._residual(subtracted)
         energy, unknown = _energy(residual, limit), self._places.sums(uncertainties)
         expected = float(unknown.mean())
@@ -166,7 +166,7 @@ class Rounds:
 def _centred(residual: np.ndarray) -> np.ndarray:
     """Subtract the mean of its row from each counter, with counters clamped to the energy limit.
 
-    Once collisions are known, the mean is closer than the median to the contribution of other items to a cell.
+    Once collisions are known, the mean is closer than the median to a cell's weight from other items.
     """
     around = residual - np.median(residual, axis=1, keepdims=True)
     limit = _ENERGY_SCALES * robust_scale(around, 0.0)
@@ -255,14 +255,14 @@ _NEVER = 1e-300
 
 
 def shrink(estimates: np.ndarray, deviations: np.ndarray, *, signed: bool) -> np.ndarray:
-    """Compute limited posterior means under the distribution of all weights, or the estimates if they are too few."""
+    """Compute limited posterior means under a fitted distribution, or the estimates if they are too few."""
     if len(estimates) < MIN_ITEMS:
         return estimates
     return WeightLaw(estimates, deviations, signed=signed).shrink(estimates, deviations)[0]
 
 
 class WeightLaw:
-    """Distribution of the weights behind some estimates."""
+    """Distribution behind some estimates."""
 
     def __init__(self, estimates: np.ndarray, deviations: np.ndarray, *, signed: bool) -> None:
         self._signed = signed
@@ -277,7 +277,7 @@ class WeightLaw:
         self.shares = _fitted(np.concatenate(likelihoods), np.concatenate(counts).astype(np.float64))
 
     def shrink(self, estimates: np.ndarray, deviations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Compute the limited posterior mean of each weight, and its mean squared error."""
+        """Compute limited posterior means and their mean squared errors."""
         means, variances = estimates.copy(), deviations**2
         for chosen, deviation in _classes(deviations):
             values = deviation / _PARTS * np.arange(-_PARTS * (_FLAT if self._signed else _FAR), _PARTS * _FLAT + 1)
@@ -317,7 +317,7 @@ def _likelihood(values: np.ndarray, grid: np.ndarray, deviation: float) -> np.nd
 
 
 def _fitted(likelihoods: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Fit the probability of each weight on the grid by maximum likelihood of the counted values."""
+    """Fit a probability for each grid weight by maximum likelihood."""
     shares = np.full(likelihoods.shape[1], 1 / likelihoods.shape[1])
     for _ in range(_STEPS if len(counts) else 0):
         shares *= (counts / (likelihoods @ shares)) @ likelihoods / counts.sum()

@@ -1,25 +1,25 @@
-"""How much weight a noisy histogram of losses shows: a lower end that holds, an estimate, and an upper end by a model.
+"""Clipped weight from a noisy clipping histogram: a lower bound, an estimate, and an upper end from a model.
 
 Guarantee: post-processing.
 
-The lower end. A unit in a bin lost the smallest loss of that bin or more. So the counts up to any bin, times these
-losses, are a lower bound plus noise whose variance is known. The end is the largest of these bounds over all bins. Each
-may fail with half the probability of the one before, because noise in the bins of large losses weighs more. So the end
-holds with the confidence asked for, on all data, and the more it says wrongly, the less often it does.
+The lower end. A unit in a bin lost at least the bin's smallest loss. The counts up to any bin, times these losses, are
+therefore a lower bound plus noise with known variance. The end is the largest of these bounds over all bins. Each may
+fail with half the probability of the one before, because noise in the bins of large losses weighs more. Therefore the
+end has the requested confidence on all data, and larger errors are less frequent.
 
-The number of units is the sum of all counts, with the noise of as many. Its upper end holds with the confidence too.
+All counts sum to the number of units, with the noise of all bins. Its upper end has the confidence too.
 
-The estimate. Some run of bins must exceed the noise of its sum by four standard deviations; Laplace noise needs more of
-them, which it surpasses as rarely. From the fullest bin of the run that exceeds it most, losses are taken to follow a
-power law that ends somewhere: in bin k there are size x 4^(-exponent k) units, up to the last bin, which has half a
-unit or more. All sizes, exponents and last bins are equally likely before the counts are known (sizes by their
-logarithm), and afterwards in proportion to the probability of the counts. So there is a distribution of the weight that
-was lost. The estimate is its median, and the upper end its 97.5 % quantile. In the bins before the fullest one, the
-counts themselves are multiplied by the mean loss. Within a bin up to the fullest one, losses are taken to be even in
-logarithm, within the later ones to follow the power, and for the upper end to be even in all.
+The estimate. Some run of bins must exceed the noise of its sum by four standard deviations, or by the equally rare
+number for Laplace noise. From the fullest bin of the run that exceeds it most, losses are modeled by a power law with
+an end: in bin k there are size x 4^(-exponent k) units, up to the last bin, which has half a unit or more. All sizes,
+exponents and last bins are equally likely before the counts are known (sizes by their logarithm), and afterwards in
+proportion to the probability of the counts. This gives a distribution of the clipped weight. The estimate is its
+median, and the upper end its 97.5 % quantile. In the bins before the fullest one, the counts themselves are multiplied
+by the mean loss. Within a bin up to the fullest one, losses are modeled as even in logarithm, within the later ones as
+following the power, and for the upper end as even in all.
 
-The upper end holds if the heaviest units go on as the others do. No number that hides one unit can say more: one unit
-alone may have lost any amount.
+The upper end is valid if the heaviest units follow the others' trend. No number that hides one unit can be more exact,
+because a single unit may have lost any amount.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ import numpy as np
 from beam_dpsketch.privacy.noise.laws import Noise
 from beam_dpsketch.privacy.side_counters import FACTOR
 
-_SHOWN = NormalDist().cdf(-4)  # the probability of a sum of bins without units that is taken for one with units
+_SHOWN = NormalDist().cdf(-4)  # probability that a sum of empty bins is mistaken for units
 _SIZES = np.linspace(-4, 4, 25)  # standard deviations around the fullest bin
 _EXPONENTS = np.arange(0.25, 3.01, 0.25)
 _RELATIVE_ERROR = 0.2  # of a count as a power of the loss
 _LEAST_UNITS = 0.5  # in the last bin that has any
 _UPPER_SHARE = 0.975
-_EVEN_MEAN = (FACTOR - 1) / math.log(FACTOR)  # `_mean` of an exponent near 0
-_UPPER_MEAN = (FACTOR + 1) / 2  # of losses that are even in a bin
+_EVEN_MEAN = (FACTOR - 1) / math.log(FACTOR)  # `_mean` for an exponent near 0
+_UPPER_MEAN = (FACTOR + 1) / 2  # for losses that are even in a bin
 
 
 class LostWeight(NamedTuple):
-    """Weight that bounding took, as a noisy histogram shows it.
+    """Clipped weight, as a noisy histogram shows it.
 
     Attributes:
-      at_least: a lower bound that holds with the confidence asked for, over the noise.
-      estimate: the weight, by a model of heavy units; NaN if too few units lost anything.
-      at_most: an upper bound by that model; infinite without it.
+      at_least: a lower bound with the requested confidence, over the noise.
+      estimate: the weight, from a model of heavy units. NaN if too few units were clipped.
+      at_most: an upper bound from that model. Infinite without it.
       units: how many units are in the histogram.
-      most_units: an upper bound of these, which holds with the confidence asked for.
+      most_units: an upper bound for `units`, with the requested confidence.
     """
 
     at_least: float
@@ -64,14 +64,14 @@ class LostWeight(NamedTuple):
 def read(
     noisy: np.ndarray, losses: np.ndarray, sigma: float, confidence: float, noise: Noise = Noise.GAUSSIAN
 ) -> LostWeight:
-    """Return how much weight was lost.
+    """Estimate the clipped weight.
 
     Args:
-      noisy: the counts, of shape (bins,).
-      losses: the smallest loss of each bin, as `lost_histogram.least_losses` returns it.
-      sigma: the root of the parameter of the noise of each.
-      confidence: of `at_least` alone, and of `most_units` alone.
-      noise: its law. A sum of counts that have no Gaussian noise is taken as a sum of noises.
+      noisy: the counts (bins,).
+      losses: the smallest loss in each bin, as `lost_histogram.least_losses` returns it.
+      sigma: the root of the noise parameter per count.
+      confidence: confidence for `at_least` alone and for `most_units` alone.
+      noise: the noise distribution. Without Gaussian noise, summed counts are treated as a sum of noises.
     """
     counts, of_sums = noisy.astype(np.float64), noise.plus(noise)
     deviations = np.array([of_sums.deviations((1 - confidence) / 2**place) for place in range(1, len(losses) + 1)])
@@ -86,12 +86,12 @@ def read(
 
 
 def told_units(sigma: float, noise: Noise) -> float:
-    """Return how many units suffice for an estimate, about: nine of ten histograms of tails of four bins show them."""
+    """Compute how many units suffice for an estimate in nine of ten histograms with tails over four bins."""
     return 3 * noise.deviations(_SHOWN) * sigma
 
 
 def _quantiles(counts: np.ndarray, losses: np.ndarray, sigma: float, noise: Noise) -> tuple[float, float] | None:
-    """Return the median and the upper quantile of the lost weight; `None` if no run of bins shows units."""
+    """Compute the clipped weight's median and upper quantile, or `None` if no run of bins shows units."""
     sums = np.append(0.0, np.cumsum(counts))
     runs = [(start, end) for start in range(len(counts)) for end in range(start + 1, len(counts) + 1)]
     above = [(sums[end] - sums[start]) / (sigma * math.sqrt(end - start)) for start, end in runs]
@@ -125,6 +125,6 @@ def _quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
 
 
 def _mean(exponents: np.ndarray) -> np.ndarray:
-    """Return the mean loss in a bin over its smallest loss, if x losses or more are in proportion to x^-exponent."""
+    """Compute the mean loss in a bin over its smallest loss, if x losses or more are in proportion to x^-exponent."""
     exponents = np.where(np.abs(exponents - 1) < 1e-6, exponents + 1e-5, exponents)
     return exponents / (1 - exponents) * (FACTOR ** (1 - exponents) - 1) / (1 - FACTOR**-exponents)

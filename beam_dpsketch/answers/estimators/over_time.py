@@ -1,4 +1,4 @@
-"""Answers from rows over time, by the decoder of the mechanism: of the binned square root, or of the binary tree.
+"""Decoders from timeline rows to answers, for the binned square root and the binary tree.
 
 Rows are y = C x + noise, as `privacy.over_time.mechanism` makes them. An answer is the sum over windows of a_s x_s: a
 range has ones in it, and the difference of two ranges has 1 and -1. The estimate is a sum over rows, w . y, with w from
@@ -6,21 +6,22 @@ the coefficients and the mechanism alone. It is unbiased, because C^T w = a. Wit
 each row, its variance is n (w . w).
 
 The binned square root: forward substitution with the bins that made the rows. Row t has window t alone in its newest
-bin. So the window's estimate is what the row holds above its older bins, which are sums of earlier estimates. They join
-as the exact sums do in the encoder: O(log T) arrays are in memory. C is square here, so the estimate is the only
-unbiased one, and rows that come later never change it.
+bin. The window's estimate is therefore the row minus its older bins, which are sums of earlier estimates. They merge as
+the exact sums do in the encoder: O(log T) arrays are in memory. C is square here, so the estimate is the only unbiased
+one, and later rows never change it.
 
-Variances need no counters. C^T w = a is solved from the last window to the first: w_t follows from what later rows took
-from each bin around window t. For all prefixes together there is a faster way: the covariances of what the forward
-substitution holds, of one counter with noise of variance 1. They are a small matrix, and each step changes one row.
+Variances need no counters. C^T w = a is solved from the last window to the first: w_t follows from the amounts that
+later rows used from each bin around window t. All prefixes together have a faster solution: the covariances of the sums
+in the forward substitution, for one counter with noise of variance 1. They form a small matrix, and each step changes
+one row.
 
-The binary tree: least squares. Given the rows of C that came out so far, w = C (C^T C)^-1 a is the least-squares
-estimate: among all w with C^T w = a, none is shorter. Complete subtrees that share no node have blocks of their own in
-C^T C, so rows outside the subtrees that are asked for count exactly 0. Rows that come later make estimates of earlier
-windows closer, so these change.
+The binary tree: least squares. Given the rows of C that are released so far, w = C (C^T C)^-1 a is the least-squares
+estimate: among all w with C^T w = a, none is shorter. Complete subtrees that share no node have separate blocks in C^T
+C, so rows outside the requested subtrees count exactly 0. Later rows make estimates for earlier windows closer, so
+these change.
 
-Guarantee: post-processing of released rows; nothing here decides about privacy. Source: Andersson and Pagh 2024 (bins);
-the order of steps is that of any triangular system.
+Guarantee: post-processing of released rows, without decisions about privacy. Source: Andersson and Pagh 2024 (bins).
+The order of steps is as in any triangular system.
 """
 
 from __future__ import annotations
@@ -39,21 +40,21 @@ MAX_KEPT_BYTES = 1 << 28
 
 
 class RowDecoder(ABC):
-    """Turns rows into answers, for all counters at once.
+    """Decoder from rows to answers, for all counters at once.
 
-    Coefficients are float64, one for each of the windows 0 to t. All rows that came out with these windows must be
-    there: an estimate may use them all.
+    Coefficients are float64, one for each of the windows 0 to t. An estimate may use all rows released with these
+    windows, so all of them must be available.
 
     Args:
-      mechanism: which rows there are.
-      row: returns the noisy row of a number, float64 of one shape for all, in units of records times C.
+      mechanism: the mechanism that defines the rows.
+      row: function from a number to its noisy row, float64 of equal shapes, in units of records times C.
     """
 
     def __init__(self, mechanism: RowMechanism, row: Callable[[int], np.ndarray]) -> None:
         self._mechanism, self._row = mechanism, row
 
     def estimate(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return the estimate of the sum over windows of coefficient times counters, in records."""
+        """Estimate the sum of coefficient times counters over windows, in records."""
         weights = self.weights(coefficients)
         total = np.zeros_like(self._row(0))
         for number in np.flatnonzero(weights).tolist():
@@ -62,21 +63,21 @@ class RowDecoder(ABC):
 
     @abstractmethod
     def weights(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return w, how much each row counts: float64, one for each row of these windows."""
+        """Compute the row weights w for all rows released with these windows: float64."""
 
     def rows_used(self, coefficients: np.ndarray) -> Sequence[int]:
-        """Return the numbers of the rows that the estimate is made of, ascending."""
+        """List the row numbers in the estimate, ascending."""
         numbers: list[int] = np.flatnonzero(self.weights(coefficients)).tolist()
         return numbers
 
     def variance(self, coefficients: np.ndarray) -> float:
-        """Return the variance of the estimate over sigma^2, where a row has noise of sigma^2 `squared_length`."""
+        """Compute the estimate's variance over sigma^2, if a row has noise of sigma^2 `squared_length`."""
         weights = self.weights(coefficients)
         return float(weights @ weights) * self._mechanism.squared_length
 
 
 class KeptArrays:
-    """Arrays by name; the oldest go first when all together exceed MAX_KEPT_BYTES."""
+    """Array cache by name. The oldest are removed if all together exceed MAX_KEPT_BYTES."""
 
     def __init__(self) -> None:
         self._arrays: dict[int, np.ndarray] = {}
@@ -93,7 +94,7 @@ class KeptArrays:
 
 
 class RootDecoder(RowDecoder):
-    """Decodes each row of a `BinnedRoot` once, in order; keeps sums of the windows so far while they have room."""
+    """Decoder of a `BinnedRoot`. It decodes each row once, in order, and caches prefix sums within a memory limit."""
 
     def __init__(self, mechanism: RowMechanism, row: Callable[[int], np.ndarray]) -> None:
         super().__init__(mechanism, row)
@@ -153,7 +154,7 @@ class RootDecoder(RowDecoder):
 
 
 def prefix_variances(mechanism: RowMechanism, windows: int) -> np.ndarray:
-    """Return the variance of the first `windows` prefixes, or more of them, in the units of `RowDecoder.variance`."""
+    """Compute variances for at least the first `windows` prefixes, in the units of `RowDecoder.variance`."""
     return _prefix_variances(mechanism, min(1 << (windows - 1).bit_length(), mechanism.windows))
 
 
@@ -183,14 +184,14 @@ def _prefix_variances(mechanism: RowMechanism, windows: int) -> np.ndarray:
 
 
 def _starts(before: Sequence[Bin], bins: Sequence[Bin]) -> np.ndarray:
-    """Return where in the bins before, newest first, each of the bins that they join to begins."""
+    """Find where each merged bin starts in the previous bins, newest first."""
     ends = [(each.place + 1) << each.level for each in before]
     return np.array([ends.index((each.place + 1) << each.level) for each in bins])
 
 
 @functools.lru_cache(maxsize=16)
 def _weights(mechanism: RowMechanism, packed: bytes) -> np.ndarray:
-    """Return w with C^T w = a, by backward substitution."""
+    """Solve C^T w = a, by backward substitution."""
     wanted = np.frombuffer(packed, dtype=np.float64)
     windows, gains = len(wanted), mechanism.gains
     scaled = [value / gain for value, gain in zip(wanted.tolist(), gains, strict=False)]
@@ -208,15 +209,15 @@ def _weights(mechanism: RowMechanism, packed: bytes) -> np.ndarray:
 
 
 def _steps(coefficients: np.ndarray) -> np.ndarray:
-    """Return how often the sum of the windows up to each one counts, so that windows count as the coefficients say."""
+    """Convert window coefficients to prefix-sum coefficients."""
     return coefficients - np.append(coefficients[1:], 0.0)
 
 
-_ROUNDED = 1e-12  # what rounding leaves of a weight of 0
+_ROUNDED = 1e-12  # rounding error of a weight of 0
 
 
 class TreeDecoder(RowDecoder):
-    """The normal equations of a `BinaryTree`, over the windows that coefficients are given for."""
+    """Decoder of a `BinaryTree`, by its normal equations over the windows with coefficients."""
 
     def weights(self, coefficients: np.ndarray) -> np.ndarray:
         found = coefficients @ _inverse(self._mechanism, len(coefficients))
@@ -225,7 +226,7 @@ class TreeDecoder(RowDecoder):
 
 @functools.lru_cache(maxsize=2)
 def _inverse(mechanism: RowMechanism, windows: int) -> np.ndarray:
-    """Compute (C^T C)^-1 C^T of the rows of the first windows, of shape (windows, rows)."""
+    """Compute (C^T C)^-1 C^T for the rows of the first windows, in shape (windows, rows)."""
     rows = itertools.islice(matrix_rows(mechanism), mechanism.first_row(windows))
     matrix = np.array([row[:windows] for row in rows], dtype=np.float64)
     return np.linalg.solve(matrix.T @ matrix, matrix.T)
@@ -235,5 +236,5 @@ _DECODERS = {BinnedRoot: RootDecoder, BinaryTree: TreeDecoder}
 
 
 def decoder_of(mechanism: RowMechanism, row: Callable[[int], np.ndarray]) -> RowDecoder:
-    """Return the decoder; `row` gives the values of a row by its number."""
+    """Build the decoder for a mechanism. `row` returns a row by its number."""
     return _DECODERS[type(mechanism)](mechanism, row)

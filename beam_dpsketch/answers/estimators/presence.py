@@ -1,4 +1,4 @@
-"""Half-widths of noise, and a test whether counters exceed their noise, by their sum and their squares.
+"""Noise half-widths, and a test whether counters exceed their noise, by their sum and their squares.
 
 Guarantee: post-processing. For noise alone, `exceeds_noise` is true with probability about 1e-3. Source: Wilson and
 Hilferty 1931 for the cube root of a chi-square. Squares of other noise vary by its fourth moment. Sums of few such
@@ -37,7 +37,7 @@ def exceeds_noise(counters: np.ndarray, variance: float, *, has_signs: bool, fou
 
 
 def deviations_for(confidence: float, noise: Noise = Noise.GAUSSIAN) -> float:
-    """Compute the half-width of intervals for sums of noises, in roots of the parameter. See `noise.laws`."""
+    """Compute the half-width for sums of noises, in roots of the parameter. See `noise.laws`."""
     _validate.open_unit_interval(confidence=confidence)
     if noise is Noise.GAUSSIAN:
         return NormalDist().inv_cdf((1 + confidence) / 2)

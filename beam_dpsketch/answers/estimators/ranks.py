@@ -1,20 +1,22 @@
-"""Ranks from the weights of pieces of a domain: monotone, between 0 and the total, with bounds.
+"""Ranks from weights of domain pieces: monotone, between 0 and the total, with bounds.
 
-Guarantee of ranks: post-processing. Inside a piece, weight is taken as spread evenly. Bounds are about normal, around
-the ranks before they are made monotone, which are unbiased; they always contain the estimate.
+Guarantee of ranks: post-processing. Weight inside a piece is modeled as spread evenly. Bounds are about normal, around
+the unbiased ranks before they are made monotone, and always contain the estimate.
 
-PLACES. The weight of a piece may be anywhere in it, and whoever asks about a place may know where. So a range weighs at
-least what the whole pieces in it weigh, and at most what all pieces weigh that it touches. Both sums are unbiased, and
-their expectations are as far apart as the pieces weigh that the range cuts. An interval from c deviations below one to
-c above the other contains the truth with confidence p if Phi(c + distance / deviation) - Phi(-c) >= p, because only one
-end can be near it (Imbens and Manski 2004). `reach` is such a c, from 95 % on at most 0.03 above the least one.
+PLACES. A piece's weight may be anywhere in it, and the reader who chooses a place may know where. A range therefore
+weighs at least as much as the whole pieces in it, and at most as much as all pieces that it touches. Both sums are
+unbiased, and their expectations differ by the weight of the pieces that the range cuts. An interval from c deviations
+below one to c above the other contains the truth with confidence p if Phi(c + distance / deviation) - Phi(-c) >= p,
+because only one end can be near it (Imbens and Manski 2004). `reach` is such a c, from 95 % on at most 0.03 above the
+least one.
 
-NOISE. Sums of Laplace noises reach as far as `noise.laws` says, and half a step of their grid farther. A single one is
-then within the margin m with the confidence that a continuous one has: it exceeds m with probability 2 p^k / (1 + p),
-where k is the next step above m, so m <= k - 1/2 there, and 2 p^k / (1 + p) <= p^(k - 1/2), because 2 sqrt(p) <= 1 + p.
+NOISE. Sums of Laplace noises have the half-width from `noise.laws`, plus half a step of their grid. A single Laplace is
+then within the margin m with the same confidence as a continuous Laplace: it exceeds m with probability 2
+p^k / (1 + p), where k is the next step above m, so m <= k - 1/2 there, and 2 p^k / (1 + p) <= p^(k - 1/2), because 2
+sqrt(p) <= 1 + p.
 
-Quantiles are different: their shares are chosen, and not the places. So where the weight of a piece is counts as the
-variance of a place that is drawn at random.
+Quantiles are different, because their shares are chosen, and not the places. The position of weight in a piece
+therefore counts as the variance of a random place.
 """
 
 from __future__ import annotations
@@ -33,27 +35,27 @@ Bounds: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class RankVariances(Protocol):
-    """How certain ranks are before they are made monotone."""
+    """Variances for ranks before they are made monotone."""
 
     def rank_variance(self, positions: np.ndarray, total_share: np.ndarray | float = 0.0) -> np.ndarray:
-        """Return the variance of rank(position) - total_share * total."""
+        """Compute Var(rank(position) - total_share * total)."""
 
     def range_variance(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """Return the variance of rank(high) - rank(low), for low <= high."""
+        """Compute Var(rank(high) - rank(low)), for low <= high."""
 
 
 class Ranks:
     """Ranks by position, 0 to size - 1.
 
     Args:
-      starts: the first position of each piece, ascending.
-      lengths: how many positions it has.
-      weights: its weight, unbiased.
-      size: of the domain.
-      total: the total weight, if it is known.
-      variances: of sums of weights.
-      noise: of the weights.
-      step: of the grid of the noise; 0 if it is fine.
+      starts: first position of each piece, ascending.
+      lengths: positions in each piece.
+      weights: unbiased weight of each piece.
+      size: domain size.
+      total: total weight, if known.
+      variances: variances for sums of weights.
+      noise: noise distribution in the weights.
+      step: noise grid step, or 0 for a fine grid.
     """
 
     def __init__(
@@ -72,7 +74,7 @@ class Ranks:
         self._weights, self.noise, self.step = weights, noise, step
         self._ends = np.append(starts[1:] - np.uint64(1), np.uint64(size - 1))
         self._fitted = np.append(0.0, np.cumsum(weights))
-        # The last value of an isotonic fit is never below, and so on average above, the sum that was fitted.
+        # An isotonic fit's last value is never below the fitted sum, and so above it on average.
         top = max(0.0, self._fitted[-1]) if total is None else total
         self._cumulated = np.clip(isotonic(self._fitted), 0.0, top)
         self._cumulated[0], self._cumulated[-1] = 0.0, top
@@ -86,7 +88,7 @@ class Ranks:
         return self._interpolated(self._cumulated, positions)
 
     def fitted_rank(self, positions: np.ndarray) -> np.ndarray:
-        """Return the same before it is made monotone: variances are about this."""
+        """Compute ranks before they are made monotone, which `variances` describe."""
         return self._interpolated(self._fitted, positions)
 
     def position(self, ranks: np.ndarray) -> np.ndarray:
@@ -105,7 +107,7 @@ class Ranks:
         return total, np.maximum(0.0, total - margin), total + margin
 
     def variance(self, positions: np.ndarray, total_share: np.ndarray | float = 0.0) -> np.ndarray:
-        """Return the variance of rank(position) - total_share * total, if weight is anywhere in a piece by chance."""
+        """Compute Var(rank(position) - total_share * total), with weight at random places in its piece."""
         piece = self.piece(positions)
         part = (positions - self._starts[piece] + np.uint64(1)).astype(np.float64) / self._lengths[piece]
         weight = np.maximum(self._weights[piece], 0.0)
@@ -123,7 +125,7 @@ class Ranks:
         return share, *np.clip((share - (below + margin) / total, share + (above + margin) / total), 0.0, 1.0)
 
     def position_bounds(self, shares: np.ndarray, confidence: float) -> Bounds:
-        """Return the first positions whose ranks are these shares of the total, with bounds, as positions."""
+        """Find the first positions whose ranks are these shares of the total, with bounds, as positions."""
         ranks = shares * self.total
         middle = self.position(ranks)
 
@@ -133,12 +135,12 @@ class Ranks:
 
         below, above = margin(_before(middle)), margin(middle)
         lower, upper = self.position(np.maximum(ranks - below, 0.0)), self.position(ranks + above)
-        # Ranks may be less certain where the bounds came to lie, as in a long flat tail, than at the estimate.
+        # Variances may be larger at the bounds than at the estimate, as in a long flat tail.
         below, above = np.maximum(below, margin(_before(lower))), np.maximum(above, margin(upper))
         return middle, self.position(np.maximum(ranks - below, 0.0)), self.position(ranks + above)
 
     def range_bounds(self, low: np.ndarray, high: np.ndarray, confidence: float) -> Bounds:
-        """Return the weight from low to high, both included, with bounds."""
+        """Estimate the weight from low to high, both included, with bounds."""
         first, last = self.piece(low), self.piece(high)
         whole_first, whole_last = first + (low > self._starts[first]), last - (high < self._ends[last])
         most, variance = self._of_pieces(first, last)
@@ -151,11 +153,11 @@ class Ranks:
         return self._within(middle, np.minimum(least - margin, middle), np.maximum(most + margin, middle))
 
     def weights(self, positions: np.ndarray) -> np.ndarray:
-        """Return the likeliest weight of each position."""
+        """Estimate the likeliest weight at each position."""
         return np.maximum(weight_between(self.fitted_rank, positions, positions), 0.0)
 
     def deviations_inside(self, confidence: float) -> float:
-        """Return how many deviations of the weight of a piece the weight inside of it may be above that."""
+        """Bound the weight inside a piece above the piece's estimate, in deviations of that estimate."""
         return deviations_for(confidence, self.noise)
 
     def _margin(self, variance: np.ndarray, confidence: float) -> np.ndarray:
@@ -170,11 +172,11 @@ class Ranks:
         return np.clip(middle, lower, upper), lower, upper
 
     def piece(self, positions: np.ndarray) -> np.ndarray:
-        """Return the number of the piece that each position is in."""
+        """Find the piece number for each position."""
         return np.searchsorted(self._starts, positions, side="right") - 1
 
     def _of_pieces(self, first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the fitted weight from a first to a last piece, and its variance; 0 where there is none."""
+        """Sum the fitted weights from a first to a last piece, with the variance; 0 for an empty range."""
         variance, last = np.zeros(len(first)), np.maximum(last, first - 1)
         ranks, ranges = np.flatnonzero((first <= last) & (first == 0)), np.flatnonzero((first <= last) & (first > 0))
         variance[ranks] = self.variances.rank_variance(self._ends[last[ranks]])
@@ -188,18 +190,18 @@ class Ranks:
 
 
 def share_of(ranks: np.ndarray, total: float) -> np.ndarray:
-    """Return ranks divided by the total, in [0, 1]; 1 where the total is 0."""
+    """Divide ranks by the total, clamped to [0, 1], or 1 if the total is 0."""
     return np.clip(ranks / total, 0.0, 1.0) if total > 0 else np.ones(len(ranks))
 
 
 def weight_between(rank: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return the weight from low to high, both included, from ranks by position; 0 where low is above high."""
+    """Compute the weight from low to high, both included, from ranks by position, or 0 if low is above high."""
     below = np.where(low == 0, 0.0, rank(_before(low)))
     return np.where(high >= low, rank(high) - below, 0.0)
 
 
 def reach(confidence: float, distance: np.ndarray, variance: np.ndarray, noise: Noise = Noise.GAUSSIAN) -> np.ndarray:
-    """Return how far an interval reaches beyond two estimates, of what is between two numbers at this distance."""
+    """Compute how far an interval extends beyond two estimates, for a value between two numbers at this distance."""
     two, one = deviations_for(confidence, noise), one_sided(confidence, noise)
     deviation = np.sqrt(np.maximum(variance, _TINY))
     fall = np.exp(-np.maximum(distance, 0.0) / deviation / (2 * (two - one)))
@@ -207,7 +209,7 @@ def reach(confidence: float, distance: np.ndarray, variance: np.ndarray, noise: 
 
 
 def one_sided(confidence: float, noise: Noise = Noise.GAUSSIAN) -> float:
-    """Return how many deviations an interval without an end on the other side reaches, at least 0."""
+    """Compute a one-sided interval's length in deviations, at least 0."""
     return max(noise.plus(noise).deviations(1 - confidence), 0.0)
 
 
@@ -216,12 +218,12 @@ def _before(positions: np.ndarray) -> np.ndarray:
 
 
 def _whole(steps: np.ndarray) -> np.ndarray:
-    """Return floats from 0 to 2**64 as uint64, the highest for 2**64 itself."""
+    """Convert floats from 0 to 2**64 to uint64, with the highest value for 2**64 itself."""
     return np.where(steps >= 2.0**64, np.uint64((1 << 64) - 1), np.minimum(steps, 2.0**64 - 2048).astype(np.uint64))
 
 
 def isotonic(values: np.ndarray) -> np.ndarray:
-    """Return the non-decreasing sequence nearest in squares (pool adjacent violators)."""
+    """Compute the non-decreasing sequence nearest in squares (pool adjacent violators)."""
     sums: list[float] = []
     sizes: list[int] = []
     for value in values.tolist():

@@ -1,6 +1,6 @@
-"""Huber mean over the rows of a flat sketch, and its error.
+"""Huber mean over the rows in a flat sketch, and its error.
 
-The Huber mean is the median over rows plus the mean distance of the rows from it, each clamped to one scale. A heavy
+The Huber mean is the median over rows plus the rows' mean distance from it, each clamped to one scale. A heavy
 collision therefore moves it little, as it does the median. If noise dominates, its variance is 0.74 times the median's
 with five rows, and 0.67 times with many. The scale is the typical size of counters, collisions and noise together, and
 at least 1.5 sigma. For Laplace noise with its longer tails, it is at least half a sigma.
@@ -33,10 +33,10 @@ _VALUES = 1 << 12
 
 
 class RowReader:
-    """Estimates from the rows of a flat sketch. Unsigned rows are centered: each minus the median of its cells.
+    """Estimates from flat sketch rows. Unsigned rows are centered: each minus its cells' median.
 
     Attributes:
-      counters: centered counters, of shape (depth, width).
+      counters: centered counters (depth, width).
       scale: the largest distance from the median with which a row counts.
     """
 
@@ -62,12 +62,12 @@ class RowReader:
 
 
 def centred(counters: np.ndarray, *, has_signs: bool) -> np.ndarray:
-    """Subtract from each counter without signs the median of its row."""
+    """Subtract its row's median from each counter without signs."""
     return counters if has_signs else counters - np.median(counters, axis=1, keepdims=True)
 
 
 def robust_scale(errors: np.ndarray, sigma: float, noise: Noise = Noise.GAUSSIAN) -> float:
-    """Compute the standard deviation of most cells as if normal, and at least 1.5 sigma of a Gaussian.
+    """Compute the standard deviation of most cells as if normal, but at least 1.5 sigma for a Gaussian.
 
     It is the smaller of two estimates, from the median and from the lower quartile of the absolute values. They agree
     for normal errors. If heavy collisions spread the outer half of the cells, the quartile is smaller and the result
@@ -85,7 +85,7 @@ def huber_mean(rows: np.ndarray, scale: float) -> np.ndarray:
 
 
 def margins(errors: np.ndarray, scale: float, *, depth: int, confidence: float, has_signs: bool) -> tuple[float, float]:
-    """Compute the margins below and above the Huber mean of rows with such errors."""
+    """Compute margins below and above the Huber mean if rows have such errors."""
     failure = (1 - confidence) / 2
     if has_signs:
         margin = upper_margin(np.append(errors, -errors), scale, depth=depth, failure_probability=failure)

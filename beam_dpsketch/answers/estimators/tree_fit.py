@@ -1,39 +1,39 @@
-"""A tree of sketches as one distribution: fits of its nodes, the choice of a fit, ranks, and their variances.
+"""Fits for a tree of sketches as one distribution, their choice, and ranks with their variances.
 
-Guarantee: post-processing, and a function of the release and a known total, not of what is asked.
+Guarantee: post-processing, and a function only of the release and a known total.
 
 LEAST SQUARES make node estimates agree with each other, in a truncated tree. From the root, a node is expanded only if
-its estimate exceeds the noise threshold. On the nodes reached, the best linear unbiased estimate under "a node is the
-sum of its children" is computed in two passes, bottom-up and top-down (Hay et al. 2010), with the levels' own
-variances. Source: truncation as in Luo et al. 2016 (post-processing of turnstile quantile sketches), adapted to noise
-of known variance.
+its estimate exceeds the noise threshold. On the nodes reached, two passes, bottom-up and top-down (Hay et al. 2010),
+compute the best linear unbiased estimate under "a node is the sum of its children", with the levels' own variances.
+Source: truncation as in Luo et al. 2016 (post-processing of turnstile quantile sketches), adapted to noise with known
+variance.
 
-Ranks as the paper computes them: the sum of the left siblings on the path, each as its level alone says. They are
-unbiased for CountSketch levels, but neither monotone nor between 0 and the total, and noisier than the fitted tree;
-kept for comparison with the paper. Source: Zhao et al., NeurIPS 2022, Algorithm 4, with x + 1 in place of x so that
-rank(x) counts x itself, as the paper defines it.
+RANKS OF THE PAPER are the sum of the left siblings on the path, each from its level alone. They are unbiased for
+CountSketch levels, but neither monotone nor between 0 and the total, and noisier than the fitted tree. They remain for
+comparison with the paper. Source: Zhao et al., NeurIPS 2022, Algorithm 4, with x + 1 in place of x so that rank(x)
+counts x itself, as the paper defines it.
 
 VARIANCES OF RANKS are exact for independent node errors. A rank is a sum of node weights: on each level the nodes left
-of the path to its position count fully, the node on the path in part. After the least-squares fit, how far siblings
-deviate from their common share is independent from level to level, so the variances of these deviations add up along
-the path. Where the coarsest level is a factor, its node errors depend on each other: `PartialRanks` has their sums.
+of the path to its position count fully, and the node on the path in part. After the least-squares fit, siblings'
+deviations from their common share are independent between levels, so their variances add up along the path. If the
+coarsest level is a factorization, its node errors depend on each other, and `PartialRanks` has their sums.
 
-VALUES INSIDE A NODE that was not expanded. The leaves below it were not read: their noise and their hashes took no part
-in leaving it whole. So given all that was read, what a leaf says is unbiased, with the variance of its level. The node
-is an upper bound too, as it weighs what the value weighs, or more. But it was left whole for its own low reading, and a
-node on each level above might have been. So it counts as the lowest reading of all levels, each with its part of the
-probability. Of both bounds, the one is used that is expected to be lower, given what was read.
+VALUES INSIDE AN UNEXPANDED NODE. The leaves below it were not read: their noise and their hashes had no influence on
+the decision. Given all that was read, a leaf estimate is therefore unbiased, with the variance of its level. The node
+is an upper bound too, because it weighs at least as much as the value. But it was left whole because its own reading is
+low, and the same is possible for a node on each level above. Therefore it counts as the lowest reading of all levels,
+each with its part of the probability. Among both bounds, the one with the lower expectation given the readings is used.
 
-The weight of a value there is the likeliest one from 0 to the weight of the node, given what both say: that of the
-leaf, or where this is more than the node, their mean by inverse variance (Robertson, Wright and Dykstra 1988).
+The weight of a value there is the likeliest weight between 0 and the node's weight, given both estimates: the leaf's,
+or if this exceeds the node's, their mean by inverse variance (Robertson, Wright and Dykstra 1988).
 
-RESIDUAL ROUNDS are the other fit. A round subtracts what is known of heavy nodes from the counters, and estimates the
-rest again. Convergence is not proved, so each level accepts a round only if the energy left in its counters falls. It
-subtracts only nodes more than three deviations of their fitted weight above zero, and at most an eighth as many as it
-has counters. It ends when no level's energy falls.
+RESIDUAL ROUNDS are the other fit. A round subtracts known heavy nodes from the counters and estimates the rest again.
+Convergence is not proved, so each level accepts a round only if the energy in its residual counters falls. It subtracts
+only nodes more than three deviations of their fitted weight above zero, and at most an eighth as many as it has
+counters. It ends when no level's energy falls.
 
-The fit is taken whose predicted variance of ranks is smaller, on average over evenly spaced ranks. The variances are
-those of the error bars: read from each fit's own counters, so they cover noise and the collisions that are left.
+The chosen fit has the smaller predicted rank variance, on average over evenly spaced ranks. These are the variances
+behind the error bars, read from each fit's own counters, so they include noise and the remaining collisions.
 """
 
 from __future__ import annotations
@@ -58,20 +58,20 @@ MAX_NODES = 200_000
 
 @dataclasses.dataclass
 class Nodes:
-    """The nodes reached on one level, in order; arrays of equal length."""
+    """The nodes reached on a level, in order, as equally long arrays."""
 
     ids: np.ndarray  # node numbers, uint64, ascending
-    parents: np.ndarray  # the position of the parent among the nodes of the level above
+    parents: np.ndarray  # index of the parent on the level above
     expanded: np.ndarray  # whether the children were reached
-    raw: np.ndarray  # what the level says of each node, before fitting
+    raw: np.ndarray  # the level's own estimates, before fitting
     raw_variance: float
-    upward: np.ndarray  # the estimate from the node and all below it
+    upward: np.ndarray  # estimates from the node and all below it
     upward_variance: np.ndarray
-    fitted: np.ndarray  # the final estimate
+    fitted: np.ndarray  # final estimates
 
 
 def fitted_tree(levels: Sequence[TreeLevel], *, total: float | None = None) -> list[Nodes]:
-    """Return the nodes reached on each level, with estimates that agree with each other and with a known total."""
+    """Fit the nodes reached on each level so that they agree with each other and with a known total."""
     tree = _reached(levels)
     _fit_upward(tree[1:] if levels[0].is_settled else tree)
     top = tree[0]
@@ -102,9 +102,9 @@ def _worth_expanding(raw: np.ndarray, variance: float, below: TreeLevel) -> np.n
 
 
 def heaviest(weights: np.ndarray, wanted: np.ndarray, below: TreeLevel, limit: int) -> np.ndarray:
-    """Return which of the wanted nodes to expand: the heaviest, with about `limit` children on the level below.
+    """Select the heaviest wanted nodes for expansion, with about `limit` children on the level below.
 
-    One node may have more than that, if its level is wide.
+    A single node may have more children, if its level is wide.
     """
     count = max(1, limit >> below.bits)
     if wanted.sum() <= count:
@@ -115,7 +115,7 @@ def heaviest(weights: np.ndarray, wanted: np.ndarray, below: TreeLevel, limit: i
 
 
 def children_of(nodes: np.ndarray, below: TreeLevel) -> np.ndarray:
-    """Return the children of each node on the level below, ascending if the nodes are."""
+    """List each node's children on the level below, ascending if the nodes are."""
     if not len(nodes):
         return nodes
     return ((nodes << np.uint64(below.bits))[:, None] + np.arange(1 << below.bits, dtype=np.uint64)).ravel()
@@ -144,7 +144,7 @@ def _fit_downward(tree: list[Nodes]) -> None:
 
 
 class PaperTree:
-    """Ranks by position, 0 to size - 1, from the levels of a tree, each on its own."""
+    """Ranks by position, 0 to size - 1, from each level alone."""
 
     def __init__(self, levels: Sequence[TreeLevel], *, size: int, total: float | None) -> None:
         self._levels, self._size = levels, size
@@ -179,13 +179,13 @@ class PaperTree:
 
 
 def _estimates(level: TreeLevel, nodes: np.ndarray) -> np.ndarray:
-    """Return the median of signed rows for CountSketch, the minimum for Count-Min, the counter of an exact level."""
+    """Compute the median of signed rows for CountSketch, the minimum for Count-Min, the counter on an exact level."""
     rows = level.rows(nodes)
     return rows.min(axis=0) if level.sketch == "count_min" else np.median(rows, axis=0)
 
 
 class _Siblings:
-    """The nodes of one level, with their variances and the groups that share a parent."""
+    """The nodes on a level, with their variances and the groups that share a parent."""
 
     def __init__(self, level: TreeLevel, nodes: Nodes) -> None:
         self.ids, self.shift, self.variance = nodes.ids, level.shift, nodes.upward_variance
@@ -202,7 +202,7 @@ class _Siblings:
 
 
 class TreeVariances:
-    """Variances of sums of node weights, from the fitted nodes of each level."""
+    """Variances of sums of node weights, from the fitted nodes on each level."""
 
     def __init__(self, levels: Sequence[TreeLevel], tree: Sequence[Nodes], *, size: int, known_total: bool) -> None:
         self._last = np.uint64(size - 1)
@@ -210,7 +210,7 @@ class TreeVariances:
         self._joint, self._known_total = levels[0].joint_variances(known_total=known_total), known_total
 
     def rank_variance(self, positions: np.ndarray, total_share: np.ndarray | float = 0.0) -> np.ndarray:
-        """Return the variance of rank(position) - total_share * total."""
+        """Compute Var(rank(position) - total_share * total)."""
         path = _Path(positions, self._last)
         variance = np.zeros(len(positions))
         for level in reversed(self._levels[1:]):
@@ -221,7 +221,7 @@ class TreeVariances:
         return variance + self._top_variance(*path.sums(top), total_share)
 
     def range_variance(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """Return the variance of rank(high) - rank(low), for low <= high; the two paths meet somewhere."""
+        """Compute Var(rank(high) - rank(low)), for low <= high. The two paths meet in some node."""
         lower, upper = _Path(low, self._last), _Path(high, self._last)
         variance = np.zeros(len(high))
         for level in reversed(self._levels[1:]):
@@ -238,7 +238,7 @@ class TreeVariances:
         return variance + self._top_variance(*_sums_between(top, lower, upper), 0.0)
 
     def _top_variance(self, first: np.ndarray, second: np.ndarray, total_share: np.ndarray | float) -> np.ndarray:
-        """Return the part of the coarsest level, whose nodes sum to the total."""
+        """Compute the coarsest level's contribution. Its nodes sum to the total."""
         everything = self._levels[0].cumulated[-1]
         if self._known_total:
             return second - first**2 / everything
@@ -246,7 +246,7 @@ class TreeVariances:
 
 
 class _Path:
-    """The way from positions to the root, and how much of each node on it is counted."""
+    """Paths from positions to the root, with the counted part of each node."""
 
     def __init__(self, positions: np.ndarray, last: np.uint64) -> None:
         self._positions, self._last = positions, last
@@ -255,7 +255,7 @@ class _Path:
         self.node = np.zeros(len(positions), dtype=np.int64)
 
     def enter(self, level: _Siblings) -> _Path:
-        """Move up to a level, where the paths of positions in its closed nodes begin; the last one may be cut off."""
+        """Move up to a level, where the paths of positions in its closed nodes begin. The last node may be cut off."""
         ids = self._positions >> np.uint64(level.shift) if level.shift < 64 else np.zeros_like(self._positions)
         self.node = np.minimum(np.searchsorted(level.ids, ids), len(level.ids) - 1)
         here = level.ids[self.node] == ids
@@ -267,12 +267,12 @@ class _Path:
         return self
 
     def sums(self, level: _Siblings) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sums of coefficient * variance and coefficient^2 * variance over the siblings."""
+        """Sum coefficient * variance and coefficient^2 * variance over the siblings."""
         variance, left = level.variance[self.node], level.left(self.node)
         return left + self.part * variance, left + self.part**2 * variance
 
     def climb(self, level: _Siblings) -> np.ndarray:
-        """Return the variance of the deviations on this level; the parent counts with the mean coefficient."""
+        """Compute the deviations' variance on this level. The parent counts with the mean coefficient."""
         (first, second), group = self.sums(level), level.group(self.node)
         self.part = np.where(self._begun, first / group, self.part)
         return np.where(self._begun, second - first**2 / group, 0.0)
@@ -292,7 +292,7 @@ def _sums_between(level: _Siblings, lower: _Path, upper: _Path) -> tuple[np.ndar
 
 
 class CumulativeTree(Ranks):
-    """Ranks from a fitted tree and the total weight if it is known; the pieces are the nodes without children."""
+    """Ranks from a fitted tree, and the total weight if it is known. The pieces are the nodes without children."""
 
     def __init__(self, levels: Sequence[TreeLevel], tree: Sequence[Nodes], *, size: int, total: float | None) -> None:
         parts = []
@@ -328,7 +328,7 @@ class CumulativeTree(Ranks):
         return found
 
     def _nodes_around(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return which positions are inside a closed node, and the weights and the variances of these nodes."""
+        """Find the positions inside closed nodes, with the weights and variances of these nodes."""
         piece = self.piece(positions)
         inside = np.flatnonzero(self._lengths[piece] > 1)
         node = piece[inside]
@@ -350,7 +350,7 @@ _COUNTERS_PER_HEAVY_NODE = 8
 def residual_tree(
     levels: Sequence[TreeLevel], fitted: list[Nodes], *, total: float | None = None
 ) -> tuple[list[TreeLevel], list[Nodes]]:
-    """Return the last round's levels, with heavy nodes subtracted, and their tree, from the levels' fitted tree."""
+    """Subtract heavy nodes in rounds, starting from the levels' fitted tree. Return the last levels and their tree."""
     reduced, tree = list(levels), fitted
     for _ in range(ROUNDS - 1):
         improved = False
@@ -366,7 +366,7 @@ def residual_tree(
 
 
 def _heavy(level: TreeLevel, nodes: Nodes) -> tuple[np.ndarray, np.ndarray]:
-    """Return the nodes that exceed the noise threshold, ascending, with their fitted weights."""
+    """Select the nodes that exceed the noise threshold, ascending, with their fitted weights."""
     heavy = np.flatnonzero(nodes.fitted > _HEAVY_DEVIATIONS * np.sqrt(nodes.upward_variance))
     limit = level.counters.size // _COUNTERS_PER_HEAVY_NODE
     heavy = np.sort(heavy[np.argsort(-nodes.fitted[heavy], kind="stable")[:limit]])
@@ -379,7 +379,7 @@ _RANKS = 64
 
 @dataclasses.dataclass(frozen=True)
 class Fit:
-    """A fitted tree, the levels that it was fitted to, and the ranks that it gives."""
+    """A fitted tree with its levels and its ranks."""
 
     method: FitMethod
     levels: Sequence[TreeLevel]
@@ -387,9 +387,9 @@ class Fit:
     ranks: CumulativeTree
 
     def reading(self) -> dict[str, Any]:
-        """Return what a program in another language makes the same ranks and variances of.
+        """Export the numbers from which a program in another language computes the same ranks and variances.
 
-        Nodes are the children of those that were expanded, in order, and all nodes of the coarsest level.
+        Nodes are the expanded nodes' children, in order, and all nodes on the coarsest level.
         """
         levels = [
             {
@@ -407,13 +407,13 @@ class Fit:
 
 
 def least_squares_fit(levels: Sequence[TreeLevel], *, size: int, total: float | None) -> Fit:
-    """Return the fit of the counters as they are."""
+    """Fit the counters as they are."""
     tree = fitted_tree(levels, total=total)
     return Fit("least_squares", levels, tree, CumulativeTree(levels, tree, size=size, total=total))
 
 
 def residual_fit(start: Fit, *, size: int, total: float | None) -> Fit:
-    """Return the fit after residual rounds that begin with the least-squares fit, or that one if they do not help."""
+    """Fit after residual rounds from the least-squares fit, or keep that fit if they do not help."""
     levels, tree = residual_tree(start.levels, start.tree, total=total)
     if tree is start.tree:
         return start
@@ -421,7 +421,7 @@ def residual_fit(start: Fit, *, size: int, total: float | None) -> Fit:
 
 
 def choose(least_squares: Fit, residual: Fit) -> Fit:
-    """Return the fit with the smaller predicted variance of ranks; least squares if they are equal."""
+    """Select the fit with the smaller predicted rank variance, or least squares if they are equal."""
     shares = np.arange(1, _RANKS) / _RANKS
     positions = least_squares.ranks.position(shares * least_squares.ranks.total)
     variances = [np.mean(fit.ranks.variance(positions)) for fit in (least_squares, residual)]

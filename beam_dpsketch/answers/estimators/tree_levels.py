@@ -1,12 +1,12 @@
-"""One level of a tree of sketches: node estimates, and their variance read from the counters themselves.
+"""A single level in a tree of sketches: node estimates, and their variance from the counters themselves.
 
-Guarantee: post-processing. The variance covers noise and collisions. A row's error for a node is what other nodes and
-the noise added to its counter, and hashing makes every counter equally likely. So the mean square of the median of d
-rows is that of d independent draws from the counters. Their order gives it exactly, for every distribution: a few heavy
-nodes count for as little as they move a median, and no scale is assumed.
+Guarantee: post-processing. The variance includes noise and collisions. A row's error for a node comes from other nodes
+and noise in its counter, and hashing makes every counter equally likely. The median of d rows therefore has the same
+mean square as the median of d independent draws from the counters. Order statistics give it exactly, for every
+distribution: a few heavy nodes count for as little as they move a median, and no scale is assumed.
 
-The coarsest level may be a square-root factor. Its nodes are read from all of its rows at once, and their errors depend
-on each other.
+The coarsest level may be a square-root factorization. Its nodes are decoded from all its rows at once, and their errors
+depend on each other.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _NONE = np.zeros(0, dtype=np.uint64), np.zeros(0)
 
 @dataclasses.dataclass(frozen=True)
 class TreeLevel:
-    """A level with its counters (depth, width), the sigma^2 of the noise in them, and the place of its nodes.
+    """A level with its counters (depth, width), the sigma^2 in their noise, and its nodes' position.
 
     `known` are nodes, ascending, and their weights, which were subtracted from the counters and are added to estimates.
-    `averages` says whether estimates are means over rows, and not medians. The grid of
-    weights, and of noise other than Gaussian, has steps of 2**-weight_bits.
+    With `averages`, estimates are means over rows instead of medians. The grid of weights, and of noise other than
+    Gaussian, has steps of 2**-weight_bits.
     """
 
     sketch: str
@@ -57,24 +57,24 @@ class TreeLevel:
 
     @property
     def step(self) -> float:
-        """The step of the grid of the noise; 0 of a Gaussian, whose grid is fine."""
+        """Noise grid step, or 0 for a Gaussian, whose grid is fine."""
         return 0.0 if self.noise is Noise.GAUSSIAN else 2.0**-self.weight_bits
 
     @property
     def is_settled(self) -> bool:
-        """Whether the levels below have nothing to add to what this one says of its nodes."""
+        """Whether the levels below cannot improve this level's estimates."""
         return False
 
     def drawn(self, variance: float) -> tuple[np.ndarray, float]:
-        """Return released numbers with independent noise, and its variance, given that of a counter with rounding."""
+        """Return released numbers with independent noise and its variance, given a counter's variance with rounding."""
         return self.counters, variance
 
     def nodes_of(self, positions: np.ndarray) -> np.ndarray:
-        """Return the node that each position is in; both uint64."""
+        """Find the node that contains each position, both uint64."""
         return positions >> np.uint64(self.shift) if self.shift < 64 else np.zeros_like(positions)
 
     def estimates(self, nodes: np.ndarray) -> np.ndarray:
-        """Return the estimated weight of each node (uint64): the median over rows, or their mean.
+        """Estimate the weight of each node (uint64): the median over rows, or their mean.
 
         A Count-Min row is first freed of its expected collisions, (w counter - total) / (w - 1).
         """
@@ -82,7 +82,7 @@ class TreeLevel:
         return (rows.mean(axis=0) if self.averages else np.median(rows, axis=0)) + self._known_weights(nodes)
 
     def reading(self) -> dict[str, Any]:
-        """Return what a program in another language makes the same estimates of, and their variance."""
+        """Export the numbers from which a program in another language computes the same estimates and variance."""
         keys, (nodes, weights) = cells.keys_of_rows(self.spec.seed, range(self.spec.depth)), self.known
         table = {"is_exact": self.is_exact, "averages": self.averages, "has_signs": self.sketch == "count_sketch"}
         sizes = {"depth": self.spec.depth, "width": self.spec.width, "variance": self.variance()}
@@ -90,33 +90,33 @@ class TreeLevel:
         return {**table, **sizes, **counters, "known_nodes": nodes, "known_weights": weights}
 
     def _freed(self, rows: np.ndarray) -> np.ndarray:
-        """Return counters of rows; of a Count-Min, without the collisions that are expected in each."""
+        """Subtract the expected collisions from Count-Min rows. Keep other rows."""
         if self.sketch != "count_min" or self.spec.width == 1:
             return rows
         return (rows * self.spec.width - self.counters.sum(axis=1, keepdims=True)) / (self.spec.width - 1)
 
     def rows(self, nodes: np.ndarray) -> np.ndarray:
-        """Read the estimate of each row for each node, float64 of shape (depth, n), before any correction."""
+        """Read an estimate per row and node, float64 of shape (depth, n), before any correction."""
         if self.is_exact:
             return self.counters[:, nodes.astype(np.int64)].astype(np.float64)
         has_signs = self.sketch == "count_sketch"
         return cells.read_rows(self.counters, nodes, seed=self.spec.seed, has_signs=has_signs)
 
     def total(self) -> tuple[float, float]:
-        """Return the weight of all nodes, read on this level alone, and its variance."""
+        """Estimate the weight of all nodes from this level alone, with its variance."""
         weights = self.estimates(np.arange(self.nodes, dtype=np.uint64))
         return float(weights.sum()), self.nodes * self.variance()
 
     def given_total(self, weights: np.ndarray, variances: np.ndarray, total: float) -> np.ndarray:
-        """Return the likeliest weights of all nodes, given estimates, their variances and what they sum to."""
+        """Compute the nodes' likeliest weights, given estimates, their variances and their known total."""
         return weights + variances / (variances.sum() + _MIN_VARIANCE) * (total - weights.sum())
 
     def joint_variances(self, *, known_total: bool) -> PartialRanks | None:
-        """Return the variances of sums of nodes as the coarsest level, where their errors depend on each other."""
+        """Compute variances for sums of nodes on a coarsest level with dependent node errors."""
         return None
 
     def variance(self) -> float:
-        """Return the variance of an estimate; each weight that was subtracted took the noise of a counter with it."""
+        """Compute an estimate's variance. Each subtracted weight removed a counter's noise with it."""
         if self.is_exact:
             return max(self.sigma_squared, _MIN_VARIANCE)
         errors, depth = self._row_errors(), self.spec.depth
@@ -126,12 +126,12 @@ class TreeLevel:
         return max(found, self.sigma_squared * noise_share, _MIN_VARIANCE)
 
     def closer(self) -> TreeLevel:
-        """Return the level that takes means, or medians over rows: means, where no heavy collisions are left."""
+        """Select means over rows if no heavy collisions remain, otherwise medians."""
         averaged = dataclasses.replace(self, averages=True)
         return averaged if averaged.variance() <= self.variance() else self
 
     def without(self, nodes: np.ndarray, weights: np.ndarray) -> TreeLevel:
-        """Return the level with the sketch of these nodes (uint64) and weights subtracted, which it knows from then."""
+        """Subtract the sketch of these nodes (uint64) and weights, which become `known`."""
         depth, width = self.counters.shape
         has_signs = self.sketch == "count_sketch"
         places = cells.Places(nodes, seed=self.spec.seed, depth=depth, width=width, has_signs=has_signs)
@@ -150,7 +150,7 @@ class TreeLevel:
         return np.where(known[places] == nodes, weights[places], 0.0)
 
     def _row_errors(self) -> np.ndarray:
-        """Return how wrong a row may be about a node, each value as likely as the others: other nodes' counters."""
+        """List a row's possible errors for a node, all equally likely: the counters of other nodes."""
         counters = self.counters.astype(np.float64)
         if self.sketch == "count_sketch":
             return np.concatenate([counters, -counters], axis=None)
@@ -160,9 +160,9 @@ class TreeLevel:
 
 @dataclasses.dataclass(frozen=True)
 class FactorLevel(TreeLevel):
-    """The coarsest level, read from rows of a square-root factor: its counters are the weights of its nodes.
+    """The coarsest level, decoded from a square-root factorization. Its counters are its nodes' weights.
 
-    The levels below are noisier than ranks of a factor, so nodes keep the weights that they have here.
+    Nodes keep their weights on this level, because the levels below are noisier.
     """
 
     rows_drawn: np.ndarray = dataclasses.field(kw_only=True)
@@ -171,7 +171,7 @@ class FactorLevel(TreeLevel):
 
     @classmethod
     def of(cls, spec: TreeSpec, rows: np.ndarray, sigma_squared: float) -> FactorLevel:
-        """Return the level of a tree, given its released rows (nodes,) and the noise parameter over their length."""
+        """Build the level from its released rows (nodes,) and the noise parameter over their length."""
         factor, of_rows = spec.factor, sigma_squared * spec.factor.squared_length
         drawn = rows * float(1 << factor.dropped_bits)
         weights, variance = factors.decode(factor, drawn), float(factors.value_variances(factor).mean()) * of_rows
@@ -197,12 +197,12 @@ class FactorLevel(TreeLevel):
 
 
 def median_variance(depth: int) -> float:
-    """Return the variance of the median of `depth` independent standard normal values."""
+    """Compute the variance of the median of `depth` independent standard normal values."""
     return _MEDIAN_VARIANCE.get(depth, math.pi / (2 * depth))
 
 
 def _median_square(values: np.ndarray, draws: int) -> float:
-    """Return the mean square of the median of independent draws from the values.
+    """Compute the mean square of the median of independent draws from the values.
 
     An even number of draws counts as one less, which is an upper bound: its median is the mean of those without one.
     """
@@ -214,7 +214,7 @@ def _median_square(values: np.ndarray, draws: int) -> float:
 def tree_levels(
     spec: TreeSpec, counters: np.ndarray, sigma_squared: tuple[float, ...], **noise: Any
 ) -> list[TreeLevel]:
-    """Return the levels of a tree, from the coarsest, given all counters (spec.cells,); `noise` are fields of each."""
+    """Build a tree's levels from all counters (spec.cells,), the coarsest first. `noise` are fields in each level."""
     tables = np.split(counters, np.cumsum([level.depth * level.width for level in spec.levels])[:-1])
     levels: list[TreeLevel] = []
     for number, (level, table, variance) in enumerate(zip(spec.levels, tables, sigma_squared, strict=True)):

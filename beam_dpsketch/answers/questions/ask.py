@@ -1,4 +1,4 @@
-"""Questions to a release, and the columns of their answers and of the privacy statement."""
+"""Questions to a release, and the columns of answers and privacy."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Ask:
         return f"a release of {released.made_as} does not answer {spelled(self.kind)}: ask for {', '.join(others)}"
 
     def answer(self, released: Released) -> Answered:
-        """Answer with one row for each part of the question, and the notes of the release and its answer.
+        """Answer with a row for each part of the question, and with notes from the release and its answer.
 
         Values are plain: IPv4 addresses are text. `docs/settings.md` lists the columns.
 
@@ -112,13 +112,13 @@ _DIGITS = 9  # pandas writes ten digits in JSON, and must not cut a loss below t
 
 
 def answer_columns(kind: Kind, item: AnswerType, *, truncates: bool) -> dict[str, AnswerType]:
-    """List the columns of answers to a kind of question."""
+    """List the answer columns for a kind of question."""
     entry = QUESTIONS[kind]
     return {**entry.columns(item), **({"truncated": bool} if truncates and entry.items_in else {})}
 
 
 def privacy_fields(statement: PrivacyStatement) -> dict[str, Any]:
-    """Compute the privacy columns of a statement. `keys_delta` is 0 if keys and items are public."""
+    """Compute a statement's privacy columns. `keys_delta` is 0 if keys and items are public."""
     return {
         "rho": _rounded(statement.rho),
         "epsilon": _rounded(statement.shown_epsilon),

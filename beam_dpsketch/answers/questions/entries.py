@@ -1,4 +1,4 @@
-"""Entries in the table of questions: their arguments, the releases that answer, and the columns of answers."""
+"""Entries in the table of questions: arguments, answering releases and answer columns."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Takes(enum.Enum):
 
 
 class Drawing(NamedTuple):
-    """Plot of answers for the command line.
+    """Plot for the command line.
 
     Attributes:
       form: for a single release "cdf", "bars" or "histogram", and over time "lines".
-      line: the name of a line, from the columns of its rows.
+      line: the name of a line, from its row's columns.
       axis: the axis label of a line. `None` means the counts in the release, "value" values of the domain.
     """
 
@@ -43,7 +43,7 @@ class Drawing(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """Rows of an answer, the release's own answer, the name of its intervals, notes and clipping."""
+    """Answer as rows, the release's own answer, its interval name, notes and clipping."""
 
     rows: list[Row]
     answer: Any
@@ -60,7 +60,7 @@ class QuestionKind:
       takes: its argument.
       method: the method of releases that answer it. Other releases are rejected.
       asked: function that asks a release, given the release, the argument, the confidence, and candidates or `None`.
-      columns: the columns of its rows, by the type of items and values.
+      columns: its row columns, by the type of items and values.
       option: its name on the command line, without dashes.
       words: its description on the command line.
       metavar: its argument on the command line.

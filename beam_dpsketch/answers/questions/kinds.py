@@ -1,4 +1,4 @@
-"""Kinds of questions to a release: one entry each, for the command line, settings, rows and plots.
+"""Kinds of questions to a release: an entry each, for the command line, settings, rows and plots.
 
 Guarantee: post-processing of a release, at no privacy loss for any number of questions.
 
@@ -39,7 +39,7 @@ _MANY = 20
 
 
 def even_values(domain: Domain, parts: int, first: int = 0, last: int | None = None) -> list[Any]:
-    """List the last value in each of several equal parts of a domain, or all values of a smaller domain.
+    """List the last value in each part of an evenly divided domain, or all values of a smaller domain.
 
     The intervals at these values are valid, because the choice does not depend on the release.
     """
