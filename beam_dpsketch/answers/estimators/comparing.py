@@ -58,7 +58,7 @@ class ReleasedTable:
       noise: noise variance per counter.
       hashing: item placement.
       fourth: fourth cumulant of the noise, 0 for a Gaussian.
-      spread: factor by which neighboring correlations increase the variance of a sum of squared noises.
+      spread: factor by which correlations between neighbors increase the variance of summed squared noises.
       uncorrelated: function from cell weights in sums, (sums, width), to weights for equally many independent noises.
     """
 

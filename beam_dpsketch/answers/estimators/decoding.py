@@ -248,7 +248,7 @@ LIMIT = 1.96
 
 _CLASSES = 6  # of deviations; estimates in a class share a table
 _STEPS = 60  # of expectation and maximization
-_PARTS = 4  # step of tables, in deviations
+_PARTS = 4  # table steps per deviation
 _REACH, _FLAT, _FAR = 30, 25, 8  # in deviations: grid coverage, no shrinking from here on, most below 0
 _GROWTH = 1.05
 _NEVER = 1e-300
@@ -262,7 +262,7 @@ def shrink(estimates: np.ndarray, deviations: np.ndarray, *, signed: bool) -> np
 
 
 class WeightLaw:
-    """Distribution behind some estimates."""
+    """Fitted distribution of the weights behind estimates."""
 
     def __init__(self, estimates: np.ndarray, deviations: np.ndarray, *, signed: bool) -> None:
         self._signed = signed

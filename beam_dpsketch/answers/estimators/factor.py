@@ -27,8 +27,8 @@ a rank lies between those of two neighbors, R' = (1 - p) R_(i-1) + p R_i, so var
 values give its own.
 * A single rank, with d = R_i - R_(i-1): (1 - p) Var R_(i-1) + p Var R_i - p (1 - p) Var d.
 * A difference within a value: (p' - p)^2 Var d. Otherwise it is a part of the first value, the values between, and a
-  part of the last one: a A + B + c C. Variances of A, B, C, A + B, B + C and A + B + C determine the covariances. They
-    are exact, given `FactorVariances`.
+  part of the last one: a A + B + c C. Variances of A, B, C, A + B, B + C and A + B + C determine the covariances.
+They are exact, given `FactorVariances`.
 
 LIKELY WEIGHTS are closer than unbiased weights if a domain is empty, or has much weight in few places. An unbiased
 weight has the same noise at each value, including empty values. Weights that are not negative have two more properties.
@@ -305,7 +305,7 @@ class PartialRanks:
     def range_variance(
         self, low: np.ndarray, low_parts: np.ndarray, high: np.ndarray, high_parts: np.ndarray
     ) -> np.ndarray:
-        """Compute the variance between two ranks."""
+        """Compute the variance of a rank difference."""
         found, cut = self._between(low, high), (low_parts != 1) | (high_parts != 1)
         low, low_parts, high, high_parts = low[cut], low_parts[cut], high[cut], high_parts[cut]
         a, c, end = 1 - low_parts, high_parts, np.maximum(high - 1, low)
@@ -319,7 +319,7 @@ class PartialRanks:
         return found
 
     def _between(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """Compute the variance between ranks of whole values. Value -1 is before the first, with rank 0."""
+        """Compute the variance of a difference between ranks of whole values. Value -1 has rank 0."""
         inside = np.maximum(low, 0), np.maximum(high, 0)
         found = np.where(low < 0, self._variances.rank_variance(inside[1]), self._variances.range_variance(*inside))
         return np.where(low == high, 0.0, found)

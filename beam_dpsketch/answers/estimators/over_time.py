@@ -16,8 +16,8 @@ in the forward substitution, for one counter with noise of variance 1. They form
 one row.
 
 The binary tree: least squares. Given the rows of C that are released so far, w = C (C^T C)^-1 a is the least-squares
-estimate: among all w with C^T w = a, none is shorter. Complete subtrees that share no node have separate blocks in C^T
-C, so rows outside the requested subtrees count exactly 0. Later rows make estimates for earlier windows closer, so
+estimate: among all w with C^T w = a, none is shorter. Complete subtrees that share no node have separate blocks in
+C^T C, so rows outside the requested subtrees count exactly 0. Later rows make estimates for earlier windows closer, so
 these change.
 
 Guarantee: post-processing of released rows, without decisions about privacy. Source: Andersson and Pagh 2024 (bins).

@@ -11,9 +11,9 @@ because only one end can be near it (Imbens and Manski 2004). `reach` is such a 
 least one.
 
 NOISE. Sums of Laplace noises have the half-width from `noise.laws`, plus half a step of their grid. A single Laplace is
-then within the margin m with the same confidence as a continuous Laplace: it exceeds m with probability 2
-p^k / (1 + p), where k is the next step above m, so m <= k - 1/2 there, and 2 p^k / (1 + p) <= p^(k - 1/2), because 2
-sqrt(p) <= 1 + p.
+then within the margin m with the same confidence as a continuous Laplace: it exceeds m with probability
+2 p^k / (1 + p), where k is the next step above m, so m <= k - 1/2 there, and 2 p^k / (1 + p) <= p^(k - 1/2), because
+2 sqrt(p) <= 1 + p.
 
 Quantiles are different, because their shares are chosen, and not the places. The position of weight in a piece
 therefore counts as the variance of a random place.

@@ -28,9 +28,9 @@ The weight of a value there is the likeliest weight between 0 and the node's wei
 or if this exceeds the node's, their mean by inverse variance (Robertson, Wright and Dykstra 1988).
 
 RESIDUAL ROUNDS are the other fit. A round subtracts known heavy nodes from the counters and estimates the rest again.
-Convergence is not proved, so each level accepts a round only if the energy in its residual counters falls. It subtracts
-only nodes more than three deviations of their fitted weight above zero, and at most an eighth as many as it has
-counters. It ends when no level's energy falls.
+Convergence is not proved, so each level accepts a round only if the energy in its residual counters falls. A level
+subtracts only nodes that are more than three deviations of their fitted weight above zero, and at most an eighth as
+many as it has counters. Rounds end when no level's energy falls.
 
 The chosen fit has the smaller predicted rank variance, on average over evenly spaced ranks. These are the variances
 behind the error bars, read from each fit's own counters, so they include noise and the remaining collisions.
