@@ -108,7 +108,6 @@ class ReleasedFactor(ReleasedRanks):
 
     @functools.cached_property
     def _deviations(self) -> np.ndarray:
-        """Standard deviation per weight."""
         return np.sqrt(factors.value_variances(self._spec.factor) * self._row_variance)
 
     @property

@@ -187,7 +187,6 @@ def _name_answer(rows: Iterable[TimelineRow], name: bytes) -> bytes:
 
 
 def _above(value: float) -> Fraction:
-    """Round a variance up to a short fraction."""
     return Fraction(-int(-value * 2.0**20 // 1), 1 << 20)
 
 
@@ -421,7 +420,6 @@ class SketchTimeline:
     _decoding: RowDecoder | None = None
 
     def _values(self, number: int) -> np.ndarray:
-        """Concatenate the noisy counters of a row and its summary counts."""
         return np.concatenate((self._rows[number].counters, self._rows[number].side))
 
     def __repr__(self) -> str:

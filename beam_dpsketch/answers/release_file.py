@@ -186,7 +186,6 @@ def window_path(prefix: str, start: datetime.datetime, end: datetime.datetime) -
 
 
 def _compact(time: datetime.datetime) -> str:
-    """Format a time without punctuation, with microseconds only if they are not 0."""
     return f"{time:%Y%m%dT%H%M%S}" + (f".{time.microsecond:06}Z" if time.microsecond else "Z")
 
 

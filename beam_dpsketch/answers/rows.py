@@ -234,7 +234,6 @@ def as_asked(answers: Any, single: bool) -> Any:
 
 
 def _frozen(column: Any) -> np.ndarray | tuple[Any, ...]:
-    """Make a column immutable: numbers as an array, anything else as a tuple."""
     if not isinstance(column, np.ndarray) or column.dtype != np.float64:
         return tuple(as_list(column))
     column = column.copy()

@@ -141,7 +141,6 @@ class SideAnswers(ABC):
 
     @property
     def _sizes(self) -> list[SideNote]:
-        """Distinct noisy counts for the size of the release."""
         return [*dict.fromkeys(filter(None, map(self._counted_aside, (RECORDS, UNITS, WEIGHT))))]
 
     @property

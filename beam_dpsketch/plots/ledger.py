@@ -49,7 +49,6 @@ def draw_account(account: Account, entries: Sequence[LedgerEntry], axes: Axes | 
 
 
 def _mark(axes: Axes, times: np.ndarray, shares: np.ndarray, kinds: Sequence[str]) -> None:
-    """Mark payments by dots, and write-offs by crosses."""
     off = np.array([kind == WRITE_OFF for kind in kinds])
     dots = {"linestyle": "", "markersize": 4, "color": COLOURS[0]}
     axes.plot(times[~off], shares[~off], marker="o", **dots)

@@ -148,7 +148,6 @@ def rows_of_sums(factor: ToeplitzRoot, parts: np.ndarray) -> np.ndarray:
 
 
 def _convolve(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Multiply two power series up to their length, along the last axis."""
     count = second.shape[-1]
     size = 1 << (2 * count - 1).bit_length()
     return np.fft.irfft(np.fft.rfft(first, size) * np.fft.rfft(second, size), size)[..., :count]
@@ -267,7 +266,6 @@ def rank_deviation(factor: ToeplitzRoot, row_variance: float, *, known_total: bo
 
 
 def _runs(numbers: np.ndarray) -> dict[str, np.ndarray]:
-    """Encode small whole numbers as runs."""
     starts = np.flatnonzero(np.append(True, np.diff(numbers) != 0))
     lengths = np.diff(starts, append=len(numbers))
     return {"values": numbers[starts].astype(np.int32), "lengths": lengths.astype(np.int32)}
@@ -305,7 +303,6 @@ class PartialRanks:
     def range_variance(
         self, low: np.ndarray, low_parts: np.ndarray, high: np.ndarray, high_parts: np.ndarray
     ) -> np.ndarray:
-        """Compute the variance of a rank difference."""
         found, cut = self._between(low, high), (low_parts != 1) | (high_parts != 1)
         low, low_parts, high, high_parts = low[cut], low_parts[cut], high[cut], high_parts[cut]
         a, c, end = 1 - low_parts, high_parts, np.maximum(high - 1, low)

@@ -238,7 +238,6 @@ class TreeVariances:
         return variance + self._top_variance(*_sums_between(top, lower, upper), 0.0)
 
     def _top_variance(self, first: np.ndarray, second: np.ndarray, total_share: np.ndarray | float) -> np.ndarray:
-        """Compute the coarsest level's contribution. Its nodes sum to the total."""
         everything = self._levels[0].cumulated[-1]
         if self._known_total:
             return second - first**2 / everything

@@ -94,7 +94,6 @@ def _top_k(released: Any, k: int, confidence: float, candidates: Sequence[Any] |
 
 
 def _of_items(answers: Any) -> Answered:
-    """Convert frequencies to rows."""
     return Answered([*map(_plain_row, answers.to_rows())], answers)
 
 

@@ -209,7 +209,6 @@ def search_in_words(spec: TreeSpec, terms: ReleaseTerms) -> str:
 
 
 def _beside(noise: float, of_what: str = "noise") -> str:
-    """Describe another layout's noise relative to the chosen layout."""
     return f"has {noise:.2f} times its {of_what} at equal bounds" if noise < math.inf else "needs a delta"
 
 

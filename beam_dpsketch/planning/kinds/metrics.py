@@ -117,7 +117,6 @@ class Metrics(Count):
 
     @property
     def _with_tables(self) -> list[tuple[Count, slice]]:
-        """Each metric with the slice of its tables."""
         ends = [0, *itertools.accumulate(part.tables for part in self.spec.parts)]
         return [
             (metric.count, slice(*own))
