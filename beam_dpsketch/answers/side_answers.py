@@ -68,10 +68,10 @@ class SideAnswers(ABC):
     def total_weight(self, confidence: float = 0.95) -> Interval:
         """Estimate the total weight in the release, over all items, after clipping.
 
-        Under `RecordBounds` this is the weight that was not dropped. Under a `NormBound` it is the weight after
+        Under `RecordBounds` this is the weight after dropping and capping. Under a `NormBound` it is the weight after
         scaling, at most 4 max_norm per unit, and the upper end is infinite as for `records`. With order 1 it is the
-        whole weight, with a finite upper end. Bounds may be below 0. Raises `ValueError` if the release does not count
-        weight.
+        whole scaled weight, with a finite upper end. Bounds may be below 0. Raises `ValueError` if the release does not
+        count weight.
         """
         return self._counted(WEIGHT, confidence)
 

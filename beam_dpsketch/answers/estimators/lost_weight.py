@@ -68,7 +68,7 @@ def read(
 
     Args:
       noisy: the counts (bins,).
-      losses: the smallest loss in each bin, as `lost_histogram.least_losses` returns it.
+      losses: the smallest loss in each bin, as `side_counters.least_losses` returns it.
       sigma: the root of the noise parameter per count.
       confidence: confidence for `at_least` alone and for `most_units` alone.
       noise: the noise distribution. Without Gaussian noise, summed counts are treated as a sum of noises.
