@@ -31,7 +31,7 @@ def whole(*, low: int, high: int, **arguments: Any) -> None:
 
 
 def whole_fields(frozen: Any, *names: str, low: int, high: int) -> None:
-    """Require whole numbers in fields of a frozen dataclass and make them Python integers, because numpy's overflow."""
+    """Require whole numbers in frozen dataclass fields. Make them Python integers, because numpy integers overflow."""
     with AllAtOnce() as checks:
         for name in names:
             checks.do(_check_whole, name, getattr(frozen, name), low, high)
