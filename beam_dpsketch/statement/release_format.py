@@ -8,6 +8,7 @@ authenticate. No exact value of the data is stored, and nothing is unpickled.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgpack
@@ -22,8 +23,22 @@ RELEASE_START = b"DPSK\x01\x00"
 DIGEST_BYTES = 16
 SIZES = (1, 2, 4, 8)
 """The bytes that each counter may take."""
+MAX_VALUES = 1 << 18
+"""The most values that a release may have, lists included: its ids, and a few for each level and each metric."""
 RECORD_KINDS = ("release", "pair", "row", "row_pair", "spent")
 """The kinds of records in a file of releases, by their place; the last is a statement alone."""
+
+_HEADS: Mapping[int, tuple[int, int, bool]] = {
+    **dict.fromkeys((*range(0x80), *range(0xE0, 0x100), 0xC0, 0xC2, 0xC3), (0, 0, False)),
+    **{0x90 + size: (0, size, True) for size in range(16)},
+    **{0xA0 + size: (0, size, False) for size in range(32)},
+    **dict(zip((0xCA, 0xCB, *range(0xCC, 0xD4)), [(0, size, False) for size in (4, 8, *SIZES, *SIZES)], strict=True)),
+    **dict(zip((0xC4, 0xC5, 0xC6, 0xD9, 0xDA, 0xDB), [(size, 0, False) for size in (1, 2, 4) * 2], strict=True)),
+    0xDC: (2, 0, True),
+    0xDD: (4, 0, True),
+}
+"""The first byte of each value of MessagePack but maps and extensions: how many bytes of its size follow, what adds to
+that size, and whether it is a list, whose size is a number of values."""
 
 
 class Content(NamedTuple):
@@ -102,11 +117,31 @@ def _packed(plain: Any) -> bytes:
 
 
 def _unpacked(data: bytes) -> Any:
-    """Return plain values; no list or text that the bytes announce may be longer than they are."""
+    """Return plain values. They take little memory but for their text and bytes, which are no longer than the data."""
+    _check_count(data)
     try:
         return msgpack.unpackb(data)
     except ValueError:
         raise FormatError("the bytes are not MessagePack, or go on after it") from None
+
+
+def _check_count(data: bytes) -> None:
+    """Refuse maps, extensions and more than `MAX_VALUES` values before any is made: an empty list takes one byte."""
+    place, left, count = 0, 1, 1
+    while left and place < len(data):
+        head = data[place]
+        if head not in _HEADS:
+            raise FormatError("a field has a value of another type")
+        length, size, is_list = _HEADS[head]
+        place += 1 + length
+        size += int.from_bytes(data[place - length : place], "big")
+        left -= 1
+        if is_list:
+            left, count = left + size, count + size
+            if count > MAX_VALUES:
+                raise FormatError(f"it has more than {MAX_VALUES} values")
+        else:
+            place += size
 
 
 def _digest(body: bytes) -> bytes:

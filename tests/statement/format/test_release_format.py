@@ -40,6 +40,7 @@ from beam_dpsketch.exact.sketches.statistics import StatisticsSpec
 from beam_dpsketch.privacy.mechanism import Randomness
 from beam_dpsketch.privacy.over_time.binned import BinaryTree
 from beam_dpsketch.privacy.terms import Disclosure
+from beam_dpsketch.statement import release_format
 from beam_dpsketch.statement.notes import AnswerNote
 from tests.helpers import by_hand, golden, golden_trees, metric_specs, strategies, trees
 from tests.helpers.raw import of_kind
@@ -340,6 +341,36 @@ def test_a_header_that_claims_a_huge_sketch_allocates_nothing():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 1 << 20
+
+
+MANY = 1 << 20
+CROWDED = {
+    "empty lists": b"\xdd" + MANY.to_bytes(4, "big") + b"\x90" * MANY,
+    "short texts": b"\xdd" + MANY.to_bytes(4, "big") + b"\xa2no" * MANY,
+    "lists in lists": (b"\xdd" + MANY.to_bytes(4, "big")) * 500 + b"\xc0" * MANY,
+    "a map": b"\xdf" + MANY.to_bytes(4, "big") + b"\xc0" * MANY,
+    "an extension": b"\xc9" + MANY.to_bytes(4, "big") + b"\1" * (MANY + 1),
+}
+
+
+@pytest.mark.parametrize("name", CROWDED)
+def test_more_values_than_a_release_has_are_refused_before_they_are_made(name: str) -> None:
+    """An empty list takes one byte in the file and some 60 in memory; a list says first how long it is."""
+    data = golden.sealed(release_format.RELEASE_START + CROWDED[name])
+    tracemalloc.start()
+    for read in (Released.from_bytes, lambda _: release_format.unpack_statement(CROWDED[name])):
+        with pytest.raises(FormatError, match=r"more than|another type"):
+            read(data)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3 * len(data) + (1 << 16)
+
+
+def test_releases_of_as_many_runs_as_may_be_are_read() -> None:
+    ids = tuple(number.to_bytes(48, "big") for number in range((1 << 16) - 1))
+    spec, counters, privacy, bits = release_format.unpack(golden.good()["count_min"].to_bytes())
+    it = Released.from_bytes(release_format.pack(spec, counters, dataclasses.replace(privacy, release_ids=ids), bits))
+    assert it.privacy.release_ids == ids
 
 
 def test_the_size_does_not_depend_on_the_data_but_through_the_width_of_integers():
