@@ -113,6 +113,7 @@ class AssumePublicKeys(Keys):
 
     def __post_init__(self) -> None:
         check_selector(field=self.field)
+        _validate.instance(bool, opaque_bytes=self.opaque_bytes)
 
     @property
     def words(self) -> str:
@@ -169,6 +170,7 @@ class KeySelection(Keys):
 
     def __post_init__(self) -> None:
         check_selector(field=self.field)
+        _validate.instance(bool, opaque_bytes=self.opaque_bytes)
         rule = self.rule(1)
         for name in ("delta", "share", "min_units"):
             object.__setattr__(self, name, getattr(rule, name))

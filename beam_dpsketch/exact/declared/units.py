@@ -74,6 +74,7 @@ class PrivacyId:
             )
         check_selector(field=self.field)
         check_bounds(self.bounds)
+        _validate.instance(bool, opaque_bytes=self.opaque_bytes)
         check_milliseconds(period=self.period_micros)
         if self.max_windows is not None:
             _validate.whole_fields(self, "max_windows", low=1, high=MAX_WINDOWS)

@@ -14,6 +14,7 @@ from apache_beam.utils.timestamp import Duration
 from beam_dpsketch import (
     AssumePublicKeys,
     IntegerDomain,
+    KeySelection,
     PrivacyId,
     PrivacySpec,
     PrivacyUnit,
@@ -90,6 +91,9 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a fine period": (lambda: PrivacyId("user", ONE, max_windows=1, period=1e-4), "period must be whole milliseconds"),
     "no weight": (lambda: Record(max_weight=0), "max_weight must be between 1 and"),
     "signs": (lambda: Record(signed=1), "signed must be a bool, got int"),
+    "eight bytes of an id": (lambda: PrivacyId("user", ONE, opaque_bytes="no"), "opaque_bytes must be a bool, got str"),
+    "eight bytes of a key": (lambda: AssumePublicKeys("c", opaque_bytes=1), "opaque_bytes must be a bool, got int"),
+    "eight bytes of a chosen key": (lambda: KeySelection(1e-8, "c", opaque_bytes=1), "opaque_bytes must be a bool"),
     "no keys": (lambda: PublicKeys([]), "keys must not be empty"),
     "one key": (lambda: PublicKeys("AA"), "keys must be a list, got one text"),
     "half a character": (lambda: PublicKeys(["\ud800"]), "keys must be text that UTF-8 can hold"),
