@@ -55,6 +55,16 @@ def positive_finite(**arguments: Any) -> None:
             raise ArgumentError(name, f"must be finite and greater than 0, got {value}", "E006")
 
 
+def real(**arguments: Any) -> float:
+    """Return the one argument, a number, as a float; infinite if no float can hold it."""
+    ((name, value),) = arguments.items()
+    _check_number(name, value)
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
 def one_of(choices: Any, **arguments: Any) -> None:
     """Require one of the choices."""
     for name, value in arguments.items():

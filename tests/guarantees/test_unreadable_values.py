@@ -34,7 +34,7 @@ from beam_dpsketch import (
 )
 from beam_dpsketch.cli.text import read_lines
 from beam_dpsketch.config import read_release
-from beam_dpsketch.errors import ArgumentError, RefusalError
+from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, RefusalError
 from beam_dpsketch.exact.domains import spelling
 from beam_dpsketch.exact.domains.spelling import FLOAT, INTEGER, MISSING, TIME
 from beam_dpsketch.frames.steps.files import open_files
@@ -252,6 +252,10 @@ def test_wrong_spellings_are_refused(thousands: str, decimal: str, date_format: 
         Spelling(thousands, decimal, date_format)
     with pytest.raises(ArgumentError, match="decimal must be one sign"):
         Spelling(decimal="")
+    with pytest.raises(ArgumentError, match="thousands must be one sign"):
+        Spelling(thousands="")
+    with pytest.raises(ArgumentTypeError, match="date_format must be a str"):
+        Spelling(date_format=1)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"^csv\.date_format: must be a format such as"):
         read_release({**settings("real"), "csv": {"date_format": "DD/MM/YYYY"}})
 

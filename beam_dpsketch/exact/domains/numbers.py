@@ -163,7 +163,7 @@ class FloatDomain(RealDomain):
     def __post_init__(self) -> None:
         _validate.positive_finite(resolution=self.resolution)
         for name in ("low", "high", "resolution"):
-            object.__setattr__(self, name, float(getattr(self, name)))
+            object.__setattr__(self, name, _validate.real(**{name: getattr(self, name)}))
         if not math.isfinite(self.low) or not math.isfinite(self.high) or not self.low < self.high:
             raise ArgumentError(
                 "", f"low and high must be finite and low less than high, got {self.low} and {self.high}", "E501"

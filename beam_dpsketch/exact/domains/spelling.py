@@ -78,13 +78,16 @@ class Spelling:
     date_format: str | None = None
 
     def __post_init__(self) -> None:
-        for name, mark in (("thousands", self.thousands or ","), ("decimal", self.decimal)):
+        for name, mark in (("thousands", "," if self.thousands is None else self.thousands), ("decimal", self.decimal)):
             _validate.instance(str, **{name: mark})
             if len(mark) != 1 or mark.isalnum() or mark in "+-":
                 raise ArgumentError(name, 'must be one sign, as "," or "."', "E620")
         if self.thousands == self.decimal:
             raise ArgumentError("thousands", f"must not be {self.decimal!r}, which separates the fraction", "E620")
-        if self.date_format is not None and "%" not in self.date_format:
+        if self.date_format is None:
+            return
+        _validate.instance(str, date_format=self.date_format)
+        if "%" not in self.date_format:
             raise ArgumentError("date_format", 'must be a format such as "%d/%m/%Y", or "%s" for seconds', "E620")
 
     def read(self, texts: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -67,6 +67,7 @@ class Level:
         _validate.whole_fields(self, "bits", low=0, high=64)
         _validate.whole_fields(self, "depth", "width", low=0, high=MAX_WIDTH)
         _validate.one_of(LEVEL_KINDS, sketch=self.sketch)
+        _validate.real(share=self.share)
         if not 0 < self.share <= 1:
             raise ArgumentError("share", "must be above 0 and at most 1", "E507")
 

@@ -106,6 +106,10 @@ def test_the_last_point_may_be_beyond_high_or_before_it(high: float, resolution:
         ((0.0, 1.0, -1.0), "resolution must be finite and greater than 0"),
         ((0.0, 1.0, math.nan), "resolution must be finite and greater than 0"),
         ((0.0, 1.0, "0.1"), "resolution must be a number, got str"),
+        (("a", 1.0, 0.1), "low must be a number, got str"),
+        ((0.0, None, 0.1), "high must be a number, got NoneType"),
+        ((False, 1.0, 0.1), "low must be a number, got bool"),
+        ((-(10**400), 10**400, 0.1), "low and high must be finite"),
     ],
 )
 def test_bad_grids_are_refused_by_name(arguments: tuple[Any, ...], message: str) -> None:

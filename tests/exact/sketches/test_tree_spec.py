@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beam_dpsketch import IntegerDomain, IPv4Domain, TextDomain, TreeSpec
+from beam_dpsketch.errors import ArgumentTypeError
 from beam_dpsketch.exact.sketches.trees import Level, water_fill
 from tests.helpers import trees
 
@@ -199,4 +200,10 @@ def test_levels_that_do_not_fit_the_domain_are_refused(levels: tuple[Level, ...]
 @pytest.mark.parametrize("share", [Fraction(0), Fraction(-1, 2), Fraction(3, 2)])
 def test_shares_outside_zero_to_one_are_refused(share: Fraction) -> None:
     with pytest.raises(ValueError, match="share must be above 0 and at most 1"):
+        Level(1, "exact", 1, 2, share)
+
+
+@pytest.mark.parametrize("share", ["1/2", None, True])
+def test_shares_that_are_no_numbers_are_refused(share: Any) -> None:
+    with pytest.raises(ArgumentTypeError, match="share must be a number"):
         Level(1, "exact", 1, 2, share)
