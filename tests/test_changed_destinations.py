@@ -56,7 +56,7 @@ def test_changed_destinations(
     apart = released[8].distance(released[3])
     assert apart.estimate == pytest.approx(np.sqrt(300**2 + 180**2 + 10**2 + 5**2), abs=8)
     assert f"distance = {apart.estimate:.4g}, 95 % interval {apart.lower:.4g} to {apart.upper:.4g}" in printed
-    assert printed.count("Protected: all records of one privacy id (") == 1
+    assert printed.count("Protects      all records of any one privacy id\n") == 1
     assert released[3].privacy.rho == released[8].privacy.rho == released[8].minus(released[3]).privacy.rho
     lines = [line for path in tmp_path.glob("changed-answers-*.txt") for line in path.read_text().splitlines()]
     assert len(lines) == 3

@@ -35,7 +35,7 @@ def test_frequent_phrases(runner: str, tmp_path: Path, capsys: pytest.CaptureFix
     assert next(iter(found)) == "green tea"
     assert found == pytest.approx({"green tea": 400, "tea blue": 300, "blue sea": 300, "sea green": 300}, abs=10)
     assert "secret" not in printed
-    assert "Items: those whose count with noise is" in printed
+    assert "Items         released if the noisy count reaches " in printed
     (release,) = read_releases(f"{tmp_path}/phrases-*.dpsketch")
     assert isinstance(release, ReleasedCounts)
 

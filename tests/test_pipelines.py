@@ -139,7 +139,7 @@ def test_top_destinations(runner: str, sample: Sample, tmp_path: Path, capsys: p
     printed = capsys.readouterr().out
     released = read_release(str(tmp_path / "top"))
     assert names_in(printed) == [each.item for each in released.top_k(3, [*DESTINATIONS, *UNUSED])]
-    assert "Protected: all records of one privacy id (" in printed
+    assert "Protects      all records of any one privacy id\n" in printed
     assert "max_norm was chosen from a histogram" in printed
     assert released.privacy.norm_spend == AutoNorm().spend
     # Noise may choose any norm; what the release should hold follows from the one that it names.
@@ -261,7 +261,7 @@ def test_demo(sample: Sample, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert trials(printed)["300 records"]["dropped"] == 0.1
     check_held(printed, AIRCRAFT, len(sample.flights))
     check_who_chose(tmp_path)
-    assert "Its privacy statement\nProtected: all records of one privacy id (" in printed
+    assert "Its privacy statement\nProtects      all records of any one privacy id\n" in printed
     assert "shown only because this data is public" in printed
     assert "no bound may be chosen from it" in printed
     for airport in ORIGINS:

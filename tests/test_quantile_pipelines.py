@@ -84,7 +84,7 @@ def test_delay_quantiles(
     assert printed.index("Rank error") < printed.index("Arrival delay in minutes")
     assert len(re.findall(r"^ +\d\d%(?: +-?\d+ \(-?\d+ to -?\d+\)){3}$", printed, flags=re.MULTILINE)) == 6
     assert len(re.findall(r"^ +>15 min(?: +[\d.]+% \([\d.]+% to [\d.]+%\)){3}$", printed, flags=re.MULTILINE)) == 1
-    assert "Protected: all records of one privacy id (" in printed
+    assert "Protects      all records of any one privacy id\n" in printed
     assert "an L2 norm of 6 records per privacy id" in printed
     released = read_keyed_releases(prefix, delay_quantiles.AIRPORTS)
     for origin, each in released.items():
@@ -187,7 +187,7 @@ def test_top_sources_reads_all_forms(form: str, log: Log, tmp_path: Path, capsys
     (written,) = tmp_path.glob("top-list-*.txt")
     assert listed(written.read_text()) == found
     assert "Cut off: addresses of fewer than about" in printed
-    assert "Protected: one record (" in printed
+    assert "Protects      any one record (" in printed
     assert len(read_releases(f"{tmp_path}/top-*.dpsketch")) == 1
 
 
@@ -196,7 +196,7 @@ def test_top_sources_by_user(runner: str, log: Log, tmp_path: Path, capsys: pyte
     options = ["--privacy_id=user", "--max_records=10", "--k=2", "--epsilon=150", *RUNNERS[runner]]
     printed = run_top_sources(log.parquet, tmp_path / "top", capsys, *options)
     assert list(listed(printed)) == list(ADDRESSES)[:2]
-    assert "Protected: all records of one privacy id (" in printed
+    assert "Protects      all records of any one privacy id\n" in printed
     assert "not the records dropped by the bounds" in printed
 
 

@@ -205,7 +205,7 @@ def test_over_the_horizon_an_aircraft_can_be_protected_in_a_stream_too(
 ) -> None:
     continual_delays.main([*options, f"--output={tmp_path}/d", "--protect=aircraft", f"--runner={REPLAY}"])
     printed = capsys.readouterr().out
-    assert "Protected: all records of one privacy id, over the whole declared horizon (" in printed
+    assert "Protects      all records of any one privacy id, over all windows of the horizon\n" in printed
 
 
 @pytest.mark.parametrize(("days", "norm"), [(1, 1), (8, 1), (64, 9), (364, 52)])

@@ -37,7 +37,7 @@ from beam_dpsketch.words import float_above, round_up
 
 _DEVIATIONS, _BLIND = 4, Uncounted.LATER_WINDOWS | Uncounted.EXCESS_WEIGHT
 _UNCOUNTED = {
-    Uncounted.LATER_WINDOWS: "records after a privacy id's first {windows} window(s){period}",
+    Uncounted.LATER_WINDOWS: "records after a privacy id's first {windows}{period}",
     Uncounted.LATE: "late records",
     Uncounted.OUTSIDE: "records outside the declared windows",
     Uncounted.EXCESS_WEIGHT: "weights beyond {max_weight} of a record",
@@ -95,7 +95,9 @@ def _in_words(statement: Stated) -> Clipping:
     elif len(statement.release_ids) > 1:
         total += f" of {len(statement.release_ids)} releases"
     period = " of each period" * bool(statement.period_micros)
-    facts = {"windows": statement.window_count, "period": period, "max_weight": bounds.max_weight}
+    first = statement.window_count
+    windows = "window" if first == 1 else f"{first} windows"
+    facts = {"windows": windows, "period": period, "max_weight": bounds.max_weight}
     words = [words.format(**facts) for flag, words in _UNCOUNTED.items() if flag in dropped]
     if (most := bounds.as_dict().get("max_per_item")) is not None:
         words.append(f"records of a privacy id beyond {most} of an item")
@@ -274,12 +276,26 @@ class PrivacyStatement(Stated):
         return ", ".join(f"{name}={round_up(value, 6):g}" for name, value in shown.items())
 
     @property
+    def summary(self) -> dict[str, str]:
+        """The lines that `print` shows, by heading."""
+        return statement_text.summary(self, self.clipping())
+
+    @property
     def facts(self) -> dict[str, str]:
-        """The sentences of the statement, by heading."""
-        return statement_text.facts(self, self.clipping())
+        """All lines by heading: those of the summary, then those of `details`."""
+        clipping = self.clipping()
+        return statement_text.summary(self, clipping) | statement_text.details(self, clipping)
+
+    def details(self) -> str:
+        """Return the lines that `print` leaves out: the definition, accounting, noise, budget split and counts."""
+        return statement_text.aligned(statement_text.details(self, self.clipping()))
+
+    def text(self) -> str:
+        """Return all lines."""
+        return statement_text.aligned(self.facts)
 
     def __str__(self) -> str:
-        return "\n".join(f"{heading}: {words}" for heading, words in self.facts.items())
+        return statement_text.aligned(self.summary)
 
     def __repr__(self) -> str:
         return f"<PrivacyStatement of {len(self.release_ids)} release(s), {self.shown_loss}, {self.relation.name}>"
@@ -288,7 +304,7 @@ class PrivacyStatement(Stated):
         return html_table(self.facts.items(), caption="PrivacyStatement")
 
 
-_HEADINGS = ("Protected", "How well", "Meaning", "Contribution", "Keys", "Items")
+_HEADINGS = ("Protects", "Guarantee", "Meaning", "Contribution", "Keys", "Items")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -298,9 +314,9 @@ class Unreleased:
     privacy: PrivacyStatement
 
     def __str__(self) -> str:
-        said = {"Released": "nothing, because no key was chosen. The loss is spent all the same."}
-        said |= {heading: words for heading, words in self.privacy.facts.items() if heading in _HEADINGS}
-        return "\n".join(f"{heading}: {words}" for heading, words in said.items())
+        said = {"Released": "nothing, because no key passed the selection; the privacy budget is spent all the same"}
+        said |= {heading: words for heading, words in self.privacy.summary.items() if heading in _HEADINGS}
+        return statement_text.aligned(said)
 
 
 def unpack(data: bytes) -> tuple[Any, np.ndarray, PrivacyStatement, int]:

@@ -190,7 +190,7 @@ def inspect(arguments: argparse.Namespace) -> int:
     for error in damaged:
         note(error)
     rows = [*map(describe, stored), *map(_describe_nothing, nothing)]
-    said = [(each.title, each.released.privacy, str(each.released.privacy)) for each in stored]
+    said = [(each.title, each.released.privacy, each.released.privacy.text()) for each in stored]
     said += [(each.path, each.spent.privacy, str(each.spent)) for each in nothing]
     if arguments.output is not None:
         releases = [*(each.released.to_bytes() for each in stored), *(None for _ in nothing)]
@@ -206,7 +206,7 @@ def inspect(arguments: argparse.Namespace) -> int:
     elif arguments.privacy and arguments.format == "csv":
         rows = [{**row, "statement": words} for row, (_, _, words) in zip(rows, said, strict=True)]
     say_notes((each.title, each.released.clipping(), each.released.notes) for each in stored)
-    print_rows(rows, arguments, {"holds": "holds (+-95 %)"})
+    print_rows(rows, arguments, {"holds": "contents (±95 %)"})
     if arguments.privacy and arguments.format == "table":
         for title, _, words in said:
             write(sys.stdout, f"\n{printable(title)}:\n{words}\n")

@@ -68,7 +68,7 @@ class Account:
     def check_terms(self, unit: PrivacyUnit, relation: NeighboringRelation) -> None:
         """Refuse a release that protects something else than the account adds up."""
         if unit not in ACCOUNT_UNITS[self.unit]:
-            what, more = f"account {self.name!r} adds up what is lost of {ACCOUNT_UNITS[self.unit][0].value}", ""
+            what, more = f"account {self.name!r} adds up the losses of {ACCOUNT_UNITS[self.unit][0].value}", ""
             if unit in (PrivacyUnit.PRIVACY_ID_IN_WINDOW, PrivacyUnit.PRIVACY_ID_IN_PERIOD):
                 more = "; leave period out and give max_windows, so that one bound covers all windows"
             words = f"must be another: {what}, and the release protects {unit.value}{more}"

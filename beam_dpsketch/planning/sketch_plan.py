@@ -29,6 +29,7 @@ from beam_dpsketch.planning.plan import (
 from beam_dpsketch.planning.suiting import item_width
 from beam_dpsketch.privacy.terms import ReleaseTerms
 from beam_dpsketch.statement.showing import shown
+from beam_dpsketch.statement.statement_text import selection_in_words
 
 
 def plan_sketch(
@@ -132,8 +133,11 @@ def _promised(calibration: Calibration, even_records: int | None) -> Iterator[Li
         )
     yield Line(words, "even_records", even_records)
     yield Line(aside_line(calibration))
-    note = calibration.note
-    yield Line("" if note is None else f"Keys: {note}.", "key_note", note)
+    note, terms = calibration.note, calibration.terms
+    words = "" if note is None else f"Keys: {selection_in_words(note, terms.delta, terms)}."
+    if note is not None and (more := note.of_several(terms.unit.noun)):
+        words += f"\nSelection: probability 1/2 also with {more}."
+    yield Line(words, "key_note", note)
 
 
 def _expected(

@@ -34,25 +34,39 @@ class NeighboringRelation(enum.Enum):
 
 
 class PrivacyUnit(enum.Enum):
-    """Whose presence the guarantee hides; the value is its meaning in words."""
+    """What the guarantee protects; the value spells it."""
 
-    RECORD = "one record"
+    RECORD = "any one record (a person with several records is protected less)"
     RECORD_IN_THIS_RELEASE = (
-        "one record within this one release (a bare CombineFn does not guard windows, triggers and repeated firings)"
+        "any one record, within this release only (a bare CombineFn does not check windows, triggers and repeated "
+        "firings)"
     )
-    PRIVACY_ID = "all records of one privacy id"
-    PRIVACY_ID_IN_WINDOW = "all records of one privacy id within one window (not over several windows)"
-    RECORD_OVER_HORIZON = "one record, over the whole declared horizon"
-    PRIVACY_ID_OVER_HORIZON = "all records of one privacy id, over the whole declared horizon"
+    PRIVACY_ID = "all records of any one privacy id"
+    PRIVACY_ID_IN_WINDOW = (
+        "all records of any one privacy id within one window; not across windows, where losses add up"
+    )
+    RECORD_OVER_HORIZON = "any one record, over all windows of the horizon"
+    PRIVACY_ID_OVER_HORIZON = "all records of any one privacy id, over all windows of the horizon"
     PRIVACY_ID_IN_PERIOD = (
-        "all that one privacy id contributes to the windows that end within one declared period (not over several "
-        "periods)"
+        "what any one privacy id contributes to the windows that end in one period; not across periods, where losses "
+        "add up"
     )
 
     @property
     def is_one_record(self) -> bool:
         """Whether single records are protected; the bounds then keep every record."""
         return self in (PrivacyUnit.RECORD, PrivacyUnit.RECORD_IN_THIS_RELEASE, PrivacyUnit.RECORD_OVER_HORIZON)
+
+    @property
+    def noun(self) -> str:
+        """The privacy unit in one or two words."""
+        return "record" if self.is_one_record else "privacy id"
+
+    @property
+    def span(self) -> str:
+        """The time within which the unit is protected: "window", "period", or "" for all of it."""
+        spans = {PrivacyUnit.PRIVACY_ID_IN_WINDOW: "window", PrivacyUnit.PRIVACY_ID_IN_PERIOD: "period"}
+        return spans.get(self, "")
 
     @property
     def over_horizon(self) -> bool:
@@ -120,8 +134,13 @@ class ContributionLimit:
     def as_dict(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
 
-    def words(self, of: Any) -> str:
-        """Describe how much of a unit counts; `of` are the terms of a release, or its statement."""
+    def words(self, of: Any, *, combined: bool = False) -> str:
+        """Spell the contribution bounds.
+
+        Args:
+          of: the terms of a release, or its statement.
+          combined: whether they are the widest bounds of several runs.
+        """
         raise NotImplementedError
 
     def _weights(self, words: str) -> str:
@@ -238,7 +257,7 @@ class RecordBounds(Bounds):
     def _wider(self, *limits: Any) -> Any:
         return max((each for each in limits if each is not None), default=None)  # `None` is one key
 
-    def words(self, of: Any) -> str:
+    def words(self, of: Any, *, combined: bool = False) -> str:
         if of.unit.is_one_record:
             windows = f" in each of up to {of.window_count} windows" if of.window_count > 1 else ""
             return f"each record counts{self._weights(' with a weight from {} to {}') or ' once'}{windows}"

@@ -222,7 +222,7 @@ def to_release_row(fields: Mapping[str, Any], released: Any, is_text: bool = Fal
         **{RELEASE: base64.b64encode(data).decode() if is_text else data},
         **_told(released.clipping(), released.notes),
         **privacy_fields(released.privacy),
-        **{STATEMENT: str(released.privacy)},
+        **{STATEMENT: released.privacy.text()},
     )
 
 

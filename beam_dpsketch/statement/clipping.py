@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from beam_dpsketch.statement.showing import finite, shown
@@ -93,50 +93,69 @@ class Clipping:
 
     @property
     def sentence(self) -> str:
-        """The state in words, and what is never counted."""
-        words = f"{self._known}. Intervals do not include it." if self.can_happen else f"{self._known}."
+        """The state in sentences, and what is never counted."""
+        first, *others = self._clauses()
+        return " ".join([f"{first}.", *(f"{each[0].upper()}{each[1:]}." for each in others)])
+
+    @property
+    def clauses(self) -> str:
+        """The same in one line of clauses, for a statement."""
+        return "; ".join(self._clauses())
+
+    def _clauses(self) -> Iterator[str]:
+        yield self._known
+        if self.can_happen:
+            yield "intervals do not include it"
         if self.most_units:
-            words += f" More than half of all {self.units} were clipped. Use a larger bound; noise grows in proportion."
+            yield f"more than half of all {self.units} were clipped"
+            yield "use a larger bound; noise grows in proportion"
         if self.uncounted:
             dropped = " and ".join(filter(None, (", ".join(self.uncounted[:-1]), self.uncounted[-1])))
-            words += f" {dropped[0].upper()}{dropped[1:]} are not counted, and not measured."
-        return words
+            yield f"{dropped} are not counted, and not measured"
 
     @property
     def _known(self) -> str:
         if self.state is ClippingState.NOT_MEASURED:
             return "not measured in this release"
-        share, weight = _percent(round_down(self.at_least, 2)), shown(round_down(self.at_least_weight, 4))
+        share, weight = _percent(round_down(self.at_least, 2)), _least(self.at_least_weight)
         least = f"at least {share if math.isinf(self.assumed_cap) else weight} of the {self.total} was removed"
         match self.state:
             case ClippingState.CANNOT_HAPPEN:
-                return "none; every record that is counted counts in full"
+                return f"none; every {'counted ' * bool(self.uncounted)}record counts in full"
             case ClippingState.ESTIMATED:
                 about = f"about {_percent(float(f'{self.estimate:.2g}'))} of the {self.total} was removed"
                 range_ = f"estimated range {share} to {_percent(round_up(self.upper_estimate, 2))}"
-                if math.isinf(self.assumed_cap):
-                    return f"{about} ({range_})"
-                numbers = f"{shown(self.weight)} ({weight} to {shown(round_up(self.upper_weight, 4))})"
-                cap = f"none of the {self.units} keeps more than {shown(self.assumed_cap)}"
-                return f"{about} ({range_}), if {cap}; without that condition, about {numbers} was removed"
+                return f"{about} ({range_})"
             case ClippingState.LOWER_BOUND:
-                return f"{least}, possibly much more{self._clipped and f' ({self._clipped})'}"
+                return f"{least}, possibly much more"
         if self._is_detected:
             return f"{least}, and in a part of it no clipping was detected"
-        few = self._clipped or f"clipping of a few {self.units} may not show"
-        return f"not detected, which does not mean none ({few})"
+        few = f"clipping of a few {self.units} may not show"
+        if not math.isnan(self.most_clipped_units):
+            few = f"clipping of up to {round_up(self.most_clipped_units, 2):,.0f} {self.units} may not show"
+        return f"not detected ({few})"
 
     @property
-    def _clipped(self) -> str:
-        """How many units were clipped, in words; none without a histogram."""
-        if math.isnan(self.clipped_units):
-            return ""
-        is_above_0 = 2 * self.clipped_units > self.most_clipped_units
-        is_shown = is_above_0 and self.state is not ClippingState.NOT_DETECTED
-        about = f"about {float(f'{self.clipped_units:.2g}'):,.0f}, " * is_shown
-        what = "a weight of {} or more, any weight" if "weight" in self.total else "{} or more records, any number"
-        most = f"{about}at most {round_up(self.most_clipped_units, 2):,.0f} {self.units}"
-        return f"{most} lost {what.format(shown(self.least_loss))} each"
+    def assumption(self) -> str:
+        """The bounds with 97.5 % confidence, and the assumptions of the other numbers; empty without numbers."""
+        return "; ".join(self._assumptions())
+
+    def _assumptions(self) -> Iterator[str]:
+        if self.state in (ClippingState.CANNOT_HAPPEN, ClippingState.NOT_MEASURED):
+            return
+        if self.at_least_weight > 0:
+            yield f"at least {_least(self.at_least_weight)} was removed, with 97.5 % confidence"
+            if not math.isinf(self.assumed_cap):
+                yield (
+                    f"as a share, that assumes that no {self.units[:-1]} contributes more than "
+                    f"{shown(self.assumed_cap)} after clipping"
+                )
+        if self.state is ClippingState.ESTIMATED:
+            yield "the estimate and the upper end assume that the largest contributions follow the trend of the others"
+        if not math.isnan(self.most_clipped_units):
+            least, number = shown(self.least_loss), round_up(self.most_clipped_units, 2)
+            by = f"a weight of {least}" if "weight" in self.total else f"{least} record{'s' * (self.least_loss != 1)}"
+            yield f"at most {number:,.0f} {self.units} were clipped by {by} or more, with 97.5 % confidence"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the state, the share with its ends, `None` where they are unknown, and the sentence, for JSON."""
@@ -191,6 +210,11 @@ def in_one_line(found: Iterable[Clipping]) -> str:
     found = [*found]
     others = f" This is the weakest state of {len(found)} answers." if len({*map(str, found)}) > 1 else ""
     return f"{weakest(found)}{others}"
+
+
+def _least(weight: float) -> str:
+    """Spell a lower bound, rounded down."""
+    return shown(round_down(weight, 4 if weight >= 1000 else 3))
 
 
 def _percent(share: float) -> str:

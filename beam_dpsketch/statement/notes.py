@@ -1,4 +1,4 @@
-"""What a release says of the choice of its keys or items, and over time of the rows that it is or was made of."""
+"""The selection of keys or items of a release, and the rows of a timeline."""
 
 from __future__ import annotations
 
@@ -55,22 +55,21 @@ class KeyNote:
         if not MIN_PARAMETER <= self.sigma_squared <= MAX_PARAMETER or not 0 <= self.share <= 1:
             raise ValueError("sigma_squared must be at least 1/4 and at most 2**100, and share between 0 and 1")
 
-    def __str__(self) -> str:
-        return self.words("a key", "key")
+    def words(self, unit: str, what: str = "key") -> str:
+        """Spell how many privacy units suffice for a key, or for an item; `unit` is what one is called."""
+        half, most = self._units(self.grid)
+        alone = "" if unit == "record" else f" that are in no other {what}"
+        return f"passes with probability 1/2 if it has {half:,} {unit}s{alone}, 99 % with {most:,}"
 
-    def words(self, one: str, other: str) -> str:
-        """Say how many units bring in what is chosen, which is called `one` thing, and `other` elsewhere."""
-        alone, spread = self._units(self.grid), self.max_keys
-        weight = max(1, math.isqrt(self.grid**2 // spread))
-        words = f"{one} with {alone[0]:,} units that vote for no other {other}"
-        if spread > 1:
-            many = self._units(weight)
-            words += f", or with {many[0]:,} that vote for {spread} {other}s each,"
-            words += f" is released with probability 1/2 (99 % from {alone[1]:,} or {many[1]:,} on)"
-            if self.method == "two_rounds":
-                words += f". Fewer suffice where the first of two rounds of votes decides on their other {other}s"
-            return words
-        return f"{words} is released with probability 1/2 (99 % from {alone[1]:,} on)"
+    def of_several(self, unit: str, what: str = "key") -> str:
+        """Spell how many units suffice if each is in as many keys as it votes for; empty if it votes for one."""
+        if self.max_keys == 1:
+            return ""
+        half, most = self._units(max(1, math.isqrt(self.grid**2 // self.max_keys)))
+        words = f"{half:,} {unit}s that are in {self.max_keys} {what}s each (99 % with {most:,})"
+        if self.method == "two_rounds":
+            words += f"; fewer suffice if the first of two rounds of votes decides on their other {what}s"
+        return words
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -124,18 +123,13 @@ class GroupNote:
         """`most` in records."""
         return self.most / (1 << self.scale_bits)
 
-    def __str__(self) -> str:
-        by_count = (
-            f"those whose count with noise is {self.least_count:,.5g} or more: an item with that count is "
-            f"released with probability 1/2 or more (99 % from {self.likely_count:,.5g} on). Counts just above that "
-            "limit are too high by up to a sigma on average, because items that the noise lowers are left out"
-        )
+    def words(self, unit: str, count: str = "count", clipped: str = " after clipping") -> str:
+        """Spell when an item is released; `unit` is what a privacy unit is called, and `count` what the total is."""
+        likely = f"an exact {count} of {self.likely_count:,.5g}{clipped} passes with probability 99 %"
+        by_count = f"released if the noisy {count} reaches {self.least_count:,.5g} ({likely})"
         if self.votes is None:
             return by_count
-        return (
-            f"those with enough votes ({self.votes.words('an item', 'item')}), and {by_count} unless they have the "
-            "votes. The count of an item that its votes bring in can be near 0, or below"
-        )
+        return f"{by_count}, or by its votes: an item {self.votes.words(unit, 'item')}"
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -167,12 +161,10 @@ class RowNote:
     def window(self) -> int:
         return self.mechanism.window_of(self.number)
 
-    def noise(self, sigma: str) -> str:
-        return (
-            f"a discrete Gaussian on each counter of each row, with sigma = {sigma} times what one record changes, "
-            f"drawn once; this is {self}. rho covers all rows together, for any number of questions, even if later "
-            "data depend on them"
-        )
+    def words(self) -> str:
+        """Spell the place of the row, and the scope of the privacy loss."""
+        rows = self.mechanism.row_count
+        return f"row {self.number} of {rows}, {_of(self.mechanism)}; {_covers(rows)}"
 
     def __str__(self) -> str:
         return f"row {self.number} of {self.mechanism.row_count}, {_of(self.mechanism)}"
@@ -190,15 +182,19 @@ class AnswerNote:
         _validate.instance(RowMechanism, mechanism=self.mechanism)
         _validate.whole_fields(self, "windows", low=1, high=self.mechanism.windows)
 
-    def noise(self, sigma: str) -> str:
+    def words(self) -> str:
+        """Spell the rows that the answer is from, and the scope of the privacy loss."""
         return (
-            f"on each counter, of sigma = {sigma} times what one record changes, a sum of discrete Gaussians; answered "
-            f"from {self}. Answers of one timeline share noise, so they do not combine"
+            f"{self}; {_covers(self.mechanism.row_count)}; answers of one timeline share noise and cannot be combined"
         )
 
     def __str__(self) -> str:
         rows = self.mechanism.first_row(self.windows)
         return f"the first {rows} of {self.mechanism.row_count} rows, {_of(self.mechanism)}"
+
+
+def _covers(rows: int) -> str:
+    return f"the loss covers all {rows} rows and any number of answers, also if later data depend on published rows"
 
 
 def _of(mechanism: RowMechanism) -> str:

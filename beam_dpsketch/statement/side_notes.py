@@ -1,4 +1,4 @@
-"""What a release says of its side counters: each noisy number, with the noise and the part of rho that it has."""
+"""The summary counts of a release: each noisy number, with its noise and its share of the budget."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from beam_dpsketch.words import round_up, shown_plainly
 NAMES = (UNITS, RECORDS, WEIGHT, CLIPPED, SCALED)
 _WORDS = {  # in general, and with a number
     RECORDS: ("records", "{} records"),
-    UNITS: ("units", "{} units"),
-    WEIGHT: ("kept weight", "{} in kept weight"),
+    UNITS: ("privacy ids", "{} privacy ids"),
+    WEIGHT: ("weight after clipping", "{} in weight after clipping"),
     CLIPPED: ("clipped weight", "{} in clipped weight"),
-    SCALED: ("scaled units", "{} scaled units"),
+    SCALED: ("scaled privacy ids", "{} scaled privacy ids"),
 }
 MAX_VALUE, MAX_STATED_VARIANCE = 1 << 63, 1 << 200
 MAX_DENOMINATOR = 1 << 7000  # what the format has room for
@@ -151,10 +151,10 @@ class SideNote:
         if at_least and lower > 0:
             return f"at least {self._phrases[1].format(shown(lower))}"
         if not self.may_be_nothing:
-            return f"about {self._phrases[1].format(shown(estimate))} (+-{shown(upper - estimate)})"
+            return f"about {self._phrases[1].format(shown(estimate))} (±{shown(upper - estimate)})"
         if {CLIPPED, SCALED} & {*self.names}:
             return self.nothing
-        return f"{self.words} cannot be told from 0 (+-{shown(upper - estimate)})"
+        return f"{self.words} not distinguishable from 0 (±{shown(upper - estimate)})"
 
     @property
     def nothing(self) -> str:

@@ -207,15 +207,23 @@ class Stated:
         return not self.unit.is_one_record and (name in (RECORDS, CLIPPED) or is_capped)
 
     def words_of(self, note: SideNote) -> str:
-        """Return the number of a side counter, in words; of a row over time there is none, but a weighted sum."""
+        """Spell the number of a summary count; that of a timeline row is a weighted sum."""
         if self.is_row:
             return f"a weighted sum of the {note.words} of windows"
         if UNITS in note.names and not self.unit.is_one_record:
             return dataclasses.replace(note, names=(UNITS,)).as_words()
         if note is self.own_total and self.is_bounded:
-            total = f"total {'weight' if self.bounds.has_weights else 'count'} after clipping"
-            return dataclasses.replace(note, names=(WEIGHT,)).as_words().replace("kept weight", total)
+            weight = dataclasses.replace(note, names=(WEIGHT,))
+            return weight.as_words().replace(weight.words, self.name_of(note))
         return note.as_words(at_least=any(map(self.is_at_least, note.names)))
+
+    def name_of(self, note: SideNote) -> str:
+        """Name a summary count."""
+        if UNITS in note.names and not self.unit.is_one_record:
+            return "privacy ids"
+        if note is self.own_total and self.is_bounded:
+            return f"total {'weight' if self.bounds.has_weights else 'count'} after clipping"
+        return note.words
 
     @property
     def sigma_squared(self) -> Fraction:

@@ -3,52 +3,76 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
 from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
+from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.mechanism import Randomness, Spending, one_count
 from beam_dpsketch.privacy.noise.laws import Noise
-from beam_dpsketch.privacy.side_counters import UNITS, Uncounted
+from beam_dpsketch.privacy.side_counters import RECORDS, UNITS, WEIGHT, Uncounted
 from beam_dpsketch.privacy.terms import Disclosure
 from beam_dpsketch.statement.clipping import Clipping
+from beam_dpsketch.statement.notes import GroupNote, KeyNote
 from beam_dpsketch.statement.release_id import runs
+from beam_dpsketch.statement.showing import shown
 from beam_dpsketch.statement.stated import Stated
 from beam_dpsketch.words import round_up
+
+HEADINGS = ("Protects", "Guarantee", "Meaning", "Contribution", "Keys", "Items", "Clipping", "Contents", "Not hidden")
+"""Of the summary, in order. Keys and Items are there if the data choose them."""
 
 _CHANGE = {
     NeighboringRelation.REPLACE_ONE: "which of two versions of {} was used",
     NeighboringRelation.ADD_OR_REMOVE_ONE: "whether {} was included",
 }
-_UNITS = {
-    PrivacyUnit.PRIVACY_ID_IN_WINDOW: "what a given privacy id contributed to one window",
-    PrivacyUnit.PRIVACY_ID_IN_PERIOD: "what a given privacy id contributed to one period",
-}
-_CLAMPED = " Values outside the declared range count at its ends."
 _DISCLOSED = {Disclosure.KEYS: "which keys have data", Disclosure.WINDOWS: "which windows have data"}
+_KEYED = "; it holds against everyone who does not know the secret that the noise is derived from"
+_LARGEST_EXPONENT, _WIDTH = 20, 14
 
 
-def facts(statement: Stated, clipping: Clipping) -> dict[str, str]:
-    """List the facts of a statement and the clipping that was read of it, by heading. Losses are rounded up."""
-    widths = sorted({statement.noise.spread(each) for each in statement.sigma_squared_per_level})
-    noise = " to ".join(f"{each:.6g}" for each in (widths[0], widths[-1])[: len(widths)])
-    source = "" if statement.randomness is Randomness.SYSTEM else f", from {statement.randomness.value}"
-    bounds, run_count = statement.bounds.words(statement), len(runs(statement.release_ids))
-    bounds += f", in each of {run_count} runs" if run_count > 1 else ""
-    needed = "usable value" if statement.unit.is_one_record else "privacy id or a usable value"
+def summary(statement: Stated, clipping: Clipping) -> dict[str, str]:
+    """List the lines of a statement that everyone should read, by heading. Losses are rounded up."""
+    run_count = len(runs(statement.release_ids))
+    bounds = statement.bounds.words(statement, combined=run_count > 1)
+    keyed = "" if statement.randomness is Randomness.SYSTEM else _KEYED
+    loss, change = loss_in_words(statement.loss, statement.shown_delta), change_in_words(statement)
     return {
-        "Protected": f"{statement.unit.value} ({statement.relation.name}).",
-        "How well": _loss(statement),
+        "Protects": statement.unit.value,
+        "Guarantee": f"{loss}, for {change}{keyed}",
         "Meaning": _meaning(statement),
-        "Contribution": f"{bounds}{_choice(statement)}.",
-        **_keys(statement),
-        **_contents(statement),
-        "Clipping": clipping.sentence,
-        "Not counted": f"records without a {needed}.{_CLAMPED * (Uncounted.CLAMPED in statement.uncounted)}",
-        "Noise": f"{_noise(statement, noise)}{source}.",
-        **_parts(statement),
-        "Not protected": f"{', '.join(['when the release was made', *disclosed(statement.disclosed)])}.",
+        "Contribution": bounds + (f", in each of {run_count} runs" if run_count > 1 else ""),
+        **_selection(statement),
+        "Clipping": clipping.clauses,
+        "Contents": _contents(statement),
+        "Not hidden": ", ".join(["that this release exists and when it was made", *disclosed(statement.disclosed)]),
     }
+
+
+def details(statement: Stated, clipping: Clipping) -> dict[str, str]:
+    """List the other lines of a statement, by heading: what an auditor asks for."""
+    rows: Any = statement.over_time
+    needed = "usable value" if statement.unit.is_one_record else "privacy id or a usable value"
+    clamped = "; values outside the declared range are clamped to its ends" * (Uncounted.CLAMPED in statement.uncounted)
+    found = {
+        "Definition": _definition(statement),
+        "Accounting": _accounting(statement),
+        "Timeline": "" if rows is None else rows.words(),
+        "Noise": _noise(statement),
+        "Selection": _selection_details(statement),
+        "Budget split": ", ".join(_parts(statement)),
+        "Intervals": _intervals(statement),
+        "Assumptions": "" if statement.is_row else clipping.assumption,
+        "Counts": "; ".join(_counts(statement)),
+        "Not counted": f"records without a {needed}{clamped}",
+    }
+    return {heading: words for heading, words in found.items() if words}
+
+
+def aligned(lines: Mapping[str, str]) -> str:
+    """Lay out lines with their headings in a column of their own, which is equally wide in all texts."""
+    return "\n".join(f"{heading:{_WIDTH}}{words}" for heading, words in lines.items())
 
 
 def disclosed(what: Disclosure) -> list[str]:
@@ -56,115 +80,202 @@ def disclosed(what: Disclosure) -> list[str]:
     return [words for flag, words in _DISCLOSED.items() if flag in what]
 
 
-def _loss(statement: Stated) -> str:
-    if statement.loss.is_pure:
-        pure = f"{round_up(statement.pure, 6):g}"
-        if not statement.delta:
-            return f"epsilon = {pure}, pure: epsilon-DP by Laplace noise, which needs no delta."
-        return (
-            f"(epsilon, delta)-DP by Laplace noise, with epsilon = {pure} at delta = {round_up(statement.delta, 6):g}."
-        )
-    rho, delta = f"{round_up(statement.rho, 6):g}", f"{round_up(statement.shown_delta, 6):g}"
-    noise = " of Gaussian noise"
-    if statement.pure:
-        noise = f", in which parts with a pure epsilon of {round_up(statement.pure, 6):g} are"
-    if not statement.delta:
-        epsilon = round_up(statement.shown_epsilon, 4)
-        return f"rho = {rho} zCDP{noise}, so (epsilon, delta)-DP with epsilon = {epsilon:g} at delta = {delta}."
-    lost = f"{round_up(statement.delta, 6):g}"
-    first = f"{lost}-approximate zCDP with rho = {rho}{noise}"
-    if math.isinf(statement.shown_epsilon):
-        return f"{first}, so (epsilon, delta)-DP for every delta above {lost}."
-    epsilon = round_up(statement.shown_epsilon, 4)
-    return f"{first}, so (epsilon, delta)-DP with epsilon = {epsilon:g} at delta = {delta}, which includes the {lost}."
+def loss_in_words(loss: Loss, shown_delta: float) -> str:
+    """Spell epsilon and delta, rounded up, and the kind of the guarantee."""
+    epsilon, delta = loss.shown(shown_delta)
+    if math.isinf(epsilon):
+        return f"rho = {round_up(loss.rho, 6):g}, delta = {round_up(loss.delta, 6):g} (approximate zCDP)"
+    if not delta:
+        return f"epsilon = {round_up(loss.pure, 6):g} (pure differential privacy)"
+    return f"epsilon = {round_up(epsilon, 4):g}, delta = {round_up(delta, 6):g} (differential privacy)"
+
+
+def change_in_words(of: Any) -> str:
+    """Spell how neighboring data sets differ; `of` are terms or a statement."""
+    unit, relation = of.unit, getattr(of, "relation", None) or of.privacy.relation
+    verb = "replacing" if relation is NeighboringRelation.REPLACE_ONE else "adding or removing"
+    if unit.span:
+        return f"{verb} what one {unit.noun} contributes to one {unit.span}"
+    records = "the records of " * (verb == "replacing" and not unit.is_one_record)
+    return f"{verb} {records}one {unit.noun}"
+
+
+def selection_in_words(note: KeyNote | GroupNote, delta: Fraction, of: Any) -> str:
+    """Spell how keys or items are selected, and the probability that one unit alone causes a release.
+
+    Args:
+      note: the rule.
+      delta: that probability.
+      of: terms or a statement.
+    """
+    noun, span = of.unit.noun, f" within one {of.unit.span}" * bool(of.unit.span)
+    alone = f"causes any {'item' if note.of_items else 'key'} to be released with probability at most"
+    lost = f"{alone} {round_up(delta, 6):g} (included in delta)"
+    if isinstance(note, KeyNote):
+        return f"chosen from the data with noise; a key {note.words(noun)}; one {noun} alone{span} {lost}"
+    total, clipped = _total(of), " after clipping" * (not of.unit.is_one_record or of.bounds.has_weights)
+    items = "one item" if note.max_items == 1 else f"up to {note.max_items} items"
+    return f"{note.words(noun, total, clipped)}; each {noun} counts for {items}, and alone{span} {lost}"
+
+
+def _total(of: Any) -> str:
+    return "weight" if of.bounds.has_weights else "count"
+
+
+def _given(statement: Stated) -> str:
+    """Name what an attacker guesses about."""
+    unit = statement.unit
+    return f"what a given {unit.noun} contributed to one {unit.span}" if unit.span else f"a given {unit.noun}"
 
 
 def _meaning(statement: Stated) -> str:
-    unit = _UNITS.get(statement.unit, f"a given {'record' if statement.unit.is_one_record else 'privacy id'}")
     accuracy = round_up(100 * statement.attack_accuracy, 3)
     return (
-        f"an attacker who knows all other records guesses {_CHANGE[statement.relation].format(unit)} with at most "
-        f"{accuracy:g} % accuracy (50 % is a coin flip)."
+        f"an attacker who knows all other records guesses {_CHANGE[statement.relation].format(_given(statement))} with "
+        f"at most {accuracy:g} % accuracy (50 % is a coin flip)"
     )
 
 
-def _noise(statement: Stated, width: str) -> str:
-    if statement.over_time is not None:
-        return statement.over_time.noise(width)
-    count, noise = len(statement.release_ids), statement.noise
-    width = f"{noise.measure} = {width} times what one record changes"
-    return f"{noise.value} on each counter, with {width}, drawn once in {count} release(s)"
-
-
-def _keys(statement: Stated) -> dict[str, str]:
+def _selection(statement: Stated) -> dict[str, str]:
     if not statement.delta:
         return {}
-    lost = f"{round_up(statement.delta, 6):g}"
+    if statement.keys is None:  # of a combination of different choices
+        alone = f"one {statement.unit.noun} alone causes any of them to be released with probability at most"
+        lost = f"{alone} {round_up(statement.delta, 6):g} (included in delta)"
+        return {"Keys": f"keys or items, chosen from the data with noise by several rules; {lost}"}
+    words = selection_in_words(statement.keys, statement.delta, statement)
+    return {"Items" if statement.keys.of_items else "Keys": words}
+
+
+def _selection_details(statement: Stated) -> str:
     note: Any = statement.keys
-    if note is not None and note.of_items:
-        return {
-            "Items": (
-                f"{note}. One unit counts for at most {note.max_items} of them. The probability "
-                f"that one unit alone brings an item into what is released is at most {lost}, over all its items, keys "
-                "and windows."
-            )
-        }
-    if note is None:  # of a combination of different choices
-        heading, words, what = "Keys or items", "chosen from the data", "a key or an item"
-    else:
-        heading, words, what = "Keys", f"chosen from the data: {note}", "a key"
-    return {
-        heading: (
-            f"{words}. The probability that one unit alone brings {what} into what is released is at most {lost}, over "
-            "all its keys and windows."
-        )
-    }
-
-
-def _choice(statement: Stated) -> str:
-    if not statement.norm_spend:
+    if note is None:
         return ""
-    if len(statement.release_ids) > 1:
-        return "; max_norm was chosen from noisy histograms of how long units are"
-    loss = statement.pure if statement.noise is Noise.LAPLACE else None
-    change = one_count(statement.relation)
-    variance = Spending(statement.rho, loss).parameter(change, share=statement.norm_spend)
+    noun, words = statement.unit.noun, []
+    votes = note.votes if note.of_items else note
+    if votes is not None and (more := votes.of_several(noun, "item" if note.of_items else "key")):
+        words.append(f"probability 1/2 also with {more}")
+    if note.of_items:
+        total = _total(statement)
+        words.append(f"{total}s just above the threshold are biased upward by up to one sigma on average")
+        if votes is not None:
+            words.append(f"the {total} of an item that is released by its votes can be near 0, or below")
+    return "; ".join(words)
+
+
+def _definition(statement: Stated) -> str:
+    epsilon, delta = statement.shown_epsilon, statement.delta_of_epsilon
+    if math.isinf(epsilon):
+        lost = f"{round_up(statement.delta, 6):g}"
+        return f"{change_in_words(statement)}; an epsilon follows from rho for every delta above {lost}"
+    epsilon = round_up(epsilon, 4)
+    factor = f"e^{epsilon:g}"
+    if epsilon <= _LARGEST_EXPONENT:
+        number = round_up(math.exp(epsilon), 4)
+        factor = f"{number:g}" if number < 1000 else f"{number:,.0f}"
+    plus = f", plus {round_up(delta, 6):g}" if delta else ""
+    change = change_in_words(statement)
+    return f"{change} changes the probability of any set of results by at most a factor of {factor}{plus}"
+
+
+def _accounting(statement: Stated) -> str:
+    loss = statement.loss
+    rho = f"rho = {round_up(loss.rho, 6):g}"
+    words = [f"{rho}, delta = {round_up(loss.delta, 6):g} (approximate zCDP)" if loss.delta else f"{rho} (zCDP)"]
+    if loss.pure:
+        pure = f"epsilon = {round_up(loss.pure, 6):g}"
+        words.append(
+            f"{pure} by Laplace noise, and epsilons of several releases add up"
+            if loss.is_pure
+            else f"a part of it is pure, with {pure}"
+        )
+    return "; ".join([*words, f"neighbors: {statement.relation.name}", _covers(statement)])
+
+
+def _covers(statement: Stated) -> str:
+    """Spell which releases the loss covers."""
+    count, run_count, unit = len(statement.release_ids), len(runs(statement.release_ids)), statement.unit
+    if run_count > 1:
+        return f"the loss covers {count} releases of {run_count} runs"
+    if unit is PrivacyUnit.RECORD_IN_THIS_RELEASE:
+        return "the loss covers this release alone"
+    if unit.span:
+        windows = "" if unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW else "windows, "
+        return f"the loss covers one {unit.span}, with all its {windows}keys and metrics"
+    return "the loss covers all keys, windows and metrics of the run together"
+
+
+def _noise(statement: Stated) -> str:
+    noise, count = statement.noise, len(statement.release_ids)
+    widths = sorted({noise.spread(each) for each in statement.sigma_squared_per_level})
+    width = " to ".join(f"{each:.6g}" for each in (widths[0], widths[-1])[: len(widths)])
+    unit = f"the contribution of one record{' of weight 1' * statement.bounds.has_weights}"
+    drawn = "drawn once" if count == 1 else f"drawn once in each of {count} releases"
+    if statement.over_time is not None:
+        drawn = "drawn once for each row" if statement.is_row else "a sum of the noise of rows"
+    where = f"per counter{' of each row' * statement.is_row}"
     return (
-        "; max_norm was chosen from a histogram of how long units are, with noise of sigma = "
-        f"{math.sqrt(variance):.4g} on each count"
+        f"{noise.value.removeprefix('a ')}, {noise.measure} = {width} (unit: {unit}) {where}; {drawn}; source: "
+        f"{statement.randomness.value}"
     )
 
 
-def _contents(statement: Stated) -> dict[str, str]:
-    if statement.is_row or not (notes := statement.contents):
-        return {}
-    counts = ", ".join(map(statement.words_of, notes))
-    again = statement.note(UNITS) is not None and not statement.unit.is_one_record
-    each = " A unit counts once for each window." if again and statement.over_time is not None else ""
-    least = ', each "at least" with 97.5 %,' if "at least " in counts else ","
-    sure = f"Each +- covers the noise with 95 %{least} and not what was clipped."
-    return {"Contents": f"{counts}{' of all metrics' * statement.of_metric}. {sure}{each}"}
+def _intervals(statement: Stated) -> str:
+    if statement.is_row or not statement.contents:
+        return ""
+    least = any(statement.words_of(note).startswith("at least ") for note in statement.contents)
+    words = ["± is a 95 % interval for the noise"]
+    words += ['"at least" is a lower bound with 97.5 % confidence'] if least else []
+    words += ["neither includes clipping" if least else "it does not include clipping"] if statement.is_bounded else []
+    return "; ".join(words)
 
 
-def _parts(statement: Stated) -> dict[str, str]:
+def _contents(statement: Stated) -> str:
+    """Spell the summary counts of most interest: privacy ids and records, or else the total."""
+    if statement.is_row:
+        return "weighted sums of windows; the answers of the timeline report counts"
+    units = None if statement.unit.is_one_record else statement.note(UNITS)
+    total = statement.note(RECORDS) or statement.note(WEIGHT)
+    notes = [*dict.fromkeys(note for note in (units, total) if note is not None)]
+    if not notes:
+        return "not counted (there are no summary counts)"
+    again = units is not None and statement.over_time is not None
+    each = f"; a {statement.unit.noun} counts once in each window" * again
+    return f"{', '.join(map(statement.words_of, notes))}{' of all metrics' * statement.of_metric}{each}"
+
+
+def _counts(statement: Stated) -> Iterator[str]:
+    """Spell each summary count with its noise."""
+    for note in () if statement.is_row else statement.contents:
+        estimate, _, upper = note.interval(0.95)
+        least = note is not statement.own_total and any(map(statement.is_at_least, note.names))
+        inside = " (those that are counted; there may be any number more)" * least
+        yield f"{statement.name_of(note)}: {shown(estimate)} ±{shown(upper - estimate)}{inside}"
+
+
+def _parts(statement: Stated) -> Iterator[str]:
     note: Any = statement.keys
-    of_items = note is not None and note.of_items
-    keys = note.votes if of_items else note
-    if not (statement.side or statement.lost or statement.norm_spend or keys) or len(statement.release_ids) > 1:
-        return {}
-    parts = [f"{_part(statement.sketch_share)} for the {'counts' if of_items else 'sketch'}"]
-    parts += [f"{_part(statement.norm_spend)} for the choice of max_norm"] if statement.norm_spend else []
-    if keys is not None:
-        what = "votes for items" if of_items else "the choice of keys"
-        part = f"{_part(keys.share)} for {what}" if keys.share else f"nothing for {what}"
-        parts.append(f"{part} (sigma = {math.sqrt(keys.sigma_squared) / keys.grid:.4g} units)")
-    parts += [
-        f"{_part(note.share)} for {note.words} (sigma = {math.sqrt(note.sigma_squared):.4g})" for note in statement.side
-    ]
+    votes = note.votes if note is not None and note.of_items else note
+    if not (statement.side or statement.lost or statement.norm_spend or votes) or len(statement.release_ids) > 1:
+        return
+    yield f"{_percent(statement.sketch_share)} data"
+    if statement.norm_spend:
+        yield f"{_percent(statement.norm_spend)} norm (sigma = {_norm_sigma(statement):.4g} per count)"
+    if votes is not None:
+        sigma = f"sigma = {math.sqrt(votes.sigma_squared) / votes.grid:.4g}, in {statement.unit.noun}s"
+        yield f"{_percent(votes.share)} {'item' if note.of_items else 'key'} selection ({sigma})"
+    for side in statement.side:
+        yield f"{_percent(side.share)} {statement.name_of(side)} (sigma = {math.sqrt(side.sigma_squared):.4g})"
     if (lost := statement.lost) is not None:
-        parts.append(f"{_part(lost.shares)} for {lost}")
-    return {f"Parts of {'epsilon' if statement.loss.is_pure else 'rho'}": f"{', '.join(parts)}."}
+        yield f"{_percent(lost.shares)} clipping (sigma = {math.sqrt(lost.sigma_squared):.4g} per count)"
 
 
-def _part(share: Fraction) -> str:
-    return str(share) if share.denominator <= 10_000 else f"{float(share):.4g}"
+def _norm_sigma(statement: Stated) -> float:
+    """Compute sigma of the histogram that the norm was chosen from."""
+    loss = statement.pure if statement.noise is Noise.LAPLACE else None
+    spending = Spending(statement.rho, loss)
+    return math.sqrt(spending.parameter(one_count(statement.relation), share=statement.norm_spend or Fraction(0)))
+
+
+def _percent(share: Fraction) -> str:
+    return f"{float(100 * share):.4g} %"

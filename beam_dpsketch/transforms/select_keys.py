@@ -24,11 +24,11 @@ from beam_dpsketch.planning.kinds.sketched import AnySketch
 from beam_dpsketch.planning.plan import privacy_line
 from beam_dpsketch.privacy.budget import PrivacySpec
 from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.statement.statement_text import selection_in_words
 from beam_dpsketch.transforms.private_release import PrivateTransform
 from beam_dpsketch.transforms.steps.exact_sums import ExactSums
 from beam_dpsketch.transforms.steps.idempotent_noise import IdempotentNoise
 from beam_dpsketch.transforms.steps.release_once import ChooseOnce, name_of
-from beam_dpsketch.words import round_up
 
 _NO_SKETCH = SketchSpec(depth=1, width=1)
 _OF_SKETCH = ("sketch", "counters", "depth", "width")
@@ -94,8 +94,8 @@ class _ChosenAlone(NamedTuple):
 
     def __str__(self) -> str:
         terms, note = self.terms, self.choice.note
-        for_keys = f"of delta, {round_up(terms.delta, 6):g} is for the keys"
-        return f'{privacy_line(terms)[:-1]}; {for_keys}.\nKeys: {note}, by method="{note.method}".'
+        keys = selection_in_words(note, terms.delta, terms)
+        return f'{privacy_line(terms)}\nKeys: {keys}; method="{note.method}".'
 
 
 class _KeysAlone(AnySketch):

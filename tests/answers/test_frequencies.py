@@ -147,7 +147,7 @@ def test_reprs_are_short_and_html_is_escaped(kind: type[ReleasedSketch]) -> None
     assert f"{size}, rho=1" in repr(it)
     assert [len(line) < 150 for line in repr(it).splitlines()] == [True, True]
     assert size in it._repr_html_()
-    assert "How well: rho = 1 zCDP" in it._repr_html_()
+    assert "Guarantee     epsilon = " in it._repr_html_()
     assert "<Released" not in it._repr_html_()
 
 

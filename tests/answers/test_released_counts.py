@@ -141,7 +141,7 @@ def test_parts_of_records_are_kept_under_a_norm() -> None:
     one = ReleasedCounts(GroupedItems.of(IntegerDomain(0, 9), [bytes(8)]), np.array([100]), statement, 3)
     assert (one.estimate(0), one.privacy.keys.least_count) == (12.5, 12)
     assert 17.9 < one.interval(5).upper < 18
-    assert "12 or more" in str(one.privacy)
+    assert "released if the noisy count reaches 12 (" in str(one.privacy)
 
 
 def test_an_item_that_votes_bring_in_can_have_a_count_below_zero() -> None:
@@ -163,12 +163,14 @@ def test_an_item_that_votes_bring_in_can_have_a_count_below_zero() -> None:
     assert one.interval("y").upper == WORDS.interval("y").upper == 12 + REACH
     assert one.top_k(9).detection_limit == WORDS.top_k(9).detection_limit
     assert one.privacy.sketch_share == Fraction(17, 20)
-    words = str(one.privacy)
-    assert (
-        "those with enough votes (an item with 20 units that vote for no other item, or with 30 that vote for" in words
+    words = one.privacy.facts
+    votes_of_one = (
+        "by its votes: an item passes with probability 1/2 if it has 20 privacy ids that are in no other item"
     )
-    assert "The count of an item that its votes bring in can be near 0, or below" in words
-    assert "17/20 for the counts, 3/20 for votes for items (sigma = 3 units)" in words
+    assert votes_of_one in words["Items"]
+    assert words["Selection"].startswith("probability 1/2 also with 30 privacy ids that are in 2 items each")
+    assert "the count of an item that is released by its votes can be near 0, or below" in words["Selection"]
+    assert words["Budget split"] == "85 % data, 15 % item selection (sigma = 3, in privacy ids)"
     assert ReleasedSketch.from_bytes(one.to_bytes()) == one
     assert one.privacy.as_dict()["keys"]["votes"]["share_of_rho"] == 0.15
 

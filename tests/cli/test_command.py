@@ -189,7 +189,7 @@ def test_the_bytes_in_a_table_are_the_releases() -> None:
     for row, each in zip(rows, found, strict=True):
         assert (TimelineRow if row["row"] else Released).from_bytes(row["release"]) == each.released
         assert row["release_ids"] == [release_id.hex() for release_id in each.released.privacy.release_ids]
-        assert row["statement"] == str(each.released.privacy)
+        assert row["statement"] == each.released.privacy.text()
 
 
 @pytest.mark.usefixtures("folder")

@@ -88,7 +88,7 @@ def test_it_is_shown_written_and_added_up() -> None:
     oslo = re.search(r"Oslo .* about ([\d.]+) records \(\+-", printed)
     assert oslo is not None
     assert abs(float(oslo[1]) - 60) < 7  # sigma is 1
-    assert "times what one record changes" in printed
+    assert "(unit: the contribution of one record)" in printed
     assert run("inspect", "x.dpsketch", "--output", "x.parquet")[0] == 0
     assert pq.read_table("x.parquet")["kind"].to_pylist() == ["statistics"] * 3
     assert "       3     1    1" in run("spent", "x.dpsketch")[1]

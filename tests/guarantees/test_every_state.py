@@ -131,13 +131,19 @@ def measured_by(setting: Setting, said: PrivacyStatement) -> set[str]:
     return told & {LOST, CLIPPED} if has_kept else set()
 
 
+def first_windows(number: int) -> str:
+    return "window" if number == 1 else f"{number} windows"
+
+
 def words_of(setting: Setting, said: PrivacyStatement) -> set[str]:
     """Return what words must be there of what is dropped before anything is counted."""
     layout, unit = setting.layout, setting.unit
     found = {"late records"} if layout.streaming else set()
     found |= {"outside the declared windows"} if layout.declared or layout.horizon is not None else set()
     if layout.streaming and getattr(unit, "max_windows", None) is not None:
-        found.add(f"after a privacy id's first {unit.max_windows} window(s)" + " of each period" * bool(unit.period))
+        found.add(
+            f"after a privacy id's first {first_windows(unit.max_windows)}" + " of each period" * bool(unit.period)
+        )
     if any(spec.is_listed for spec in SPECS[setting.kind].fields.values()):
         found.add("whose item is not listed")
     if layout.keys in ("one", "listed"):

@@ -152,9 +152,10 @@ def test_a_pipeline_releases_with_laplace_noise(bounds: Any, relation: Any) -> N
             abs(release.estimate(3) - true) < 30
         )  # a scale of at most 2 records: false alarm below 1e-6 without a fault
         assert ReleasedSketch.from_bytes(release.to_bytes()) == release
-        words = str(release.privacy)
-        assert "epsilon = 9, pure: epsilon-DP by Laplace noise, which needs no delta." in words
-        assert "Parts of epsilon: " in words
+        words = release.privacy.facts
+        assert words["Guarantee"].startswith("epsilon = 9 (pure differential privacy), for ")
+        assert "epsilon = 9 by Laplace noise, and epsilons of several releases add up" in words["Accounting"]
+        assert "Budget split" in words
     both = released["x"].combine(released["y"])
     assert (both.privacy.pure, both.privacy.noise) == (9, Noise.SUM)
 

@@ -124,7 +124,7 @@ def test_a_plan_of_groups_says_the_least_count_that_is_likely(epsilon: Fraction)
 
     assert released(note.most) >= 0.99 > released(note.most - 1)
     assert released(note.threshold) >= 0.5
-    assert "with probability 1/2 or more (99 % from" in str(note)
+    assert "passes with probability 99 %)" in note.words("privacy id")
 
 
 def test_a_run_in_windows_has_the_noise_that_the_plan_says() -> None:
@@ -179,4 +179,7 @@ def test_a_combination_of_different_choices_speaks_of_items_too() -> None:
         for noise in ("laplace", "gaussian")
     )
     words = str(one.combine(other).privacy)
-    assert "Keys or items: chosen from the data. The probability that one unit alone brings a key or an item" in words
+    assert (
+        "Keys          keys or items, chosen from the data with noise by several rules; one record alone causes"
+        in words
+    )

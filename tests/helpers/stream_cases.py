@@ -36,7 +36,7 @@ BY_ID = PrivacyId("user", IDS_ONLY)
 SIGNED = dataclasses.replace(IDS_ONLY, max_weight=2, signed=True)
 PER_KEY: dict[str, Any] = {"item": "user", "keys": AssumePublicKeys("page")}
 LISTED: dict[str, Any] = {"item": "user", "keys": PublicKeys([*PAGES[:3], "absent"], "page"), "windows": RANGE}
-_NOISY = ("Contents", "Clipping", "Parts of rho")
+_NOISY = ("Contents", "Clipping", "Budget split", "Counts", "Assumptions")
 Case = tuple[Any, Callable[[], beam.PTransform]]
 
 
@@ -129,6 +129,6 @@ def stateful_steps(pipeline: beam.Pipeline) -> list[str]:
 def stated(releases: dict[Any, Any]) -> dict[Any, list[str]]:
     """What each statement says, but for what is noisy in it, and for losses: of windows, only a batch tells one sum."""
     return {
-        place: [line for line in str(released.privacy).splitlines() if not line.startswith(_NOISY)]
+        place: [line for line in released.privacy.text().splitlines() if not line.startswith(_NOISY)]
         for place, released in releases.items()
     }

@@ -133,8 +133,12 @@ def test_what_could_not_pay_first_is_refused(file: str) -> None:
 @pytest.mark.parametrize(
     ("unit", "account", "said"),
     [
-        (Record(), {}, "adds up what is lost of all records of one privacy id, and the release protects one record"),
-        (ONE, {"unit": "record"}, "adds up what is lost of one record"),
+        (
+            Record(),
+            {},
+            "adds up the losses of all records of any one privacy id, and the release protects any one record",
+        ),
+        (ONE, {"unit": "record"}, "adds up the losses of any one record"),
     ],
 )
 def test_another_unit_is_refused_before_the_run(file: str, unit: Any, account: dict[str, Any], said: str) -> None:

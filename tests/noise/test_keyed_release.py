@@ -69,7 +69,7 @@ def test_equal_calls_are_one_release(kind):
     )
     assert first.to_bytes() == second.to_bytes()
     assert first.privacy.randomness is Randomness.KEYED
-    assert "keyed with a secret" in str(first.privacy)
+    assert "keyed with a secret" in first.privacy.details()
     other = release(RAW[kind](), ReleaseTerms(PRIVACY), randomness=KeyedRandomness(SECRET, b"d"))
     assert not set(first.privacy.release_ids) & set(other.privacy.release_ids)
     assert (

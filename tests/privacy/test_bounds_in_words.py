@@ -64,6 +64,7 @@ class Place:
     overlapping: int = 1
     first_windows: bool = False
     counts_items: bool = False
+    norm_spend: Fraction | None = None
 
 
 PLACES = [

@@ -275,7 +275,7 @@ def test_keys_and_windows_are_columns() -> None:
         (answer,) = (each for each in found["asked"].rows if each["release_id"] == row["release_id"])
         assert (answer["key"], answer["window_start"]) == (row["key"], row["window_start"])
         assert answer["estimate"] == release.quantile(0.5)
-        assert row["statement"] == str(release.privacy)
+        assert row["statement"] == release.privacy.text()
     assert [*found["found"].columns][:3] == ["window_start", "window_end", "place"]
     assert {row["window_start"] for row in found["found"].rows} == {*opens[:2]}
 

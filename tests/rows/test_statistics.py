@@ -73,7 +73,7 @@ def test_a_mean_that_cannot_be_told_is_null() -> None:
     assert (mean["lower"], mean["upper"]) == (DELAY["low"], DELAY["high"])
     (row,) = [row for row in found["releases"].rows if row["key"] == "Oslo"]
     assert row["kind"] == "statistics"
-    assert "times what one record changes" in row["statement"]
+    assert "(unit: the contribution of one record)" in row["statement"]
     assert isinstance(ReleasedStatistics.from_bytes(row["release"]), ReleasedStatistics)
 
 

@@ -75,7 +75,7 @@ def test_few_units_leave_a_lower_end_and_nothing_leaves_none() -> None:
     assert math.isnan(few.upper_estimate)
     assert 0.05 < few.at_least < 37 * 256 / (10_000 + 37 * 256)
     assert re.fullmatch(
-        r"Clipping: at least [\d.]+ % of the total count was removed, possibly much more \(.*", str(few)
+        r"Clipping: at least [\d.]+ % of the total count was removed, possibly much more\. .*", str(few)
     )
     nothing = released(lost_note(histogram({}))).clipping()
     assert nothing.state is ClippingState.NOT_DETECTED
@@ -87,8 +87,7 @@ def test_few_units_leave_a_lower_end_and_nothing_leaves_none() -> None:
         "clipped_upper_estimate": None,
     }
     assert str(nothing) == (
-        "Clipping: not detected, which does not mean none (at most 75 privacy ids lost 1 or more records, any number "
-        "each). Intervals do not include it."
+        "Clipping: not detected (clipping of up to 75 privacy ids may not show). Intervals do not include it."
     )  # 98.75 % of the noise of 11 counts with sigma = 10
 
 
@@ -111,11 +110,14 @@ def test_a_lower_end_in_words_is_rounded_down() -> None:
     wide = Clipping(state=ClippingState.ESTIMATED, estimate=0.289, at_least=0.1799, upper_estimate=0.3301)
     assert "about 29 % of the total count was removed (estimated range 17 % to 34 %)" in str(wide)
     capped = dataclasses.replace(wide, assumed_cap=80.0, weight=16_090.4, at_least_weight=8123.4, upper_weight=20_001.2)
-    assert str(capped) == (
-        "Clipping: about 29 % of the total count was removed (estimated range 17 % to 34 %), if none of the privacy "
-        "ids keeps more than 80; without that condition, about 16,090 (8,123 to 20,010) was removed. Intervals do not "
-        "include it."
+    assert str(capped) == str(wide)
+    assert capped.assumption == (
+        "at least 8,123 was removed, with 97.5 % confidence; as a share, that assumes that no privacy id contributes "
+        "more than 80 after clipping; the estimate and the upper end assume that the largest contributions follow the "
+        "trend of the others"
     )
+    assert "no privacy id contributes" not in dataclasses.replace(capped, assumed_cap=math.inf).assumption
+    assert Clipping().assumption == ""
 
 
 def test_how_many_units_were_clipped_is_told_where_it_is_not_told_how_much() -> None:
@@ -127,11 +129,15 @@ def test_how_many_units_were_clipped_is_told_where_it_is_not_told_how_much() -> 
         "most_clipped_units": 150.2,
         "least_loss": 4.0,
     }
-    assert "none (at most 160 privacy ids lost 4 or more records, any number each)." in str(Clipping(**few))
+    most = "at most 160 privacy ids were clipped by {} or more, with 97.5 % confidence"
+    assert "not detected (clipping of up to 160 privacy ids may not show)." in str(Clipping(**few))
+    assert Clipping(**few).assumption == most.format("4 records")
+    assert Clipping(**few | {"least_loss": 1.0}).assumption == most.format("1 record")
     weights = Clipping(**few | {"clipped_units": 75.0, "total": "total weight"})
-    assert "none (at most 160 privacy ids lost a weight of 4 or more, any weight each)." in str(weights)
+    assert weights.assumption == most.format("a weight of 4")
     least = Clipping(**few | {"state": ClippingState.LOWER_BOUND, "at_least": 0.02})
-    assert "at least 2 % of the total count was removed, possibly much more (about 93, at most 160" in str(least)
+    assert "at least 2 % of the total count was removed, possibly much more." in str(least)
+    assert least.assumption == most.format("4 records")
     assert "(clipping of a few privacy ids may not show)" in str(
         Clipping(state=ClippingState.NOT_DETECTED, at_least=0.0)
     )
@@ -162,7 +168,7 @@ def test_what_counts_in_full_was_not_clipped() -> None:
     none = released(None, **single).clipping()
     assert none.state is ClippingState.CANNOT_HAPPEN
     assert (none.estimate, none.at_least, none.upper_estimate) == (0, 0, 0)
-    assert str(none) == "Clipping: none; every record that is counted counts in full."
+    assert str(none) == "Clipping: none; every record counts in full."
     for changes in ({"bounds": RecordBounds(1, max_weight=2)}, {"uncounted": Uncounted.EXCESS_WEIGHT}):
         assert released(None, **{**single, **changes}).clipping().state is ClippingState.NOT_MEASURED
 
@@ -188,7 +194,7 @@ def test_what_is_never_counted_is_named_and_never_called_not_detected() -> None:
     found = by_hand.statement(bounds=NormBound(3), side=side, uncounted=all_of_them, **settings).clipping()
     assert found.state is ClippingState.NOT_MEASURED
     assert str(found).endswith(
-        "Records after a privacy id's first 2 window(s) of each period, late records and records outside the declared "
+        "Records after a privacy id's first 2 windows of each period, late records and records outside the declared "
         "windows are not counted, and not measured."
     )
     seen = by_hand.statement(bounds=NormBound(3), side=side, **settings).clipping()
@@ -290,7 +296,7 @@ def test_bytes_and_statements_hold_the_histogram() -> None:
         assert again.privacy.lost == lost
         assert again.clipping() == one.clipping()
         assert again.privacy.as_dict()["lost"]["counts"] == list(lost.counts)
-        assert str(one.clipping()) in str(one.privacy).splitlines()
+        assert f"Clipping      {one.clipping().clauses}" in str(one.privacy).splitlines()
 
 
 def test_combined_noise_is_that_of_the_sum() -> None:

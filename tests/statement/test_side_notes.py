@@ -46,24 +46,24 @@ NORM = NormBound(Fraction(5, 2))
 @pytest.mark.parametrize(
     ("names", "value", "words"),
     [
-        ("units", 1200, "about 1,200 units (+-10)"),
-        ("records", 1200, "about 1,200 records (+-10)"),
-        ("weight", -1200, "about -1,200 in kept weight (+-10)"),
-        ("clipped", 1200, "about 1,200 in clipped weight (+-10)"),
-        ("scaled", 12, "about 12 scaled units (+-10)"),
-        (("units", "records", "weight"), 1200, "about 1,200 records (+-10)"),
-        (("units", "records"), 1200, "about 1,200 records (+-10)"),
-        (("records", "weight"), 1200, "about 1,200 records (+-10)"),
-        ("records", 0, "records cannot be told from 0 (+-10)"),
-        ("records", 9, "records cannot be told from 0 (+-10)"),
-        ("records", -9, "records cannot be told from 0 (+-10)"),
-        ("records", 11, "about 11 records (+-10)"),
+        ("units", 1200, "about 1,200 privacy ids (±10)"),
+        ("records", 1200, "about 1,200 records (±10)"),
+        ("weight", -1200, "about -1,200 in weight after clipping (±10)"),
+        ("clipped", 1200, "about 1,200 in clipped weight (±10)"),
+        ("scaled", 12, "about 12 scaled privacy ids (±10)"),
+        (("units", "records", "weight"), 1200, "about 1,200 records (±10)"),
+        (("units", "records"), 1200, "about 1,200 records (±10)"),
+        (("records", "weight"), 1200, "about 1,200 records (±10)"),
+        ("records", 0, "records not distinguishable from 0 (±10)"),
+        ("records", 9, "records not distinguishable from 0 (±10)"),
+        ("records", -9, "records not distinguishable from 0 (±10)"),
+        ("records", 11, "about 11 records (±10)"),
     ],
 )
 def test_notes_in_words(names: Any, value: int, words: str) -> None:
     """With a sigma of 5, 95 % of the noise is within 9.8, and of whole numbers within 10."""
     assert str(note(names, value=value)) == words
-    scaled = words.replace("+-10", "+-9.8")
+    scaled = words.replace("±10", "±9.8")
     assert str(note(names, value=value << 16, scale_bits=16)) == scaled
 
 
@@ -82,47 +82,53 @@ def test_the_statement_says_how_much_is_in_the_release_and_what_paid_for_it() ->
     )
     lost = LostNote(share=Fraction(1, 40), sigma_squared=Fraction(100), first=0, counts=(0,) * 5)
     settings: dict[str, Any] = {"side": side, "norm_spend": Fraction(1, 20), "rho": Fraction(1, 10), "lost": lost}
-    lines = str(statement(bounds=NORM, **settings)).splitlines()
-    assert lines[3].endswith(
-        "; max_norm was chosen from a histogram of how long units are, with noise of sigma = 14.14 on each count."
-    )  # two counts change when one unit is replaced: 2 / (2 rho / 20) = 200
+    it = statement(bounds=NORM, **settings)
+    lines = str(it).splitlines()
+    assert lines[3] == (
+        "Contribution  clipped to an L2 norm of 2.5 records per privacy id (norm chosen from the data, privately); up "
+        "to 2 records always count in full"
+    )
     assert lines[4] == (
-        "Contents: about 1,200 units (+-20), at least 4,704 in kept weight. "
-        'Each +- covers the noise with 95 %, each "at least" with 97.5 %, and not what was clipped.'
+        "Clipping      not detected (clipping of up to 51 privacy ids may not show); intervals do not include it"
     )
-    assert lines[5] == (
-        "Clipping: not detected, which does not mean none (at most 51 privacy ids lost 1 or more records, any number "
-        "each). Intervals do not include it."
-    )
-    assert lines[6] == "Not counted: records without a privacy id or a usable value."
-    assert lines[8] == (
-        "Parts of rho: 22/25 for the sketch, 1/20 for the choice of max_norm, 1/50 for units (sigma = 10), 1/40 for "
-        "kept weight (sigma = 100), 1/40 for lost weight (sigma = 10 on each count of units)."
-    )
+    assert lines[5] == "Contents      about 1,200 privacy ids (±20), at least 4,704 in weight after clipping"
+    details = it.details().splitlines()
+    assert details[3] == (
+        "Budget split  88 % data, 5 % norm (sigma = 14.14 per count), 2 % privacy ids (sigma = 10), 2.5 % weight after "
+        "clipping (sigma = 100), 2.5 % clipping (sigma = 10 per count)"
+    )  # two counts change when one unit is replaced: 2 / (2 rho / 20) = 200
+    assert details[4:] == [
+        'Intervals     ± is a 95 % interval for the noise; "at least" is a lower bound with 97.5 % confidence; neither '
+        "includes clipping",
+        "Assumptions   at most 51 privacy ids were clipped by 1 record or more, with 97.5 % confidence",
+        "Counts        privacy ids: 1,200 ±20; weight after clipping: 4,900 ±196 (those that are counted; there may be "
+        "any number more)",
+        "Not counted   records without a privacy id or a usable value",
+    ]
 
 
 def test_words_leave_out_what_is_not_there() -> None:
-    plain = str(statement())
-    assert "Contents" not in plain
-    assert "Parts of rho" not in plain
-    assert "chosen" not in plain
-    assert "Parts of rho: 19/20 for the sketch, 1/20 for the choice of max_norm." in str(
-        statement(bounds=NORM, norm_spend=Fraction(1, 20))
-    )
+    plain = statement().facts
+    assert plain["Contents"] == "not counted (there are no summary counts)"
+    assert not plain.keys() & {"Budget split", "Intervals", "Counts", "Assumptions", "Selection", "Timeline", "Keys"}
+    assert "chosen" not in statement().text()
+    assert statement(bounds=NORM, norm_spend=Fraction(1, 20)).facts["Budget split"].startswith("95 % data, 5 % norm (")
     long = Fraction(1234567, 98765432)
-    assert "Parts of rho: 0.9875 for the sketch, 0.0125 for records (" in str(statement(side=(note("records", long),)))
+    split = statement(side=(note("records", long),)).facts["Budget split"]
+    assert split.startswith("98.75 % data, 1.25 % records (")
 
 
 def test_a_row_has_neither_contents_nor_a_share_that_was_clipped() -> None:
     """Its numbers are weighted sums of windows, and are never called records."""
     id_bounds: dict[str, Any] = {"unit": PrivacyUnit.PRIVACY_ID_OVER_HORIZON, "bounds": NORM}
     it = row(**id_bounds, side=(note("weight", value=900), note("clipped", value=100))).privacy
-    said = str(it)
-    assert "Contents" not in said
-    assert "Clipping: not measured in this release." in said
-    assert "for clipped weight" in said
+    said = it.facts
+    assert said["Contents"] == "weighted sums of windows; the answers of the timeline report counts"
+    assert said["Clipping"] == "not measured in this release; intervals do not include it"
+    assert "clipped weight" in said["Budget split"]
+    assert "Counts" not in said
     assert [*map(it.words_of, it.side)] == [
-        "a weighted sum of the kept weight of windows",
+        "a weighted sum of the weight after clipping of windows",
         "a weighted sum of the clipped weight of windows",
     ]
     assert "side" not in it.as_dict()
@@ -134,9 +140,11 @@ def test_a_combination_says_what_it_holds_and_not_what_paid() -> None:
     both = statement(**settings, side=(note("units", value=70),)).composed(
         statement(**settings, side=(note("units", value=50),), **OTHER), units_disjoint=False
     )
-    assert "Contents: about 120 units (+-14)." in str(both)
-    assert "Parts of rho" not in str(both)
-    assert "max_norm was chosen from noisy histograms of how long units are." in str(both)
+    assert both.facts["Contents"] == "about 120 privacy ids (±14)"
+    assert "Budget split" not in both.facts
+    assert both.facts["Contribution"] == (
+        "clipped to an L2 norm of 2.5 records per privacy id (norms chosen from the data, privately), in each of 2 runs"
+    )
 
 
 def test_plain_values() -> None:

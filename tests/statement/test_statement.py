@@ -36,41 +36,53 @@ from tests.helpers.by_hand import statement
 
 
 def test_the_statement_in_words():
-    text = str(
-        statement(
-            rho=Fraction(1, 10),
-            sigma_squared_per_level=(Fraction(400),),
-            bounds=RecordBounds(max_per_key=3, max_keys=2, max_weight=7, signed=True),
-            window_count=4,
-            disclosed=Disclosure.KEYS | Disclosure.WINDOWS,
-        )
+    it = statement(
+        rho=Fraction(1, 10),
+        sigma_squared_per_level=(Fraction(400),),
+        bounds=RecordBounds(max_per_key=3, max_keys=2, max_weight=7, signed=True),
+        window_count=4,
+        disclosed=Disclosure.KEYS | Disclosure.WINDOWS,
     )
-    lines = text.splitlines()
-    assert lines[0] == "Protected: all records of one privacy id (REPLACE_ONE)."
-    assert lines[1].startswith("How well: rho = 0.1 zCDP of Gaussian noise, so (epsilon, delta)-DP with epsilon = 1.99")
-    assert lines[1].endswith("at delta = 1e-06.")
-    assert lines[2] == (
-        "Meaning: an attacker who knows all other records guesses which of two versions of a given privacy id was used "
-        "with at most 58.9 % accuracy (50 % is a coin flip)."
-    )
-    assert lines[3] == (
-        "Contribution: up to 3 records per privacy id and window in each of up to 2 keys, with weights from -7 to 7, "
-        "in up to 4 windows; the rest is dropped."
-    )
-    assert lines[4] == "Clipping: not measured in this release. Intervals do not include it."
-    assert lines[5] == "Not counted: records without a privacy id or a usable value."
-    assert "sigma = 20 times what one record changes, drawn once in 1 release(s)" in lines[6]
-    assert "which keys have data, which windows have data" in lines[7]
+    assert it.details().splitlines() == [
+        "Definition    replacing the records of one privacy id changes the probability of any set of results by at "
+        "most a factor of 7.353, plus 1e-06",
+        "Accounting    rho = 0.1 (zCDP); neighbors: REPLACE_ONE; the loss covers all keys, windows and metrics of the "
+        "run together",
+        "Noise         discrete Gaussian, sigma = 20 (unit: the contribution of one record of weight 1) per counter; "
+        "drawn once; source: the entropy of the operating system",
+        "Not counted   records without a privacy id or a usable value",
+    ]
+    lines = str(it).splitlines()
+    assert lines[:2] == [
+        "Protects      all records of any one privacy id",
+        "Guarantee     epsilon = 1.995, delta = 1e-06 (differential privacy), for replacing the records of one privacy "
+        "id",
+    ]
+    assert lines[2:] == [
+        "Meaning       an attacker who knows all other records guesses which of two versions of a given privacy id was "
+        "used with at most 58.9 % accuracy (50 % is a coin flip)",
+        "Contribution  up to 3 records per privacy id and window in each of up to 2 keys, with weights from -7 to 7, "
+        "in up to 4 windows; the rest is dropped",
+        "Clipping      not measured in this release; intervals do not include it",
+        "Contents      not counted (there are no summary counts)",
+        "Not hidden    that this release exists and when it was made, which keys have data, which windows have data",
+    ]
 
 
 @given(it=strategies.statements())
 def test_a_statement_says_its_clipping_in_the_words_of_its_state(it):
-    (said,) = (line for line in str(it).splitlines() if line.startswith("Clipping: "))
-    assert said == str(it.clipping())
-    single = it.unit.value.startswith("one record")
+    (said,) = (line for line in str(it).splitlines() if line.startswith("Clipping "))
+    assert said.split(maxsplit=1)[1] == it.clipping().clauses
+    assert _parts(str(it.clipping()).removeprefix("Clipping: ")) == _parts(it.clipping().clauses)
+    single = it.unit.value.startswith("any one record")
     is_cut = it.bounds.signed or it.bounds.max_weight > 1 or Uncounted.EXCESS_WEIGHT in it.uncounted
-    assert ("Intervals do not include it" in said) == (is_cut or not single)
-    assert ("none; every record" in said) == (single and not is_cut)
+    assert ("intervals do not include it" in said) == (is_cut or not single)
+    assert ("none; every " in said) == (single and not is_cut)
+
+
+def _parts(words: str) -> list[str]:
+    """Clauses and sentences alike."""
+    return [each.strip(". ").lower() for each in re.split(r"; |\. ", words)]
 
 
 @pytest.mark.parametrize(
@@ -99,8 +111,8 @@ def test_a_statement_says_its_clipping_in_the_words_of_its_state(it):
 )
 def test_a_norm_in_words(changes, words):
     lines = str(statement(**changes)).splitlines()
-    assert lines[3] == f"Contribution: {words}."
-    assert lines[4].startswith("Clipping: not measured in this release. Intervals do not include it.")
+    assert lines[3] == f"Contribution  {words}"
+    assert lines[4].startswith("Clipping      not measured in this release; intervals do not include it")
 
 
 def test_a_norm_as_plain_values():
@@ -113,23 +125,21 @@ def test_a_norm_as_plain_values():
 def test_the_relation_and_the_unit_are_in_the_words():
     text = str(statement(relation=ADD_OR_REMOVE_ONE, unit=PrivacyUnit.PRIVACY_ID_IN_WINDOW, bounds=RecordBounds(1)))
     assert "guesses whether what a given privacy id contributed to one window was included" in text
-    assert "within one window (not over several windows)" in text
-    assert "one record per privacy id and window; the rest is dropped at random." in text
+    assert "for adding or removing what one privacy id contributes to one window\n" in text
+    assert "within one window; not across windows, where losses add up\n" in text
+    assert "one record per privacy id and window; the rest is dropped at random\n" in text
     assert "which keys" not in text
 
 
 def test_a_period_and_a_secret_key_are_in_the_words():
-    text = str(
-        statement(
-            unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD,
-            window_count=3,
-            period_micros=3_600_000_000,
-            randomness=Randomness.KEYED,
-        )
-    )
-    assert "contributes to the windows that end within one declared period (not over several periods)" in text
+    text = statement(
+        unit=PrivacyUnit.PRIVACY_ID_IN_PERIOD, window_count=3, period_micros=3_600_000_000, randomness=Randomness.KEYED
+    ).text()
+    assert "contributes to the windows that end in one period; not across periods, where losses add up" in text
+    assert "one period; it holds against everyone who does not know the secret that the noise is derived from" in text
+    assert "does not know" not in str(statement())
     assert "in up to 3 windows of each period of 1 hour" in text
-    assert "drawn once in 1 release(s), from a generator keyed with a secret" in text
+    assert "drawn once; source: a generator keyed with a secret" in text
     for micros, seconds in (
         (1_234_567_891_000, "1234567.891 seconds"),
         (31_536_000_000_000, "365 days"),
@@ -154,13 +164,16 @@ def test_a_combination_with_a_keyed_release_is_keyed():
 
 
 def test_several_levels_show_their_range():
-    text = str(statement(sigma_squared_per_level=(Fraction(4), Fraction(9), Fraction(1))))
-    assert "sigma = 1 to 3 times what one record changes" in text
+    text = statement(sigma_squared_per_level=(Fraction(4), Fraction(9), Fraction(1))).details()
+    assert "sigma = 1 to 3 (unit: the contribution of one record) per counter" in text
 
 
 @given(it=strategies.statements())
 def test_printed_and_exported_losses_are_never_below_the_truth(it):
-    rho, epsilon, delta = re.search(r"rho = (\S+) zCDP.* epsilon = (\S+) at delta = (\S+)\.\n", str(it)).groups()
+    epsilon, delta = re.search(
+        r"\nGuarantee +epsilon = (\S+), delta = (\S+) \(differential privacy\)", str(it)
+    ).groups()
+    (rho,) = re.search(r"\nAccounting +rho = (\S+) \(zCDP\); ", it.details()).groups()
     assert it.rho <= Fraction(rho) <= it.rho * Fraction(100_001, 100_000)
     exact = gaussian_curve.epsilon(rho=it.rho, delta=it.shown_delta)
     assert exact <= float(epsilon) <= exact * 1.001
@@ -175,7 +188,7 @@ def test_printed_and_exported_losses_are_never_below_the_truth(it):
 def test_what_was_asked_for_is_printed(epsilon, delta):
     asked = PrivacySpec(epsilon=epsilon, delta=delta, noise="gaussian")
     privacy = release(CountSketch(SketchSpec(depth=2, width=4)), ReleaseTerms(asked)).privacy
-    assert f"epsilon = {epsilon:g} at delta = {delta:g}." in str(privacy)
+    assert f"epsilon = {epsilon:g}, delta = {delta:g} (differential privacy), for adding" in str(privacy)
     assert (privacy.as_dict()["epsilon"], privacy.as_dict()["delta"]) == (asked.epsilon(delta), delta)
     words = str(plan(SketchSpec(depth=2, width=4), ReleaseTerms(asked)))
     assert f"epsilon = {epsilon:g} at delta = {delta:g}, ADD_OR_REMOVE_ONE;" in words
@@ -185,7 +198,7 @@ def test_what_was_asked_for_is_printed(epsilon, delta):
 
 
 def test_a_rho_of_many_digits_is_printed_rounded_up():
-    assert "rho = 1.23457 zCDP" in str(statement(rho=Fraction("1.2345600001")))
+    assert "rho = 1.23457 (zCDP)" in statement(rho=Fraction("1.2345600001")).details()
     assert statement(rho=Fraction(1, 3)).as_dict()["rho"] > Fraction(1, 3)
 
 
@@ -272,8 +285,8 @@ def test_notebooks_show_the_words_escaped_and_logs_a_line(monkeypatch):
     it = statement(rho=Fraction("1.2345600001"), bounds=RecordBounds(3, max_weight=7))
     assert repr(it) == "<PrivacyStatement of 1 release(s), rho=1.23457, REPLACE_ONE>"
     shown = it._repr_html_()
-    for line in str(it).splitlines():
-        heading, words = line.split(": ", 1)
+    for heading, words in it.facts.items():
+        assert f"{heading:14}{words}" in it.text().splitlines()
         assert f"<tr><td>{heading}</td><td>{words}</td></tr>" in shown
     monkeypatch.setitem(statement_text._CHANGE, it.relation, "whether <script>")
     assert "guesses whether &lt;script&gt; with" in it._repr_html_()

@@ -261,7 +261,7 @@ def test_a_release_answers_and_states_what_was_asked_for() -> None:
         assert released.privacy.sigma_squared == 9
         assert abs(released.estimate("page 7") - 900) < 14 * 3
         assert [row.item for row in released.top_k(1)] == ["page 7"]
-        assert "on each counter, with sigma = 3 times what one record changes" in str(released.privacy)
+        assert "sigma = 3 (unit: the contribution of one record) per counter" in released.privacy.details()
 
 
 def test_a_bundle_without_a_listed_item_is_logged_once(

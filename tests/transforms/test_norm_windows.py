@@ -254,9 +254,9 @@ def test_a_norm_discloses_what_bounds_of_records_disclose(name: str) -> None:
 def test_a_release_of_a_stream_says_what_it_costs() -> None:
     transform = frequencies(by_id(max_windows=3, period=300))
     found = outputs(stream(VISITS[:60]), transform, FIXED, "--streaming", runner=BUNDLE_BASED)
-    (words,) = {str(released.privacy).split("Noise")[0] for released in found.values()}
+    (words,) = {str(released.privacy).split("Clipping ")[0] for released in found.values()}
     assert "L2 norm of 6 per privacy id and window, in its first 3 windows of each period of 5 minutes" in words
-    assert "the windows that end within one declared period" in words
+    assert "the windows that end in one period" in words
     (sigma_squared,) = {released.privacy.sigma_squared for released in found.values()}
     assert sigma_squared == 3 * 4 * 36 * 3 * 5
 

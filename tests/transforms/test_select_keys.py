@@ -125,8 +125,8 @@ def test_all_of_rho_pays_for_the_votes(relation: Any) -> None:
     assert note.sigma_squared == sum(square * moved / (2 * terms.privacy.rho * part) for square, part in rounds)
     assert 1.9999 < terms.epsilon <= 2
     assert f"epsilon = 2 at delta = 1e-06, {relation.name}; protected: " in transform.explain()
-    assert "; of delta, 5e-07 is for the keys." in transform.explain()
-    assert str(note) in transform.explain()
+    assert "with probability at most 5e-07 (included in delta); method=" in transform.explain()
+    assert note.words("privacy id") in transform.explain()
 
 
 @pytest.mark.filterwarnings("ignore::beam_dpsketch.ElementsWarning")

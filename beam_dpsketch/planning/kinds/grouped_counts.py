@@ -35,6 +35,7 @@ from beam_dpsketch.privacy.contributions import ContributionLimit
 from beam_dpsketch.privacy.grouped_counts import GroupRule
 from beam_dpsketch.privacy.norm.bounds import NormLimit
 from beam_dpsketch.privacy.terms import ReleaseTerms
+from beam_dpsketch.statement.statement_text import selection_in_words
 from beam_dpsketch.words import shown_plainly
 
 USUAL_MAX_KEYS = 128
@@ -211,10 +212,11 @@ def _least_with_interval(terms: ReleaseTerms, parameters: Sequence[Fraction]) ->
 
 
 def _items(counting: Counting) -> Iterator[Line]:
-    note, votes = counting.note, counting.note.votes
-    yield numbered("items", note, f"Items{under_norm(counting.declared)}: {dataclasses.replace(note, votes=None)}.")
-    if votes is not None:
-        yield Line(f"Votes, for {votes.share} of rho: at any count, {votes.words('an item', 'item')}.")
+    note, terms = counting.note, counting.declared
+    yield numbered("items", note, f"Items{under_norm(terms)}: {selection_in_words(note, terms.delta, terms)}.")
+    if (votes := note.votes) is not None:
+        more = votes.of_several(terms.unit.noun, "item")
+        yield Line(f"Votes: {float(100 * votes.share):.4g} % of rho; probability 1/2 also with {more}.")
 
 
 def _expected(counting: Counting) -> Iterator[Line]:

@@ -49,7 +49,7 @@ class NormLimit(ContributionLimit):
         """Say what always counts in full, or how it will be known."""
         raise NotImplementedError
 
-    def words(self, of: Any) -> str:
+    def words(self, of: Any, *, combined: bool = False) -> str:
         windows, period = "", f" and period of {length_of_time(of.period_micros)}" if of.period_micros else ""
         if is_in_windows(of):
             windows, period = windows_in_words(of), ""
@@ -60,8 +60,9 @@ class NormLimit(ContributionLimit):
         )
         said = "".join(f", {words.format(limit)}" for words, limit in limits if words and limit is not None)
         weights = self._weights("weights clamped to [{}, {}], then ")
-        norm = f"{weights}{self._norm()} per privacy id{per_window(of)}{period}"
-        return f"{norm}{said}{windows}{self._in_full(of)}"
+        chosen = f" ({'norms' if combined else 'norm'} chosen from the data, privately)" * (of.norm_spend is not None)
+        norm = f"{weights}{self._norm()} per privacy id{per_window(of)}{period}{chosen}"
+        return f"{norm}{said}{windows}{'' if combined else self._in_full(of)}"
 
 
 @shown_plainly

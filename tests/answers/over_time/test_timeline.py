@@ -297,7 +297,7 @@ def test_answers_hold_large_counts() -> None:
 def test_statements_say_how_often_a_unit_counts() -> None:
     _, rows = eight("root")
     privacy = SketchTimeline(rows, HORIZON).prefix(3).privacy
-    again = "A unit counts once for each window."
+    again = "; a privacy id counts once in each window"
     assert again not in str(privacy)
     assert again in str(dataclasses.replace(privacy, unit=PrivacyUnit.PRIVACY_ID_OVER_HORIZON))
 

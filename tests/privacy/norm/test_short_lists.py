@@ -98,7 +98,7 @@ def test_a_release_states_the_order_that_was_taken() -> None:
     privacy = release_frame(table, declared).privacy
     assert isinstance(privacy.bounds, NormBound)
     assert privacy.bounds.order == 1
-    assert "1/5 for the choice of max_norm" in str(privacy)
+    assert "20 % norm (" in privacy.details()
     assert "chosen from the data with 20 % of the loss" in str(declared.plan())
 
 

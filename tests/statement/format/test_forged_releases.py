@@ -32,7 +32,7 @@ CORPUS = {name: each.to_bytes() for name, each in {**golden.good(), **golden.row
 ASKED: list[Callable[[Any], object]] = [
     repr,
     lambda it: it._repr_html_(),
-    lambda it: (str(it.privacy), it.privacy.as_dict(), it.privacy._repr_html_(), it.privacy.shown_loss),
+    lambda it: (it.privacy.text(), it.privacy.as_dict(), it.privacy._repr_html_(), it.privacy.shown_loss),
     lambda it: it.privacy.epsilon(0.01),
     lambda it: describe(Stored("file", "key", it)),
     lambda it: add_up([it.privacy, _elsewhere(it.privacy)]),
@@ -171,8 +171,8 @@ def test_notes_without_limits_are_found(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_delta_that_no_float_holds_is_not_shown_as_0() -> None:
-    shown = str(Released.from_bytes(FORGED["a delta that no float holds"]()).privacy)
-    assert "4.94066e-324-approximate" in shown
+    shown = Released.from_bytes(FORGED["a delta that no float holds"]()).privacy.text()
+    assert "delta = 4.94066e-324 (approximate zCDP)" in shown
 
 
 def factor_of(size: int, counter: int) -> bytes:
