@@ -85,13 +85,14 @@ class Basis:
 UNKNOWN = Basis()
 WITHIN_NOISE = Note(
     "within_noise",
-    "taken together, all answers are within the noise of 0: are they asked with the type, unit and spelling that were "
-    "counted?",
+    "None of these answers differs from 0 by more than noise. Check the type, unit and spelling of the items or "
+    'values: 1 and "1" are different items.',
 )
 
 ONE_RECORD_EACH = Note(
     "one_record_each",
-    "each privacy id has about one record: is its column a person? Ids of orders or sessions protect no person",
+    "Each privacy id has about one record. Check that its column identifies persons: with ids of orders or sessions, "
+    "no person is protected.",
 )
 
 
@@ -107,9 +108,9 @@ def lines(clipping: Clipping | None, notes: Iterable[Note]) -> str:
 
 
 def of_emptiness(nothing: str | None) -> Note:
-    """Return the note of a release that may hold nothing; `nothing` says it of a side counter."""
-    held = "its counters cannot be told from noise" if nothing is None else f"there are {nothing} in it"
-    return Note("may_be_empty", f"{held}, so answers may be noise alone")
+    """Return the note of a release that may be empty; `nothing` is the upper end of a summary count, in words."""
+    found = "its counters cannot be distinguished from noise" if nothing is None else f"it contains {nothing}"
+    return Note("may_be_empty", f"This release may be empty: {found}. Answers may be pure noise.")
 
 
 def of_reach(reach: float, most: float, useless: float = USELESS_SHARE) -> Notes:
@@ -119,7 +120,7 @@ def of_reach(reach: float, most: float, useless: float = USELESS_SHARE) -> Notes
 
 def of_noise(reach: float, compared: str) -> Notes:
     """Return the note of a release with much noise, compared with what it may hold."""
-    words = f"Much noise: 95 % intervals reach +-{shown(reach)}, and {compared}."
+    words = f"Much noise: 95 % intervals are ±{shown(reach)}, and {compared}."
     return (Note("mostly_noise", f"{words} Use more data, a larger epsilon or a smaller bound."),)
 
 
@@ -128,12 +129,14 @@ def of_spending(privacy: PrivacyStatement) -> tuple[Note, ...]:
     epsilon, delta, found = privacy.shown_epsilon, privacy.delta_of_epsilon, []
     if LARGE_EPSILON < epsilon < math.inf:
         words = f"epsilon = {round_up(epsilon, 4):g} at delta = {delta:g} gives little protection"
-        found.append(Note("large_epsilon", f"{words}: {privacy.loss.attack_words}; use 3 or less if you can"))
+        found.append(Note("large_epsilon", f"{words}: {privacy.loss.attack_words}. Use 3 or less if you can."))
     units = privacy.note(UNITS)
     least = 0.0 if units is None else units.interval(0.95).lower
     if delta * least > 1 and len(privacy.release_ids) == 1:  # else a unit is in several of its parts
-        words = f"delta = {delta:g} is above 1/{shown(least)}, and the release holds more units than that"
-        found.append(Note("large_delta", f"{words}: showing one of them to all would keep that promise"))
+        who = privacy.unit.noun
+        words = f"delta = {delta:g} exceeds 1 / (number of {who}s), which is at most 1 / {shown(least)}"
+        weak = f"A mechanism that publishes the records of one random {who} would satisfy such a delta"
+        found.append(Note("large_delta", f"{words}. {weak}. Use a much smaller one."))
     return tuple(found)
 
 
@@ -179,7 +182,11 @@ def _of_ends(
     deviation = math.sqrt(finest_variance + _TAKEN**2 * variance)
     found = (np.min(taken, axis=0) > 0) & (taken[-1] > _END_DEVIATIONS * deviation)
     return tuple(
-        Note("at_an_end", f"over 90 % of the weight is at the {side} end of the domain, {short(value)}: {domain.doubt}")
+        Note(
+            "at_an_end",
+            f"More than 90 % of the total is at the {side} end of the value range ({short(value)}). Values outside are "
+            f"clamped: {domain.doubt}.",
+        )
         for side, value, is_there in zip(("lower", "upper"), domain.values(ends), found, strict=True)
         if is_there
     )
@@ -201,10 +208,10 @@ def of_numbers(domain: Domain, mean: tuple[float, float], variance: float) -> No
     middle = min(max(0.5, lower), upper)
     first, last = map(short, domain.values(np.array([0, domain.size - 1], dtype=np.uint64)))
     if upper <= near:
-        where = f"the mean is within {_NEAR:.0%} of the lower end of the domain, {first}"
+        where = f"The mean is within {_NEAR:.0%} of the lower end of the value range ({first})"
     elif lower >= 1 - near:
-        where = f"the mean is within {_NEAR:.0%} of the upper end of the domain, {last}"
+        where = f"The mean is within {_NEAR:.0%} of the upper end of the value range ({last})"
     elif middle * (1 - middle) - variance < (1 - _TAKEN) * near * (1 - near):
-        where = f"over 90 % of the weight is within {_NEAR:.0%} of the ends of the domain, {first} and {last}"
+        where = f"More than 90 % of the total is within {_NEAR:.0%} of the ends of the value range ({first}, {last})"
     told = where and domain.doubt and domain.size >= _LEAST_VALUES
-    return (Note("at_an_end", f"{where}: {domain.doubt}"),) if told else ()
+    return (Note("at_an_end", f"{where}. Values outside are clamped: {domain.doubt}."),) if told else ()

@@ -109,8 +109,8 @@ def _within(found: Ends, high: float) -> Ends | None:
 _USELESS_SHARE, _SURE, _WRAPPED = 0.5, 1 - 1e-4, 1 - 1e-12
 CANNOT_TELL = Note(
     "cannot_tell",
-    "there are too few records, or too many for the counters, to tell a mean or a variance: every value between the "
-    "ends that are given is possible",
+    "Too few records (or more than the counters can represent) for a mean or a variance: any value in the interval is "
+    "possible.",
 )
 
 

@@ -168,8 +168,8 @@ def _named(name: Any) -> dict[str, Any]:
 
 MOST_LISTED = 1000
 _CHOSEN = (
-    "Each interval is about an item that is chosen before looking. Of the largest of many, fewer hold, as noise lifted "
-    "some to the top."
+    "Top lists favor items whose noise was high, so intervals are right less often than those of items that are chosen "
+    "before looking."
 )
 _ALL = {"records", "total_weight", "privacy_units"}
 
@@ -250,7 +250,9 @@ def top_of(released: Released, wanted: Wanted) -> dict[str, Any] | None:
         return None
     limit = getattr(answered.answer, "detection_limit", None)
     finds = (
-        [] if limit is None else [f"Items of {shown(limit)} or more that the bounds kept exceed the noise with 95 %."]
+        []
+        if limit is None
+        else [f"Items with a count of {shown(limit)} or more after clipping exceed the noise with 95 % probability."]
     )
     chosen, count = [_CHOSEN] if len(answered.rows) > 1 else [], len(answered.rows)
     return {
@@ -388,8 +390,8 @@ def _listed(released: ReleasedSketch) -> float:
 def _words(far: Interval | None, has_rows: bool, confidence: float) -> Iterator[str]:
     if has_rows:
         yield (
-            "Each interval is about an item that is chosen before looking; of the largest of many, fewer hold, as "
-            "noise moved some to the top. More or less is said where it holds for all of them together, with "
+            "Top lists favor changes whose noise was high, so intervals are right less often than those of items that "
+            "are chosen before looking. More or less is said where it holds for all of them together, with "
             f"{100 * confidence:.10g} %. Before and after are read apart, so they may differ by another number."
         )
     else:

@@ -52,19 +52,31 @@ def counted(spec: Any, items: Any, rho: float = 1.0, draw: bytes = b"") -> Any:
 @pytest.mark.parametrize(
     ("domain", "items", "words"),
     [
-        (IntegerDomain(0, 1000), range(1500, 3500), "upper end of the domain, 1000: is the unit right (ms for s)"),
-        (IntegerDomain(0, 1000), [-5] * 2000, "lower end of the domain, 0: is the unit right"),
-        (FloatDomain(0.0, 60.0, 0.5), [250.0] * 2000, "upper end of the domain, 60: is the unit right"),
-        (IntegerDomain(0, 1 << 40), [1 << 41] * 5000, "upper end of the domain, 1099511627776"),
+        (
+            IntegerDomain(0, 1000),
+            range(1500, 3500),
+            "upper end of the value range (1000). Values outside are clamped: check the range, the unit (s or ms)",
+        ),
+        (
+            IntegerDomain(0, 1000),
+            [-5] * 2000,
+            "lower end of the value range (0). Values outside are clamped: check the range, the unit",
+        ),
+        (
+            FloatDomain(0.0, 60.0, 0.5),
+            [250.0] * 2000,
+            "upper end of the value range (60). Values outside are clamped: check",
+        ),
+        (IntegerDomain(0, 1 << 40), [1 << 41] * 5000, "upper end of the value range (1099511627776)"),
         (
             YEAR,
             [datetime.datetime(2025, 6, 1)] * 2000,
-            "upper end of the domain, 2024-12-31 00:00:00+00:00: is the year",
+            "upper end of the value range (2024-12-31 00:00:00+00:00). Values outside are clamped: check",
         ),
         (
             YEAR,
             [datetime.datetime(2023, 6, 1)] * 2000,
-            "lower end of the domain, 2024-01-01 00:00:00+00:00: is the year",
+            "lower end of the value range (2024-01-01 00:00:00+00:00). Values outside are clamped: check",
         ),
     ],
 )
@@ -115,7 +127,7 @@ def test_answers_that_all_may_be_0_ask_whether_the_question_is_right() -> None:
     released = counted(SketchSpec(), ["Oslo"] * 2000 + ["Rome"] * 1000, draw=b"6")
     for wrong in (released.top_k(2, [1, 2]), released.interval([1, 2]), released.interval(range(3000))):
         assert codes(wrong.notes) == "within_noise"
-        assert "are they asked with the type" in repr(wrong)
+        assert "Check the type, unit and spelling" in repr(wrong)
     for right in (released.top_k(2, ["Oslo", "Bern"]), released.interval(["Oslo", 1]), released.interval([1])):
         assert right.notes == ()
     tree = counted(IntegerDomain(0, 1000), range(500, 700), rho=10.0)
@@ -139,7 +151,7 @@ def test_spending_that_promises_little_is_told_of_a_release_and_not_of_its_answe
     assert codes(it.notes) == "large_epsilon,large_delta"
     assert it.interval([1]).notes == ()
     for shown in (repr(it), it._repr_html_()):
-        assert "delta = 0.01 is above 1/1,990, and the release holds more units than that" in shown
+        assert "delta = 0.01 exceeds 1 / (number of privacy ids), which is at most 1 / 1,990. A mechanism" in shown
     assert codes(by_hand.released(CountSketch, SketchSpec(depth=1, width=2), [[500, 0]], side=side).notes) == ""
 
 
@@ -148,7 +160,7 @@ def test_a_release_that_is_mostly_noise_says_so() -> None:
     assert codes(tree.notes) == "mostly_noise"
     assert codes(listed.notes) == ""  # one item has all of it, and intervals reach a seventh of it
     few, many = (by_hand.released(CountSketch, SketchSpec(depth=1, width=2), [[n, 0]]) for n in (22, 50))
-    assert "Much noise: 95 % intervals reach +-5.891, and no item weighs more than about 22.41. " in repr(few)
+    assert "Much noise: 95 % intervals are ±5.891, and no item weighs more than about 22.41. " in repr(few)
     assert (codes(few.notes), codes(many.notes)) == ("mostly_noise", "")
 
 
@@ -184,11 +196,11 @@ OUTSIDE = [
     (
         [20_000, 90_000],
         False,
-        "the mean is within 3% of the upper end of the domain, 600: is the unit right (ms for s)",
+        "The mean is within 3% of the upper end of the value range (600). Values outside are clamped: check the range",
     ),
-    ([-5], False, "the mean is within 3% of the lower end of the domain, 0: is the unit right"),
-    ([590, 595], False, "the mean is within 3% of the upper end of the domain, 600"),
-    ([-300, 20_000], True, "over 90 % of the weight is within 3% of the ends of the domain, 0 and 600: is the unit"),
+    ([-5], False, "The mean is within 3% of the lower end of the value range (0). Values"),
+    ([590, 595], False, "The mean is within 3% of the upper end of the value range (600)"),
+    ([-300, 20_000], True, "More than 90 % of the total is within 3% of the ends of the value range (0, 600). Values"),
 ]
 
 

@@ -364,7 +364,7 @@ def test_a_release_of_nothing_says_so_and_so_do_its_answers(kind: str, bounds: A
         it = released(bounds, SPECS[kind])
     words = it.privacy.side[1].nothing
     assert re.fullmatch(r"at most [\d,.]+ records", words)
-    note = f"there are {words} in it, so answers may be noise alone"
+    note = f"This release may be empty: it contains {words}. Answers may be pure noise."
     for shown in (repr(it), it._repr_html_()):
         assert words in html.unescape(shown)
         assert note in html.unescape(shown)

@@ -70,7 +70,7 @@ def test_a_mean_that_is_not_known_is_an_empty_cell_null_or_a_dash() -> None:
         "key      estimate  lower 95 %  upper 95 %",
         "Nowhere         -         -60         240",
     ]
-    assert "note: x.dpsketch, key Nowhere: there are too few records" in printed
+    assert "note: x.dpsketch, key Nowhere: Too few records" in printed
 
 
 def test_questions_that_it_does_not_answer_are_refused() -> None:
@@ -85,7 +85,7 @@ def test_it_is_shown_written_and_added_up() -> None:
     code, printed = run("inspect", "x.dpsketch", "--privacy")
     assert code == 0
     assert "Oslo     statistics  whole numbers -60 to 240" in printed
-    oslo = re.search(r"Oslo .* about ([\d.]+) records \(\+-", printed)
+    oslo = re.search(r"Oslo .* about ([\d.]+) records \(±", printed)
     assert oslo is not None
     assert abs(float(oslo[1]) - 60) < 7  # sigma is 1
     assert "(unit: the contribution of one record)" in printed

@@ -33,7 +33,7 @@ from beam_dpsketch.exact.domains.base import (
 )
 
 _MAX_DECIMALS = 15  # a float has no more
-DOUBT = "is the unit right (ms for s), and the sign?"
+DOUBT = "check the range, the unit (s or ms) and the sign"
 
 
 @named("IntegerDomain")

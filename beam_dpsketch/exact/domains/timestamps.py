@@ -62,7 +62,7 @@ class TimestampDomain(Domain):
     resolution: datetime.timedelta = datetime.timedelta(seconds=1)
     type_name = "timestamp"
     number = 3
-    doubt = "is the year right, and the unit of times (s, ms)?"
+    doubt = "check the range, the year and the unit (s or ms)"
     plain_type = datetime.datetime
     parsed = "times, in ISO 8601 or in seconds since 1970"
     column_type = pa.timestamp("us", "UTC")
