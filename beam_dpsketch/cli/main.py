@@ -118,7 +118,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands; `shtab` makes completions for shells of it."""
     parser = _Parser(
         prog="dpsketch",
-        description="Look at private releases in files, and ask them. Reading costs no privacy. Plan releases to make.",
+        description="Make, inspect and query differentially private releases. Reading a release costs no privacy.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"dpsketch {__version__}")

@@ -70,13 +70,15 @@ def run(arguments: argparse.Namespace) -> int:
         rest = "the files before it are whole, and have cost budget"
     if nothing:
         note(
-            f"no key was chosen, so {arguments.output} holds no release, but what this run has spent: `dpsketch spent`"
+            f"no key passed the selection, so {arguments.output} contains no release; the privacy budget is spent all "
+            "the same: see `dpsketch spent`"
         )
     else:
         first, *others = files
         where = first if not others else f"{first} and {len(others)} more"
         count = sum(map(len, files.values()))
-        note(f"wrote {count} release(s) to {where}; each run is another release, which spends again")
+        releases = f"{count} release{'s' * (count != 1)}"
+        note(f"wrote {where} ({releases}); running this command again spends the privacy budget again")
         found = [each if declared.is_keyed else (None, each) for elements in files.values() for each in elements]
         asked = dict(enumerate(each for _, each in found))
         asked = SketchTimeline.by_key(found, declared.horizon) if declared.horizon else asked

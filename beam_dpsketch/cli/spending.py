@@ -52,11 +52,13 @@ def show_spent(arguments: argparse.Namespace) -> int:
     spent = add_up((each.released.privacy for each in stored), [each.spent.privacy for each in nothing])
     output.print_rows([_spent_row(each, arguments.delta) for each in spent], arguments)
     note(
-        "each line says how well its releases together protect what is named, if all are about the same people; "
-        "rounded up. Releases that are not in these files add to it."
+        "composed over these files, rounded up, as if all are about the same people; it can be less than the sum. "
+        "Other releases about these people add to it."
     )
     if len(spent) > 1:
-        note("lines with different units or relations are promises of different kinds, and do not add up to one number")
+        note(
+            "lines with different privacy units or relations are different guarantees, and do not add up to one number"
+        )
     return WRONG_USAGE if damaged else DONE
 
 

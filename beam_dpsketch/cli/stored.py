@@ -71,7 +71,8 @@ def read_stored(names: Sequence[str]) -> list[Stored]:
     if damaged:
         raise together(damaged)
     for each in nothing:
-        note(f"{each.path}: no key was chosen, so it holds no release; `dpsketch spent` says what the run cost")
+        words = "no key passed the selection, so it contains no release; `dpsketch spent` shows what the run cost"
+        note(f"{each.path}: {words}")
     if not stored:
         raise AnswerError("these files hold no release")
     return stored

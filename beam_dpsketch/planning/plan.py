@@ -24,10 +24,10 @@ from beam_dpsketch.privacy.over_time.binned import BinnedRoot
 from beam_dpsketch.privacy.over_time.mechanism import MAX_DENSE, RowMechanism
 from beam_dpsketch.privacy.side_counters import WEIGHT
 from beam_dpsketch.privacy.terms import ReleaseTerms, RowTerms
+from beam_dpsketch.statement import statement_text
 from beam_dpsketch.statement.showing import html_table
 from beam_dpsketch.words import round_up, shown_plainly
 
-_BY_LAPLACE = "by Laplace noise, where the epsilons of several releases add up"
 MAX_PLANNED = 1 << 14  # longer horizons take seconds
 
 
@@ -185,10 +185,10 @@ def privacy_line(terms: ReleaseTerms) -> str:
 
 
 def loss_in_words(terms: ReleaseTerms) -> str:
-    """Return rho, epsilon and the delta at which it is shown, rounded up, and the relation; of a pure loss, no rho."""
-    epsilon = f"epsilon = {round_up(terms.epsilon, 4):g} at delta = {round_up(terms.shown[1], 6):g}"
-    loss = f"{epsilon}, {terms.privacy.relation.name}"
-    return f"{loss}, {_BY_LAPLACE}" if terms.loss.is_pure else f"rho = {round_up(terms.privacy.rho, 6):g}, {loss}"
+    """Spell epsilon and delta, rounded up, with rho unless noise is Laplace, and how neighboring data sets differ."""
+    rho = f"rho = {round_up(terms.privacy.rho, 6):g}"
+    loss = statement_text.loss_in_words(terms.loss, terms.privacy.shown_delta, rho)
+    return f"{loss}, for {statement_text.change_in_words(terms)}"
 
 
 def _noise_in_words(terms: ReleaseTerms, parameters: Sequence[Fraction]) -> str:
@@ -216,14 +216,13 @@ def aside_line(calibration: Calibration) -> str:
     if calibration.terms.norm is not None or isinstance(terms, RowTerms):  # noise is not known yet, or of rows
         return ""
     notes = calibration.notes
-    said = [f"{note.words} +- {-note.interval(0.95).lower:,.3g}" for note in notes]
-    who = "records" if terms.unit.is_one_record else "people"
+    said = [f"{note.words} ±{-note.interval(0.95).lower:,.3g}" for note in notes]
     if terms.total_cells is not None and not any(WEIGHT in counter.names for counter in terms.counters):
-        said.append("the total from the counters themselves, at no cost")
+        said.append("the total from the counters themselves (no share of the budget)")
     if calibration.lost:
         told = told_units(math.sqrt(calibration.lost[0].parameter), terms.noise)
-        said.append(f"what the bounds took, where about {told:,.0f} {who} or more lost some")
-    return f"Also told: {', '.join(said)}." if said else ""
+        said.append(f"clipping, which is estimated from roughly {told:,.0f} clipped {terms.unit.noun}s on")
+    return f"Summary counts: {', '.join(said)}." if said else ""
 
 
 def bound_in_words(terms: ReleaseTerms) -> str:
@@ -235,8 +234,8 @@ def order_line(terms: ReleaseTerms, crossover: float) -> str:
     """Spell the weight from which a norm of the other order gives narrower intervals."""
     other, side, few = (1, "below", "up to") if terms.bounds.total_weight is None else (2, "above", "more than")
     return (
-        f"Order: a norm of order {other} gives narrower intervals where heavy people have a total weight {side} "
-        f"{crossover:.2g} times their length, as with records spread evenly over {few} {int(crossover**2)} items."
+        f"Hint: a norm of order {other} is more accurate if the total weight of heavy people is {side} "
+        f"{crossover:.2g} times their L2 norm, as with records spread evenly over {few} {int(crossover**2)} items."
     )
 
 

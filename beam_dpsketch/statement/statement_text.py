@@ -80,14 +80,14 @@ def disclosed(what: Disclosure) -> list[str]:
     return [words for flag, words in _DISCLOSED.items() if flag in what]
 
 
-def loss_in_words(loss: Loss, shown_delta: float) -> str:
-    """Spell epsilon and delta, rounded up, and the kind of the guarantee."""
+def loss_in_words(loss: Loss, shown_delta: float, kind: str = "differential privacy") -> str:
+    """Spell epsilon and delta, rounded up, and in brackets the kind of a guarantee with a delta."""
     epsilon, delta = loss.shown(shown_delta)
     if math.isinf(epsilon):
         return f"rho = {round_up(loss.rho, 6):g}, delta = {round_up(loss.delta, 6):g} (approximate zCDP)"
     if not delta:
         return f"epsilon = {round_up(loss.pure, 6):g} (pure differential privacy)"
-    return f"epsilon = {round_up(epsilon, 4):g}, delta = {round_up(delta, 6):g} (differential privacy)"
+    return f"epsilon = {round_up(epsilon, 4):g}, delta = {round_up(delta, 6):g} ({kind})"
 
 
 def change_in_words(of: Any) -> str:

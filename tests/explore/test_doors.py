@@ -187,7 +187,7 @@ def test_what_is_to_be_known_of_the_largest() -> None:
         data_of(explore(cities(), candidates=each))["releases"][0]["top"]["notes"] for each in (CITIES, [1, 2], ["a"])
     ]
     assert [len(each) for each in notes] == [1, 2, 0]
-    assert "asked with the type" in notes[1][1]
+    assert "Check the type, unit and spelling" in notes[1][1]
 
 
 def test_items_that_are_cut() -> None:

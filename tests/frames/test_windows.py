@@ -421,4 +421,4 @@ def test_a_plan_of_a_table_knows_all_windows_that_one_norm_covers() -> None:
     planned = plan_release(declared)
     of_units = [each.calibrated.aside[0].parameter for each in (resolve(declared)[0], declared.resolved)]
     assert of_units[0] == 7 * of_units[1]
-    assert f"units +- {1.96 * float(of_units[0]) ** 0.5:.2g}" in str(planned)
+    assert f"privacy ids ±{1.96 * float(of_units[0]) ** 0.5:.2g}" in str(planned)

@@ -130,7 +130,7 @@ def test_a_plan_of_groups_says_the_least_count_that_is_likely(epsilon: Fraction)
 def test_a_run_in_windows_has_the_noise_that_the_plan_says() -> None:
     """An element in 60 sliding windows would make a Gaussian closer; the plan without windows promised no delta."""
     declared = ReleaseSpec(LISTED, PrivacySpec(epsilon=2, delta=1e-6), Record(), item="item", windows=TimeRange(0, 600))
-    assert "epsilon = 2 at delta = 0" in str(declared.plan())
+    assert "epsilon = 2 (pure differential privacy)" in str(declared.plan())
     in_windows = declared.terms_of_each(in_windows=True, overlapping=60)
     assert (in_windows.noise, in_windows.loss) == (Noise.LAPLACE, Loss.of_pure(Fraction(2)))
     assert in_windows.window_count == 60

@@ -131,7 +131,7 @@ SETTINGS: dict[str, Any] = {
 def test_a_frame_says_what_was_spent() -> None:
     released = release_frame(pa.Table.from_pylist(FEW), SETTINGS)
     assert released == {}
-    assert "Released: nothing, because no key was chosen" in str(released.unreleased)
+    assert "Released      nothing, because no key passed the selection" in str(released.unreleased)
     (one,) = release_frame(pa.Table.from_pylist(CROWD), SETTINGS).values()
     assert (released.unreleased.privacy.rho, released.unreleased.privacy.delta) == (one.privacy.rho, LOST)
     assert released.unreleased.privacy.keys == one.privacy.keys
@@ -144,16 +144,16 @@ def test_the_command_writes_and_shows_what_was_spent(tmp_path: Path, monkeypatch
     line = ["--kind", "frequencies", "--item", "item", "--key", "key", "--select-keys", "1e-10", "--max-keys", "1"]
     line += ["--privacy-id", "person", "--max-norm", "1", "--epsilon", "8", "--delta", "1e-6"]
     code, printed = run("run", "few.parquet", *line, "--output", "few.dpsketch")
-    assert (code, "no key was chosen, so" in printed) == (0, True)
+    assert (code, "no key passed the selection, so" in printed) == (0, True)
     for options in (["spent"], ["inspect"], ["inspect", "--privacy"]):
         for form in ("table", "json", "csv"):
             code, printed = run(*options, "few.dpsketch", "--format", form)
             assert (code, "1e-10" in printed) == (0, True)
     for asked in (["query", "--records"], ["plot", "--top", "3", "--output", "x.png"]):
         code, printed = run(asked[0], "few.dpsketch", *asked[1:])
-        assert (code, "no key was chosen, so it holds no release" in printed) == (1, True)
+        assert (code, "no key passed the selection, so it contains no release" in printed) == (1, True)
     assert "nothing: no key chosen" in run("inspect", "few.dpsketch")[1]
-    assert "The loss is spent all the same" in run("inspect", "few.dpsketch", "--privacy")[1]
+    assert "the privacy budget is spent all the same" in run("inspect", "few.dpsketch", "--privacy")[1]
 
 
 def test_damaged_records_are_refused() -> None:

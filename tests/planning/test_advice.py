@@ -287,9 +287,9 @@ def test_ranks_are_at_most_as_wrong_as_advised_and_half_as_wrong_at_least(depth:
 def test_no_loss_is_shown_below_the_truth(privacy: dict[str, object]) -> None:
     config = read_release({"kind": "frequencies", "item": "i", "privacy": privacy, "unit": "record"})
     for words in (str(config.plan()), in_words(config)):
-        found = re.search(r"rho = ([\d.e-]+),.* epsilon = ([\d.e-]+) at delta = ([\d.e-]+)[,;]", words)
+        found = re.search(r"epsilon = ([\d.e-]+), delta = ([\d.e-]+) \(rho = ([\d.e-]+)\), for ", words)
         assert found is not None
-        rho, epsilon, delta = map(Fraction, found.groups())
+        epsilon, delta, rho = map(Fraction, found.groups())
         assert rho >= config.terms.privacy.rho
         assert epsilon >= Fraction(config.terms.epsilon)
         assert delta >= Fraction(str(privacy["delta"]))
@@ -300,5 +300,5 @@ def test_plan_and_check_say_a_loss_alike(privacy: dict[str, object]) -> None:
     config = read_release({"kind": "frequencies", "item": "i", "privacy": privacy, "unit": "record"})
     (line,) = [line for line in str(config.plan()).splitlines() if line.startswith("Privacy: ")]
     loss = line.removeprefix("Privacy: ").split("; ")[0]
-    assert ", ADD_OR_REMOVE_ONE" in loss
+    assert ", for adding or removing one record" in loss
     assert in_words(config).endswith(f"; {loss}")

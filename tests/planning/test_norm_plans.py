@@ -147,4 +147,4 @@ def test_transforms_explain_a_norm(transform: Any) -> None:
         50_000
     )
     assert "clipped to an L2 norm of 20 records per privacy id" in explained
-    assert "protected: all records of one privacy id" in explained
+    assert "protected: all records of any one privacy id" in explained

@@ -33,7 +33,7 @@ def counted(bounds: Any, spec: Any = LISTED, **given: Any) -> PrivateFrequencies
     return PrivateFrequencies(spec, PrivacySpec(**(given or GIVEN)), unit=PrivacyId("user", bounds), item="item")
 
 
-def line(transform: Any, beginning: str = "Order: ") -> str | None:
+def line(transform: Any, beginning: str = "Hint: ") -> str | None:
     return next((each for each in transform.explain().splitlines() if each.startswith(beginning)), None)
 
 
@@ -48,9 +48,9 @@ def test_the_number_is_the_ratio_of_what_two_plans_say(spec: Any, relation: Any)
 
 
 def test_each_order_names_the_other() -> None:
-    assert "a norm of order 1 gives narrower intervals where" in str(line(counted(NormBound(9))))
-    assert "weight below 2.9 times" in str(line(counted(NormBound(9))))
-    assert "a norm of order 2 gives narrower intervals where" in str(line(counted(NormBound(9, order=1))))
+    assert "a norm of order 1 is more accurate if" in str(line(counted(NormBound(9))))
+    assert "people is below 2.9 times" in str(line(counted(NormBound(9))))
+    assert "a norm of order 2 is more accurate if" in str(line(counted(NormBound(9, order=1))))
     grouped = PrivateTopK(
         TextDomain(8),
         PrivacySpec(**GIVEN),
@@ -59,7 +59,7 @@ def test_each_order_names_the_other() -> None:
         item="item",
         method=Groups(1e-7),
     )
-    assert "a norm of order 1 gives narrower intervals where" in str(line(grouped))
+    assert "a norm of order 1 is more accurate if" in str(line(grouped))
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_laplace_noise_leaves_all_of_delta_to_groups(lost: str) -> None:
             item="item",
             method=Groups(Fraction(lost)),
         )
-        assert f"Privacy: epsilon = 2 at delta = {float(lost):g}, " in found.explain()
+        assert f"Privacy: epsilon = 2, delta = {float(lost):g} (" in found.explain()
     with pytest.raises(ValueError, match="delta must be above 1e-06"):
         PrivacyBudget(**GIVEN, keys_delta=Fraction(1, 10**6))
     with pytest.raises(ValueError, match="delta must be above 2e-06"):

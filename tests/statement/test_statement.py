@@ -191,7 +191,7 @@ def test_what_was_asked_for_is_printed(epsilon, delta):
     assert f"epsilon = {epsilon:g}, delta = {delta:g} (differential privacy), for adding" in str(privacy)
     assert (privacy.as_dict()["epsilon"], privacy.as_dict()["delta"]) == (asked.epsilon(delta), delta)
     words = str(plan(SketchSpec(depth=2, width=4), ReleaseTerms(asked)))
-    assert f"epsilon = {epsilon:g} at delta = {delta:g}, ADD_OR_REMOVE_ONE;" in words
+    assert f"epsilon = {epsilon:g}, delta = {delta:g} (rho = " in words
     other = release(CountSketch(SketchSpec(depth=2, width=4)), ReleaseTerms(PrivacySpec(rho=0.5))).privacy
     for both in (privacy.composed(other, units_disjoint=False), other.composed(privacy, units_disjoint=False)):
         assert both.shown_delta == min(delta, 1e-6)

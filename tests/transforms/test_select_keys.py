@@ -124,7 +124,8 @@ def test_all_of_rho_pays_for_the_votes(relation: Any) -> None:
     assert note.method == "two_rounds"
     assert note.sigma_squared == sum(square * moved / (2 * terms.privacy.rho * part) for square, part in rounds)
     assert 1.9999 < terms.epsilon <= 2
-    assert f"epsilon = 2 at delta = 1e-06, {relation.name}; protected: " in transform.explain()
+    assert "Privacy: epsilon = 2, delta = 1e-06 (rho = " in transform.explain()
+    assert ("for replacing the records of one privacy id; " in transform.explain()) == (relation is REPLACE_ONE)
     assert "with probability at most 5e-07 (included in delta); method=" in transform.explain()
     assert note.words("privacy id") in transform.explain()
 

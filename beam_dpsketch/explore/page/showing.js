@@ -103,7 +103,7 @@ function interval(answer, show) {
   const high = isOpen(upper) ? null : spell(upper);
   let between = "any value";
   if (low !== null && high !== null) between = `${low} to ${high}`;
-  else if (low !== null) between = lower > 0 ? `at least ${low}` : "cannot be told from 0";
+  else if (low !== null) between = lower > 0 ? `at least ${low}` : "not distinguishable from 0";
   else if (high !== null) between = `at most ${high}`;
   return { estimate: spell(estimate), between };
 }

@@ -13,7 +13,7 @@ function showPrivacy(release) {
     facts(release.statement, first),
     ...data.spent.map((/** @type {string} */ words) => element("p", {}, words)),
     notes.length ? element("ul", { class: "notes", "aria-label": "Notes" }, ...notes) : "",
-    element("details", {}, element("summary", {}, "The rest of the statement"), facts(release.statement, others)),
+    element("details", {}, element("summary", {}, "Details"), facts(release.statement, others)),
   );
 }
 

@@ -124,11 +124,11 @@ def test_explain_names_what_is_not_paid_for() -> None:
     plans = [
         str(ReleaseSpec(ItemFrequencies(spec), PrivacySpec(rho=0.1), unit, "i").plan()) for spec in (SPEC, SketchSpec())
     ]
-    assert "the total from the counters themselves, at no cost" in plans[0]
-    assert "kept weight" not in plans[0]
-    assert "kept weight +-" in plans[1]
+    assert "the total from the counters themselves (no share of the budget)" in plans[0]
+    assert "weight after clipping" not in plans[0]
+    assert "weight after clipping ±" in plans[1]
     assert "the total from the counters" not in plans[1]
-    assert not any("records +-" in plan for plan in plans)
+    assert not any("records ±" in plan for plan in plans)
 
 
 SPEC = ListedItems(range(8))
