@@ -263,7 +263,7 @@ def add_answer_options(
 
 
 def query(arguments: argparse.Namespace) -> int:
-    """Ask releases; costs no privacy, however often.
+    """Answer questions from releases, at no privacy cost.
 
     The exit code is 1 if one of them does not answer.
     """

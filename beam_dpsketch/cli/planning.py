@@ -52,7 +52,7 @@ def declare_check(parser: argparse.ArgumentParser) -> None:
 
 
 def check(arguments: argparse.Namespace) -> int:
-    """Say whether settings of a release can be used, and what they mean.
+    """Validate the settings of a release.
 
     A file that can be used has one line, and each other an error; then the exit code is 2.
     """
@@ -141,14 +141,14 @@ def declare_plan(parser: argparse.ArgumentParser) -> None:
         type=read_open_share,
         default=0.01,
         metavar="E",
-        help="a share of all that counts; says how many people it needs (0.01)",
+        help="a margin of error, as a share of the total; prints how many people it needs (0.01)",
     )
     parser.add_argument(
         "--typical",
         nargs=2,
         type=read_real,
         metavar=("MEDIAN", "P99"),
-        help="of quantiles, about the median and the 99 %% point of the values; tells errors of values, with --n",
+        help="of quantiles, about the median and the 99 %% point of the values; adds errors of values, with --n",
     )
     parser.add_argument(
         "--quantile",
@@ -156,13 +156,13 @@ def declare_plan(parser: argparse.ArgumentParser) -> None:
         type=read_open_share,
         default=USUAL_QUANTILES,
         metavar="Q",
-        help="the quantiles whose errors are told (0.5 0.95 0.99)",
+        help="the quantiles whose errors are printed (0.5 0.95 0.99)",
     )
     add_format(parser, ("text", "json"))
 
 
 def plan(arguments: argparse.Namespace) -> int:
-    """Say what a release will be like, before any data is read."""
+    """Estimate the accuracy of a release before a run."""
     declared = read_config(arguments)
     with in_words_of(UsageError, ValueError, ArithmeticError):
         planned = plan_release(
@@ -202,7 +202,7 @@ def declare_rehearse(parser: argparse.ArgumentParser) -> None:
 
 
 def show_answers(arguments: argparse.Namespace) -> int:
-    """Show exact, bounded and private answers of a sample that is public or made up.
+    """Simulate a release on a sample that is public or made up.
 
     Nothing is written, and nothing spent.
     """

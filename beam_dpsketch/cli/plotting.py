@@ -168,7 +168,7 @@ def declare_plot(parser: argparse.ArgumentParser) -> None:
 
 
 def plot(arguments: argparse.Namespace) -> int:
-    """Draw what releases answer, with intervals, as PNG, SVG or PDF.
+    """Draw answers of releases, with intervals, as PNG, SVG or PDF.
 
     The exit code is 1 if a release does not answer.
     """
@@ -261,7 +261,7 @@ def declare_explore(parser: argparse.ArgumentParser) -> None:
 
 
 def write_page(arguments: argparse.Namespace) -> int:
-    """Write one HTML page in which anyone may ask releases."""
+    """Write an HTML page that answers questions from releases."""
     output_kind(arguments, _PAGES)
     horizon, stored = asking.read_horizon(arguments), asking.read_asked(arguments)
     entries = [*_entries(stored, horizon, arguments)]

@@ -45,7 +45,7 @@ def declare_run(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Release Parquet or CSV files; every run is another release, which spends.
+    """Make a release of Parquet or CSV files, which spends privacy budget.
 
     Each window has a file, with one release or one of each key.
     """

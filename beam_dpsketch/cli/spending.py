@@ -42,7 +42,7 @@ def declare_spent(parser: argparse.ArgumentParser) -> None:
 
 
 def show_spent(arguments: argparse.Namespace) -> int:
-    """Add up what all releases in some files cost together.
+    """Compose the privacy loss of the releases in some files.
 
     Each unit and relation has a line.
     """
@@ -89,7 +89,7 @@ def declare_ledger(parser: argparse.ArgumentParser) -> None:
 
 
 def use_ledger(arguments: argparse.Namespace) -> int:
-    """Keep accounts that pay for releases, and refuse what is too much.
+    """Manage privacy budgets.
 
     What the ledger refuses is wrong usage.
     """

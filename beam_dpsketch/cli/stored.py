@@ -177,7 +177,7 @@ def declare_inspect(parser: argparse.ArgumentParser) -> None:
 
 
 def inspect(arguments: argparse.Namespace) -> int:
-    """Show what is in files of releases, and how well it is protected.
+    """Show the contents of releases and their privacy.
 
     Each release has a line, or a row of a Parquet file.
     """
