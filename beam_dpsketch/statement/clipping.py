@@ -132,7 +132,9 @@ class Clipping:
             return f"{least}, and in a part of it no clipping was detected"
         few = f"clipping of a few {self.units} may not show"
         if not math.isnan(self.most_clipped_units):
-            few = f"clipping of up to {round_up(self.most_clipped_units, 2):,.0f} {self.units} may not show"
+            loss = f"{'a weight of ' * ('weight' in self.total)}{_least(self.least_loss)} or more"
+            many = f"{round_up(self.most_clipped_units, 2):,.0f} {self.units}"
+            few = f"up to {many} may be clipped by {loss}{' records' * ('weight' not in self.total)} each"
         return f"not detected ({few})"
 
     @property

@@ -25,7 +25,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 PAGES = (ROOT / "docs" / "command_line.md", ROOT / "docs" / "explore.md", pathlib.Path(__file__).with_name("golden.md"))
 _BLOCK = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
 _NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
-CLIPPED = re.compile(r"up to [\d,]+(?= privacy ids may not show)")
+CLIPPED = re.compile(r"up to [\d,]+(?= privacy ids may be clipped)")
 
 
 def make_folder(folder: pathlib.Path) -> None:

@@ -87,7 +87,7 @@ def test_few_units_leave_a_lower_end_and_nothing_leaves_none() -> None:
         "clipped_upper_estimate": None,
     }
     assert str(nothing) == (
-        "Clipping: not detected (clipping of up to 75 privacy ids may not show). Intervals do not include it."
+        "Clipping: not detected (up to 75 privacy ids may be clipped by 1 or more records each). Intervals do not include it."
     )  # 98.75 % of the noise of 11 counts with sigma = 10
 
 
@@ -130,7 +130,7 @@ def test_how_many_units_were_clipped_is_told_where_it_is_not_told_how_much() -> 
         "least_loss": 4.0,
     }
     most = "at most 160 privacy ids were clipped by {} or more, with 97.5 % confidence"
-    assert "not detected (clipping of up to 160 privacy ids may not show)." in str(Clipping(**few))
+    assert "not detected (up to 160 privacy ids may be clipped by 4 or more records each)." in str(Clipping(**few))
     assert Clipping(**few).assumption == most.format("4 records")
     assert Clipping(**few | {"least_loss": 1.0}).assumption == most.format("1 record")
     weights = Clipping(**few | {"clipped_units": 75.0, "total": "total weight"})
