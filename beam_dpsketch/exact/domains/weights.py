@@ -17,14 +17,15 @@ _MAX_INT = np.iinfo(np.int64).max
 def parse_weights(weights: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return weights as int64, and where they were whole numbers; elsewhere the weight is 0.
 
-    Weights that do not fit are clipped symmetrically, so that an insert and its delete still cancel.
+    Weights that do not fit are clipped symmetrically, so that an insert and its delete still cancel. The value of a
+    weight does not depend on the other weights: these are of other units.
     """
     if isinstance(weights, pa.Array) and not pa.types.is_decimal(weights.type):
         return _parse_column(weights)
     weights = weights.to_pylist() if isinstance(weights, pa.Array) else weights
     if set(map(type, weights)) == {int}:
         try:
-            return np.array(weights, dtype=np.int64), np.ones(len(weights), dtype=bool)
+            return np.maximum(np.array(weights, dtype=np.int64), -_MAX_INT), np.ones(len(weights), dtype=bool)
         except OverflowError:
             pass
     numbers = [_clip_whole(weight) for weight in weights]

@@ -80,6 +80,14 @@ def test_whole_weights_are_kept_exactly_and_others_left_out() -> None:
     assert [len(part) for part in parse_weights([])] == [0, 0]
 
 
+@pytest.mark.parametrize("other", [0, None, 1.0, 1 << 63, np.int64(1), "text"])
+@pytest.mark.parametrize("weight", [-(1 << 63), 1 - (1 << 63), (1 << 63) - 1, -7])
+def test_a_weight_is_the_same_beside_any_other(weight: int, other: Any) -> None:
+    """Net weights wrap around: if one record changed the least weight of others, it would move all their units."""
+    alone, _ = parse_weights([weight])
+    assert parse_weights([weight, other])[0][0] == alone[0] == parse_weights(pa.array([weight]))[0][0]
+
+
 @pytest.mark.parametrize("kind", [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)])
 def test_weight_columns_of_every_integer_type_are_read_exactly(kind: str) -> None:
     limits = np.iinfo(kind)
