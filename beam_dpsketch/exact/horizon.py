@@ -1,4 +1,4 @@
-"""The declared windows of continual release, and which rows they go into."""
+"""The declared windows for continual release, and the timeline rows that contain each window."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ MECHANISMS: tuple[Mechanism, ...] = ("binned", "tree")
 
 @dataclasses.dataclass(frozen=True)
 class Horizon:
-    """Windows of one length, one after the other, declared before any data is seen.
+    """Consecutive windows with equal length, declared before the data are seen.
 
     Args:
-      start: when the first window opens, in 1970 or later. A `datetime` (without a time zone: UTC), a Beam `Timestamp`,
-        or seconds since 1970.
-      window_size: the length of a window. A `timedelta`, a Beam `Duration`, or seconds.
-      windows: how many windows there are, 2 to 2**17, or to 2**11 with "tree". Twice as many add a few per cent to
-        errors, so declare enough.
-      mechanism: "binned", or "tree", up to 2,048 windows with about twice the error. It decides how windows become
-        rows; "tree" is the paper's binary tree.
+      start: start time of the first window, in 1970 or later. A `datetime` (UTC if it has no time zone), a Beam
+        `Timestamp`, or seconds since 1970.
+      window_size: window length, as a `timedelta`, a Beam `Duration`, or seconds.
+      windows: number of windows, 2 to 2**17, or to 2**11 with "tree". Twice as many add a few per cent to errors, so
+        declare enough.
+      mechanism: "binned", or "tree", up to 2,048 windows with about twice the error. It maps windows to timeline rows.
+        "tree" is the paper's binary tree.
     """
 
     start: Time
@@ -49,7 +49,7 @@ class Horizon:
     def __post_init__(self) -> None:
         _validate.whole_fields(self, "windows", low=2, high=MAX_HORIZON)
         _validate.one_of(MECHANISMS, mechanism=self.mechanism)
-        _ = self.rows  # checks how many windows the mechanism can have
+        _ = self.rows  # raises if the mechanism does not support this number of windows
         start, size = to_micros(start=self.start), duration_to_micros(window_size=self.window_size)
         if start < 0:
             raise ArgumentError(
@@ -69,27 +69,27 @@ class Horizon:
 
     @property
     def end_micros(self) -> int:
-        """When the last window closes, in microseconds since 1970."""
+        """End of the last window, in microseconds since 1970."""
         return self.start_micros + self.size_micros * self.windows
 
     def index(self, micros: int) -> int:
-        """Return which window a time falls into."""
+        """Compute the number of the window that contains this time."""
         return (micros - self.start_micros) // self.size_micros
 
     def edges(self, window: int) -> tuple[int, int]:
-        """Return when a window opens and closes, in microseconds since 1970."""
+        """Compute the start and end of a window, in microseconds since 1970."""
         start = self.start_micros + window * self.size_micros
         return start, start + self.size_micros
 
 
 @dataclasses.dataclass(frozen=True)
 class WindowRows:
-    """Windows of one size in a row, and what becomes of them.
+    """Consecutive windows with equal length, and their timeline rows.
 
     Args:
-      mechanism: which rows there are over them.
-      first_end_millis: the last millisecond of the first window, as in the column `window` of bounded records.
-      size_millis: how long a window is, in whole milliseconds.
+      mechanism: the timeline rows over the windows.
+      first_end_millis: last millisecond of the first window, as in the column `window` of bounded records.
+      size_millis: window length in milliseconds.
     """
 
     mechanism: RowMechanism
@@ -98,14 +98,13 @@ class WindowRows:
 
     @classmethod
     def of(cls, horizon: Horizon) -> WindowRows:
-        """Return the rows over a horizon."""
         end, size = horizon.start_micros + horizon.size_micros, horizon.size_micros
         return cls(horizon.rows, end // MILLISECOND - 1, size // MILLISECOND)
 
     def number(self, ends: np.ndarray) -> np.ndarray:
-        """Return the number of each window from its last millisecond: int64, 0 to windows - 1.
+        """Compute each window's number from its last millisecond: int64, 0 to windows - 1.
 
-        Times outside all windows count as the nearest window, by which a norm only grows.
+        Times outside all windows count in the nearest window, which can only increase a norm.
         """
         numbers = (ends - np.int64(self.first_end_millis)) // np.int64(self.size_millis)
         return np.clip(numbers, 0, self.mechanism.windows - 1)

@@ -1,4 +1,4 @@
-"""What bounding makes of a shard: the records that count, and their side counters; and the protocol of a rule."""
+"""The result of bounding a shard (clipped records and summary counts), and the protocol for bounding rules."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from beam_dpsketch.privacy.contributions import Bounds
 
 
 class Bounded(NamedTuple):
-    """Kept records, with what belongs to them.
+    """Clipped records with their summary counts.
 
     Attributes:
-      kept: the records, in columns.
-      side: a row for each key and window, with a column for each of `side_names`; `None` without any.
-      lost: the histogram of the weight that their units lost, and for a run the weight kept; `None` if it is not
-        told.
-      max_norm: the norm that scaled them, if the data chose it.
-      edges: who voted for what, if votes are cast twice; see `vote_rounds`.
-      shard: of the ids, in pipelines.
+      kept: the clipped records, in columns.
+      side: a row for each key and window, with a column for each name in `side_names`. `None` without summary counts.
+      lost: histogram of clipping loss per unit, followed by the clipped weight if it covers a run. `None` if the
+        release has no clipping loss.
+      max_norm: the clipping norm, if the data chose it.
+      edges: the votes of each voter, if votes are cast twice. See `vote_rounds`.
+      shard: the shard of the ids, in pipelines.
     """
 
     kept: pa.Table
@@ -38,7 +38,7 @@ class Bounded(NamedTuple):
     shard: bytes = b""
 
     def contributions(self, reader: RecordReader, sketch_input: SketchInput) -> Iterator[Any]:
-        """Yield what adds up to the exact counters: (pair, row) by item, sums of keys, or the items alone."""
+        """Yield the summands of the exact counters: (pair, row) by item, sums per key, or items alone."""
         if reader.by_item:
             yield from self.by_pair(sketch_input)
         elif reader.per_key:
@@ -47,14 +47,13 @@ class Bounded(NamedTuple):
             yield self.to_items(sketch_input)
 
     def to_items(self, sketch_input: SketchInput) -> WeightedItems:
-        """Return items, weights and side counters, over all keys."""
+        """Convert to items, weights and summary counts over all keys."""
         items = sketch_input.column_keys(self.kept["item"])
         counted = sketch_input.bounded(items, total_weights(self.kept, sketch_input.bounds))
         side = sketch_input.side_of(self._side_rows(sketch_input).sum(axis=0), self.lost)
         return counted._replace(side=side, max_norm=self.max_norm)
 
     def to_keyed(self, sketch_input: SketchInput) -> KeyedSums:
-        """Return the sums of each key."""
         codes, keys = dictionary_codes(self._all_of("key"))
         side = np.zeros((len(keys), len(sketch_input.side_names)), dtype=np.int64)
         np.add.at(side, codes[len(self.kept) :], self._side_rows(sketch_input))
@@ -63,7 +62,7 @@ class Bounded(NamedTuple):
         return KeyedSums.of_entries(sketch_input, keys, side, places, items, weights, self.max_norm)
 
     def by_pair(self, sketch_input: SketchInput) -> Iterator[tuple[bytes, Row]]:
-        """Yield each pair of key and item with its total weight, in units of 2**-scale_bits, and its votes."""
+        """Yield each (key, item) pair with its total weight, in units of 2**-scale_bits, and its votes."""
         side = self._side_rows(sketch_input)
         rows = np.zeros((len(self.kept) + len(side), 1 + side.shape[1]), dtype=np.int64)
         rows[: len(self.kept), 0] = total_weights(self.kept, sketch_input.bounds)
@@ -90,24 +89,24 @@ class Bounded(NamedTuple):
 
 
 class Rule(Protocol):
-    """What becomes of the records of a table; `bound` sees all records of each privacy id at once."""
+    """Bounding rule for tables of records. `bound` needs all records of a privacy id in one table."""
 
     @property
     def bounds(self) -> Bounds:
-        """How much of each privacy id counts."""
+        """Contribution bounds per privacy id."""
 
     def pays_to_prune(self, records: pa.Table, unit_hashes: np.ndarray) -> bool:
-        """Return whether pruning saves more than it costs, given one hash per record, equal for equal ids."""
+        """Whether pruning saves more than it costs, given one hash per record, equal for equal ids."""
 
     def prune(self, records: pa.Table) -> pa.Table:
-        """Shrink a part of the records without changing what `bound` makes of all of them."""
+        """Shrink a part of the records without changing the result of `bound` for all of them."""
 
     def bound(self, records: pa.Table) -> Bounded:
-        """Return the records that count, and what their ids add to the side counters."""
+        """Clip the records, and compute the summary counts of their ids."""
 
 
 class MergeTables:
-    """Merges encoded tables and prunes the result, so that the rule keeps the same records in the end."""
+    """Merge encoded tables and prune the result. The rule's final choice of records does not change."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule

@@ -1,15 +1,12 @@
-"""Net the records of a table: add up the weights of records that are equal in everything else.
+"""Netting: add up the weights of records that agree in all other columns, and track clipping loss per privacy unit.
 
-Guarantee: the sums are those of 64-bit integers that wrap around, in any order and any split. Rows come out unit by
-unit, and within a unit in order of their values: the order of a unit's rows does not depend on other units.
+Guarantee: sums wrap around as 64-bit integers do, so they are the same in any order and any split. Rows are sorted by
+unit and then by value. The order within a unit does not depend on other units.
 
-What bounding takes from each unit, on the way from its records to what is kept of them.
-
-Guarantee: what a unit lost is a function of its own records and of what is kept of them, in any order and any split.
-Records that are dropped early leave their weight in the column `lost` of a record of the same unit that stays; so does
-what reading clamps. Without anything lost there is no such column. Bounding decides without it.
-
-Weights are not signed here. What is kept of a unit has one record at least.
+Guarantee: a unit's clipping loss is a function of its own original and clipped records, in any order and any split. If
+records are dropped early, or if reading clamps a weight, the column `lost` of a remaining record of the same unit
+carries the lost weight. The column is absent if no weight was lost, and bounding decisions ignore it. Weights are
+unsigned here, and at least one record of each unit remains.
 """
 
 from __future__ import annotations
@@ -27,31 +24,31 @@ from beam_dpsketch.exact.reading.columns import encode_ids
 from beam_dpsketch.exact.reading.groups import dictionary_codes, in_order_of_values
 
 MOST_LOST = 1 << 45
-"""How much of a unit's loss is told at most: the last bin has no end, and scaled weights fit into 64 bits."""
+"""Cap on a unit's reported loss. The last bin is open-ended, and scaled weights fit into 64 bits."""
 Codes: TypeAlias = tuple[np.ndarray, np.ndarray]
-"""The unit of each record, and of each that is left, as numbers from 0 on."""
+"""Unit numbers, from 0 on, of the original records and of the remaining records."""
 _NOTHING = np.zeros(0, dtype=np.int64)
 
 
 class UnitWeights(NamedTuple):
-    """The weight of each unit of a table: the distinct ids, and int64 of shape (units,)."""
+    """Weight per unit: the distinct ids, and int64 of shape (units,)."""
 
     units: pa.Array
     weights: np.ndarray
 
     @classmethod
     def of(cls, records: pa.Table) -> UnitWeights:
-        """Return the weight of each unit, of records and of what they lost."""
+        """Sum each unit's weight, including the weight that its records carry as lost."""
         codes, units = dictionary_codes(records["unit"])
         return cls(units, sum_by_code(codes, _weights(records) + lost_of(records), len(units)))
 
     def of_units(self, units: pa.Array) -> np.ndarray:
-        """Return the weight of some of the units, int64."""
+        """Look up the weights of some units, int64."""
         return self.weights[_places(units, self.units)]
 
 
 def carry(before: pa.Table, after: pa.Table, codes: Codes | None = None) -> pa.Table:
-    """Return records that are left of others, with the weight of those that are not, and with what these carried."""
+    """Add to the remaining records the weight of dropped records, and the lost weight that the originals carried."""
     lost, left = lost_by_unit(before, after, codes)
     if not lost.any():
         return after
@@ -63,9 +60,9 @@ def carry(before: pa.Table, after: pa.Table, codes: Codes | None = None) -> pa.T
 
 
 def lost_by_unit(before: pa.Table, after: pa.Table, codes: Codes | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Return what each unit lost, int64 of shape (units,), and the place there of each record that is left.
+    """Compute each unit's clipping loss, int64 of shape (units,), and the unit number of each remaining record.
 
-    Both are empty if nothing was lost.
+    Both are empty if no weight was lost.
     """
     if LOST_COLUMN not in before.column_names and _weights(before).sum() == _weights(after).sum():
         return _NOTHING, _NOTHING
@@ -76,7 +73,6 @@ def lost_by_unit(before: pa.Table, after: pa.Table, codes: Codes | None = None) 
 
 
 def _codes_of_both(before: pa.ChunkedArray, after: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ids of both as positions in the array of their distinct values."""
     if before.type != after.type:  # sampling by a secret encodes ids
         before, after = encode_ids(before), encode_ids(after)
     codes, _ = dictionary_codes(pa.chunked_array([*before.chunks, *after.chunks], before.type))
@@ -84,22 +80,22 @@ def _codes_of_both(before: pa.ChunkedArray, after: pa.ChunkedArray) -> tuple[np.
 
 
 def without_lost(records: pa.Table) -> pa.Table:
-    """Return records as bounding sees them."""
+    """Drop the column of lost weight."""
     return records.drop_columns([LOST_COLUMN]) if LOST_COLUMN in records.column_names else records
 
 
 def lost_of(records: pa.Table) -> np.ndarray:
-    """Return what each record carries, int64."""
+    """Lost weight that each record carries, int64."""
     if LOST_COLUMN not in records.column_names:
         return np.zeros(len(records), dtype=np.int64)
     return records[LOST_COLUMN].to_numpy()
 
 
 def sum_by_code(codes: np.ndarray, weights: np.ndarray, size: int | None = None) -> np.ndarray:
-    """Return the sum of the weights of each code, int64, wrapping around."""
+    """Sum the weights by code, int64, wrapping around."""
     size = int(codes.max(initial=-1)) + 1 if size is None else size
     largest = max(int(weights.max(initial=0)), -int(weights.min(initial=0)))
-    if largest * len(weights) < EXACT:  # sums of float64 are exact, and much faster
+    if largest * len(weights) < EXACT:  # exact in float64, and much faster
         return np.bincount(codes, weights, size).astype(np.int64)
     sums = np.zeros(size, dtype=np.int64)
     np.add.at(sums, codes, weights)
@@ -120,15 +116,15 @@ def _places(units: pa.Array, among: pa.Array) -> np.ndarray:
 
 
 Units: TypeAlias = tuple[np.ndarray, pa.Array]
-"""The unit of each record, as a position in the array of distinct ones."""
+"""Each record's unit, as a position in the array of distinct ids."""
 _WORD = 64
 _FAR_FEWER = 4
 
 
 class NetRecords(NamedTuple):
-    """Different records by column, as positions in the distinct values, and their weights, int64.
+    """Distinct records by column, as positions in the distinct values, with net weights, int64.
 
-    `records` says how many records each row was made of, int64; `None` if they were not counted.
+    `records` is the number of input records per row, int64. It is `None` if they were not counted.
     """
 
     codes: dict[str, np.ndarray]
@@ -146,9 +142,10 @@ class NetRecords(NamedTuple):
         return pa.table({**columns, "weight": pa.array(self.weights), **counts})
 
     def without_zeros(self) -> NetRecords:
-        """Return the rows whose weight is not 0.
+        """Drop rows with weight 0.
 
-        Counted records move to the first row of their unit, key and window; it stays, even if all weights there are 0.
+        Record counts move to the first row of their unit, key and window. That row remains even if all weights there
+        are 0.
         """
         keep = self.weights != 0
         if self.records is None:
@@ -166,10 +163,10 @@ class NetRecords(NamedTuple):
 
 
 def net(records: pa.Table, *, count: bool = False, units: Units | None = None) -> NetRecords:
-    """Net a table with the columns unit, item, weight, and any others, by which rows are ordered before the item.
+    """Net a table with the columns unit, item, weight and others. Rows are sorted by unit, the others, then item.
 
-    Rows of weight 0 stay. With `count`, records are counted; a column `records` says how many a row stands for, and
-    without a number it is 1. `units` are `dictionary_codes` of the units, if they are known.
+    Rows with weight 0 remain. With `count`, input records are counted: the column `records` contains the number per
+    row, and a missing number means 1. Pass `units` if the `dictionary_codes` of the units are available.
     """
     others = [name for name in records.column_names if name not in ("unit", "item", "weight", "records")]
     names = ["unit", *others, "item"]
@@ -185,7 +182,7 @@ def net(records: pa.Table, *, count: bool = False, units: Units | None = None) -
 
 
 def net_again(rows: NetRecords, items: pa.Array, codes: np.ndarray, among: np.ndarray) -> NetRecords:
-    """Return some rows, net by other items in the place of theirs; those of weight 0 stay.
+    """Net the rows `among` again after replacing their items. Rows with weight 0 remain.
 
     Within a unit, key and window the order of rows may depend on other units.
     """
@@ -194,7 +191,7 @@ def net_again(rows: NetRecords, items: pa.Array, codes: np.ndarray, among: np.nd
 
 
 def add_up_ids(rows: NetRecords) -> pa.Table:
-    """Return rows as a table without ids, those of different ids added up if that leaves far fewer."""
+    """Drop the ids, and add up rows of different ids if that leaves far fewer rows."""
     codes = {name: each for name, each in rows.codes.items() if name != "unit"}
     places, count = np.zeros(len(rows.weights), dtype=np.int64), 1
     for name, each in codes.items():
@@ -211,7 +208,7 @@ def add_up_ids(rows: NetRecords) -> pa.Table:
 
 
 def count_records(records: pa.Table) -> np.ndarray:
-    """Return how many records each row stands for, int64: the column `records`, or 1."""
+    """Count the input records per row, int64: the column `records`, or 1."""
     if "records" not in records.column_names:
         return np.ones(len(records), dtype=np.int64)
     return pc.fill_null(records["records"].combine_chunks(), 1).to_numpy()
@@ -232,7 +229,7 @@ def _net_codes(codes: dict[str, np.ndarray], values: dict[str, pa.Array], number
 def _net_packed(
     codes: list[np.ndarray], bits: list[int], numbers: list[np.ndarray]
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Net rows whose codes fit into one number, which sorts fast."""
+    """Net rows by codes packed into one integer, which sorts fast."""
     packed = codes[0]
     for each, size in zip(codes[1:], bits[1:], strict=True):
         packed = packed << np.int64(size) | each

@@ -1,14 +1,12 @@
-"""Norm bounding as a step: net the records of each privacy id, then scale what exceeds its length.
+"""Norm bounding: net the records of each privacy id, then scale contributions longer than the clipping norm.
 
-Guarantee: what comes out of a privacy id is a function of its own records alone, in any order and any split, without
-any randomness; and it is within the bound that `privacy.norm.scaling` proves. Where windows go into rows over time,
-and a table has the column `window`, it is within that of `privacy.over_time.lengths`: one factor for all windows. Each
-of several metrics has a factor of its own; what is counted aside takes the smallest.
+Guarantee: the result for a privacy id is a function of its own records alone, in any order and any split, without
+randomness. It is within the bound proved in `privacy.norm.scaling`. For tables with a column `window` whose windows
+enter timeline rows, the bound is proved in `privacy.over_time.lengths`, and one factor covers all windows.
 
-How long the privacy ids of net records are, in each part of the counters that a norm gives a factor of its own.
-
-Most sketches have one part, and several metrics have one each. The records of a part are net there: those that differ
-in other metrics alone are one.
+Lengths are computed per part: the counters that have their own scaling factor. Most sketches have one part, and each of
+several metrics is a part. Records are netted within a part, so records that differ only in other metrics become one
+row. Summary counts use the smallest factor of all parts.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ from beam_dpsketch.privacy.side_counters import LostCounter, SideCounter, histog
 
 
 class PartRecords(NamedTuple):
-    """The net records of one part; their items are those of records that have nothing else. Sizes are |weights|."""
+    """Net records of one part. Items contain only the values of this part, and sizes are |weights|."""
 
     place: int
     rows: NetRecords
@@ -63,13 +61,13 @@ class PartRecords(NamedTuple):
         return PartRecords(self.place, self.rows.take(among), self.sizes[among])
 
     def scaled(self, factors: np.ndarray, bits: int) -> NetRecords:
-        """Return the rows that are left, in units of 2**-bits, given the factor of each id."""
+        """Scale the rows by the factor of each id, to units of 2**-bits, and drop rows that become 0."""
         sizes = scaling.scaled(self.sizes, factors[self.rows.codes["unit"]], bits)
         return self.rows._replace(weights=np.sign(self.rows.weights) * sizes, records=None).take(sizes > 0)
 
 
 class UnitLengths:
-    """Measures ids by a norm; of order 1 there is one part."""
+    """Computes the norm of each id. The L1 norm has one part."""
 
     def __init__(self, sketch_input: SketchInput, bounds: NormBound) -> None:
         kind, spec = sketch_input.kind, sketch_input.spec
@@ -85,15 +83,15 @@ class UnitLengths:
         self._denominator = weights.denominator << 2 * self._bits
 
     def denominator(self, rows: NetRecords) -> int:
-        """Return the denominator of all squares."""
+        """Compute the common denominator of all squares."""
         return self._denominator * (1 if self._windows(rows) is None else ONE_PAIR)
 
     def sizes(self, rows: NetRecords) -> np.ndarray:
-        """Return |weight| of net records, at most what an item may weigh."""
-        return np.abs(np.clip(rows.weights, -self._cap, self._cap))  # clipped first: -2**63 is its own opposite
+        """|weight| of net records, capped at the largest weight of an item."""
+        return np.abs(np.clip(rows.weights, -self._cap, self._cap))  # clipped first because -2**63 is its own opposite
 
     def in_parts(self, rows: NetRecords) -> list[PartRecords]:
-        """Return what the rows are in each part, net."""
+        """Net the rows within each part."""
         if len(self._parts) == 1:
             return [PartRecords(0, rows, self.sizes(rows))]
         keys, numbers = self._used_items(rows)
@@ -106,7 +104,7 @@ class UnitLengths:
         return found
 
     def squares(self, parts: Sequence[PartRecords]) -> np.ndarray:
-        """Return what each part adds to denominator * N^2 of each id: float64 of shape (parts, ids)."""
+        """Compute each part's summand in denominator * N^2 for each id: float64 of shape (parts, ids)."""
         return np.stack([self._squares_of_part(part) for part in parts])
 
     def _squares_of_part(self, part: PartRecords) -> np.ndarray:
@@ -127,7 +125,7 @@ class UnitLengths:
         return squares * 4.0 ** (self._bits - self._parts[part.place].kind.amount_bits)
 
     def _added(self, part: PartRecords) -> Iterator[Row]:
-        """Yield what the records of a part add to each row of each of its tables."""
+        """Yield the contributions of a part's records to each row of each of its tables."""
         kind, spec, _ = self._parts[part.place]
         alone, numbers = self._used_items(part.rows)
         keys = self._sketch_input.kind.own(self._sketch_input.spec, part.place, alone)
@@ -138,7 +136,7 @@ class UnitLengths:
             yield Row(self._numerators[part.place][table], places[items], sizes)
 
     def _used_items(self, rows: NetRecords) -> tuple[np.ndarray, np.ndarray]:
-        """Return the keys of the items of the rows, and the number of each value of items among them, int64."""
+        """Keys of the items in the rows, and the number of each distinct item value among these keys, int64."""
         used = np.zeros(len(rows.values["item"]), dtype=bool)
         used[rows.codes["item"]] = True
         keys = self._sketch_input.column_keys(pa.chunked_array([rows.values["item"].filter(pa.array(used))]))
@@ -149,13 +147,13 @@ class UnitLengths:
 
 
 class ScaledUnits(NamedTuple):
-    """What a norm makes of the weight of each id, without signs, int64 of shape (ids,); but for `net`, scaled.
+    """Weight of each id before and after scaling, unsigned, int64 of shape (ids,). All but `net` is in scaled units.
 
     Attributes:
       units: the ids.
-      net: the net weight, of the records that are read.
-      lost: what scaling takes of it, where `max_per_item` allows it.
-      kept: the rest.
+      net: net weight of the records that are read.
+      lost: clipping loss from scaling, within `max_per_item`.
+      kept: clipped weight.
     """
 
     units: pa.Array
@@ -165,7 +163,7 @@ class ScaledUnits(NamedTuple):
 
 
 class NormRule:
-    """Scales the records of a table; all records of an id are in one table in the end."""
+    """Scales the records of a table. All records of an id must end up in one table."""
 
     def __init__(
         self,
@@ -175,13 +173,13 @@ class NormRule:
         selection: SelectionRule | None = None,
     ) -> None:
         self.bounds, self._sketch_input, self._counters, self._selection = bounds, sketch_input, counters, selection
-        self._counts_records = bool(counters) and bounds.has_weights  # else a net weight is a number of records
+        self._counts_records = bool(counters) and bounds.has_weights  # net weight = number of records without weights
         self._lengths = UnitLengths(sketch_input, bounds)
         self._to_table = NetRecords.to_table if len(self._lengths.shares) == 1 else add_up_ids
         self._over_time, self._bits, self._lost = sketch_input.over_time, sketch_input.scale_bits, sketch_input.lost
 
     def pays_to_prune(self, records: pa.Table, unit_hashes: np.ndarray) -> bool:
-        """Return whether netting may drop a good part of the records; if that is not known, whether an id has two."""
+        """Whether netting may drop a good part of the records or, if that cannot be estimated, whether an id repeats."""
         if self.bounds.resource_limit is not None or not {"key", "window"}.isdisjoint(records.column_names):
             return count_beyond(unit_hashes, 1) > 0
         return repeats_pay(records, unit_hashes)
@@ -191,7 +189,7 @@ class NormRule:
         return pruned if self._lost is None else carry(records, pruned)
 
     def select(self, records: pa.Table) -> pa.Table:
-        """Return the records with weights in units of 2**-scale_bits, net if any of them is scaled down."""
+        """Scale records to weights in units of 2**-scale_bits, netted if any of them is scaled down."""
         return self.select_and_count(records)[0]
 
     def bound(self, records: pa.Table) -> Bounded:
@@ -200,7 +198,7 @@ class NormRule:
         return with_sums(kept, sums, lost, self._selection, each_window=False)
 
     def _told(self, records: pa.Table, units: ScaledUnits, counter: LostCounter) -> np.ndarray:
-        """Return how many ids lost how much, and for a run the weight kept, which is limited."""
+        """Histogram of clipping loss per id, followed by the capped clipped weight if it covers a run."""
         lost = units.lost
         if LOST_COLUMN in records.column_names or self.bounds.resource_limit is not None:
             before = UnitWeights.of(records)
@@ -214,13 +212,12 @@ class NormRule:
         return np.append(counts, kept.sum())
 
     def select_and_count(self, records: pa.Table) -> tuple[pa.Table, pa.Table | None]:
-        """Do as `select`, with a row of side counters for each unit; `None` if nothing is counted aside."""
+        """Select records, and compute a row of summary counts per unit (`None` without summary counts)."""
         return self._scale(records, NetRecords.to_table)[:2]
 
     def _scale(
         self, records: pa.Table, to_table: Callable[[NetRecords], pa.Table]
     ) -> tuple[pa.Table, pa.Table | None, ScaledUnits]:
-        """Do as `select_and_count`, and return what becomes of the weight of each unit."""
         units = dictionary_codes(records["unit"])
         if (totals := self._totals_in_full(records, units)) is not None:
             kept, rows = self._in_full(records), rows_in_full(records, units, has_weights=self.bounds.has_weights)
@@ -242,7 +239,6 @@ class NormRule:
         return kept, sums_of_scaled(*counted, bits=self._bits, over_time=self._over_time), taken
 
     def _in_full(self, records: pa.Table) -> pa.Table:
-        """Return records as they are, with weights in units of 2**-scale_bits."""
         weights = records["weight"].to_numpy() << np.int64(self._bits)
         scaled = records.set_column(records.column_names.index("weight"), "weight", pa.array(weights))
         return scaled.select([name for name in scaled.column_names if name != "records"])
@@ -250,9 +246,9 @@ class NormRule:
     def _scaled_parts(
         self, netted: NetRecords, sizes: np.ndarray
     ) -> tuple[list[tuple[PartRecords, np.ndarray]], np.ndarray]:
-        """Return rows that together are all, with the factor of every unit there; and all factors by part and unit.
+        """Split all rows into parts with the factor of every unit, and compute all factors by part and unit.
 
-        Only units that may be too long are taken apart.
+        Only units that may exceed the norm are split.
         """
         units, whole = netted.codes["unit"], PartRecords(0, netted, sizes)
         totals = sum_by_code(units, sizes, len(netted.values["unit"]))
@@ -264,9 +260,9 @@ class NormRule:
         return [(whole.take(~heavy), factors[0]), *zip(parts, factors, strict=True)], factors
 
     def length_histogram(self, records: pa.Table) -> np.ndarray:
-        """Return how many ids are in each bin of lengths, int64 of shape (bins,): one bin for each id, unscaled.
+        """Count ids by length, int64 of shape (bins,): one bin per id, before scaling.
 
-        All records of an id must be in this table. It is not private: never publish it.
+        All records of an id must be in this table. The histogram is not private: never publish it.
         """
         netted = self._net(records)
         parts = self._lengths.in_parts(netted)
@@ -274,10 +270,7 @@ class NormRule:
         return choice.histogram(self._lengths.squares(parts).sum(axis=0), self._lengths.denominator(netted), bins)
 
     def _totals_in_full(self, records: pa.Table, units: Units) -> np.ndarray | None:
-        """Return the weight of each id, if all records count in full, netted or not.
-
-        For most ids this takes less than netting.
-        """
+        """Sum the weight per id if all records count in full, netted or not, else return `None`. Usually faster than netting."""
         bounds = self.bounds
         if bounds.signed or bounds.max_per_item is not None or bounds.resource_limit is not None:
             return None
@@ -288,12 +281,12 @@ class NormRule:
     def _net(self, records: pa.Table, units: Units | None = None) -> NetRecords:
         netted = net(without_lost(records), count=self._counts_records, units=units)
         if self.bounds.resource_limit is not None:
-            # Rows of weight 0 stay until the end: what is kept must not depend on when they became 0.
+            # Rows with weight 0 remain until the end: the result must not depend on when they became 0.
             return netted.take(_lowest_hashes(netted, self.bounds.resource_limit))
         return netted.without_zeros()
 
     def _factors(self, parts: Sequence[PartRecords]) -> np.ndarray:
-        """Return the factor of each id in each part, int64 of shape (parts, ids)."""
+        """Factor of each id in each part, int64 of shape (parts, ids)."""
         norms, denominator = self._lengths.squares(parts), self._lengths.denominator(parts[0].rows)
         if len(parts) == 1:
             return scaling.factors(norms, self.bounds.max_norm, denominator)
@@ -305,6 +298,6 @@ def _lowest_hashes(netted: NetRecords, limit: int) -> np.ndarray:
     others = [name for name in netted.codes if name != "unit"]
     for row, name in enumerate(others):
         hashes = cells.mix(hashes ^ shard_hash(netted.values[name])[netted.codes[name]], seed=0, row=row)
-    order = np.lexsort((hashes, netted.codes["unit"]))  # rows of equal hash stay in order of their values
+    order = np.lexsort((hashes, netted.codes["unit"]))  # rows with equal hash stay sorted by value
     kept = count_since_mark(mark_starts(netted.codes["unit"][order])) < limit
     return np.sort(order[kept])

@@ -1,16 +1,13 @@
-"""Records of a shard that gather, in parts by privacy id where they are many, so that each part is bounded alone.
+"""Split large shards by privacy id, plan shard counts, and hash values to 64 bits.
 
-Guarantee: all records of a privacy id are in one part, so bounds that hold in each part hold for each id; and the rule
-keeps the same records as of all at once. Records wait encoded, in about a sixth of the memory that bounding them takes.
+Guarantee: all records of a privacy id are in one part, so bounds enforced in each part apply to each id. The rule
+selects the same records with or without parts. Encoded records need about a sixth of the memory that bounding needs.
 
-How work is parted among workers, given about how large the input of a job is.
+The numbers of shards and workers follow from the approximate input size. They never change a result, because records of
+a privacy id always meet and sums are the same in any grouping.
 
-Nothing here changes a result: records of one privacy id always meet, and sums are the same in any grouping.
-
-Hash canonical bytes to 64 bits, vectorised, to choose shards and priorities; part of no format.
-
-Guarantee: a hash is a function of its value alone, in any column, slice or batch, and equal for a number and its
-canonical bytes. So all records of a privacy id meet. Equal hashes do not mean equal values.
+Guarantee: a hash is a function of its value alone, in any column, slice or batch, and is equal for a number and its
+canonical bytes. So all records of a privacy id meet. Equal hashes do not imply equal values. No format contains hashes.
 """
 
 from __future__ import annotations
@@ -36,24 +33,24 @@ from beam_dpsketch.exact.reading.groups import group_rows
 from beam_dpsketch.words import shown_plainly
 
 KEY_SHARDS = 256
-"""Into how many parts keys go, unless more of them are expected."""
+"""Default number of key shards, unless more keys are expected."""
 _ROWS_OF_A_SHARD, _MOST_SHARDS = 1 << 22, 1 << 14
 _ROWS_OF_A_BUNDLE, _FEW_SUMS = 100_000, 1000
-_BYTES_OF_A_ROW, _BYTES_TO_BOUND = 50, 300  # with text of 36 characters as ids, under a norm
+_BYTES_OF_A_ROW, _BYTES_TO_BOUND = 50, 300  # for ids of 36 characters, under a norm
 _BYTES_OF_A_COUNTER = 8
 _BYTES_OF_A_SHARD = 1 << 26
-_FEW_BYTES, _MOST_BYTES = 4 * 10**9, 64 * 10**9  # that a worker has left for a shard
+_FEW_BYTES, _MOST_BYTES = 4 * 10**9, 64 * 10**9  # memory of a worker for a shard
 _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB", "EB", "ZB")
 
 
 @shown_plainly
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """About how large the input of a job is; `expecting` of the private transforms takes it.
+    """Approximate input size of a job, for the method `expecting` of the private transforms.
 
     Args:
-      rows: how many records are read, 1 to 2**60; of a stream, in one window.
-      keys: over how many output keys they spread; 1 without keys, or if most records have one key.
+      rows: number of records, 1 to 2**60. On a stream, the number in a window.
+      keys: number of output keys with data. 1 without keys, or if most records have one key.
     """
 
     rows: int
@@ -64,21 +61,21 @@ class Scale:
 
     @property
     def shards(self) -> int:
-        """Into how many shards privacy ids go; one worker bounds each."""
+        """Number of privacy id shards. One worker bounds each."""
         return min(1 << (self.rows // _ROWS_OF_A_SHARD).bit_length(), _MOST_SHARDS)
 
     def key_shards(self, cells: int) -> int:
-        """Return into how many parts keys go, given the counters of a release; each part is added up at once."""
+        """Choose the number of key shards, given the counters in a release. Each shard is added up at once."""
         waiting = self.keys * cells * _BYTES_OF_A_COUNTER // _BYTES_OF_A_SHARD
         return max(KEY_SHARDS, min(1 << waiting.bit_length(), _MOST_SHARDS))
 
     def bytes_of_shard(self, shards: int) -> float:
-        """Return about how much memory a worker needs for a shard of privacy ids under a norm."""
+        """Estimate the memory that a worker needs for a privacy id shard under a norm."""
         rows = math.ceil(self.rows / shards)
         return rows * _BYTES_TO_BOUND if rows <= BLOCK else rows * (_BYTES_OF_A_ROW + _BYTES_TO_BOUND / PARTS)
 
     def check_fits(self, shards: int) -> None:
-        """Refuse a norm without `resource_limit` whose shards fit no worker."""
+        """Raise without `resource_limit` if a shard under a norm exceeds every worker's memory."""
         if self.bytes_of_shard(shards) > _MOST_BYTES:
             raise ArgumentError(
                 "resource_limit",
@@ -89,23 +86,23 @@ class Scale:
             )
 
     def sums(self, shards: int | None) -> int:
-        """Return about how many sums become one release: of bundles, or of shards of privacy ids, if there are some."""
+        """Estimate the number of sums per release: one per bundle, or one per privacy id shard if there are any."""
         of_bundles = math.ceil(min(self.rows / _ROWS_OF_A_BUNDLE, self.rows / self.keys))
         return of_bundles if shards is None else min(of_bundles, shards)
 
     def fanout(self, shards: int | None) -> int:
-        """Return how many workers add up sums of one release before the last one does; 1 if it does all."""
+        """Choose the number of workers that add up sums of one release before the last worker. 1: the last adds up all."""
         sums = self.sums(shards)
         return 1 if sums <= _FEW_SUMS else math.isqrt(sums)
 
     def lines(self, cells: int, shards: int | None, *, keeps_all: bool, windows: int = 1) -> Iterator[str]:
-        """Yield what travels and what waits where, in words.
+        """Yield sentences about the data that workers exchange and keep in memory.
 
         Args:
-          cells: how many counters a release has; 0 if items are counted one by one.
-          shards: how many parts there are, if there are privacy ids.
-          keeps_all: whether a norm keeps all items of an id.
-          windows: of how many windows one worker holds the sums of a key.
+          cells: number of counters in a release. 0 if items are counted separately.
+          shards: number of privacy id shards, if any.
+          keeps_all: whether a norm includes all items of an id.
+          windows: number of windows whose sums for a key are on one worker.
         """
         if shards is not None:
             rows, needed = math.ceil(self.rows / shards), self.bytes_of_shard(shards)
@@ -141,12 +138,12 @@ def _size(count: float) -> str:
     return f"{float(f'{count / 1000**power:.2g}'):g} {_UNITS[power]}"
 
 
-_MAX_SHORT = 64  # bytes; longer values are hashed one by one
-_CHUNK = 1 << 14  # values at a time, so that they stay in the cache
+_MAX_SHORT = 64  # bytes; longer values are hashed individually
+_CHUNK = 1 << 14  # values per batch, which fit into the cache
 
 
 def shard_hash(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """Return a hash for each value, uint64 of shape (n,); the column holds canonical bytes or int64, and no nulls."""
+    """Hash each value, uint64 of shape (n,). The column must contain canonical bytes or int64 without nulls."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if not len(values):
@@ -162,7 +159,7 @@ def shard_hash(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
 
 
 def _hash_numbers(numbers: np.ndarray) -> np.ndarray:
-    """Hash int64 numbers, to what `_hash_one_size` makes of their canonical bytes."""
+    """Hash int64 numbers like their canonical bytes under `_hash_one_size`."""
     bits = numbers.view(np.uint64)
     tags = np.where(numbers < 0, np.uint64(NEGATIVE[0]), np.uint64(NON_NEGATIVE[0]))
     hashes = cells.mix(_initial_hash(9) ^ tags ^ (bits << np.uint64(8)), seed=0, row=0)
@@ -174,7 +171,6 @@ def _initial_hash(size: int) -> np.ndarray:
 
 
 def _hash_one_size(data_bytes: np.ndarray) -> np.ndarray:
-    """Hash values of one size, uint8 of shape (n, size)."""
     count, size = data_bytes.shape
     padded = np.zeros((count, -(-size // 8) * 8), dtype=np.uint8)
     padded[:, :size] = data_bytes
@@ -185,20 +181,20 @@ def _hash_one_size(data_bytes: np.ndarray) -> np.ndarray:
 
 
 BLOCK = 1 << 20
-"""More records than these are parted: those of each part fit the cache, and take little memory."""
+"""Larger sets of records are split, because a part fits the cache and needs little memory."""
 PARTS = 64
 _SHIFT = np.uint64(64 - (PARTS - 1).bit_length())  # shards are numbered by the lowest bits
-_MANY_BLOCKS = 16  # wait before any of them is pruned: that sorts, and does not always drop much
-_MUCH, _LATER = 4, 3  # where less than a fourth of the records was dropped, three times as many come before the next
+_MANY_BLOCKS = 16  # blocks before the first pruning, which sorts and may drop few records
+_MUCH, _LATER = 4, 3  # if pruning drops less than a fourth, the next one waits for three times as many records
 _MANY_TABLES = 256  # a table takes kilobytes, however few records it has
 
 
 class Parts:
-    """Gather tables of records. Iterate to read them part by part, any number of times."""
+    """Collects tables of records. Iterate to read them part by part, any number of times."""
 
     def __init__(self, rule: Rule, tables: Iterable[pa.Table] = ()) -> None:
         self._rule, self._size = rule, 0
-        self._waiting: dict[tuple[str, ...], list[pa.Table]] = defaultdict(list)  # without nulls: by their columns
+        self._waiting: dict[tuple[str, ...], list[pa.Table]] = defaultdict(list)  # by column names: no nulls arise
         self._parts: list[Gathered] = []
         for table in tables:
             self.add(table)
@@ -213,7 +209,6 @@ class Parts:
             alike[:] = [concat_tables(alike).combine_chunks()]
 
     def __iter__(self) -> Iterator[pa.Table]:
-        """Yield one or more tables."""
         if not self._parts:
             yield concat_tables(itertools.chain(*self._waiting.values()))
             return
@@ -221,7 +216,6 @@ class Parts:
         yield from (part.table() for part in self._parts if part)
 
     def _part(self) -> None:
-        """Give what waits to the parts."""
         self._parts = self._parts or [Gathered(self._rule, _MANY_BLOCKS * BLOCK // PARTS) for _ in range(PARTS)]
         for tables in self._waiting.values():
             block = concat_tables(tables).combine_chunks()
@@ -233,7 +227,7 @@ class Parts:
 
 
 class Gathered:
-    """Records that grow, encoded, and pruned where more than `most` have come: the rule keeps the same of them."""
+    """Encoded records that grow, pruned when more than `most` are new. The rule's final choice does not change."""
 
     def __init__(self, rule: Rule, most: int) -> None:
         self._rule, self._most, self._wait, self._new = rule, most, most, 0
@@ -252,7 +246,7 @@ class Gathered:
             kept = self._rule.prune(records)
             dropped = len(records) - len(kept)
             self._payloads, self._new = [to_bytes(kept)], 0
-            # What must be kept anyway is not sorted again and again.
+            # Avoid sorting the remaining records again and again.
             self._wait = max(self._most, len(kept) * (1 if dropped * _MUCH >= len(records) else _LATER))
 
     def table(self) -> pa.Table:

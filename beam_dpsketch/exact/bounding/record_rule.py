@@ -1,21 +1,19 @@
-"""Decide which records of a table contribution bounding keeps.
+"""Record bounding: choose the records of each privacy id at random, or by a keyed hash that replays repeat.
 
-Guarantee: what is kept of a privacy id depends on its own records and their priorities alone. Bounding parts first and
-their union again keeps what bounding everything at once would.
+Guarantee: the choice for a privacy id depends on its own records and their priorities alone. Bounding parts first and
+then their union selects the same records as bounding everything at once.
 
-Which records of an id bounding keeps, at random or by a keyed hash that replays repeat.
-
-Copies of records are sampled without replacement, without being written out. Guarantee: the numbers are distributed as
-if each copy were a record and `most` of each group were drawn uniformly without replacement: the multivariate
-hypergeometric distribution. Each binomial draw below is within 2**-45 of its distribution in total variation. Memory
-and time grow with records and with the logarithm of copies.
+Copies of records are sampled without replacement and are never materialized. Guarantee: the numbers are distributed as
+if each copy were a record and `most` records of each group were drawn uniformly without replacement (the multivariate
+hypergeometric distribution). Each binomial draw below is within 2**-45 of its distribution in total variation. Memory
+and time grow with the number of records and the logarithm of the number of copies.
 
 Proof. Give each copy a priority in [0, 1) whose binary digits are independent fair coins. All orders of the priorities
-are equally likely, so the `most` copies of smallest priority are a uniform sample. Find them digit by digit. Among the
-copies that are still undecided, those with next digit 0 have the smaller priorities. If they fit into the remaining
-room, they are kept, and those with digit 1 stay undecided; if not, those with digit 1 are dropped. It does not matter
-which copy of a record has which digit: of n undecided ones, Binomial(n, 1/2) have digit 0, independently of all digits
-before. Stop as soon as all undecided copies fit, or no room is left.
+are equally likely, so the `most` copies with the smallest priorities are a uniform sample. Find them digit by digit.
+Among the undecided copies, those with next digit 0 have the smaller priorities. If they fit into the remaining room,
+they are selected, and copies with digit 1 stay undecided. Otherwise copies with digit 1 are dropped. Copies of a record
+are interchangeable: of n undecided copies, Binomial(n, 1/2) have digit 0, independently of all earlier digits. Stop as
+soon as all undecided copies fit, or no room is left.
 """
 
 from __future__ import annotations
@@ -48,19 +46,19 @@ from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.side_counters import LostCounter, SideCounter, histogram
 
 UniformBits: TypeAlias = Callable[[np.ndarray, int], np.ndarray]
-"""Maps (places of records, a number) to a uniform uint64 for each place, independent across places and numbers."""
+"""Maps (places of records, a number) to a uniform uint64 per place, independent across places and numbers."""
 
-_POWERS = 32  # numbers of copies are less than 2**32
-_MAX_WEIGHT, _MIN_WEIGHT = 1 << 128, 1 << 56  # in a table of probabilities; smaller ones are left out
+_POWERS = 32  # copy counts are below 2**32
+_MAX_WEIGHT, _MIN_WEIGHT = 1 << 128, 1 << 56  # in a probability table, which omits smaller weights
 
 
 def sample_copies(groups: np.ndarray, copies: np.ndarray, most: int, uniform_bits: UniformBits) -> np.ndarray:
-    """Draw how many copies of each record are kept, int64 of shape (n,).
+    """Sample the number of selected copies for each record, int64 of shape (n,).
 
     Args:
-      groups: the group of each record, whole numbers of shape (n,).
-      copies: the number of copies of each record, int64 in [0, 2**32).
-      most: how many copies to keep of each group.
+      groups: group of each record, whole numbers of shape (n,).
+      copies: number of copies of each record, int64 in [0, 2**32).
+      most: maximum number of selected copies per group.
       uniform_bits: the randomness.
     """
     kept = np.zeros_like(copies)
@@ -105,10 +103,10 @@ def _draw_halves(counts: np.ndarray, places: np.ndarray, digit: int, uniform_bit
 
 @functools.lru_cache(maxsize=_POWERS)
 def _binomial_table(power: int) -> tuple[int, np.ndarray]:
-    """Return the smallest value of Binomial(2**power, 1/2), and floor(2**64 P(X <= x)) for each x but the largest."""
+    """Smallest value of Binomial(2**power, 1/2), and floor(2**64 P(X <= x)) for each x but the largest."""
     if not power:
         return 0, np.array([1 << 63], dtype=np.uint64)
-    weights, successes = [_MAX_WEIGHT], 1 << power - 1  # from the middle up; they are symmetric
+    weights, successes = [_MAX_WEIGHT], 1 << power - 1  # symmetric, so from the middle up
     while weights[-1] >= _MIN_WEIGHT:
         weights.append(weights[-1] * ((1 << power) - successes) // (successes + 1))
         successes += 1
@@ -118,16 +116,16 @@ def _binomial_table(power: int) -> tuple[int, np.ndarray]:
     return (1 << power - 1) - len(weights) + 1, thresholds
 
 
-_FIRST_ROW = 16  # of the mixing functions; those before it choose partitions and windows
+_FIRST_ROW = 16  # of the mixing functions; earlier rows choose partitions and windows
 _FIRST_COPY_ROW = 256
 
 
 class Priorities(Protocol):
-    """Gives records a column `priority`; the smallest are kept.
+    """Adds a column `priority` to records. Records with the smallest priorities are selected.
 
     Attributes:
-      column: the column that pruned tables carry; records without it are as they were read.
-      is_persistent: whether records keep their priority, so that parts of an id's records can be bounded alone.
+      column: the column in pruned tables. Records without it are unpruned.
+      is_persistent: whether records keep their priority, so that parts of an id's records can be bounded separately.
     """
 
     column: ClassVar[str]
@@ -135,17 +133,17 @@ class Priorities(Protocol):
 
     @property
     def salt(self) -> int:
-        """Return the seed of the hashes that choose partitions and windows."""
+        """Seed of the hashes that choose partitions and windows."""
 
     def assign(self, records: pa.Table) -> pa.Table:
-        """Give every record a priority if it has none; if not persistent, all records of an id must be in the table."""
+        """Add missing priorities. If not persistent, the table must contain all records of an id."""
 
     def copy_randomness(self, records: pa.Table) -> UniformBits:
-        """Return the randomness that chooses among copies of records; the records themselves all differ."""
+        """Randomness for sampling copies of records. The records must all differ."""
 
 
 class RandomPriorities:
-    """One random number for each record, drawn as soon as its id may exceed the bounds."""
+    """One random number per record, drawn as soon as its id may exceed the bounds."""
 
     column: ClassVar[str] = "priority"
     is_persistent: ClassVar[bool] = True
@@ -158,7 +156,7 @@ class RandomPriorities:
         return self._salt
 
     def assign(self, records: pa.Table) -> pa.Table:
-        """Draw a number from the system's entropy for every record that has none."""
+        """Draw a number from the system's entropy for every record without a priority."""
         known = self.column in records.column_names
         if known and not records[self.column].null_count:
             return records
@@ -173,12 +171,12 @@ class RandomPriorities:
 
 
 class KeyedPriorities:
-    """A hash of a record's columns, of the number of equal records before it, and of a secret.
+    """Hash of a record's columns, the number of equal records before it, and a secret.
 
-    So what is kept of a privacy id is a function of its records, in any order and any split. It is known only once all
-    of them are there; until then equal records are merely counted. A transform bounds once and a release id names one
-    transform, so id and secret tell this choice from all others. Privacy needs only that the choice for one id does not
-    look at other ids.
+    The choice for a privacy id is a function of its records, in any order and any split. It needs all records of the
+    id, so pruning only counts equal records. A transform bounds once and a release id names one transform, so the id
+    and the secret separate this choice from all others. Privacy only requires that the choice for one id ignores other
+    ids.
     """
 
     column: ClassVar[str] = "copies"
@@ -198,7 +196,7 @@ class KeyedPriorities:
         return self._salt
 
     def assign(self, records: pa.Table) -> pa.Table:
-        """Return the records in canonical order, duplicates included, each with a 64-bit priority."""
+        """Sort the records canonically, duplicates included, and add 64-bit priorities."""
         if "priority" in records.column_names:
             return records
         distinct = count_copies(records.set_column(0, "unit", encode_ids(records["unit"])))
@@ -224,7 +222,7 @@ class KeyedPriorities:
 
 
 def count_copies(records: pa.Table) -> pa.Table:
-    """Collapse duplicate records into one row with a count; a missing count means 1."""
+    """Collapse duplicate records into one row with a count. A missing count means 1."""
     names = [name for name in records.column_names if name != "copies"]
     is_counted = len(names) < len(records.column_names)
     copies = pc.fill_null(records["copies"], 1) if is_counted else pa.array(np.ones(len(records), dtype=np.int64))
@@ -239,12 +237,12 @@ def _hash_column(column: pa.ChunkedArray) -> np.ndarray:
     return fingerprints(distinct)[codes]
 
 
-_LEAST_PRUNED = 4  # pruning costs about as much as the travel of a fourth of the records
-_MANY = 256  # more of one kind in one bundle could fill the memory of their shard
+_LEAST_PRUNED = 4  # pruning costs about as much as moving a fourth of the records
+_MANY = 256  # more copies of one value per bundle could fill the memory of their shard
 
 
 class RecordRule:
-    """Selects the records of a table that are kept."""
+    """Samples the records of a table within `RecordBounds`."""
 
     def __init__(
         self,
@@ -259,12 +257,12 @@ class RecordRule:
         self._priorities, self._counters, self._selection = priorities, counters, selection
 
     def keeps_all(self, unit_hashes: np.ndarray) -> bool:
-        """Return whether no id can exceed the bounds, given one hash per record, equal for equal ids."""
+        """Whether no id can exceed the bounds, given one hash per record, equal for equal ids."""
         most = min(self.bounds.kept_keys, self.bounds.max_per_key)
         return not self.bounds.signed and max_multiplicity_at_most(unit_hashes, most)
 
     def pays_to_prune(self, records: pa.Table, unit_hashes: np.ndarray) -> bool:
-        """Return whether `prune` may drop a good part of the records; of several keys, whether it drops any."""
+        """Whether `prune` may drop a good part of the records. With several keys: whether it drops any record."""
         if self.bounds.signed or not {"key", "window"}.isdisjoint(records.column_names):
             return not self.keeps_all(unit_hashes)
         if not self._priorities.is_persistent:
@@ -276,17 +274,17 @@ class RecordRule:
         return kept if self._lost is None else carry(records, kept, codes)
 
     def _prune(self, records: pa.Table) -> tuple[pa.Table, Codes | None]:
-        """Do as `prune`, and return whose the records are, if that is known."""
+        """Prune, and return the units of the records if they were computed."""
         if self.bounds.signed:
             return self._net(records), None
         return self._keep(records) if self._priorities.is_persistent else (count_copies(records), None)
 
     def select(self, records: pa.Table) -> pa.Table:
-        """Return the records to keep; with signed weights, the column `copies` says how many of each."""
+        """Select records. With signed weights, the column `copies` contains the number of copies of each."""
         return self._select(records)[0]
 
     def _select(self, records: pa.Table) -> tuple[pa.Table, Codes | None]:
-        """Do as `select`, and return whose the records are, if that is known."""
+        """Select records, and return their units if they were computed."""
         return (self._sample(self._net(records)), None) if self.bounds.signed else self._keep(records)
 
     def bound(self, records: pa.Table) -> Bounded:
@@ -297,7 +295,7 @@ class RecordRule:
         return with_sums(kept, sums, lost, self._selection, each_window=self._over_time is None)
 
     def _bounded(self, records: pa.Table) -> tuple[pa.Table, np.ndarray | None]:
-        """Return the records to keep, and what is told of lost weight; for a run also the weight kept."""
+        """Select records, and compute the clipping histogram, followed by the clipped weight if it covers a run."""
         counter = self._lost
         kept, codes = self._select(without_lost(records))
         if counter is None:
@@ -311,7 +309,7 @@ class RecordRule:
         return netted.take(netted.weights != 0).to_table()
 
     def _sample(self, net: pa.Table) -> pa.Table:
-        """Keep partitions, then copies of the records into which net weights are split."""
+        """Sample partitions, then copies of the records that the net weights are split into."""
         units, partitions, partition_priorities = self._partitions(net)
         groups = units.astype(np.int64) * len(net) + partitions
         positions = selection.select_parts(units, partitions, partition_priorities, self.bounds.kept_keys)
@@ -327,11 +325,11 @@ class RecordRule:
         return records.select(names).append_column("weight", pa.array(weights))
 
     def _keep(self, records: pa.Table) -> tuple[pa.Table, Codes | None]:
-        """Do as `_select`, without signs; what is not persistent takes records in another order."""
+        """Select records with unsigned weights. Priorities that are not persistent reorder the records."""
         units = records["unit"]
         unassigned = self._priorities.is_persistent and self._priorities.column not in records.column_names
         if unassigned and pa.types.is_integer(units.type) and self.keeps_all(units.to_numpy()):
-            return records, None  # faster than assigning priorities
+            return records, None  # avoids the cost of assigning priorities
         records = self._priorities.assign(records)
         units, partitions, partition_priorities = self._partitions(records)
         positions = selection.select_within_bounds(
@@ -348,9 +346,10 @@ class RecordRule:
         return records, (units, left) if self._priorities.is_persistent else None
 
     def _partitions(self, records: pa.Table) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return units and partitions as whole numbers, and the priority of each unit's partition.
+        """Units and partitions as whole numbers, and the priority of each unit's partition.
 
-        Keys of equal hash can be made, so partitions are in order of their keys: no other unit decides between them.
+        An attacker can construct keys with equal hashes. Partitions are numbered in key order, so other units cannot
+        influence the choice between such keys.
         """
         units, distinct = dictionary_codes(records["unit"])
         if "key" not in records.column_names:
@@ -362,23 +361,23 @@ class RecordRule:
 
 
 def _contents(records: pa.Table) -> list[np.ndarray]:
-    """Return, for each column of what records say, the rank of each value: no other record decides which is smaller."""
+    """Rank of each value within each content column. The order of two values does not depend on other records."""
     names = [name for name in records.column_names if name not in ("unit", "key", "priority")]
     return [in_order_of_values(*dictionary_codes(records[name]))[0] for name in names]
 
 
 def max_multiplicity_at_most(values: np.ndarray, limit: int) -> bool:
-    """Return whether every value occurs at most `limit` times (`limit >= 1`)."""
+    """Whether every value occurs at most `limit` times (`limit >= 1`)."""
     return count_beyond(values, limit) == 0
 
 
 def count_beyond(values: np.ndarray, limit: int) -> int:
-    """Return how many values are more than `limit` of their kind (`limit >= 1`)."""
+    """Count the values beyond the first `limit` occurrences of each distinct value (`limit >= 1`)."""
     return 0 if len(values) <= limit else _beyond(np.sort(values), limit)
 
 
 def repeats_pay(records: pa.Table, unit_hashes: np.ndarray) -> bool:
-    """Return whether a good part of the records repeat the item of an id; not known of items that are bytes."""
+    """Whether a good part of the records repeat the item of an id. For items that are bytes: whether an id repeats."""
     items = records["item"]
     if not pa.types.is_integer(items.type):
         return count_beyond(unit_hashes, 1) > 0
@@ -387,7 +386,7 @@ def repeats_pay(records: pa.Table, unit_hashes: np.ndarray) -> bool:
 
 
 def many_beyond(values: np.ndarray, limit: int) -> bool:
-    """Return whether a good part of the values are more than `limit` of their kind, or one kind has very many."""
+    """Whether a good part of the values exceed `limit` occurrences, or one value has very many."""
     ordered = np.sort(values)
     return _beyond(ordered, limit) * _LEAST_PRUNED >= len(values) or _beyond(ordered, limit + _MANY) > 0
 

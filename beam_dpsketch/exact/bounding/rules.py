@@ -1,4 +1,4 @@
-"""Which rule enforces the bounds of a sketch."""
+"""Choose the rule that enforces the bounds of a sketch."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from beam_dpsketch.privacy.terms import ReleaseTerms
 
 
 def rule_of(sketch_input: SketchInput, priorities: Priorities, max_windows: int | None = None) -> Rule:
-    """Make the rule of the bounds; before a norm is chosen, that of the least one, which nets all the same.
+    """Create the rule for the bounds. Before a norm is chosen, use the smallest norm, which nets in the same way.
 
-    `max_windows` says in how many windows of a period an id counts; `None` if each window is bounded alone. One norm
-    covers all windows of a period.
+    `max_windows` is the number of windows per period in which an id counts. It is `None` if each window is bounded
+    separately. One norm covers all windows of a period.
     """
     bounds, counters, selection = sketch_input.bounds.least, sketch_input.counters, sketch_input.selection
     if isinstance(bounds, NormBound):
@@ -31,7 +31,7 @@ def rule_of(sketch_input: SketchInput, priorities: Priorities, max_windows: int 
 
 
 def rule_of_norm(sketch_input: SketchInput, terms: ReleaseTerms, max_norm: Fraction) -> NormRule:
-    """Return the rule of the norm that an `AutoNorm` has chosen; its other limits are those of the input."""
+    """Create the rule for the norm chosen by an `AutoNorm`. Its other limits come from the input."""
     chosen, bounds = terms.under(max_norm), sketch_input.bounds.bound(max_norm)
     assert isinstance(bounds, NormBound)
     return NormRule(

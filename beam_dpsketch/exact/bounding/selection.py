@@ -1,12 +1,12 @@
-"""Select the records of each privacy unit that are kept, and the keys that it votes for, on columns of numbers.
+"""Select the records of each privacy unit, and the keys that it votes for, on numeric columns.
 
-Guarantee: what is kept of a unit depends on that unit's records and on randomness alone, and always stays within the
-bounds. Keeping the records of smallest priority is uniform if priorities are random. It can be done in stages: bounding
-parts first and their union again keeps what bounding everything at once would. Priorities may be equal. Then contents
-decide, not the order in which records came: that order can depend on other units. Equal contents are exchangeable.
+Guarantee: the selected records of a unit depend on its own records and on randomness alone, and are always within the
+bounds. Keeping the records with the smallest priorities is uniform if priorities are random. It can be done in stages:
+bounding parts first and then their union selects the same records as bounding everything at once. If priorities are
+equal, contents decide, because the order of arrival can depend on other units. Equal contents are exchangeable.
 
-Votes. Guarantee: the votes of an id are a function of its own records alone, in any order and any split. It votes for
-at most max_keys keys, each key once, and the squares of its votes sum to at most grid^2 (`privacy.selection`).
+Votes. Guarantee: the votes of an id are a function of its own records alone, in any order and any split. An id votes
+for at most max_keys keys, each key once, and the squares of its votes sum to at most grid^2 (`privacy.selection`).
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ def select_within_bounds(
     contents: Callable[[], Sequence[np.ndarray]],
     bounds: RecordBounds,
 ) -> np.ndarray:
-    """Return the positions of the records to keep, in no particular order.
+    """Positions of the selected records, in no particular order.
 
     Args:
-      units: the privacy unit of each record, whole numbers in [0, n) of shape (n,).
-      partitions: the partition of each record, whole numbers in [0, n) of shape (n,).
-      partition_priorities: uint64, equal within a unit and partition; the max_keys smallest are kept.
-      priorities: uint32 or uint64, random; the max_per_key smallest of a partition are kept.
-      contents: returns columns of numbers, which order the records of a partition by what they say; asked for only
-        where one of two records of equal priority is dropped.
-      bounds: how many to keep.
+      units: privacy unit of each record, whole numbers in [0, n) of shape (n,).
+      partitions: partition of each record, whole numbers in [0, n) of shape (n,).
+      partition_priorities: uint64, equal within a unit and partition. The max_keys smallest are selected.
+      priorities: uint32 or uint64, random. The max_per_key smallest in a partition are selected.
+      contents: returns numeric columns that order the records of a partition by content. Called only if a record is
+        dropped in favor of another with equal priority.
+      bounds: the record bounds.
     """
     size = len(units)
     most = np.bincount(units).max() if size else 0
@@ -60,7 +60,7 @@ def select_within_bounds(
 
 
 def select_parts(units: np.ndarray, parts: np.ndarray, part_priorities: np.ndarray, most: int) -> np.ndarray:
-    """Return the positions of the records in the parts (windows or partitions) that are kept, in no order."""
+    """Positions of the records in the selected parts (windows or partitions), in no particular order."""
     order = np.lexsort((parts, part_priorities, units))
     units, parts = units[order], parts[order]
     new_unit, new_part = mark_starts(units), mark_starts(units, parts)
@@ -68,12 +68,12 @@ def select_parts(units: np.ndarray, parts: np.ndarray, part_priorities: np.ndarr
 
 
 def split_weights(weights: np.ndarray, bounds: RecordBounds) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Split net weights, none of them 0, into records of at most max_weight; return positions, weights and copies.
+    """Split nonzero net weights into records with at most max_weight. Return positions, weights and copies.
 
-    Each net weight becomes copies of max_weight, at most as many as could be kept, and one record of the remainder.
-    Sampling these uses the bounds in full; clamping a net weight would drop the rest of it.
+    Each net weight becomes copies with max_weight, at most as many as could be selected, and one record with the
+    remainder. Sampling these records uses the bounds in full. Clamping a net weight would drop the rest of it.
     """
-    magnitudes = np.abs(weights).view(np.uint64)  # that of -2**63 too
+    magnitudes = np.abs(weights).view(np.uint64)  # correct for -2**63 too
     largest, most = np.uint64(bounds.max_weight), np.uint64(bounds.max_per_key)
     whole = np.minimum(magnitudes // largest, most)
     rest = np.where(whole < most, magnitudes % largest, np.uint64(0))
@@ -85,7 +85,7 @@ def split_weights(weights: np.ndarray, bounds: RecordBounds) -> tuple[np.ndarray
 
 
 def mark_starts(*columns: np.ndarray) -> np.ndarray:
-    """Return where any of the columns differs from the row before; the first row is marked."""
+    """Mark the rows where any column differs from the previous row. The first row is marked."""
     marks = np.zeros(len(columns[0]), dtype=bool)
     marks[:1] = True
     for column in columns:
@@ -94,13 +94,13 @@ def mark_starts(*columns: np.ndarray) -> np.ndarray:
 
 
 def _count_earlier_groups(new_unit: np.ndarray, new_group: np.ndarray) -> np.ndarray:
-    """Return, for each row, the number of groups of its unit before its own."""
+    """Count the earlier groups of the same unit, for each row."""
     before = np.cumsum(new_group)
     return before - before[np.flatnonzero(new_unit)][np.cumsum(new_unit) - 1]
 
 
 def count_since_mark(marks: np.ndarray) -> np.ndarray:
-    """Return, for each row, the number of rows since the last mark; the first row is marked."""
+    """Count the rows since the last mark, for each row. The first row must be marked."""
     places = np.arange(len(marks))
     return places - places[marks][np.cumsum(marks) - 1]
 
@@ -112,17 +112,17 @@ def cast_votes(
     codes: dict[str, np.ndarray],
     values: dict[str, pa.Array],
 ) -> np.ndarray:
-    """Return the vote of each place of an id, int64 of shape (n,): 0 where it has none.
+    """Vote of an id in each place, int64 of shape (n,): 0 where it does not vote.
 
-    Which keys it votes for, where they are more than max_keys, is decided by a hash of the id, the key and the window.
-    Keys of equal hash can be made, so the keys themselves decide between these: other ids never do.
+    If an id has more than max_keys keys, a hash of the id, the key and the window chooses among them. An attacker can
+    construct keys with equal hashes, so the keys themselves break ties. Other ids never influence the choice.
 
     Args:
-      rule: for how many keys, and what a vote counts.
-      voters: the id of each place as a whole number, or the id and window where each window is bounded alone.
-      present: whether the id has a net weight there that is not 0, bool of shape (n,).
-      codes: the id, key and window of each place, by column, as positions in `values`.
-      values: the distinct values of each column.
+      rule: number of keys per id, and the size of a vote.
+      voters: id of each place as a whole number, or the id and window if each window is bounded separately.
+      present: whether the id has a nonzero net weight there, bool of shape (n,).
+      codes: id, key and window of each place, by column, as positions in `values`.
+      values: distinct values of each column.
     """
     places = np.flatnonzero(present)
     order = places[np.argsort(voters[places], kind="stable")]
@@ -141,7 +141,7 @@ def cast_votes(
 
 
 def _degrees(voters: np.ndarray) -> np.ndarray:
-    """Return how many rows each row's voter has, given rows voter by voter."""
+    """Count the rows of each row's voter. Rows must be grouped by voter."""
     starts = mark_starts(voters)
     sizes = np.diff(np.append(np.flatnonzero(starts), len(voters)))
     return sizes[np.cumsum(starts) - 1]

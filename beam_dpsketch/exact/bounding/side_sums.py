@@ -1,8 +1,8 @@
-"""What each privacy id adds to the side counters of a release, and to the votes for its keys, in each key and window.
+"""Summary counts and key votes of each privacy id, per key and window.
 
 Guarantee: the numbers of an id are a function of its own records alone, in any order and any split. Under a norm each
-counter is within the bound that `privacy.aside.side_counters` proves. Under `RecordBounds`, what they keep is counted.
-Where windows go into rows over time, an id votes once for each of max_keys keys: they are chosen once for all windows.
+counter is within the bound proved in `privacy.aside.side_counters`. Under `RecordBounds`, selected records are counted.
+If windows enter timeline rows, an id votes once for each of max_keys keys, which are chosen once for all windows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from beam_dpsketch.privacy.selection import SelectionRule
 from beam_dpsketch.privacy.side_counters import CLIPPED, RECORDS, SCALED, UNITS, WEIGHT, SideCounter
 
 _NOT_CELLS = ("item", "weight", "records", "copies", "priority")
-_DENSE = 8  # places for each row: up to this, a table of all places numbers them, which is faster
+_DENSE = 8  # places per row; up to this number a table of all places is faster
 _CELLS = ("key", "window")
 Counters: TypeAlias = Sequence[SideCounter]
 Selection: TypeAlias = "SelectionRule | None"
@@ -45,16 +45,16 @@ def sums_of_scaled(
     bits: int,
     over_time: WindowRows | None,
 ) -> pa.Table:
-    """Return a row for each unit, key and window: these, and a column for each counter, in units of 2**-bits.
+    """Compute a row per unit, key and window with a column for each counter, in units of 2**-bits.
 
     Args:
-      counters: those of a release under a norm.
-      selection: what chooses keys, which adds columns of votes and of how many units cast them.
-      netted: the net records, all of each unit.
-      magnitudes: |net weight| of each, capped.
-      factors: the factor of each, in units of 2**-32.
-      bits: those of scaled weights.
-      over_time: the rows that windows go into.
+      counters: summary counters of a release under a norm.
+      selection: rule for key selection, which adds columns for votes and voters.
+      netted: all net records of each unit.
+      magnitudes: |net weight| of each record, capped.
+      factors: scaling factor of each record, in units of 2**-32.
+      bits: number of fraction bits in scaled weights.
+      over_time: timeline rows of the windows.
     """
     scaled = scaling.scaled(magnitudes, factors, bits)
     counts = magnitudes != 0
@@ -81,9 +81,9 @@ def sums_of_scaled(
 
 
 def rows_in_full(records: pa.Table, units: tuple[np.ndarray, pa.Array], *, has_weights: bool) -> NetRecords:
-    """Return records that all count in full, netted or not, of weights above 0, as `sums_of_scaled` takes them.
+    """Convert records with positive weights that all count in full, netted or not, to input for `sums_of_scaled`.
 
-    `units` are the ids, as `dictionary_codes`. Without weights, the weight of a row is the number of records in it.
+    `units` are the `dictionary_codes` of the ids. Without weights, the weight of a row is its number of records.
     """
     codes, values = _encode(records, units)
     return NetRecords(codes, values, records["weight"].to_numpy(), count_records(records) if has_weights else None)
@@ -92,7 +92,7 @@ def rows_in_full(records: pa.Table, units: tuple[np.ndarray, pa.Array], *, has_w
 def sums_of_kept(
     counters: Counters, selection: Selection, kept: pa.Table, bounds: RecordBounds, over_time: WindowRows | None = None
 ) -> pa.Table:
-    """Return a row for each unit, key and window of the records that `RecordBounds` keep, in records."""
+    """Compute a row per unit, key and window from the records selected by `RecordBounds`, in records."""
     codes, values = _encode(kept, dictionary_codes(kept["unit"]))
     groups = RowGroups(codes)
     copies = kept["copies"].to_numpy() if "copies" in kept.column_names else np.ones(len(kept), dtype=np.int64)
@@ -107,7 +107,7 @@ def sums_of_kept(
 
 
 def add_up_units(sums: pa.Table) -> pa.Table:
-    """Return a row for each key and window: the sums over all units."""
+    """Sum over all units, with a row per key and window."""
     cells = [name for name in sums.column_names if name in _CELLS]
     counted = [name for name in sums.column_names if name not in (*_CELLS, "unit")]
     if not cells:
@@ -119,9 +119,9 @@ def add_up_units(sums: pa.Table) -> pa.Table:
 def with_sums(
     kept: pa.Table, sums: pa.Table | None, lost: np.ndarray | None, selection: Selection, *, each_window: bool
 ) -> Bounded:
-    """Return kept records with what their units add aside, given a row of sums for each unit, key and window.
+    """Combine clipped records with their summary counts, given a row per unit, key and window.
 
-    `each_window` says whether each window of a unit is bounded alone.
+    `each_window` is true if each window of a unit is bounded separately.
     """
     if sums is None:
         return Bounded(kept, lost=lost)
@@ -138,9 +138,9 @@ def _votes_of(
     windows: np.ndarray | None,
     values: dict[str, pa.Array],
 ) -> dict[str, pa.Array]:
-    """Return the columns of votes; with the numbers of windows, keys are chosen once for all of them.
+    """Vote columns. Given window numbers, keys are chosen once for all windows.
 
-    `voters` are the units of groups, or units in windows; `counts` says which rows count.
+    `voters` are the units of groups, or units in windows. `counts` marks the rows that count.
     """
     present = groups.add_up(counts)
     if windows is None:
@@ -157,9 +157,9 @@ def _votes(
 def _votes_once(
     rule: SelectionRule, groups: RowGroups, present: np.ndarray, windows: np.ndarray, values: dict[str, pa.Array]
 ) -> dict[str, pa.Array]:
-    """Do as `_votes`, where keys are chosen once for all windows.
+    """Vote columns with keys chosen once for all windows.
 
-    The vote of a unit for a key is in its first window with that key, and 0 in others.
+    A unit's vote for a key is in its first window with that key, and 0 in other windows.
     """
     keys = groups.without_windows()
     votes = np.zeros(len(windows), dtype=np.int64)
@@ -170,7 +170,7 @@ def _votes_once(
 
 
 def _columns(rule: SelectionRule, votes: np.ndarray) -> dict[str, pa.Array]:
-    """Return the columns of votes; those of a second round come later."""
+    """Vote columns. A second round is filled in later."""
     later = (SECOND, NOISY) if rule.has_two_rounds else ()
     nothing = pa.array(np.zeros(len(votes), dtype=np.int64))
     return {VOTES: pa.array(votes), VOTERS: pa.array((votes > 0).astype(np.int64)), **dict.fromkeys(later, nothing)}
@@ -179,7 +179,7 @@ def _columns(rule: SelectionRule, votes: np.ndarray) -> dict[str, pa.Array]:
 def window_numbers(
     over_time: WindowRows | None, codes: dict[str, np.ndarray], values: dict[str, pa.Array]
 ) -> np.ndarray | None:
-    """Return the number of each row's window, int64; `None` if windows are not bounded together in rows over time."""
+    """Window number of each row, int64. `None` unless windows are bounded together in timeline rows."""
     if over_time is None or "window" not in codes:
         return None
     return over_time.number(values["window"].to_numpy())[codes["window"]]
@@ -196,12 +196,12 @@ def _encode(records: pa.Table, units: tuple[np.ndarray, pa.Array]) -> tuple[dict
 
 
 class RowGroups:
-    """The units, keys and windows of rows: each combination once, unit by unit.
+    """Distinct combinations of unit, key and window, sorted by unit.
 
     Attributes:
-      codes: those of each group, by column.
-      units: the unit of each group, numbered from 0.
-      numbers: the group of each row.
+      codes: codes of each group, by column.
+      units: unit of each group, numbered from 0.
+      numbers: group of each row.
     """
 
     def __init__(self, codes: dict[str, np.ndarray]) -> None:
@@ -220,7 +220,7 @@ class RowGroups:
         return RowGroups({name: codes for name, codes in self.codes.items() if name != "window"})
 
     def add_up(self, values: np.ndarray) -> np.ndarray:
-        """Return the sum of each group, int64, wrapping around; of truth values, whether one of them is true."""
+        """Sum per group, int64, wrapping around. Boolean values: 1 if any is true."""
         if values.dtype != bool:
             return sum_by_code(self.numbers, values, len(self.units))
         sums = np.zeros(len(self.units), dtype=np.int64)
@@ -229,7 +229,7 @@ class RowGroups:
 
 
 def _number(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a row of each distinct place, in ascending order of these, and the number of each row's place."""
+    """First row of each distinct place, in ascending order of places, and the number of each row's place."""
     if np.all(places[1:] >= places[:-1]):
         starts = mark_starts(places)
         return np.flatnonzero(starts), np.cumsum(starts) - 1

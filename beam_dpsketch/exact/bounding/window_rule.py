@@ -1,8 +1,8 @@
-"""Bounding over several windows, where each has its own bounds: keep max_windows windows of each privacy id.
+"""Bounding over several windows with bounds for each window: select max_windows windows of each privacy id.
 
-Guarantee: in each period a privacy id counts in at most max_windows windows, chosen uniformly at random among those in
-which it has data, and in each of them within the bounds. A table has the column `window`: the last millisecond of the
-window that each record is in. All records of an id in a period are in one table in the end.
+Guarantee: in each period a privacy id counts in at most max_windows windows, chosen uniformly at random among the
+windows in which it has data, and within the bounds in each of them. The column `window` contains the last millisecond
+of each record's window. All records of an id in a period must end up in one table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from beam_dpsketch.privacy.contributions import RecordBounds
 
 
 class RuleOverWindows(RecordRule):
-    """Selects the records of a table with a column of windows that are kept."""
+    """Samples records within `RecordBounds` per window, and then windows."""
 
     def __init__(
         self, bounds: RecordBounds, sketch_input: SketchInput, priorities: Priorities, max_windows: int
@@ -35,11 +35,11 @@ class RuleOverWindows(RecordRule):
         self._max_windows = max_windows
 
     def keeps_all(self, units: np.ndarray) -> bool:
-        """Return whether no id can exceed the bounds; an id with few records is in few windows."""
+        """Whether no id can exceed the bounds. An id with few records is in few windows."""
         return super().keeps_all(units) and max_multiplicity_at_most(units, self._max_windows)
 
     def _prune(self, records: pa.Table) -> tuple[pa.Table, Codes | None]:
-        """Shrink a part of the records; keep all windows of signed weights, because one may turn out to be empty."""
+        """Shrink a part of the records. Keep all windows of signed weights, because a window may become empty."""
         bounded = self._in_each_window(records, lambda each: super(RuleOverWindows, self)._prune(each)[0])
         return (bounded if self.bounds.signed else self._keep_windows(bounded)), None
 
