@@ -179,7 +179,7 @@ class NormRule:
         self._over_time, self._bits, self._lost = sketch_input.over_time, sketch_input.scale_bits, sketch_input.lost
 
     def pays_to_prune(self, records: pa.Table, unit_hashes: np.ndarray) -> bool:
-        """Whether netting may drop a good part of the records or, if that cannot be estimated, whether an id repeats."""
+        """Whether netting may drop a good part of the records, or, without an estimate, whether an id repeats."""
         if self.bounds.resource_limit is not None or not {"key", "window"}.isdisjoint(records.column_names):
             return count_beyond(unit_hashes, 1) > 0
         return repeats_pay(records, unit_hashes)
@@ -270,7 +270,7 @@ class NormRule:
         return choice.histogram(self._lengths.squares(parts).sum(axis=0), self._lengths.denominator(netted), bins)
 
     def _totals_in_full(self, records: pa.Table, units: Units) -> np.ndarray | None:
-        """Sum the weight per id if all records count in full, netted or not, else return `None`. Usually faster than netting."""
+        """Sum each id's weight, or return `None` unless all records count in full. Usually faster than netting."""
         bounds = self.bounds
         if bounds.signed or bounds.max_per_item is not None or bounds.resource_limit is not None:
             return None

@@ -91,7 +91,7 @@ class Scale:
         return of_bundles if shards is None else min(of_bundles, shards)
 
     def fanout(self, shards: int | None) -> int:
-        """Choose the number of workers that add up sums of one release before the last worker. 1: the last adds up all."""
+        """Choose the number of workers that add up sums of one release before the last worker does."""
         sums = self.sums(shards)
         return 1 if sums <= _FEW_SUMS else math.isqrt(sums)
 

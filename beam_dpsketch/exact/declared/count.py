@@ -1,4 +1,4 @@
-"""What kind of release it is: the questions that the rooms below `kinds/` ask of a kind."""
+"""Base class of all kinds of releases, and argument checks shared by them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ USUAL_QUANTILES = (0.5, 0.95, 0.99)
 
 
 class Guess(NamedTuple):
-    """About what the values of quantiles will be, and which quantiles a plan tells the errors of.
+    """Assumed distribution of values for a plan of quantiles, and the quantiles whose errors the plan reports.
 
-    Values are taken as log-normal with this median and this 99 % point, or as normal where the median is not above 0.
+    Values are log-normal with this median and 99 % quantile, or normal if the median is not positive.
     """
 
     median: float
@@ -42,7 +42,7 @@ class Guess(NamedTuple):
 
     @classmethod
     def of(cls, typical: Any, quantiles: Iterable[float]) -> Guess | None:
-        """Return the guess, checked but for the domain; `None` where nothing is guessed."""
+        """Create a guess, validated except for the domain. `None` without `typical`."""
         if typical is None:
             return None
         quantiles = tuple(quantiles)
@@ -63,7 +63,7 @@ class Guess(NamedTuple):
         return "log-normal" if self.median > 0 else "normal"
 
     def values(self, shares: np.ndarray) -> np.ndarray:
-        """Return the values below which these shares of all lie."""
+        """Compute the quantiles of the assumed distribution at these shares."""
         scores = np.array(list(map(NormalDist().inv_cdf, shares.tolist()))) / NormalDist().inv_cdf(0.99)
         if self.median > 0:
             return self.median * np.exp(scores * math.log(self.high / self.median))
@@ -71,19 +71,19 @@ class Guess(NamedTuple):
 
 
 def refuse_guess(guess: Guess | None) -> None:
-    """Refuse a guess of values where a plan tells no errors of values."""
+    """Raise if a plan without errors of values is given a guess."""
     if guess is not None:
         raise ArgumentError("typical", "must be left out, but for quantiles that are not over time, and with n", "E118")
 
 
 def check_size(n: int | None, terms: ReleaseTerms) -> None:
-    """Refuse a number of records for which counters have no room: those that are scaled wrap around earlier."""
+    """Raise if counters could wrap around at this number of records. Scaled counters have less room."""
     if n is not None:
         _validate.whole(low=1, high=1 << min(50, 62 - terms.scale_bits), n=n)
 
 
 def refuse_item_limit(unit: Unit, words: str) -> None:
-    """Refuse a limit for one item where an item is not what is counted, as these words say."""
+    """Raise for `max_per_item` in kinds whose counters are not per item, described by these words."""
     if unit.bounds.as_dict().get("max_per_item") is not None:
         raise ArgumentError("max_per_item", f"must be left out for {words}", "E320")
 
@@ -100,7 +100,7 @@ def check_keys_type(keys: Any) -> None:
 
 
 def check_keys(keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
-    """Refuse keys that do not suit the unit or the windows, and a limit of keys in vain."""
+    """Raise for keys that are incompatible with the unit or the windows, and for a useless `max_keys`."""
     check_max_keys(unit, is_keyed=keys is not None)
     chosen, bounds = keys is not None and keys.chosen_by_data, unit.bounds
     if bounds.has_norm and bounds.max_keys is not None and not chosen:
@@ -114,7 +114,7 @@ def check_keys(keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None
 def check_types(
     privacy: Any, unit: Any, item: Any, weight: Any, keys: Any, windows: Any, time: Any = None, csv: Any = None
 ) -> None:
-    """Refuse arguments of a release that are of wrong types, all at once."""
+    """Check the types of a release's arguments together, and raise for all wrong types at once."""
     with AllAtOnce() as checks:
         checks.do(_validate.instance, PrivacySpec, privacy=privacy)
         checks.do(check_unit_type, unit)
@@ -129,31 +129,31 @@ def check_types(
 
 
 class Calibrated(Protocol):
-    """What is worked out of a release before there are data: its noise, and how keys or items are chosen."""
+    """Results computed before the data: the noise, and the rule for keys or items."""
 
     @property
     def terms(self) -> ReleaseTerms:
-        """What each release promises, or all rows over time."""
+        """Terms of each release, or of all timeline rows."""
 
     @property
     def scaled_units(self) -> Fraction | None:
-        """How many units should be longer than the norm; `None` if the data do not choose it."""
+        """Target number of units above the norm. `None` if the data do not choose the norm."""
 
     def with_terms(self, terms: ReleaseTerms) -> Calibrated:
-        """Return the same under terms that the noise does not differ under."""
+        """Replace the terms by terms that have the same noise."""
 
 
 class Count(abc.ABC):
-    """A kind of release: which counters, how they are bounded, and what is worked out before there are data.
+    """Kind of a release: its counters, how they are bounded, and its calibration before the data.
 
     Attributes:
       spec: the layout of the counters.
-      name: what is released, as settings call it.
-      by_item: whether each item is bounded and counted for itself, as an output key is, and nothing aside.
-      is_search: whether the most frequent values are searched in the release.
-      is_ranked: whether the release is asked for quantiles, and not for weights of items.
-      is_summed: whether it is asked for sums and means of all numbers; then the spec tells them `exactly`.
-      keys_alone: whether which keys there are is all that is released.
+      name: name of the kind in settings.
+      by_item: whether each item is bounded and counted separately, like an output key, without summary counts.
+      is_search: whether the release is searched for the most frequent values.
+      is_ranked: whether the release answers quantiles rather than item weights.
+      is_summed: whether the release answers sums and means. The spec then computes exact answers with `exactly`.
+      keys_alone: whether the release contains only keys.
     """
 
     spec: Any
@@ -166,35 +166,35 @@ class Count(abc.ABC):
 
     @property
     def wanted(self) -> int | None:
-        """How many values a search is to find; `None` where nothing is searched."""
+        """Number of values to search for. `None` for kinds without a search."""
         return None
 
     def selected(self, item: Selector) -> Items:
-        """Return what is counted of an element, given the `item` of the declaration."""
+        """Convert the declared `item` to the selector of an element's items."""
         return item
 
     def alone(self, item: Selector) -> Mapping[str, tuple[Count, Selector]]:
-        """Return each metric as a kind with its item, by its name; a kind that has no metrics is one without a name."""
+        """List each metric's kind and item by name. A kind without metrics has one entry with an empty name."""
         return {"": (self, item)}
 
     def split(self, items: WeightedItems) -> Mapping[str, WeightedItems]:
-        """Return what goes into the counters of each metric, by its name."""
+        """Split items by the name of the metric that counts them."""
         return {"": items}
 
     def decide(self, terms: ReleaseTerms) -> ReleaseTerms:
-        """Return the terms with the noise that suits, by public settings; most kinds have Gaussian noise alone."""
+        """Choose the noise distribution from public settings. Most kinds only support Gaussian noise."""
         return terms
 
     @abc.abstractmethod
     def calibrate(self, terms: ReleaseTerms) -> Calibrated:
-        """Return the noise, and how keys or items are chosen; refuse terms under which that cannot work."""
+        """Compute the noise and the rule for keys or items, and raise for terms that cannot work."""
 
     @abc.abstractmethod
     def error(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> tuple[str, float]:
-        """Return what the error of answers is called, and its size from noise of these parameters alone."""
+        """Name the error of answers, and compute its size for noise with these parameters alone."""
 
     def width(self, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
-        """Return how wide answers are, from noise of these parameters alone; which noise there is depends on it."""
+        """Compute the width of answers for noise with these parameters alone, by which the noise is chosen."""
         return self.error(terms, parameters)[1]
 
     @abc.abstractmethod
@@ -207,36 +207,36 @@ class Count(abc.ABC):
         wanted_error: Fraction | float,
         guess: Guess | None = None,
     ) -> Any:
-        """Plan a release from the result of `calibrate`; the other arguments are those of `plan`."""
+        """Plan a release from the result of `calibrate`. The other arguments are documented in `plan`."""
 
     def check(self, keys: Keys | None, unit: Unit, windows: TimeRange | None) -> None:
-        """Refuse keys and bounds that do not suit."""
+        """Raise for incompatible keys and bounds."""
         check_keys(keys, unit, windows)
 
     def suited(self, terms: ReleaseTerms, *, over_time: bool) -> Count:
-        """Return the kind with the layout that suits these terms, and rows over time; refuse one that has none."""
+        """Return the kind with a layout for these terms and timeline rows, and raise if there is none."""
         return self
 
     def completed(self, unit: Unit, privacy: PrivacySpec, keys: Keys | None) -> Unit:
-        """Return the unit with the bounds that the kind completes."""
+        """Fill in the unit's missing bounds with the defaults of this kind."""
         if not isinstance(unit, PrivacyId):
             return unit
         return dataclasses.replace(unit, bounds=self.completed_bounds(unit.bounds, privacy, keys))
 
     def completed_bounds(self, bounds: ContributionLimit, privacy: PrivacySpec, keys: Keys | None) -> ContributionLimit:
-        """Return bounds of a privacy id with the values that are usual for the kind, where they are left out."""
+        """Fill in missing bounds of a privacy id with the defaults of this kind."""
         return bounds
 
     def select(
         self, keys: Keys | None, bounds: ContributionLimit, privacy: PrivacySpec
     ) -> SelectionRule | GroupRule | None:
-        """Make the rule that chooses the keys, or the items; `None` if the data do not."""
+        """Create the rule that selects keys or items. `None` if the data do not select them."""
         return None if keys is None else keys.rule(bounds.max_keys or 1)
 
     def limit(self, bounds: ContributionLimit) -> ContributionLimit:
-        """Return the bounds that are enforced on what is read."""
+        """Choose the bounds that reading enforces."""
         return bounds
 
     def display_data(self) -> dict[str, Any]:
-        """Return the public settings of the kind alone."""
+        """List the public settings of the kind alone."""
         return {}

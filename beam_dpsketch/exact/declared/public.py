@@ -1,4 +1,4 @@
-"""Which keys and windows are released, by the caller's decision: those taken from the data show who is in it."""
+"""Declared output keys and windows. Keys or windows computed from the data would reveal who is in them."""
 
 from __future__ import annotations
 
@@ -28,45 +28,45 @@ MAX_RELEASES = 1_000_000
 
 
 class Keys:
-    """Which keys are released: `PublicKeys`, `AssumePublicKeys` or `KeySelection`."""
+    """Declaration of output keys: `PublicKeys`, `AssumePublicKeys` or `KeySelection`."""
 
     chosen_by_data: ClassVar[bool] = False
-    """Whether a key is released only if enough units bring it in."""
+    """Whether keys are selected privately, by the votes of units."""
 
     field: Selector
     opaque_bytes: bool = False
 
     @property
     def listed(self) -> tuple[Any, ...] | None:
-        """The keys, if they are listed."""
+        """The listed keys, if any."""
         return None
 
     @property
     def words(self) -> str:
-        """For which keys there are releases."""
+        """Description of the released keys."""
         raise NotImplementedError
 
     def rule(self, max_keys: int) -> SelectionRule | None:
-        """Return the rule where each unit votes for this many keys; `None` if the data do not choose them."""
+        """Create the selection rule with this number of votes per unit. `None` if the data do not select keys."""
         return None
 
     def check(self, unit: Unit, windows: TimeRange | None) -> None:
-        """Refuse a unit, or windows, that do not suit."""
+        """Raise for an incompatible unit or windows."""
 
 
 @named("PublicKeys")
 @dataclasses.dataclass(frozen=True, init=False)
 class PublicKeys(Keys):
-    """Release each listed key, with data or without; drop records of others.
+    """Release each listed key, with or without data, and drop records with other keys.
 
     Args:
-      keys: text, bytes, integers or tuples of these; known without the data.
-      field: where an element holds its key: a field name or a callable; `None` if elements are (key, value) pairs.
+      keys: text, bytes, integers or tuples of these, known without the data.
+      field: a field name or a callable for the key. `None` if elements are (key, value) pairs.
     """
 
     keys: tuple[Any, ...]
     field: Selector
-    opaque_bytes: ClassVar[bool] = True  # type: ignore[misc]  # an address is not in the list
+    opaque_bytes: ClassVar[bool] = True  # type: ignore[misc]  # addresses are never in the list
 
     def __init__(self, keys: Iterable[Any], field: Selector = None) -> None:
         check_selector(field=field)
@@ -101,11 +101,11 @@ class PublicKeys(Keys):
 @named("AssumePublicKeys")
 @dataclasses.dataclass(frozen=True)
 class AssumePublicKeys(Keys):
-    """Release each key that has data: the caller's word that it is public which ones do.
+    """Release every key present in the data. You assert that the set of keys is public.
 
     Args:
-      field: where an element holds its key: a field name or a callable; `None` if elements are (key, value) pairs.
-      opaque_bytes: as of `PrivacyId`.
+      field: a field name or a callable for the key. `None` if elements are (key, value) pairs.
+      opaque_bytes: see `PrivacyId`.
     """
 
     field: Selector = None
@@ -133,29 +133,30 @@ class AssumePublicKeys(Keys):
 @named("KeySelection")
 @dataclasses.dataclass(frozen=True)
 class KeySelection(Keys):
-    """Release the keys that enough privacy units vote for, so that which keys there are shows nobody.
+    """Release the keys that enough privacy units vote for, so that the set of keys does not reveal a unit.
 
-    Guarantee: the release is delta-approximate rho-zCDP; `privacy.selection` has the proof. A key that one unit
-    alone brings in is released with a probability of at most delta, over all keys and windows of that unit together.
+    Guarantee: the release is delta-approximate rho-zCDP, as `privacy.selection` proves. Keys that occur for one unit
+    alone are released with a probability of at most delta, over all keys and windows of that unit together.
 
-    A unit votes for the keys that it is in, for `max_keys` of its bounds at most. The more keys it
-    votes for, the less each vote counts. `explain()` says how many units bring a key in.
+    A unit votes for its keys, at most for the `max_keys` in its bounds. The more keys it votes for, the less each vote
+    counts. `explain()` reports the number of units at which a key is released.
 
     Args:
-      delta: the probability that a key of one person alone is released, between 0 and 1. A float means its decimal
+      delta: the probability that a key with one person alone is released, between 0 and 1. A float means its decimal
         spelling. Choose less than 1 over the number of people, such as 1e-8.
-      field: where an element holds its key: a field name or a callable; `None` if elements are (key, value) pairs.
-      share: the part of rho for the votes, between 0 and 1; more of it releases more keys. `None` takes what costs the
-        sketches nothing, which is 1/2 under `REPLACE_ONE` with `RecordBounds` and a CountSketch, or else 1/4 of what
-        side counters leave.
-      min_units: how many units must vote for a key, exactly counted: a rule of your own, not a part of the guarantee.
-      method: "two_rounds", where each unit votes a second time, for keys that the first round left undecided; it
-        releases most keys where a unit votes for several, and costs pipelines two more shuffles. "gaussian", one round
-        of votes with noise. "geometric", which releases most keys where a unit votes for one; it is of `SelectKeys`
-        alone, with an epsilon. `None` uses two rounds, and one where two cannot be: with one key for each unit,
-        `min_units` or unbounded input, and under `REPLACE_ONE` with `RecordBounds` inside a release. `SelectKeys` then
-        uses the method that releases most keys.
-      opaque_bytes: as of `PrivacyId`.
+      field: a field name or a callable for the key. `None` if elements are (key, value) pairs.
+      share: budget share of the votes, between 0 and 1. A larger share releases more keys. `None` uses the share that
+        costs the sketches nothing, which is 1/2 under `REPLACE_ONE` with `RecordBounds` and a CountSketch, and
+        otherwise 1/4 of the share without summary counts.
+      min_units: exact number of units that must vote for a key. This is an additional rule of yours, and no part of the
+        guarantee.
+      method: "two_rounds", "gaussian" or "geometric". With two rounds, each unit votes a second time, for keys that the
+        first round left undecided. This releases most keys if a unit votes for several, and costs pipelines two more
+        shuffles. "gaussian" is one round of votes with noise. "geometric" releases most keys if a unit votes for one,
+        and is supported only by `SelectKeys` with an epsilon. `None` uses two rounds, or one round if two are
+        unsupported: with one key per unit, `min_units` or unbounded input, and under `REPLACE_ONE` with `RecordBounds`
+        inside a release. `SelectKeys` then uses the method that releases most keys.
+      opaque_bytes: see `PrivacyId`.
     """
 
     chosen_by_data: ClassVar[bool] = True
@@ -206,16 +207,16 @@ class KeySelection(Keys):
 
 @dataclasses.dataclass(frozen=True)
 class TimeRange:
-    """Release each window from start to end, with data or without; drop records of other windows.
+    """Release each window from start to end, with or without data, and drop records in other windows.
 
-    It must begin and end with a window. Without it the windows with data are released, and the privacy statement says
-    that it is published which ones have data.
+    The range must begin and end with a window. Without a range, the windows with data are released, and the privacy
+    statement reports that the set of windows with data is published.
 
     Args:
-      start: when the first window opens. A `datetime` (without a time zone: UTC), a Beam `Timestamp`, or seconds since
+      start: start of the first window. A `datetime` (UTC if it has no time zone), a Beam `Timestamp`, or seconds since
         1970.
-      end: when the last window closes.
-      max_releases: how many releases there may be, one for each window and listed key; more than 10,000 need it.
+      end: end of the last window.
+      max_releases: maximum number of releases, one for each window and listed key. Required for more than 10,000.
     """
 
     start: Time
@@ -237,7 +238,7 @@ class TimeRange:
         return to_micros(end=self.end)
 
     def check_count(self, windows: int, step: int, keys: int) -> None:
-        """Refuse more releases than `max_releases`, one for each window and key."""
+        """Raise for more releases than `max_releases`, one for each window and key."""
         if windows * keys > self.max_releases:
             of_keys = f" for each of {keys:,} keys" if keys > 1 else ""
             raise WindowingError(
@@ -250,14 +251,14 @@ class TimeRange:
 
 @dataclasses.dataclass(frozen=True)
 class TimeColumn:
-    """The column of times of a table, and the windows in a `TimeRange`. Pipelines have `WindowInto` in its place.
+    """The time column of a table, and the windows in a `TimeRange`. Pipelines use `WindowInto` instead.
 
-    A row without a time that can be read is in no window, and so is one outside of the range: neither counts.
+    Rows without a readable time, and rows outside the range, are dropped.
 
     Args:
-      field: the name of the column: timestamps, dates, or text in ISO 8601; without a zone in UTC.
-      every: the time from one window to the next. A `timedelta`, or seconds. Left out with a `Horizon`, which has it.
-      window_size: how long a window is; as long as `every` if not given. Longer windows overlap: they slide.
+      field: the name of the column: timestamps, dates, or text in ISO 8601, in UTC if it has no time zone.
+      every: the time between starts of windows. A `timedelta`, or seconds. Omit it with a `Horizon`, which defines it.
+      window_size: window length, `every` by default. Longer windows overlap: they slide.
     """
 
     field: str
@@ -282,11 +283,11 @@ class TimeColumn:
 
     @property
     def size_micros(self) -> int:
-        """How long a window is."""
+        """Window length in microseconds."""
         return self.every_micros if self.window_size is None else duration_to_micros(window_size=self.window_size)
 
     def check(self, within: TimeRange | None, horizon: Horizon | None, keys: int) -> None:
-        """Refuse windows that do not suit, or too many for this number of listed keys."""
+        """Raise for incompatible windows, or too many for this number of listed keys."""
         if horizon is not None:
             if self.every is not None or self.window_size is not None:
                 words = "and window_size must be left out with a horizon, which says how long its windows are"

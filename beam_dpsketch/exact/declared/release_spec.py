@@ -1,4 +1,4 @@
-"""All that is declared of a release, checked together before there is a pipeline or a table."""
+"""Complete declaration of a release, validated before there is a pipeline or a table."""
 
 from __future__ import annotations
 
@@ -40,19 +40,20 @@ Noise = TypeVar("Noise")
 
 @dataclasses.dataclass(frozen=True)
 class ReleaseSpec:
-    """A release as it is declared: by the arguments of a private transform, or by settings.
+    """A release as declared by the arguments of a private transform, or by settings.
 
     Args:
-      count: what kind of release: `ItemFrequencies`, `Quantiles`, `TopKSearch` or `GroupedCounts`.
-      privacy: what the release spends; under a `Horizon`, what all its rows spend together.
-      unit: whom it protects: `PrivacyId`, all records of one id, or `Record`, single records.
-      item: what is counted: a field name, a callable, or `None` for the element itself.
-      weight: how much it counts, a whole number, clamped to the bounds of the unit; `None` is 1.
-      keys: which output keys are released, each for itself; `None` for one release.
-      windows: a `TimeRange` or a `Horizon`: windows to release, or to make rows of; `None` for those that have data.
-      time: where a table holds the times of its rows, for `windows` without a pipeline.
-      unreadable: "refuse" a table with many values that cannot be read, or "drop" these.
-      csv: how the numbers and times in CSV files are spelled.
+      count: the kind of release: `ItemFrequencies`, `Quantiles`, `TopKSearch` or `GroupedCounts`.
+      privacy: privacy loss of the release. Under a `Horizon`, the loss of all timeline rows together.
+      unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records.
+      item: the counted value: a field name, a callable, or `None` for the element itself.
+      weight: whole number that a record counts, clamped to the bounds of the unit. `None` is 1.
+      keys: output keys with a release each. `None` for one release.
+      windows: a `TimeRange` with the released windows, or a `Horizon` for continual release. `None` for the windows
+        with data.
+      time: time column of a table, for `windows` without a pipeline.
+      unreadable: "refuse" a table with many unreadable values, or "drop" these.
+      csv: spelling of numbers and times in CSV files.
 
     >>> from beam_dpsketch import ItemFrequencies, Record, SketchSpec
     >>> ReleaseSpec(ItemFrequencies(SketchSpec()), PrivacySpec(rho=0.5), Record(), item="city").spec.kind
@@ -89,32 +90,31 @@ class ReleaseSpec:
 
     @property
     def horizon(self) -> Horizon | None:
-        """The windows that rows over time are made of, if they are."""
+        """The declared horizon of continual release, if any."""
         return self.windows if isinstance(self.windows, Horizon) else None
 
     @property
     def time_range(self) -> TimeRange | None:
-        """The range whose windows are all released, if it is declared."""
+        """The declared range of windows, if any."""
         return self.windows if isinstance(self.windows, TimeRange) else None
 
     @property
     def spec(self) -> Any:
-        """The layout of the counters."""
         return self.count.spec
 
     @functools.cached_property
     def sketch_input(self) -> SketchInput:
-        """The sketch, and how items and weights go into it."""
+        """The sketch with its items and weights."""
         return SketchInput(self.spec, self.count.limit(self.unit.bounds))
 
     def summed(self, terms: ReleaseTerms, rows: WindowRows | None = None) -> SketchInput:
-        """Return what is summed under these terms: with what is counted aside, and the rows that windows go into."""
+        """Create the input of the exact sums under these terms, with summary counts and timeline rows."""
         aside: dict[str, Any] = {"counters": terms.counters, "lost": terms.lost, "selection": terms.votes}
         return dataclasses.replace(self.sketch_input, **aside, over_time=rows)
 
     @functools.cached_property
     def selectors(self) -> Selectors:
-        """What in an element is what."""
+        """Selectors for all fields of an element."""
         homes = {"privacy_id": self.privacy_id, "key": self.keys}
         named = {name: home.field for name, home in homes.items() if home is not None}
         opaque = tuple(name for name, home in homes.items() if home is not None and home.opaque_bytes)
@@ -122,13 +122,12 @@ class ReleaseSpec:
 
     @functools.cached_property
     def reader(self) -> RecordReader:
-        """What reads the records of elements."""
         per_key, by_item = self.is_keyed, self.count.by_item
         return RecordReader(self.selectors, per_key=per_key, public_keys=self.public_keys, by_item=by_item)
 
     @property
     def privacy_id(self) -> PrivacyId | None:
-        """Whose records are bounded; `None` where single records are protected."""
+        """The bounded privacy id. `None` if single records are protected."""
         return self.unit if isinstance(self.unit, PrivacyId) else None
 
     @property
@@ -138,45 +137,44 @@ class ReleaseSpec:
 
     @property
     def is_keyed(self) -> bool:
-        """Whether there is a release for each key."""
         return self.keys is not None
 
     @property
     def hides_keys_and_windows(self) -> bool:
-        """Whether keys and windows show only where enough units bring them, or their items, in."""
+        """Whether keys and windows appear only after private selection."""
         return self.count.by_item or (self.keys is not None and self.keys.chosen_by_data)
 
     def discloses(self, *, windows_are_public: bool) -> Disclosure:
-        """Return what is published without noise."""
+        """Determine the facts that are published without noise."""
         if self.hides_keys_and_windows:
-            return Disclosure.NONE  # a window shows only in the keys, or items, that are released
+            return Disclosure.NONE  # a window appears only in released keys or items
         windows = Disclosure.NONE if windows_are_public else Disclosure.WINDOWS
         return windows | Disclosure.KEYS if self.is_keyed and self.public_keys is None else windows
 
     @functools.cached_property
     def terms(self) -> ReleaseTerms:
-        """What the release promises, as far as it is known before the windows of a pipeline are."""
+        """Terms of the release before a pipeline's windows are known."""
         if self.horizon is None:
             return self.terms_of_each(in_windows=self.time_range is not None)
         alone = getattr(self.unit, "max_windows", 0) and (self.unit.bounds.has_norm or not self.hides_keys_and_windows)
-        return self.row_terms(is_bounded=not alone)  # chosen keys over a horizon are on bounded input alone
+        return self.row_terms(is_bounded=not alone)  # key selection over a horizon requires bounded input
 
     def terms_of_each(self, *, in_windows: bool, overlapping: int = 1, is_stream: bool = False) -> ReleaseTerms:
-        """Return the terms of the release of each window; an element is in several if they overlap."""
+        """Compute the terms of each window's release. An element is in several windows if they overlap."""
         terms = self._open_terms(in_windows=in_windows, overlapping=overlapping, is_stream=is_stream)
-        if overlapping > 1 or in_windows != (self.time_range is not None):  # a run has the noise that a plan says
+        if overlapping > 1 or in_windows != (self.time_range is not None):  # a run has the noise in its plan
             planned = terms.selection if is_stream and self.terms.votes_twice else self.terms.selection
             return dataclasses.replace(terms, privacy=self.terms.privacy, selection=planned)
         return self.count.decide(terms) if self.horizon is None else terms
 
     def _open_terms(self, *, in_windows: bool, overlapping: int = 1, is_stream: bool = False) -> ReleaseTerms:
-        """Return the same before the kind decides about the noise."""
+        """Compute the terms of each window before the kind chooses the noise."""
         selection = self._suited(self.count.select(self.keys, self.unit.bounds, self.privacy), not is_stream)
         privacy = self.privacy if selection is None else self.privacy.losing(selection.delta)
-        privacy = privacy.without_side_counters() if self.count.by_item else privacy  # all of rho pays for counts
+        privacy = privacy.without_side_counters() if self.count.by_item else privacy  # the counts use all of rho
         return ReleaseTerms(
             privacy,
-            cast(Bounds, self.unit.bounds),  # the terms tell apart those that the data choose
+            cast(Bounds, self.unit.bounds),  # the terms distinguish bounds chosen by the data
             selection=selection,
             output_cells=len(self.public_keys) if self.public_keys else None if self.is_keyed else 1,
             lost_in=self.tells_lost_in(one_window=not in_windows),
@@ -185,19 +183,19 @@ class ReleaseSpec:
         )
 
     def _suited(self, rule: Any, is_bounded: bool) -> Any:
-        """Return the rule, if there is one, with two rounds of votes where they may be."""
+        """Choose two rounds of votes if they are supported."""
         adds = self.unit.bounds.has_norm or self.horizon is not None or self.count.keys_alone
         return rule and rule.suited(self.privacy.relation, rho_adds=adds, is_bounded=is_bounded)
 
     def tells_lost_in(self, *, one_window: bool, is_bounded: bool = True) -> LostIn:
-        """Return which histogram tells what bounding took; on a stream, nothing sees all keys, or what windows drop."""
+        """Choose the scope of the clipping histogram. On streams no step sees all keys, or data in dropped windows."""
         if (limit := self.privacy_id) is None or (one_window and not self.is_keyed):
             return LostIn.RELEASE
         in_stream = LostIn.NOWHERE if self.is_keyed or limit.max_windows else LostIn.RELEASE
         return LostIn.RUN if is_bounded else in_stream
 
     def row_terms(self, *, is_bounded: bool) -> RowTerms:
-        """Return what all rows promise together; of norms, one covers all windows of bounded input, else each one."""
+        """Compute the joint terms of all timeline rows. A norm covers all windows of bounded input, otherwise one."""
         assert self.horizon is not None
         terms = self.terms_of_each(in_windows=False, is_stream=not is_bounded)
         bounds, cells, selection = given_over_time(self.unit.bounds), terms.output_cells, terms.selection
@@ -219,7 +217,7 @@ class ReleaseSpec:
 
     @functools.cached_property
     def resolved(self) -> ResolvedRelease:
-        """The release under the terms that are known of it; refuses settings that cannot work."""
+        """The release under its known terms. Raises for settings that cannot work."""
         return ResolvedRelease(self, self.terms, self.count.calibrate(self.terms))
 
     def plan(
@@ -230,15 +228,15 @@ class ReleaseSpec:
         typical: tuple[float, float] | None = None,
         quantiles: Iterable[float] = USUAL_QUANTILES,
     ) -> Any:
-        """Return what to expect of the release; see `beam_dpsketch.plan`, where n is of one release, of one key."""
+        """Plan the expected accuracy. See `beam_dpsketch.plan`, whose n is per release and key."""
         planned = self.resolved.plan(n, wanted_error=wanted_error, typical=typical, quantiles=quantiles)
         each = self.terms_of_each(in_windows=True)
         return planned if self.horizon is None else dataclasses.replace(planned, apart=self.count.decide(each))
 
     def identify(self, terms: ReleaseTerms, windows: tuple[int, ...] = ()) -> bytes:
-        """Return a digest of all settings, of 32 bytes, for randomness from a secret; functions are not told apart.
+        """Digest all settings to 32 bytes, for replayable noise. All callables have the same digest.
 
-        The windows are `Windowing.edges`, or those of a horizon.
+        The windows are `Windowing.edges`, or the horizon's.
         """
         declared = (
             _DIGEST_VERSION,
@@ -255,7 +253,7 @@ class ReleaseSpec:
         return hashlib.blake2b(canonical(declared), digest_size=_DIGEST_BYTES).digest()
 
     def display_data(self) -> dict[str, Any]:
-        """Return the public settings; neither the seed nor a key of the hash."""
+        """List the public settings, without the seed and the key of the hash."""
         spec, limit, horizon, privacy = self.spec, self.privacy_id, self.horizon, self.terms.privacy
         return {
             "sketch": self.sketch_input.kind.name,
@@ -274,12 +272,12 @@ class ReleaseSpec:
 
 @dataclasses.dataclass(frozen=True)
 class ResolvedRelease:
-    """A declared release under its terms, with all that is worked out before there are data, once.
+    """A declared release under its terms, with all calibration done before the data.
 
     Attributes:
       declared: the declaration.
-      terms: what each release, or all rows over time, promise.
-      calibrated: the noise, and how keys or items are chosen: what `Count.calibrate` returns for the terms.
+      terms: terms of each release, or of all timeline rows.
+      calibrated: the noise and the rule for keys or items, from `Count.calibrate`.
     """
 
     declared: ReleaseSpec
@@ -287,17 +285,17 @@ class ResolvedRelease:
     calibrated: Calibrated
 
     def noise(self, kind: type[Noise]) -> Noise:
-        """Return what was worked out, which is of this kind."""
+        """Return the calibration, which must have this type."""
         assert isinstance(self.calibrated, kind)
         return self.calibrated
 
     def plan(self, n: int | None, *, wanted_error: Any, typical: Any, quantiles: Iterable[float]) -> Any:
-        """Do as `ReleaseSpec.plan`, under these terms."""
+        """Plan the expected accuracy under these terms."""
         keys, guess = len(self.declared.public_keys or ()) or None, Guess.of(typical, quantiles)
         return self.declared.count.plan(self.calibrated, n, keys=keys, wanted_error=wanted_error, guess=guess)
 
     def under(self, terms: ReleaseTerms) -> ResolvedRelease:
-        """Return the release under the terms that its windows lead to; refuse those that cannot work."""
+        """Apply the terms for the actual windows, and raise for terms that cannot work."""
         if terms == (before := self.terms):
             return self
         unseen = {name: getattr(before, name) for name in ("disclosed", "uncounted", "overlapping", "first_windows")}
@@ -306,5 +304,5 @@ class ResolvedRelease:
         return ResolvedRelease(self.declared, terms, calibrated)
 
     def paid(self, terms: ReleaseTerms) -> ResolvedRelease:
-        """Return the same under terms that differ in their budget alone."""
+        """Replace the terms by terms that differ only in their budget."""
         return ResolvedRelease(self.declared, terms, self.calibrated.with_terms(terms))

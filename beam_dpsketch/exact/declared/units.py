@@ -1,4 +1,4 @@
-"""Whom a private transform protects, and how much of each may count."""
+"""Privacy units: who is protected, with which contribution bounds."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from beam_dpsketch.privacy.mechanism import MAX_WINDOWS
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Record:
-    """Protect single records, each on its own. A person with many records is not protected.
+    """Protect single records. A person with many records is not protected.
 
-    A record is what a function of yours returned last before the transform. Steps of Beam that copy it are refused.
+    A record is the last value returned by a function of yours before the transform. Beam steps that copy it are
+    refused.
 
     Args:
-      max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed; must be given where
-        weights are read.
+      max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed. Required if weights
+        are read.
       signed: whether records may delete (negative weights).
     """
 
@@ -29,35 +30,36 @@ class Record:
     signed: bool = False
 
     def __post_init__(self) -> None:
-        self.bounds  # noqa: B018  # checks the arguments
+        self.bounds  # noqa: B018  # validates the arguments
 
     @property
     def bounds(self) -> RecordBounds:
         return RecordBounds(1, max_weight=self.max_weight, signed=self.signed)
 
     def promise(self, *, in_windows: bool, overlapping: int, is_stream: bool) -> dict[str, Any]:
-        """Return the fields of terms that the unit decides: a record counts in all windows that it is in."""
+        """Fields of terms that depend on the unit. A record counts in all its windows."""
         return {"unit": PrivacyUnit.RECORD, "window_count": overlapping, "overlapping": overlapping}
 
 
 @dataclasses.dataclass(frozen=True)
 class PrivacyId:
-    """Protect all records of one id: of a person, a device, an account.
+    """Protect all records of one privacy id: a person, a device or an account.
 
     Args:
-      field: where an element holds the id: a field name or a callable.
-      bounds: how much of each id counts: a `NormBound`, which scales what is more, or `RecordBounds`, which drop it, at
-        random.
-      max_windows: in how many windows each id counts, in each of them within the bounds; noise grows with its square
-        root. With `RecordBounds`, an id without it is protected within each fixed window alone; sliding windows need
-        it. On bounded input the windows are chosen at random; on unbounded input they are the first ones with data of
-        the id. A `NormBound` needs it on unbounded input alone: on bounded input one norm covers all windows.
-      period: the length of time in which `max_windows`, or the norm, holds; without it all of the input. It is a
-        multiple of the time from one window to the next, as a `timedelta`, a Beam `Duration` or in seconds. A window is
-        of the period in which it ends; periods count from the start of the `TimeRange`, else from 1970. All of the
-        input must be bounded or have a `TimeRange`.
-      opaque_bytes: whether columns of eight bytes are read by their value, and refused otherwise. Polars hands over the
-        addresses of Python objects in this form.
+      field: a field name or a callable for the privacy id.
+      bounds: contribution bounds per privacy id: a `NormBound`, which clips contributions by scaling, or
+        `RecordBounds`, which clip them by dropping random records.
+      max_windows: number of windows in which each id counts, within the bounds in each of them. Noise grows with its
+        square root. With `RecordBounds` but without `max_windows`, an id is protected within each fixed window alone.
+        Sliding windows require it. On bounded input the windows are chosen at random. On unbounded input they are the
+        first windows with data of the id. A `NormBound` requires it on unbounded input only: on bounded input one norm
+        covers all windows.
+      period: length of time to which `max_windows`, or the norm, applies. The default is all of the input. It is a
+        multiple of the time between starts of windows, as a `timedelta`, a Beam `Duration` or in seconds. A window
+        belongs to the period in which it ends. Periods start with the `TimeRange`, or in 1970. The input must be
+        bounded or have a `TimeRange`.
+      opaque_bytes: whether columns of eight bytes are read by value. Otherwise they are refused, because Polars passes
+        the addresses of Python objects in this form.
     """
 
     field: Selector
@@ -92,15 +94,15 @@ class PrivacyId:
         return 0 if self.period is None else duration_to_micros(period=self.period)
 
     def display_data(self) -> dict[str, Any]:
-        """Return in how many windows each id counts, and how long it is protected, if that is limited."""
+        """List the number of windows and the period, if limited."""
         windows = {} if self.max_windows is None else {"max_windows": str(self.max_windows)}
         return windows | ({"period": f"{self.period_micros / 1_000_000:g} s"} if self.period_micros else {})
 
     def promise(self, *, in_windows: bool, overlapping: int, is_stream: bool) -> dict[str, Any]:
-        """Return the fields of terms that the unit decides: whom they protect, and in how many windows it counts.
+        """Fields of terms that depend on the unit: who is protected, and in how many windows an id counts.
 
-        In windows, an id that nothing bounds over all of them is protected within each of them alone. An id counts in
-        its first windows on streams, where alone norms have `max_windows`.
+        In windows, an id without a bound across windows is protected within each window alone. On streams, an id counts
+        in its first windows. Norms have `max_windows` on streams only.
         """
         if in_windows and self.max_windows is None and not self.has_norm:
             return {"unit": PrivacyUnit.PRIVACY_ID_IN_WINDOW, "overlapping": overlapping}
@@ -128,9 +130,9 @@ def check_unit_type(unit: Any) -> None:
 
 
 def check_max_weight(bounds: ContributionLimit) -> None:
-    """Refuse weights without a declared largest one, which would all be clamped to 1, and a norm below it.
+    """Raise for weights without a declared maximum, which would all be clamped to 1, and for a norm below it.
 
-    A norm that the data choose is not refused: it fits the weights that units have, not the largest that is declared.
+    A norm chosen by the data is accepted: it fits the actual weights of units, not the declared maximum.
     """
     if not bounds.says_max_weight:
         raise ArgumentError(
@@ -150,7 +152,7 @@ def check_max_weight(bounds: ContributionLimit) -> None:
 
 
 def check_max_keys(unit: Unit, *, is_keyed: bool) -> None:
-    """Refuse bounds of records that do not say in how many keys an id counts, or that say it without keys."""
+    """Raise if record bounds lack `max_keys` with keys, or have it without keys."""
     if not isinstance(unit, PrivacyId) or unit.has_norm:
         return
     if is_keyed and unit.bounds.max_keys is None:
@@ -165,13 +167,13 @@ def check_max_keys(unit: Unit, *, is_keyed: bool) -> None:
 
 
 def given_over_time(bounds: ContributionLimit) -> Bounds:
-    """Return the bounds; refuse a norm that the data would have to choose."""
+    """Return the bounds, and raise for a norm that the data would have to choose."""
     words = "must not be $AutoNorm in continual release: use the norm that an earlier release states"
     return bounds.given(ArgumentError("bounds", words, "E218"))
 
 
 def check_over_time(unit: Unit, windows: int) -> None:
-    """Refuse a unit that cannot be bounded over a horizon of this many windows."""
+    """Raise for a unit that cannot be bounded over a horizon with this many windows."""
     given_over_time(unit.bounds)
     if not isinstance(unit, PrivacyId):
         return

@@ -1,7 +1,7 @@
-"""Windows as privacy sees them: which one bound covers, which have a release, and how they become rows over time.
+"""Windows from the perspective of privacy: those covered by one bound, those released, and their timeline rows.
 
-Guarantee: a unit counts in the windows that the terms of a plan say, and in no others. `plan_windows` is the one
-place that decides it, and refuses windows in which the promise would not hold.
+Guarantee: a unit counts only in the windows that the terms of a plan include. `plan_windows` is the single place for
+this decision, and raises for windows in which the privacy promise would be false.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _LOG = logging.getLogger("beam_dpsketch")
 
 
 class Windowing(NamedTuple):
-    """How elements are in windows; all times in microseconds.
+    """Window assignment of elements. All times are in microseconds.
 
     Attributes:
-      name: of the window function.
-      size: how long a window is; 0 if all elements are in the one global window.
-      offset: when one of them starts.
-      step: the time from one window to the next.
-      is_bounded: whether there is an end to the elements.
+      name: name of the window function.
+      size: window length. 0 if all elements are in the one global window.
+      offset: start of any window.
+      step: time between starts of windows.
+      is_bounded: whether the input is bounded.
     """
 
     name: str = "GlobalWindows"
@@ -43,40 +43,39 @@ class Windowing(NamedTuple):
 
     @property
     def is_global(self) -> bool:
-        """Whether all elements are in the one global window."""
         return not self.size
 
     @property
     def edges(self) -> tuple[int, ...]:
-        """What tells these windows from others: how long they are, where one starts, and the time between them."""
+        """Identity of the windows: their length, an offset, and the step if it differs."""
         if self.is_global:
             return ()
         return (self.size, self.offset) if self.size == self.step else (self.size, self.offset, self.step)
 
     @property
     def per_element(self) -> int:
-        """In how many windows an element is at most."""
+        """Maximum number of windows of an element."""
         return 1 if self.is_global else -(-self.size // self.step)  # rounded up
 
 
 class Periods(NamedTuple):
-    """Stretches of time, one after the other, in microseconds: a unit is bounded within each. 0 is all time."""
+    """Consecutive periods in which a unit is bounded, in microseconds. Length 0 is all time."""
 
     length: int = 0
     start: int = 0
 
 
 class WindowPlan(NamedTuple):
-    """Which windows are released, and under which terms.
+    """Released windows with their terms.
 
     Attributes:
-      terms: the terms of each release, or of all rows over time.
-      starts: when each window opens that is released with data or without; `None` releases those that have data.
-      periods: the times in which `max_windows` of a privacy id, or its norm, holds; `None` if windows are not limited.
+      terms: terms of each release, or of all timeline rows.
+      starts: starts of the windows that are released with or without data. `None` releases the windows with data.
+      periods: periods to which `max_windows` of a privacy id, or its norm, applies. `None` if windows are not limited.
       is_global: whether there is only the global window.
-      max_windows: in how many windows of a period a privacy id counts.
-      rows: how windows become rows over time; `None` if each is released for itself.
-      scale: about how large the input is; `None` if nobody said.
+      max_windows: number of windows per period in which a privacy id counts.
+      rows: timeline rows of the windows. `None` if each window has a release.
+      scale: approximate input size, if given.
     """
 
     terms: ReleaseTerms
@@ -89,7 +88,7 @@ class WindowPlan(NamedTuple):
 
 
 def windowing_of_table(declared: ReleaseSpec) -> Windowing:
-    """Return how the rows of a table are in windows: the first one opens where the declared range starts."""
+    """Determine the windows of a table's rows. The first window starts with the declared range."""
     time, within = declared.time, declared.time_range
     if time is None or within is None:
         return Windowing()
@@ -99,7 +98,7 @@ def windowing_of_table(declared: ReleaseSpec) -> Windowing:
 
 
 def plan_windows(declared: ReleaseSpec, windowing: Windowing) -> WindowPlan:
-    """Return what the windows of elements mean for releases; refuse those in which the privacy would not hold."""
+    """Plan the released windows and their terms, and raise for windows in which privacy would not be guaranteed."""
     if declared.horizon is not None:
         return _over_horizon(declared, declared.horizon, windowing.is_bounded)
     starts, periods, limit = None, None, declared.privacy_id
@@ -132,7 +131,7 @@ def plan_windows(declared: ReleaseSpec, windowing: Windowing) -> WindowPlan:
 
 
 def _over_horizon(declared: ReleaseSpec, horizon: Horizon, is_bounded: bool) -> WindowPlan:
-    """Return the plan of the windows of a horizon, which is their one period."""
+    """Plan the windows of a horizon, which is a single period."""
     limit, keys, rows = declared.privacy_id, len(declared.public_keys or [None]), horizon.rows.row_count
     if limit is not None and limit.has_norm:
         _check_norm(limit, is_bounded)
@@ -158,7 +157,7 @@ def _over_horizon(declared: ReleaseSpec, horizon: Horizon, is_bounded: bool) -> 
 
 
 def _uncounted(declared: ReleaseSpec, terms: ReleaseTerms, is_bounded: bool) -> Uncounted:
-    """Return what these settings drop before anything is counted."""
+    """Determine the data that these settings drop before counting."""
     limit, found = declared.privacy_id, Uncounted.NOTHING if is_bounded else Uncounted.LATE
     if not is_bounded and limit is not None and limit.max_windows is not None:
         found |= Uncounted.LATER_WINDOWS
@@ -169,7 +168,7 @@ def _uncounted(declared: ReleaseSpec, terms: ReleaseTerms, is_bounded: bool) -> 
 
 
 def _check_limit(limit: PrivacyId, windowing: Windowing) -> None:
-    """Refuse a privacy id that cannot be bounded in these windows."""
+    """Raise for a privacy id that cannot be bounded in these windows."""
     if not windowing.is_bounded:
         words = (
             "must be a $NormBound on unbounded input, where the norm is needed before the data are there: "
@@ -189,7 +188,7 @@ def _check_limit(limit: PrivacyId, windowing: Windowing) -> None:
 
 
 def _check_norm(limit: PrivacyId, is_bounded: bool) -> None:
-    """Refuse a number of windows that does not suit a norm."""
+    """Raise for `max_windows` that is incompatible with a norm."""
     if is_bounded and limit.max_windows is not None:
         raise WindowingError(
             "max_windows",
@@ -207,7 +206,7 @@ def _check_norm(limit: PrivacyId, is_bounded: bool) -> None:
 
 
 def window_starts(declared: TimeRange, windowing: Windowing, keys: int) -> range:
-    """Return the starts of all windows of a range; refuse ranges that are not whole windows."""
+    """Compute the starts of all windows in a range, and raise for ranges with partial windows."""
     if windowing.is_global:
         raise WindowingError(
             "",
@@ -232,10 +231,10 @@ def window_starts(declared: TimeRange, windowing: Windowing, keys: int) -> range
 
 
 def _limit_periods(limit: PrivacyId, windowing: Windowing, starts: range | None) -> Periods | None:
-    """Return the periods in which an id is limited, if it is in more than each window; refuse those that do not fit.
+    """Compute the periods in which an id is limited across windows, and raise for incompatible periods.
 
-    Periods count from the start of the declared range, without one from 1970 (and the offset of the windows). A window
-    belongs to the period in which it ends, so each window is in exactly one period, sliding windows too.
+    Periods start with the declared range, or in 1970 (plus the offset of the windows). A window belongs to the period
+    in which it ends, so each window is in exactly one period, including sliding windows.
     """
     if limit.max_windows is None and limit.period is None and (windowing.is_global or not limit.has_norm):
         return None
@@ -263,7 +262,7 @@ def _limit_periods(limit: PrivacyId, windowing: Windowing, starts: range | None)
 
 
 def _periods(period_micros: int, windowing: Windowing, starts: range | None) -> tuple[int | None, Periods]:
-    """Return how many windows a period has, if it is known, and the periods."""
+    """Compute the number of windows per period, if known, and the periods."""
     start = windowing.offset if starts is None else starts[0]
     if period_micros:
         count, rest = divmod(period_micros, windowing.step)
@@ -286,15 +285,15 @@ def _periods(period_micros: int, windowing: Windowing, starts: range | None) -> 
 
 
 def _windows_of_bound(terms: ReleaseTerms, windowing: Windowing, starts: range | None) -> int | None:
-    """Return how many windows one bound covers; `None` if that is not known."""
+    """Count the windows covered by one bound. `None` if unknown."""
     if windowing.is_global or terms.window_count > 1 or (terms.bounds.has_norm and not windowing.is_bounded):
-        return 1  # each window is bounded alone
+        return 1  # each window is bounded separately
     if not terms.bounds.has_norm:
         return None
     return terms.period_micros // windowing.step or (None if starts is None else len(starts))
 
 
 def _seconds(micros: int) -> str:
-    """Return microseconds in seconds, as Beam shows them."""
+    """Format microseconds in seconds, like Beam."""
     whole, rest = divmod(abs(micros), 1_000_000)
     return f"{'-' if micros < 0 else ''}{whole}" + (f".{rest:06}" if rest else "")

@@ -1,7 +1,7 @@
-"""Accumulate one sum before its release: exact, lazy, and small while it holds few items.
+"""Exact sum for a key before its release: lazy, and small while it has few items.
 
-Items wait in a list and are hashed together. Hashed items wait as (key, weight) arrays, added up where they repeat,
-until they take twice the memory of dense counters. `KeyedSums` is what a sum becomes where it travels or is released.
+Items wait in a list and are hashed together. Hashed items wait as (key, weight) arrays, added up if they repeat, until
+they need twice the memory of dense counters. A sum travels, and is released, as `KeyedSums`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from beam_dpsketch.exact.reading.selectors import Selectors
 from beam_dpsketch.exact.sketches import RawSketch
 from beam_dpsketch.exact.sums.keyed_sums import NO_KEY, KeyedSums, one_norm
 
-_FEW = 16  # fewer records are not added up
+_FEW = 16  # shorter arrays are not added up
 _OWN_BYTES, _ITEM_BYTES, _CHUNK_BYTES, _HASHED_BYTES = 1000, 100, 400, 24
 
 
 class SketchAccumulator:
-    """A raw sketch in the making, without noise; `repr` shows no data."""
+    """Raw sketch under construction, without noise. `repr` shows no data."""
 
     __slots__ = (
         "_chunks",
@@ -42,19 +42,19 @@ class SketchAccumulator:
 
     def __init__(self, sketch_input: SketchInput, selectors: Selectors | None = None) -> None:
         self._sketch_input = sketch_input
-        self._selectors = selectors  # to name an argument that gave nothing usable
+        self._selectors = selectors  # for log messages about arguments without usable values
         self._limit = sketch_input.pending_limit
         self.items: list[Any] = []
         self.weights: list[Any] | None = None
         self._chunks: list[WeightedItems] = []
         self._hashed = 0
-        self._dense: np.ndarray | None = None  # counters, of shape (1, cells)
+        self._dense: np.ndarray | None = None  # counters with shape (1, cells)
         self.side = np.zeros(sketch_input.side_size, dtype=np.int64)
         self.max_norm: Fraction | None = None
 
     @property
     def nbytes(self) -> int:
-        """About how much memory it takes."""
+        """Approximate memory use."""
         waiting = _ITEM_BYTES * len(self.items) + _CHUNK_BYTES * len(self._chunks) + _HASHED_BYTES * self._hashed
         return _OWN_BYTES + waiting + (0 if self._dense is None else self._dense.nbytes)
 
@@ -85,18 +85,18 @@ class SketchAccumulator:
             self.add_contributions(self._sketch_input.contributions(items, weights, self._selectors))
 
     def absorb(self, sums: KeyedSums) -> None:
-        """Add the sum of one key of the same sketch input."""
+        """Add a sum for one key with the same sketch input."""
         self.flush()
         if len(sums.dense):
             self._add_dense(sums.dense.copy())
         self.add_contributions(WeightedItems(sums.items, sums.weights, sums.side[0], sums.max_norm))
 
     def to_sums(self, key: bytes = NO_KEY) -> KeyedSums:
-        """Return the sum of everything added, for an encoded key."""
+        """Convert to sums for an encoded key."""
         return sums_of(self._sketch_input, {key: self})
 
     def to_sketch(self) -> RawSketch:
-        """Return the raw sketch of everything added."""
+        """Convert to a raw sketch."""
         (counters,), made = self.to_sums().counters, self._sketch_input
         return made.kind.from_vector(made.spec, counters).in_units_of(made.scale_bits)
 
@@ -105,7 +105,7 @@ class SketchAccumulator:
 
     @staticmethod
     def from_bytes(sketch_input: SketchInput, data: bytes) -> SketchAccumulator:
-        """Decode the sum of one key that was encoded under the same sketch input."""
+        """Decode a sum for one key that was encoded with the same sketch input."""
         accumulator = SketchAccumulator(sketch_input)
         accumulator.absorb(KeyedSums.from_bytes(sketch_input, data))
         return accumulator
@@ -117,7 +117,7 @@ class SketchAccumulator:
         return f"<SketchAccumulator of {self._sketch_input.spec}, contents hidden>"
 
     def _compact(self) -> None:
-        """Add up waiting items, into dense counters unless they are the first, are numbers and repeat often."""
+        """Add up waiting items: in dense counters, unless they are the first ones, are numbers and repeat often."""
         if self._dense is None and len(self._chunks) > 1 and self._sketch_input.key_type == np.uint64:
             self._chunks = [_add_up(_concat(self._chunks))]
             self._hashed = len(self._chunks[0].keys)
@@ -135,7 +135,7 @@ class SketchAccumulator:
 
 
 def sums_of(sketch_input: SketchInput, accumulators: Mapping[bytes, SketchAccumulator]) -> KeyedSums:
-    """Return the sums of some encoded keys."""
+    """Convert accumulators by encoded key to sums."""
     each = accumulators.values()
     for accumulator in each:
         accumulator.flush()
@@ -156,7 +156,7 @@ def sums_of(sketch_input: SketchInput, accumulators: Mapping[bytes, SketchAccumu
 
 
 def _add_up(items: WeightedItems) -> WeightedItems:
-    """Return items each once and with a weight that is not 0, unless they are few."""
+    """Add up equal items and drop weights of 0, unless there are few items."""
     if len(items.keys) < _FEW:
         return items
     keys, weights = sum_by_key(*sort_by_key(*items[:2]))

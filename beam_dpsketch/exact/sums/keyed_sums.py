@@ -1,8 +1,8 @@
-"""Exact sums of one key or many, in columns: raw sketches in the making, as they travel, merge and are released.
+"""Exact sums per key, in columns: raw sketches as they travel, merge and are released.
 
-A key has entries, which are keys of items with weights, until dense counters take less; then it has a row of counters.
-The bytes travel between workers only. They are not a release format and change with the package. They are dense
-earlier: keys of items hardly compress, and whoever adds them up must sort them.
+A key has entries (item keys with weights) until dense counters need less memory. Then it has a row of counters. Encoded
+bytes travel between workers only. They are not a release format and change with the package. They become dense earlier,
+because item keys hardly compress and the receiver must sort them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from beam_dpsketch.privacy.norm.choice import GRID
 from beam_dpsketch.privacy.over_time.lengths import RowEncoder
 
 NO_KEY = b""
-"""The key of the one sum of a release without keys; no key is encoded like this."""
-_CELLS_PER_KEY = 12  # dense bytes are fewer, or are added up faster, if entries are more than cells by this
+"""Key of the sum in a release without keys. No key is encoded like this."""
+_CELLS_PER_KEY = 12  # with more than cells / 12 entries, dense bytes are fewer or faster to add up
 _PENDING_BYTES = 1 << 26
 _ENTRY_BYTES = 24
-_OWN_BYTES = 4096  # of the arrays themselves, however short
-_SMALL = 256  # fewer bytes are not compressed
-_FEW = 16  # fewer integers are looked at faster in a list
+_OWN_BYTES = 4096  # array overhead in bytes
+_SMALL = 256  # fewer bytes are sent uncompressed
+_FEW = 16  # a list is faster for fewer integers
 _PLAIN, _COMPRESSED = b"p", b"z"
 _DTYPES = tuple(map(np.dtype, ("<i1", "<i2", "<i4", "<i8")))
 _LIMITS = tuple((int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) for dtype in _DTYPES)
@@ -39,19 +39,19 @@ _NOWHERE = np.zeros(0, dtype=np.int64)
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class KeyedSums:
-    """Raw sketches in the making of some keys, without noise; `repr` shows no data.
+    """Raw sketches under construction by key, without noise. `repr` shows no data.
 
     Attributes:
-      sketch_input: what is summed.
-      keys: encoded, each once; `NO_KEY` alone without keys.
-      side: what is counted aside for each, int64 of shape (keys, side_size).
-      places: which key each entry is of, int64.
-      items: what a sketch knows of the item of each entry.
-      weights: of each entry, int64.
-      dense_places: which keys have counters too, int64, in order.
-      dense: these counters, int64 of shape (dense_places, cells).
-      max_norm: the norm that scaled all of them, if the data chose it.
-      row: which row over time they are, if they are one.
+      sketch_input: input definition of the sketches.
+      keys: distinct encoded keys. Only `NO_KEY` in releases without keys.
+      side: summary counts per key, int64 of shape (keys, side_size).
+      places: key number of each entry, int64.
+      items: item key of each entry.
+      weights: weight of each entry, int64.
+      dense_places: numbers of the keys that have counters, int64, ascending.
+      dense: counters of these keys, int64 of shape (dense_places, cells).
+      max_norm: the clipping norm of all entries, if the data chose it.
+      row: number of the timeline row, if these are sums of one.
     """
 
     sketch_input: SketchInput
@@ -75,20 +75,19 @@ class KeyedSums:
         weights: np.ndarray,
         max_norm: Fraction | None = None,
     ) -> KeyedSums:
-        """Return the sums of entries."""
         dense = np.zeros((0, sketch_input.spec.cells), dtype=np.int64)
         return KeyedSums(sketch_input, keys, side, places, items, weights, _NOWHERE, dense, max_norm)
 
     @staticmethod
     def of_nothing(sketch_input: SketchInput, keys: Iterable[bytes], max_norm: Fraction | None = None) -> KeyedSums:
-        """Return sums of nothing for each of some different encoded keys."""
+        """Create empty sums for distinct encoded keys."""
         column = pa.array(keys, pa.large_binary())
         side, empty = np.zeros((len(column), sketch_input.side_size), dtype=np.int64), sketch_input.empty()
         return KeyedSums.of_entries(sketch_input, column, side, _NOWHERE, *empty[:2], max_norm)
 
     @staticmethod
     def of_row(sketch_input: SketchInput, key: bytes, row: int, numbers: np.ndarray) -> KeyedSums:
-        """Return the exact row over time of this number, given what `numbers` returns for such rows."""
+        """Create the exact sum for this timeline row from its `numbers`."""
         counters, side = np.split(numbers[np.newaxis], [sketch_input.spec.cells], axis=1)
         nothing = KeyedSums.of_nothing(sketch_input, [key])
         return dataclasses.replace(nothing, side=side, dense_places=np.arange(1), dense=counters, row=row)
@@ -101,35 +100,35 @@ class KeyedSums:
 
     @property
     def nbytes(self) -> int:
-        """About how much memory they take."""
+        """Approximate memory use."""
         side = self.side.nbytes + self.dense.nbytes
         return int(_OWN_BYTES + self.keys.nbytes + side + _ENTRY_BYTES * len(self.places) + self.items.nbytes)
 
     @property
     def votes(self) -> np.ndarray:
-        """What decides on each key, int64 of shape (keys, n), as `SketchInput.vote_names` has it."""
+        """Vote columns for key selection, int64 of shape (keys, n), as in `SketchInput.vote_names`."""
         return self.sketch_input.votes_of(self.side)
 
     @property
     def released_side(self) -> np.ndarray:
-        """What the release of each key counts aside itself, int64: the side counters, then lost weight."""
+        """Summary counts in the release of each key, int64: the side counters, then the clipping histogram."""
         return self.sketch_input.released_of(self.side)
 
     @property
     def counters(self) -> np.ndarray:
-        """The exact counters of each key, int64 of shape (keys, cells)."""
+        """Exact counters per key, int64 of shape (keys, cells)."""
         counted = self._count(slice(None), self.places, len(self))
         counted[self.dense_places] += self.dense
         return counted
 
     @property
     def numbers(self) -> np.ndarray:
-        """The exact counters of each key, and then what is counted aside, int64."""
+        """Exact counters and then summary counts per key, int64."""
         return np.concatenate([self.counters, self.side], axis=1)
 
     @staticmethod
     def joined(parts: Sequence[KeyedSums]) -> KeyedSums:
-        """Return one or more parts after each other, which have one norm and row; a key may come several times."""
+        """Concatenate one or more parts with equal norm and row. Keys may repeat."""
         if len(parts) == 1:
             return parts[0]
         return dataclasses.replace(
@@ -145,7 +144,7 @@ class KeyedSums:
 
     @staticmethod
     def merged(parts: Sequence[KeyedSums]) -> KeyedSums:
-        """Return the sums of one or more parts."""
+        """Add up one or more parts."""
         if len(parts) == 1:
             return parts[0]
         sketch_input = parts[0].sketch_input
@@ -155,7 +154,7 @@ class KeyedSums:
         rows = codes[_shifted(parts, [each.dense_places for each in parts])].astype(np.int64)
         dense_places, inverse = np.unique(rows, return_inverse=True)
         dense, done = np.zeros((len(dense_places), sketch_input.spec.cells), dtype=np.int64), 0
-        for each in parts:  # one by one, because they are large
+        for each in parts:  # sequentially, because they are large
             dense[inverse[done : done + len(each.dense)]] += each.dense
             done += len(each.dense)
         return KeyedSums(
@@ -172,7 +171,7 @@ class KeyedSums:
 
     @staticmethod
     def gathered(parts: Iterable[KeyedSums]) -> KeyedSums:
-        """Return the sums of one or more parts; few are in memory at once."""
+        """Add up one or more parts with few in memory at once."""
         waiting, size, least = [], 0, 0
         for each in parts:
             waiting.append(each)
@@ -183,7 +182,7 @@ class KeyedSums:
         return KeyedSums.merged(waiting)
 
     def ordered(self, order: np.ndarray) -> KeyedSums:
-        """Return the sums of the keys at some places, in this order; entries and counters follow their keys."""
+        """Select keys by place, in this order, and sort entries and counters by key."""
         if len(order) == len(self) == 1:
             return self
         new = np.full(len(self), -1, dtype=np.int64)
@@ -203,7 +202,7 @@ class KeyedSums:
         )
 
     def parts(self, slices: Iterable[slice]) -> Iterator[KeyedSums]:
-        """Yield the keys of each slice, of sums that are `ordered`."""
+        """Yield the keys in each slice. Requires `ordered` sums."""
         for part in slices:
             start, stop, _ = part.indices(len(self))
             if stop - start == len(self):
@@ -223,15 +222,14 @@ class KeyedSums:
             )
 
     def blocks(self, size: int) -> Iterator[KeyedSums]:
-        """Yield keys after each other, up to `size` at a time, of sums that are `ordered`."""
+        """Yield consecutive keys, up to `size` at a time. Requires `ordered` sums."""
         return self.parts(slice(start, start + size) for start in range(0, len(self), size))
 
     def each(self) -> Iterator[tuple[bytes, KeyedSums]]:
-        """Yield each encoded key with its sum."""
         yield from zip(self.keys.to_pylist(), self.ordered(np.arange(len(self))).blocks(1), strict=True)
 
     def to_bytes(self) -> bytes:
-        """Encode for another worker: what is faster to add up, in narrow integers, compressed unless it is small."""
+        """Encode for another worker: dense if faster to add up, narrow integers, compressed unless small."""
         sums = self._denser()
         offsets, keys = binary_buffers(sums.keys)
         norm, row = int((self.max_norm or 0) * GRID), 0 if self.row is None else self.row + 1
@@ -250,7 +248,7 @@ class KeyedSums:
 
     @staticmethod
     def from_bytes(sketch_input: SketchInput, data: bytes) -> KeyedSums:
-        """Decode what `to_bytes` wrote, under the same sketch input."""
+        """Decode the output of `to_bytes`, with the same sketch input."""
         payload = memoryview(data[1:] if data[:1] == _PLAIN else zstandard.decompress(data[1:]))
         cells, side_size = sketch_input.spec.cells, sketch_input.side_size
         (norm, row, count, entries, rows), payload = _unpack_narrow(payload, 5)
@@ -278,7 +276,7 @@ class KeyedSums:
         return KeyedSums.from_bytes, (self.sketch_input, self.to_bytes())
 
     def _denser(self) -> KeyedSums:
-        """Return the same with counters for each key that has many entries, or has counters already."""
+        """Convert to counters each key that has many entries, or already has counters."""
         if not len(self.places):
             return self
         is_dense = np.bincount(self.places, minlength=len(self)) * _CELLS_PER_KEY > self.sketch_input.spec.cells
@@ -299,14 +297,14 @@ class KeyedSums:
         )
 
     def _count(self, entries: slice | np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
-        """Return the counters of some entries, each at its place among as many."""
+        """Count some entries into `count` sketches, each entry at its place."""
         return self.sketch_input.kind.count_many(
             self.sketch_input.spec, self.items[entries], self.weights[entries], places, count
         )
 
 
 def _shifted(parts: Sequence[KeyedSums], places: Sequence[np.ndarray]) -> np.ndarray:
-    """Return places among the keys of each part as places among those of all, int64."""
+    """Convert places among the keys of each part to places among all keys, int64."""
     starts = np.cumsum([0, *map(len, parts)]).tolist()
     return np.concatenate([each + start for each, start in zip(places, starts, strict=False)])
 
@@ -314,14 +312,14 @@ def _shifted(parts: Sequence[KeyedSums], places: Sequence[np.ndarray]) -> np.nda
 def next_rows(
     encoder: RowEncoder, sketch_input: SketchInput, key: bytes, window: KeyedSums | None
 ) -> Iterator[KeyedSums]:
-    """Yield the rows over time that the next window of a key brings, given its sum; `None` is a window without data."""
+    """Yield the timeline rows completed by the next window of a key. `None` is a window without data."""
     (numbers,) = (KeyedSums.of_nothing(sketch_input, [key]) if window is None else window).numbers
     for number, row in encoder.push(numbers):
         yield KeyedSums.of_row(sketch_input, key, number, row)
 
 
 def one_norm(known: Fraction | None, other: Fraction | None) -> Fraction | None:
-    """Return the norm that scaled what is added up; refuse a second one, for which the noise would be wrong."""
+    """Return the norm of the added data, and raise for a second norm, for which the noise would be wrong."""
     if None not in (known, other) and known != other:
         raise RuntimeError(
             "the norm was chosen twice, and parts of one release were scaled by two norms: use "
@@ -331,7 +329,7 @@ def one_norm(known: Fraction | None, other: Fraction | None) -> Fraction | None:
 
 
 def _pack_narrow(values: np.ndarray) -> bytes:
-    """Encode integers in the narrowest type that holds them, after a byte that says which."""
+    """Encode integers in the narrowest sufficient type, after a type byte."""
     if values.size < _FEW:
         few = values.ravel().tolist()
         smallest, largest = min(few, default=0), max(few, default=0)
@@ -342,7 +340,7 @@ def _pack_narrow(values: np.ndarray) -> bytes:
 
 
 def _unpack_narrow(data: memoryview, size: Any) -> tuple[np.ndarray, memoryview]:
-    """Return the integers that `_pack_narrow` wrote first, int64 of shape (size,), and what follows them."""
+    """Decode integers, int64 of shape (size,), and return the remaining bytes."""
     dtype = _DTYPES[data[0]]
     end = 1 + int(size) * dtype.itemsize
     return np.frombuffer(data[1:end], dtype).astype(np.int64), data[end:]

@@ -1,11 +1,10 @@
-"""The votes of two rounds on columns: what the first adds up to, and what the second adds to it.
+"""Two rounds of votes, in columns: the totals of round one and the additional votes of round two.
 
-Guarantee: in round two an id votes for keys alone that it voted for in round one, and its votes are a function of these
-and of the set of keys that are considered. An id whose windows are bounded one by one votes in each of them as another
-id.
+Guarantee: in round two an id votes only for keys that it voted for in round one, and its votes are a function of these
+and of the set of considered keys. If windows are bounded separately, an id is a different voter in each window.
 
-Tables have a row for each key and window, in the columns `key`, and `window` where a table has windows. A key is chosen
-once for all windows where `once` says so; then a vote stands in one of them.
+Tables have a row per key and window, in the columns `key` and, if there are windows, `window`. With `once`, a key is
+chosen once for all windows, and each vote is in one of them.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ VOTER, WINDOW = "voter", "window"
 
 
 def edges_of(sums: pa.Table, *, each_window: bool) -> pa.Table:
-    """Return who voted for what: a row for each voter, by its number, and key and window.
+    """List the votes: a row for each voter (by number), key and window.
 
     Args:
       sums: a row for each unit, key and window, with its vote.
-      each_window: whether each window of a unit is bounded alone.
+      each_window: whether each window of a unit is bounded separately.
     """
     cast = sums.filter(pa.array(sums[VOTES].to_numpy() > 0))
     voters = dictionary_codes(cast["unit"])[0].astype(np.int64)
@@ -39,12 +38,12 @@ def edges_of(sums: pa.Table, *, each_window: bool) -> pa.Table:
 
 
 def cast(side: pa.Table) -> pa.Table:
-    """Return the votes of round one, of keys and windows that have some."""
+    """Select the keys and windows with votes in round one."""
     return side.filter(pa.array(side[VOTES].to_numpy() > 0)).select([*_places(side), VOTES, VOTERS])
 
 
 def first_votes(cast: pa.Table, *, once: bool) -> pa.Table:
-    """Return the sums of round one of each key and window, sorted; of a key chosen once, in its first window."""
+    """Sum the votes of round one per key and window, sorted. A key chosen once is in its first window."""
     sums, places = [(VOTES, "sum"), (VOTERS, "sum")], _places(cast)
     if once and WINDOW in places:
         sums, places = [*sums, (WINDOW, "min")], ["key"]
@@ -53,18 +52,18 @@ def first_votes(cast: pa.Table, *, once: bool) -> pa.Table:
 
 
 def those_in(table: pa.Table, left: pa.Table, *, once: bool) -> pa.Table:
-    """Return the rows of a table whose key and window are among some others."""
+    """Filter a table by the keys and windows in another."""
     same = ["key"] if once else _places(table)
     return table.join(left.select(same), same, join_type="left semi", use_threads=False)
 
 
 def considered(rounds: TwoRounds, first: pa.Table) -> pa.Table:
-    """Return the keys and windows of round two, given noisy votes."""
+    """Select the keys and windows for round two by noisy votes."""
     return first.filter(pa.array(rounds.considers(first[NOISY].to_numpy()))).select(_places(first))
 
 
 def second_votes(rounds: TwoRounds, edges: pa.Table, left: pa.Table, *, once: bool) -> pa.Table:
-    """Return the votes of round two of each key and window, of all units of some edges; `left` is `considered`."""
+    """Sum the votes of round two per key and window, over all units in the edges. `left` is `considered`."""
     cast = those_in(edges, left, once=once)
     counts = np.bincount(cast[VOTER].to_numpy()) if len(cast) else np.zeros(0, dtype=np.int64)
     weights = rounds.second_weights(counts[cast[VOTER].to_numpy()])
@@ -73,12 +72,12 @@ def second_votes(rounds: TwoRounds, edges: pa.Table, left: pa.Table, *, once: bo
 
 
 def as_sums(votes: pa.Table, name: str, sketch_input: SketchInput) -> Iterator[tuple[int | None, KeyedSums]]:
-    """Yield what votes add to the sums of keys, by the last millisecond of their window, if a table has these.
+    """Yield keyed sums that contain only votes, by the last millisecond of their window, if any.
 
     Args:
-      votes: of each key and window, once.
-      name: which votes count: noisy ones, or those of the second round.
-      sketch_input: what is summed.
+      votes: distinct keys and windows.
+      name: the vote column: noisy votes or second votes.
+      sketch_input: input definition of the sums.
     """
     ends = votes[WINDOW].to_numpy() if WINDOW in votes.column_names else None
     for end in [None] if ends is None else np.unique(ends).tolist():
@@ -89,7 +88,7 @@ def as_sums(votes: pa.Table, name: str, sketch_input: SketchInput) -> Iterator[t
 
 
 def as_rows(sums: KeyedSums) -> Iterator[tuple[bytes, Row]]:
-    """Yield each pair of key and item with what its votes add to its row."""
+    """Yield each (key, item) pair with its votes as a row to add."""
     rows = np.insert(sums.votes, 0, 0, axis=1).tolist()
     yield from zip(sums.keys.to_pylist(), map(tuple, rows), strict=True)
 
