@@ -147,7 +147,7 @@ class KeySelection(Keys):
       field: a field name or a callable for the key. `None` if elements are (key, value) pairs.
       share: budget share of the votes, between 0 and 1. A larger share releases more keys. `None` uses the share that
         costs the sketches nothing, which is 1/2 under `REPLACE_ONE` with `RecordBounds` and a CountSketch, and
-        otherwise 1/4 of the share without summary counts.
+        otherwise 1/4 of the rho without summary counts.
       min_units: exact number of units that must vote for a key. This is an additional rule of yours, and no part of the
         guarantee.
       method: "two_rounds", "gaussian" or "geometric". With two rounds, each unit votes a second time, for keys that the

@@ -1,7 +1,7 @@
-"""Ordered finite universes, which quantiles are asked over, and text for frequent items.
+"""Value domains: finite ordered universes for quantiles, and text or bytes for frequent items.
 
-`DOMAINS` lists the types. What settings, bytes of releases, rows, columns of CSV, the command and pictures need to know
-of a domain is in its class.
+`DOMAINS` lists the types. The class of a domain defines its settings, release bytes, rows, CSV columns, command options
+and axes.
 """
 
 from beam_dpsketch.exact.domains.base import Domain, Universe
@@ -30,4 +30,4 @@ DOMAINS: tuple[type[Universe], ...] = (
     TextDomain,
     BytesDomain,
 )
-"""All types of domains, in the order in which settings name them."""
+"""All domain types, in their order in settings."""

@@ -1,10 +1,9 @@
-"""Define a domain: a finite ordered universe of values, mapped to positions in it and back.
+"""Base classes of domains: finite ordered universes whose values map to positions and back.
 
-A domain answers for itself. Whoever reads, writes or shows values asks its class, so a new one is a file and a line in
-`DOMAINS`.
+A domain's class defines how values are read, written and shown. A new domain is a file and an entry in `DOMAINS`.
 
 Guarantee: `index` preserves order and clamps values outside the universe to its ends. It marks nulls, NaN and values
-of another type as unusable and never raises for them. `values(index(v))` is v up to the domain's resolution.
+with another type as unusable, and never raises for them. `values(index(v))` is v up to the domain's resolution.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ EXACT = 1 << 53
 
 
 class AxisScale(NamedTuple):
-    """Values on an axis of a picture, where they are neither numbers nor times; marks are at round powers of two.
+    """Axis for values that are neither numbers nor times. Marks are at round powers of two.
 
     Attributes:
-      place: turns a value into a number; raises `ValueError` or `TypeError` for values of other domains.
-      words: turns a number into the text of a mark.
+      place: converts a value to a number. Raises `ValueError` or `TypeError` for values in other domains.
+      words: formats a number as the text of a mark.
     """
 
     place: Callable[[Any], int]
@@ -37,22 +36,22 @@ class AxisScale(NamedTuple):
 
 
 class Universe(ABC):
-    """All values that there can be. Universes are frozen and comparable.
+    """Set of all possible values. Universes are frozen and comparable.
 
-    The fields of a class are its settings, and their order is that of the bytes of releases.
+    The fields of a class are its settings, in the order of release bytes.
 
     Attributes:
-      type_name: what settings call it.
-      number: its place among the domains in the bytes of releases, which no other one ever gets.
-      takes: a description of the values that are read, for messages.
-      plain_type: the type of values in answers.
-      parsed: a description of what `parse` reads, for messages.
-      written: a description of a value in settings, for messages; of values that are text.
-      column_type: the type that a column of CSV is read as.
-      reads_all: whether every value of a column that is read, of text too, is usable.
-      is_ordered: whether values have an order, so that ranks and quantiles make sense.
-      scale: how values lie on an axis; `None` for numbers and times, which need no help, and for what has no order.
-      is_logarithmic: whether they lie there by their logarithms.
+      type_name: name in settings.
+      number: unique number of the domain in release bytes, never reused.
+      takes: description of readable values, for messages.
+      plain_type: type of values in answers.
+      parsed: description of text that `parse` reads, for messages.
+      written: description of a value in settings, for messages. Only for values that are text.
+      column_type: Arrow type to read a CSV column as.
+      reads_all: whether every value in a readable column is usable, including text columns.
+      is_ordered: whether values are ordered, so that ranks and quantiles make sense.
+      scale: axis for the values. `None` for numbers and times, and for values without an order.
+      is_logarithmic: whether the axis is logarithmic.
     """
 
     type_name: ClassVar[str]
@@ -69,65 +68,65 @@ class Universe(ABC):
 
     @property
     def domain(self) -> Universe:
-        """Return the domain itself, so that a domain stands where a layout over it may stand too."""
+        """Return the domain itself, so that code can use a domain in place of a layout over it."""
         return self
 
     @property
     @abstractmethod
     def key_type(self) -> np.dtype[Any]:
-        """Return the numpy type of what `index` returns."""
+        """Numpy type of the keys from `index`."""
 
     @abstractmethod
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Return the key of each value, and where a value was usable; elsewhere the key means nothing."""
+        """Convert values to keys, and mark usable values. Keys of unusable values are meaningless."""
 
     @abstractmethod
     def parse(self, text: str) -> Any:
-        """Return the value that a text stands for; raise `ValueError` or `OverflowError` for other text."""
+        """Parse text as a value. Raise `ValueError` or `OverflowError` for other text."""
 
     @abstractmethod
     def describe(self) -> str:
-        """Return which values there are, in a few words."""
+        """Describe the possible values in a few words."""
 
     def reads_column(self, kind: pa.DataType) -> bool:
-        """Return whether an Arrow column of this type can hold usable values."""
+        """Whether an Arrow column with this type can contain usable values."""
         return True
 
     @abstractmethod
     def is_inside(self, value: Any) -> bool:
-        """Return whether a usable value is in the universe, so that it is not clamped."""
+        """Whether a usable value is in the universe, and so is not clamped."""
 
     @abstractmethod
     def is_short_key(self, key: bytes) -> bool:
-        """Return whether these are the bytes of a key, without what it is filled up with."""
+        """Whether these bytes are a valid key without padding."""
 
     @abstractmethod
     def from_short_keys(self, keys: Sequence[bytes]) -> list[Any]:
-        """Return the values with these keys, as plain Python values; `None` where there is none."""
+        """Convert keys to plain Python values. `None` where no value exists."""
 
     def is_cut(self, key: bytes) -> bool:
-        """Return whether a short key holds only the beginning of a value."""
+        """Whether a short key contains only the beginning of a value."""
         return False
 
 
 class Domain(Universe):
-    """A finite ordered universe of at most 2**64 values; the key of a value is its position."""
+    """Finite ordered universe with at most 2**64 values. The key of a value is its position."""
 
     doubt: ClassVar[str] = ""
-    """What may be wrong if nearly all values are at one end; empty where none can lie outside."""
+    """Likely mistake if nearly all values are at one end. Empty if no value can be outside."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """Return the number of values, U."""
+        """Count the values, U."""
 
     @abstractmethod
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Return positions in [0, size), uint64, and where a value was usable, bool; elsewhere the position is 0."""
+        """Convert values to positions in [0, size), uint64, and mark usable values. Others have position 0."""
 
     @abstractmethod
     def values(self, indices: np.ndarray) -> list[Any]:
-        """Return the values at these positions (uint64), as plain Python values."""
+        """Convert positions (uint64) to plain Python values."""
 
     @property
     def key_type(self) -> np.dtype[Any]:
@@ -142,7 +141,7 @@ class Domain(Universe):
         return (self.size - 1).bit_length()
 
     def reading(self) -> dict[str, Any]:
-        """Return all that a program in another language needs to read and show values, with whole numbers as text."""
+        """List the settings that other languages need to read and show values. Whole numbers are text."""
         return {"type": self.type_name, "parsed": self.parsed, "size": str(self.size)}
 
     def is_short_key(self, key: bytes) -> bool:
@@ -153,7 +152,7 @@ class Domain(Universe):
 
 
 def short_keys(keys: Iterable[Any]) -> list[bytes]:
-    """Return keys of a domain in few bytes: a position in 8, text without what it is filled up with."""
+    """Encode keys in few bytes: 8 bytes for a position, or text without padding."""
     return [
         key.to_bytes(_POSITION_BYTES, "big") if isinstance(key, int) else key[:-1][: key[-1] - 1] + key[-1:]
         for key in keys
@@ -161,9 +160,9 @@ def short_keys(keys: Iterable[Any]) -> list[bytes]:
 
 
 def clamp_difference(values: np.ndarray, low: int, high: int) -> np.ndarray:
-    """Return min(max(value, low), high) - low as uint64, for an array of integers of any type."""
+    """Compute min(max(value, low), high) - low as uint64, for an array with any integer type."""
     limits = np.iinfo(values.dtype)
-    if high < limits.min:  # every value is above
+    if high < limits.min:  # all values are above
         return np.full(len(values), high - low, dtype=np.uint64)
     if low > limits.max:
         return np.zeros(len(values), dtype=np.uint64)
@@ -173,7 +172,7 @@ def clamp_difference(values: np.ndarray, low: int, high: int) -> np.ndarray:
 
 
 def index_numbers(values: Sequence[Any] | np.ndarray | pa.Array, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
-    """Clamp whole numbers to [low, high]; return their positions there, and where a value was a whole number."""
+    """Clamp whole numbers to [low, high]. Return their positions, and mark values that are whole numbers."""
     if isinstance(values, pa.Array):
         values = plain_column(values)
         if pa.types.is_decimal(values.type):
@@ -197,7 +196,7 @@ def index_numbers(values: Sequence[Any] | np.ndarray | pa.Array, low: int, high:
 def index_distinct(
     values: pa.Array, index: Callable[[list[Any]], tuple[np.ndarray, np.ndarray]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Index a plain column by its distinct values, as rows hold them."""
+    """Index a plain column by its distinct values, like values in rows."""
     coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
     positions, usable = index(coded.dictionary.to_pylist())
     if not len(positions):
@@ -208,50 +207,50 @@ def index_distinct(
 
 
 def read_numbers(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Return a plain column as numbers, and where it had one: nowhere if it is of another type."""
+    """Convert a plain column to numbers, and mark its values. No value is marked in columns with another type."""
     if not is_number_type(values.type):
         return np.zeros(len(values), dtype=np.int64), np.zeros(len(values), dtype=bool)
     return values.fill_null(0).to_numpy(zero_copy_only=False), np.asarray(values.is_valid())
 
 
 def is_number_type(kind: pa.DataType) -> bool:
-    """Return whether a column of this type holds integers or floats."""
+    """Whether a column with this type contains integers or floats."""
     return pa.types.is_integer(kind) or pa.types.is_floating(kind)
 
 
 def is_real(value: Any) -> bool:
-    """Return whether a value is an integer or a float; numpy counts durations among its integers."""
+    """Whether a value is an integer or a float. Durations, which numpy counts among its integers, are neither."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.timedelta64))
 
 
 def unwrap_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the values in a column, which dictionaries and runs hide."""
+    """Unwrap the value type of dictionary and run-end encoded columns."""
     is_wrapped = pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind)
     return unwrap_type(kind.value_type) if is_wrapped else kind
 
 
 def is_text_type(kind: pa.DataType) -> bool:
-    """Return whether a column of this type holds text, or nothing."""
+    """Whether a column with this type contains text, or only nulls."""
     return kind in (pa.string(), pa.large_string(), pa.string_view(), pa.null())
 
 
 def has_text_form(kind: pa.DataType) -> bool:
-    """Return whether the plain form of a column of this type is text: of dates and UUIDs too."""
+    """Whether the plain form of a column with this type is text, including dates and UUIDs."""
     return is_text_type(kind) or pa.types.is_date(kind) or is_uuid_type(kind)
 
 
 def is_whole_type(kind: pa.DataType) -> bool:
-    """Return whether a column of this type holds whole numbers alone, or nothing."""
+    """Whether a column with this type contains only whole numbers, or only nulls."""
     return pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale <= 0) or pa.types.is_null(kind)
 
 
 def is_bytes_type(kind: pa.DataType) -> bool:
-    """Return whether a column of this type holds bytes, or nothing."""
+    """Whether a column with this type contains bytes, or only nulls."""
     return kind in (pa.binary(), pa.large_binary(), pa.binary_view(), pa.null()) or pa.types.is_fixed_size_binary(kind)
 
 
 def _to_array(values: Sequence[Any]) -> np.ndarray:
-    """Convert a list to an integer array if all values fit int64, else to an array of objects."""
+    """Convert a list to an integer array if all values fit int64, otherwise to an array of objects."""
     if set(map(type, values)) == {int}:
         try:
             return np.array(values, dtype=np.int64)
@@ -269,6 +268,6 @@ def _clamp_whole(value: Any, low: int, high: int) -> int | None:
     if isinstance(value, (float, np.floating)):
         if value in (float("inf"), float("-inf")):
             return high if value > 0 else low
-        if not float(value).is_integer() or (low < value < high and abs(float(value)) >= EXACT):  # NaN neither
+        if not float(value).is_integer() or (low < value < high and abs(float(value)) >= EXACT):  # or NaN
             return None
     return min(max(int(value), low), high)

@@ -1,6 +1,6 @@
-"""Where tables come from, and what to do about a column in the words of each place.
+"""Sources of tables, and advice about a column in the words of each source.
 
-Shares of a column in words, which tell no exact number of records.
+Shares of a column are reported in rounded words, which reveal no exact number of records.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from beam_dpsketch.exact.domains.base import is_text_type, unwrap_type
 from beam_dpsketch.exact.domains.spelling import INTEGER, TIME, Meanings, Spelling
 
 MOST = 0.01
-"""Which share of the values of a column may be unreadable: more is a mistake."""
+"""Largest acceptable share of unreadable values in a column. A larger share is a mistake."""
 
 
 def share_of(part: int, whole: int) -> str:
-    """Return a share in words: in steps of 5 %, or whether it is above 1 %."""
+    """Describe a share in steps of 5 %, or as above or below 1 %."""
     return rounded(part, whole) or ("over 1 %" if part > MOST * whole else "under 1 %")
 
 
 def rounded(part: int, whole: int) -> str:
-    """Return a share in words, in steps of 5 %; nothing for a small one."""
+    """Describe a share in steps of 5 %. Empty for a small share."""
     percent = round(20 * part / whole) * 5 if whole else 0
     words = "over 95 %" if percent == 100 else f"about {percent} %"
     return "all" if 0 < part == whole else words * bool(percent)
 
 
 class Door(enum.IntEnum):
-    """A place that tables come from; `TEXT_FILE` is one without types, where settings say what text stands for."""
+    """Source of a table. A `TEXT_FILE` has no types, so settings define the meaning of text."""
 
     PANDAS, POLARS, ARROW, TEXT_FILE = range(4)
 
     def cast(self, way: str, name: Any, *more: str) -> str:
-        """Return the code that casts a column in one of these ways."""
+        """Write code that casts a column in one of these ways."""
         return self._code(way, self._code("column", _quoted(name)), *map(_quoted, more))
 
     def _code(self, way: str, *parts: str) -> str:
@@ -45,13 +45,13 @@ class Door(enum.IntEnum):
     def parse(
         self, name: Any, kind: pa.DataType, meanings: Meanings, declared: Spelling, *, are_mixed: bool = False
     ) -> str:
-        """Describe how to convert text to numbers or times, with code only where one meaning reads all of it.
+        """Describe how to convert text to numbers or times, with code only if a single meaning reads all of it.
 
         Args:
-          name: of the column.
-          kind: what the text stands for.
-          meanings: of the text.
-          declared: how numbers and times are spelled, as far as that is declared.
+          name: name of the column.
+          kind: type to convert the text to.
+          meanings: possible meanings of the text.
+          declared: declared spelling of numbers and times.
           are_mixed: whether other objects are among the text.
         """
         found = meanings.spellings
@@ -88,11 +88,11 @@ class Door(enum.IntEnum):
         return f"make times of it, as with {self._code('seconds', code)} of seconds since 1970"
 
     def round(self, name: Any) -> str:
-        """Return how numbers become whole."""
+        """Describe how to round numbers."""
         return f"round it{self._as_with('round', name)}"
 
     def to_ids(self, name: Any, kind: pa.DataType = pa.float64()) -> str:  # noqa: B008
-        """Return how numbers with a point become ids: NaN is nobody, and there is one zero."""
+        """Describe how to convert floats to ids. NaN becomes a missing id, and both zeros become equal."""
         if self is Door.TEXT_FILE:
             return "write whole numbers, or if the point is part of the id, use Parquet with a column of text"
         if pa.types.is_floating(unwrap_type(kind)):
@@ -100,14 +100,14 @@ class Door(enum.IntEnum):
         return self.to_text(name, kind)
 
     def read_whole(self, name: Any) -> str:
-        """Return what to do about whole numbers that were floats."""
+        """Describe how to read whole numbers that were floats."""
         how = "write all digits" if self is Door.TEXT_FILE else f"read it with {self._code('read', _quoted(name))}"
         return f"{how}, or as text: floats, and numbers with an exponent, have lost the last digits"
 
     def to_text(self, name: Any, kind: pa.DataType | None = None) -> str:
-        """Return how a column becomes text, or bytes or numbers, another value for each of its values.
+        """Describe how to convert a column to text, bytes or numbers, with a distinct value for each of its values.
 
-        Its type is not known of objects, and of what dictionaries and runs hold.
+        The type is unknown for objects, and for values in dictionaries and runs.
         """
         if kind is None:
             return f"make text of it{self._as_with('nested' if self is Door.ARROW else 'text', name)}"
@@ -164,4 +164,4 @@ _WAYS = {
     "objects": (_TEXT, "{}.map_elements(str, return_dtype=pl.String)", ""),
     "nested": (_TEXT, _JSON, _EACH.format("", "x")),
 }
-"""Code of pandas, Polars and Arrow."""
+"""Code for pandas, Polars and Arrow."""

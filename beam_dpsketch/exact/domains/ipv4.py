@@ -39,7 +39,7 @@ def _words(place: float) -> str:
 @named("IPv4Domain")
 @dataclasses.dataclass(frozen=True)
 class IPv4Domain(Domain):
-    """All IPv4 addresses in numeric order; reads integers, dotted text and `IPv4Address`, answers in dotted text.
+    """All IPv4 addresses in numeric order. Reads integers, dotted text and `IPv4Address`, answers in dotted text.
 
     >>> IPv4Domain().values(IPv4Domain().index(["10.0.0.1", "no address"])[0])
     ['10.0.0.1', '0.0.0.0']
@@ -88,7 +88,7 @@ class IPv4Domain(Domain):
 
 
 def _to_number(value: Any) -> Any:
-    """Convert dotted text and `IPv4Address` to a number, other text to `None`; return other values as they are."""
+    """Convert dotted text and `IPv4Address` to a number, other text to `None`. Other values are unchanged."""
     if isinstance(value, (str, ipaddress.IPv4Address)):
         try:
             return int(ipaddress.IPv4Address(value))

@@ -1,6 +1,6 @@
-"""Which of the values that could not be read are missing, in lists of objects and in plain columns.
+"""Missing values among unreadable ones, in lists of objects and in plain columns.
 
-Which plain types a column of objects holds: equal values of two types are two ids, two keys or two items.
+Plain types in a column of objects are listed too: equal values with two types are two ids, keys or items.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from beam_dpsketch.exact.domains.spelling import MISSING, TEXT, is_missing
 from beam_dpsketch.exact.domains.timestamps import BLANKS
 
 LOOKED_AT = 512
-"""How many values of a bundle are looked at, once some can be used; and of how many the forms are noted."""
+"""Number of inspected values per bundle, once a usable value is found, and of values whose forms are recorded."""
 UNDECODABLE = "\ufffd"
 
 
 def present(given: Any, failed: np.ndarray, *, has_words: bool) -> tuple[Any, bool]:
-    """Return the values that failed and are not missing, and whether text stands for a missing one."""
+    """Filter unreadable values that are not missing, and report whether text stands for a missing value."""
     if isinstance(given, list):
         lost = [*itertools.compress(given, failed.tolist())]
         left = [value for value in lost if not _is_missing(value, has_words)]
@@ -48,7 +48,7 @@ def _is_missing(value: Any, has_words: bool) -> bool:
         if isinstance(value, str):
             return is_missing(value) if has_words else not value
         return value is None or bool(value.is_nan() if isinstance(value, decimal.Decimal) else value != value)
-    except Exception:  # pandas.NA does not tell; the message of another object could carry a value
+    except Exception:  # pandas.NA raises; the message of another object could contain a value
         return type(value).__name__ == "NAType"
 
 
@@ -57,7 +57,7 @@ _NAMES = {str: "text", bytes: "bytes", int: "whole numbers", tuple: "tuples"}
 
 
 def types_of(read: Any, usable: np.ndarray) -> set[type]:
-    """Return which of text, bytes and whole numbers are among the values that can be used."""
+    """List the plain types (text, bytes, whole numbers) among usable values."""
     if isinstance(read, list):
         found = {*map(type, itertools.compress(read, usable.tolist()))}
     else:
@@ -66,5 +66,5 @@ def types_of(read: Any, usable: np.ndarray) -> set[type]:
 
 
 def named(kinds: Iterable[type]) -> str:
-    """Return types in words."""
+    """Name types in plain words."""
     return " and ".join(sorted({_NAMES.get(kind, kind.__name__) for kind in kinds}))

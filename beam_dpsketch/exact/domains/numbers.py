@@ -1,6 +1,6 @@
-"""Numbers: integers between two bounds, real numbers on a declared grid, and what all grids of real numbers read.
+"""Number domains: integers in a range, and real numbers on even or logarithmic grids.
 
-Positive numbers on a grid of equal ratios: latencies, sizes, incomes.
+Logarithmic grids suit positive numbers such as latencies, sizes and incomes.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from beam_dpsketch.exact.domains.base import (
     unwrap_type,
 )
 
-_MAX_DECIMALS = 15  # a float has no more
+_MAX_DECIMALS = 15  # maximum decimals of a float
 DOUBT = "check the range, the unit (s or ms) and the sign"
 
 
 @named("IntegerDomain")
 @dataclasses.dataclass(frozen=True)
 class IntegerDomain(Domain):
-    """All integers from low to high, both included; at most 2**64.
+    """All integers from low to high, both included, at most 2**64.
 
     Args:
       low: the smallest value.
@@ -94,7 +94,7 @@ class IntegerDomain(Domain):
 
 
 class RealDomain(Domain):
-    """Real numbers from low to high; those outside are clamped, infinities too, and NaN is not usable."""
+    """Real numbers from low to high. Numbers outside are clamped, infinities too. NaN is unusable."""
 
     low: float
     high: float
@@ -104,7 +104,7 @@ class RealDomain(Domain):
     column_type = pa.float64()
 
     def place(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the positions, uint64, of numbers from low, which has position 0, to high; float64."""
+        """Convert float64 numbers from low to high to positions, uint64. low has position 0."""
         raise NotImplementedError
 
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -139,15 +139,15 @@ class RealDomain(Domain):
 @named("FloatDomain")
 @dataclasses.dataclass(frozen=True)
 class FloatDomain(RealDomain):
-    """An even grid low, low + resolution, ... of at most 2**53 points; each number is moved to the nearest point.
+    """Even grid low, low + resolution, ... with at most 2**53 points. Each number is moved to the nearest point.
 
-    The last point is the one nearest to high, and may be up to half the resolution above or below it. Infinities are
-    clamped like other numbers outside; NaN is not usable.
+    The last point is nearest to high, and may be up to half the resolution above or below it. Infinities are clamped
+    like other numbers outside. NaN is unusable.
 
     Args:
       low: the smallest value.
       high: the largest value.
-      resolution: the distance of two values, as 0.01.
+      resolution: the distance between two values, as 0.01.
 
     >>> domain = FloatDomain(0.0, 1.0, resolution=0.25)
     >>> domain.values(domain.index([0.3, 7.0, float("nan")])[0])
@@ -196,7 +196,7 @@ class FloatDomain(RealDomain):
 
     @functools.cached_property
     def _decimals(self) -> int:
-        """How many decimals the grid is written with: 598 steps of 0.1 are 59.8, and not 59.800000000000004."""
+        """Number of decimals in written values: 598 steps of 0.1 are 59.8, not 59.800000000000004."""
         exponents = (decimal.Decimal(repr(number)).as_tuple().exponent for number in (self.low, self.resolution))
         return max(0, *(-int(exponent) for exponent in exponents))
 
@@ -214,24 +214,24 @@ def _to_float(value: Any) -> float:
 
 _MOST = 1 << 20
 _FINEST = 1e-12
-"""The finest step: a float holds the digits of one that are kept."""
+"""The finest step. A float has all the digits that remain after rounding."""
 _BITS = 256
-_MORE_DIGITS = 2  # than the ratio needs, so that rounding moves a value by a hundredth of a step at most
+_MORE_DIGITS = 2  # additional digits: rounding moves a value by at most a hundredth of a step
 
 
 @named("LogDomain")
 @dataclasses.dataclass(frozen=True)
 class LogDomain(RealDomain):
-    """A grid from low to high in which each value is larger than the one before by about the part `relative`.
+    """Grid from low to high in which each value exceeds the previous one by about the fraction `relative`.
 
-    Each number is moved to the nearest value, so by at most about half of `relative` of itself. That takes far fewer
-    values than steps of equal size: 2,316 from 1 to 10^10 at 1 %. Values are rounded to few digits, and the last step
-    may be smaller. Numbers outside are clamped: 0 and less count as low. Infinities are clamped too; NaN is not usable.
+    Each number is moved to the nearest value, by at most about half of `relative` times itself. This needs far fewer
+    values than an even grid: 2,316 from 1 to 10^10 at 1 %. Values are rounded to few digits, and the last step may be
+    smaller. Numbers outside are clamped: 0 and less count as low. Infinities are clamped too. NaN is unusable.
 
     Args:
       low: the smallest value, above 0.
       high: the largest value.
-      relative: the step from one value to the next, as a part of it: 1e-12 to 1. At most 2**20 values.
+      relative: relative step between two values, 1e-12 to 1. At most 2**20 values.
 
     >>> domain = LogDomain(1, 1000, relative=0.1)
     >>> domain.size, domain.values(domain.index([0, 1.04, 52.0, 1e9])[0])
@@ -249,7 +249,7 @@ class LogDomain(RealDomain):
         for name in ("low", "high", "relative"):
             _validate.positive_finite(**{name: getattr(self, name)})
             object.__setattr__(self, name, float(getattr(self, name)))
-            _validate.positive_finite(**{name: getattr(self, name)})  # a fraction above 0 may be too small for a float
+            _validate.positive_finite(**{name: getattr(self, name)})  # a positive fraction may underflow as a float
         if not self.low < self.high:
             raise ArgumentError("high", f"must be above low, got {self.low:g} and {self.high:g}", "E501")
         if not _FINEST <= self.relative <= 1 or self._steps > _MOST - 2:
@@ -262,7 +262,7 @@ class LogDomain(RealDomain):
 
     @property
     def _steps(self) -> float:
-        """About how many steps there are; high / low may be too large for a float."""
+        """Approximate number of steps. high / low may overflow a float."""
         return (math.log(self.high) - math.log(self.low)) / math.log1p(self.relative)
 
     @property
@@ -294,7 +294,7 @@ class LogDomain(RealDomain):
 
 @functools.lru_cache(maxsize=16)
 def _grid(low: float, high: float, relative: float) -> np.ndarray:
-    """Return all values, ascending, float64: the same on every machine, because integers make them."""
+    """Compute all values, ascending, float64. Integer arithmetic makes them equal on every machine."""
     ratio, digits, exact, shift = _exactly(low, relative)
     found, context = [low], decimal.Context(prec=digits)
     whole, over = max(0, -shift), decimal.Decimal(1 << max(0, shift))
@@ -308,7 +308,7 @@ def _grid(low: float, high: float, relative: float) -> np.ndarray:
 
 
 def _exactly(low: float, relative: float) -> tuple[Fraction, int, int, int]:
-    """Return the ratio of steps, how many digits are kept, and the smallest value as a whole number and its shift."""
+    """Compute the ratio of steps, the number of digits, and the smallest value as a whole number with its shift."""
     shift = _BITS - math.frexp(low)[1]
     exact = math.floor(Fraction(low) * Fraction(2) ** shift)
     return 1 + Fraction(repr(relative)), math.ceil(-math.log10(relative)) + 1 + _MORE_DIGITS, exact, shift

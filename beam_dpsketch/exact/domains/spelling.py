@@ -1,11 +1,10 @@
-"""Numbers and times as text: how CSV files spell them, and which words stand for a missing value.
+"""Numbers and times as text: their spelling in CSV files, and words for missing values.
 
-Guarantee: a text is read by its own characters and the declared spelling alone. A separator that is not declared is
-never guessed, and thousands must be grouped: with `thousands=","`, 1,234 and 1,23,456 are numbers, and 12,5 is not.
+Guarantee: a text is read by its own characters and the declared spelling alone. Undeclared separators are never
+guessed, and thousands must be grouped: with `thousands=","`, 1,234 and 1,23,456 are numbers, and 12,5 is not.
 
-What the text of a column may mean: the spellings of numbers, or formats of times, that read all of it.
-
-Guarantee: with one meaning, any of its spellings reads each text of the column, as the others that are known would.
+Meanings of a column are the number spellings or time formats that read all its text. Guarantee: if a single meaning
+remains, any of its spellings reads each text of the column like its other known spellings.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from beam_dpsketch.exact.domains.timestamps import BLANKS, from_seconds, micros_
 INTEGER, FLOAT, TIME, TEXT = pa.int64(), pa.float64(), pa.timestamp("us", "UTC"), pa.large_string()
 _WORDS = "-|--|\u2013|\u2014|.|\\n|#n/a|#n/a n/a|#na|<na>|n/a|na|nan|-nan|nat|nil|none|null|<null>|(null)"
 MISSING = frozenset(["", *_WORDS.split("|")])
-"""Words for a missing number or time, in lower case; `docs/values.md` lists them."""
+"""Words for a missing number or time, in lower case. `docs/values.md` lists them."""
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 _ALIKE = {" ": " \u00a0\u202f\u2007\u2009", "'": "'\u2019"}
-"""Separators of thousands that look alike: blanks of several widths, two apostrophes."""
+"""Similar separators of thousands: blanks with several widths, and two apostrophes."""
 _INFINITE = re.compile(r"[-+]?inf(inity)?", re.ASCII | re.IGNORECASE)
 _SECONDS = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 _NO_ID = r"^[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$|^[0-9]+E\+[0-9]+$"
@@ -42,7 +41,7 @@ _PLAIN = {
     FLOAT: r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$",
     TIME: r"^[12][0-9]{3}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}Z$",
 }
-"""Text that Arrow reads as `Spelling` does. It is faster, but reads more: 0x1F, or 08:00+01."""
+"""Text that Arrow reads like `Spelling`. Arrow is faster, but reads more: 0x1F, or 08:00+01."""
 _SHAPE = {**dict.fromkeys(("Ll", "Lu", "Lt", "Lm", "Lo", "Mn"), "A"), "Nd": "\uff19", "Zs": " "}
 _SHAPE |= dict.fromkeys(("So", "Sk", "Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "No", "Nl", "Mc", "Me"), "?")
 _SHOWN = 24
@@ -54,9 +53,9 @@ def is_missing(text: str) -> bool:
 
 
 def trim(texts: pa.Array, *, is_id: bool = False) -> pa.Array:
-    """Return text without blanks around it; null where nothing is left, and for ids that are numbers with a point.
+    """Remove surrounding blanks. Empty text becomes null, and so do ids that are numbers with a point.
 
-    A program that makes floats of ids writes 7.0 in one file and 7 in another, which would count as two people.
+    Programs that convert ids to floats write 7.0 in one file and 7 in another, which would count as two people.
     """
     trimmed = pc.utf8_trim(texts, BLANKS)
     gone = pc.equal(trimmed, "")
@@ -65,12 +64,12 @@ def trim(texts: pa.Array, *, is_id: bool = False) -> pa.Array:
 
 @dataclasses.dataclass(frozen=True)
 class Spelling:
-    """How numbers and times are spelled in text, in the words of `pandas.read_csv`.
+    """Spelling of numbers and times in text, with the names of `pandas.read_csv`.
 
     Args:
-      thousands: what separates thousands, as "," in 1,234; a blank or an apostrophe stands for all kinds of it.
-      decimal: what separates the fraction, as "," in 12,5.
-      date_format: how times are written, as "%d/%m/%Y", or "%s", seconds since 1970; else in ISO 8601.
+      thousands: the separator of thousands, as "," in 1,234. A blank or an apostrophe includes its variants.
+      decimal: the separator of the fraction, as "," in 12,5.
+      date_format: the format of times, as "%d/%m/%Y", or "%s", seconds since 1970. ISO 8601 by default.
     """
 
     thousands: str | None = None
@@ -91,13 +90,13 @@ class Spelling:
             raise ArgumentError("date_format", 'must be a format such as "%d/%m/%Y", or "%s" for seconds', "E620")
 
     def read(self, texts: pa.Array, kind: pa.DataType) -> pa.Array:
-        """Return a plain column of text as numbers or times, null where it holds none."""
+        """Parse a plain text column as numbers or times. Other text becomes null."""
         if pa.types.is_dictionary(texts.type):
             return self.read(texts.dictionary, kind).take(texts.indices)
         done = pc.fill_null(pc.match_substring_regex(texts, self._plain(kind)), True)
         try:
             found = pc.cast(pc.if_else(done, texts, None), kind)
-        except pa.ArrowInvalid:  # there is no such day
+        except pa.ArrowInvalid:  # nonexistent day
             done, found = texts.is_null(), pa.nulls(len(texts), kind)
         if pc.all(done).as_py() is not False:
             return found
@@ -106,7 +105,7 @@ class Spelling:
         return pc.replace_with_mask(found, pc.invert(done), parsed.take(rest.indices))
 
     def parse(self, text: str, kind: pa.DataType) -> Any:
-        """Return a number, or a time in microseconds since 1970; `None` for other text."""
+        """Parse a number, or a time in microseconds since 1970. `None` for other text."""
         text = text.strip(BLANKS)
         try:
             if kind == TIME:
@@ -124,14 +123,14 @@ class Spelling:
 
     @property
     def options(self) -> str:
-        """The options of the command that declare it."""
+        """Command options that declare this spelling."""
         marks = {"--thousands": self.thousands, "--decimal": self.decimal if self.decimal != "." else None}
         marks |= {"--date-format": self.date_format}
         return " ".join(f"{name} {_quoted(mark)}" for name, mark in marks.items() if mark is not None)
 
     @property
     def replaced(self) -> list[tuple[str, str]]:
-        """What to replace in text, so that a program reads it as numbers."""
+        """Replacements in text that make it readable as numbers."""
         marks = [] if self.thousands is None else [(self.thousands, "")]
         return marks + [(self.decimal, ".")] * (self.decimal != ".")
 
@@ -160,7 +159,7 @@ class Spelling:
 
 
 def shape(text: str) -> str:
-    """Return the form of a text, which shows nothing else of it: digits as 9, words as A, and short."""
+    """Reduce text to its form, which reveals no value: digits as 9, words as A, and short."""
     marks = ("9" if mark in string.digits else _SHAPE.get(unicodedata.category(mark), mark) for mark in text.strip())
     found = re.sub(r"(\D)\1+", r"\1", "".join(marks))
     return (found if len(found) <= _SHOWN else f"{found[:_SHOWN]}...") if re.search(r"\w", found) else "signs alone"
@@ -180,12 +179,12 @@ _MOST = 100_000
 
 
 class Meanings:
-    """The spellings that read all text so far.
+    """Spellings that read all text so far.
 
     Attributes:
-      marks: the signs so far that a number with a fraction or an exponent may have.
-      is_plain: whether code that replaces separators finds them: there are no typographic ones, nor blanks around text.
-      has_missing: whether text stands for missing values, which code must let pass.
+      marks: signs so far in numbers with a fraction or an exponent.
+      is_plain: whether code that replaces separators works: no typographic separators, and no blanks around text.
+      has_missing: whether text stands for missing values, which code must pass through.
     """
 
     def __init__(self) -> None:
@@ -194,7 +193,7 @@ class Meanings:
         self._found: dict[Spelling, int] | None = None
 
     def narrow(self, values: list[Any] | pa.Array, kind: pa.DataType) -> None:
-        """Leave out spellings that do not read these values as numbers or times; other objects than text leave none."""
+        """Drop spellings that do not read these values as numbers or times. Objects other than text drop all."""
         if self._found is None:
             self._found = dict.fromkeys(_TIMES if kind == TIME else _NUMBERS, 0)
         try:
@@ -205,7 +204,7 @@ class Meanings:
             self._found = {}
             return
         distinct = values.unique()
-        if kind == TIME and len(distinct) > _MOST:  # each is parsed alone
+        if kind == TIME and len(distinct) > _MOST:  # each text is parsed individually
             self._found = {}
         self.is_plain &= not pc.any(pc.match_substring_regex(distinct, _TYPOGRAPHIC)).as_py()
         self.marks |= {mark for mark in ".,eE" if pc.any(pc.match_substring(distinct, mark)).as_py()}

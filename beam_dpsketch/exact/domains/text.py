@@ -1,4 +1,4 @@
-"""Text and bytes as paths of bytes, for finding frequent items; they are not ordered."""
+"""Text and bytes as byte paths, for finding frequent items. They are not ordered."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from beam_dpsketch.exact.domains.base import Universe, has_text_form, is_bytes_t
 
 _MAX_BYTES = 254
 TRUNCATED = 255
-_CUT_CHARACTER = 4  # bytes of the longest character of UTF-8
+_CUT_CHARACTER = 4  # bytes of the longest UTF-8 character
 
 
 @named("BytesDomain")
 @dataclasses.dataclass(frozen=True)
 class BytesDomain(Universe):
-    """Byte strings; only their first max_bytes bytes count.
+    """Byte strings. Only their first max_bytes bytes count.
 
     Args:
-      max_bytes: how many bytes of an item count, as 16. From 1 to 254; longer items count as their first max_bytes.
+      max_bytes: number of bytes that count, from 1 to 254, as 16. Longer items count as their first max_bytes.
     """
 
     max_bytes: int
@@ -42,7 +42,7 @@ class BytesDomain(Universe):
 
     @property
     def key_type(self) -> np.dtype[Any]:
-        """Return the numpy type of a key: the bytes, zeros, and the length plus 1 (numpy strips zeros at the end)."""
+        """Numpy type of a key: the bytes, zeros, and the length plus 1 (numpy strips zeros at the end)."""
         return np.dtype(f"S{self.max_bytes + 1}")
 
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -61,7 +61,7 @@ class BytesDomain(Universe):
         return bytes.fromhex(text[2:]) if text[:2] == "0x" else text.encode("utf-8", "surrogateescape")
 
     def reading(self) -> dict[str, Any]:
-        """Return all that a program in another language needs to read values."""
+        """List the settings that other languages need to read values."""
         return {"type": self.type_name, "parsed": self.parsed, "max_bytes": self.max_bytes}
 
     def describe(self) -> str:
@@ -78,7 +78,7 @@ class BytesDomain(Universe):
         return [self._from_short(key[:-1], _CUT_CHARACTER if self.is_cut(key) else 1) for key in keys]
 
     def _from_short(self, data: bytes, tries: int) -> Any:
-        """Return an item; a cut one may end within a character, which is left out."""
+        """Decode an item. A cut item may end within a character, which is dropped."""
         found = (self.from_bytes(data[: len(data) - missing]) for missing in range(tries))
         return next((item for item in found if item is not None), None)
 
@@ -95,10 +95,10 @@ class BytesDomain(Universe):
 
 @named("TextDomain")
 class TextDomain(BytesDomain):
-    """Text in UTF-8; only its first max_bytes bytes count.
+    """Text in UTF-8. Only its first max_bytes bytes count.
 
     Args:
-      max_bytes: how many bytes of an item count, as 16. From 1 to 254.
+      max_bytes: number of bytes that count, from 1 to 254, as 16.
 
     >>> TextDomain(8).index(["word", None])[1].tolist()
     [True, False]
@@ -118,7 +118,7 @@ class TextDomain(BytesDomain):
         return text
 
     def to_bytes(self, item: Any) -> bytes:
-        return str.encode(item, "utf-8", "surrogatepass")  # a subclass cannot override it
+        return str.encode(item, "utf-8", "surrogatepass")  # not `item.encode`, which a subclass could override
 
     def from_bytes(self, data: bytes) -> str | None:
         try:

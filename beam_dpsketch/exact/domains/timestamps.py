@@ -1,4 +1,4 @@
-"""Points in time on a declared grid, and times and lengths of time as whole microseconds."""
+"""Times on a declared grid, and conversions of times and durations to whole microseconds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Duration: TypeAlias = Any
 """A `timedelta`, a Beam `Duration`, or seconds."""
 
 MAX_MICROS = 9_223_372_036_854_775_000
-"""The last time that Beam knows; the first one is its negative."""
+"""The last time in Beam. The first time is its negative."""
 
 MILLISECOND = 1000
 _PER_SECOND = 1_000_000
@@ -35,22 +35,22 @@ _ISO = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?:(:\d\d)(?:\.(\d{1,9}))?)?(?:[Zz]|([-+]\d\d)(?::?(\d\d))?)?)?", re.ASCII
 )
 BLANKS = " \t\u00a0\u202f\u2007\u2009"
-"""What may stand around a number, a time or a field: blanks of all widths."""
+"""Blanks with all widths, ignored around numbers, times and fields."""
 _COARSE_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms")
 
 
 @named("TimestampDomain")
 @dataclasses.dataclass(frozen=True)
 class TimestampDomain(Domain):
-    """A grid start, start + resolution, ... up to end; each time is moved to the grid point at or before it.
+    """Grid start, start + resolution, ... up to end. Each time is moved to the grid point at or before it.
 
-    Reads `datetime` (without a time zone: UTC), Beam's `Timestamp`, numpy `datetime64` and Arrow timestamps; also
-    dates, which are midnight in UTC, and text in ISO 8601, as "2024-01-31T08:30:00Z". Answers with `datetime` in UTC.
+    Reads `datetime` (without a time zone: UTC), Beam's `Timestamp`, numpy `datetime64`, Arrow timestamps, dates
+    (midnight in UTC) and text in ISO 8601, as "2024-01-31T08:30:00Z". Answers with `datetime` in UTC.
 
     Args:
       start: the first time. A `datetime` without a time zone is in UTC.
       end: the last time.
-      resolution: the distance of two times.
+      resolution: the distance between two times.
 
     >>> day = TimestampDomain(datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 2))
     >>> day.values(day.index([datetime.datetime(2024, 1, 1, 8, 30, 0, 5)])[0])
@@ -117,13 +117,13 @@ class TimestampDomain(Domain):
 
 
 def is_time_type(kind: pa.DataType) -> bool:
-    """Return whether a column of this type holds times, dates or text."""
+    """Whether a column with this type contains times, dates or text."""
     kind = unwrap_type(kind)
     return pa.types.is_timestamp(kind) or (has_text_form(kind) and not is_uuid_type(kind))
 
 
 def read_iso(text: str) -> datetime.datetime | None:
-    """Return a date or a time in ISO 8601, with dashes and colons, cut to microseconds; `None` for other text."""
+    """Parse a date or a time in ISO 8601, with dashes and colons, cut to microseconds. `None` for other text."""
     if (found := _ISO.fullmatch(text.strip(BLANKS))) is None:
         return None
     day, time, seconds, fraction, hours, minutes = found.groups("")
@@ -132,12 +132,12 @@ def read_iso(text: str) -> datetime.datetime | None:
         return datetime.datetime.fromisoformat(
             f"{day}T{time or '00:00'}{seconds or ':00'}.{micros}{hours or '+00'}:{minutes or '00'}"
         )
-    except ValueError:  # there is no such day
+    except ValueError:  # nonexistent day
         return None
 
 
 def parse_time(text: str) -> datetime.datetime:
-    """Return a time in ISO 8601, or in seconds since 1970; raise `ValueError` for other text.
+    """Parse a time in ISO 8601, or in seconds since 1970. Raise `ValueError` for other text.
 
     >>> parse_time("2024-01-01T08:30Z") == parse_time("1704097800")
     True
@@ -150,7 +150,7 @@ def parse_time(text: str) -> datetime.datetime:
 
 
 def from_seconds(seconds: float) -> datetime.datetime:
-    """Return a time from seconds since 1970, in UTC."""
+    """Convert seconds since 1970 to a time in UTC."""
     return _EPOCH + datetime.timedelta(seconds=seconds)
 
 
@@ -159,12 +159,12 @@ def _to_utc(time: datetime.datetime) -> datetime.datetime:
 
 
 def _micros(time: datetime.datetime) -> int:
-    # Not `astimezone`: it overflows for the first and last hours of the calendar.
+    # Not `astimezone`, which overflows for the first and last hours of the calendar.
     return ((time.replace(tzinfo=_UTC) if time.utcoffset() is None else time) - _EPOCH) // _MICROSECOND
 
 
 def _micros_of_times(times: np.ndarray, low: int, high: int) -> np.ndarray:
-    """Return microseconds since 1970 of a `datetime64` array, rounded down; clip coarse units to near [low, high]."""
+    """Convert `datetime64` to microseconds since 1970, rounded down. Coarse units are clamped near [low, high]."""
     if np.datetime_data(times.dtype)[0] in _COARSE_UNITS:  # a year 300,000 would wrap around in microseconds
         first, last = (np.datetime64(bound, "us").astype(times.dtype) for bound in (low, high))
         times = np.clip(times, first - 1, last + 1)
@@ -172,24 +172,24 @@ def _micros_of_times(times: np.ndarray, low: int, high: int) -> np.ndarray:
 
 
 def micros_of(value: Any) -> Any:
-    """Return microseconds since 1970 of a `datetime` or an object with `micros` (Beam's `Timestamp`), else `None`."""
+    """Convert a `datetime` or an object with `micros` (Beam's `Timestamp`) to microseconds since 1970, or `None`."""
     try:
         if isinstance(value, np.datetime64):
             value = value.astype("datetime64[us]").item()
         if isinstance(value, datetime.datetime):
             return _micros(value) if value == value else None  # pandas.NaT is a datetime and differs from itself
         return getattr(value, "micros", None)
-    except Exception:  # from a time zone or a property; its message could carry the value into the logs
+    except Exception:  # from a time zone or a property; the message could leak the value into logs
         return None
 
 
 def from_micros(micros: int) -> datetime.datetime:
-    """Return a time from microseconds since 1970, in UTC."""
+    """Convert microseconds since 1970 to a time in UTC."""
     return _EPOCH + datetime.timedelta(microseconds=micros)
 
 
 def to_iso(time: datetime.datetime) -> str:
-    """Return a time in UTC as ISO 8601 text, with a fraction of a second only where it has one.
+    """Format a time in UTC as ISO 8601 text, with fractional seconds only if not 0.
 
     >>> to_iso(from_micros(1_704_067_200_000_000))
     '2024-01-01T00:00:00Z'
@@ -198,19 +198,19 @@ def to_iso(time: datetime.datetime) -> str:
 
 
 def micros_in_data(value: Any) -> Any:
-    """Do as `micros_of`, also for dates and text."""
+    """Convert like `micros_of`, including dates and text."""
     value = plain_value(value)
     return micros_of(read_iso(value) if isinstance(value, str) else value)
 
 
 def to_micros(**time: Any) -> int:
-    """Return the one argument, a `datetime`, a Beam `Timestamp` or seconds, as microseconds since 1970."""
+    """Convert the one argument, a `datetime`, a Beam `Timestamp` or seconds, to microseconds since 1970."""
     ((name, value),) = time.items()
     return _within(name, _seconds_to_micros(value) if _is_number(value) else micros_of(value), value)
 
 
 def duration_to_micros(**duration: Any) -> int:
-    """Return the one argument, a `timedelta`, a Beam `Duration` or seconds, in microseconds; refuse 0 and less."""
+    """Convert the one argument, a `timedelta`, a Beam `Duration` or seconds, to microseconds. Raise for 0 and less."""
     ((name, value),) = duration.items()
     if isinstance(value, datetime.timedelta):
         micros: Any = value // _MICROSECOND
@@ -223,7 +223,7 @@ def duration_to_micros(**duration: Any) -> int:
 
 
 def check_milliseconds(**micros: int) -> None:
-    """Refuse times with parts of a millisecond, which Beam does not keep between workers."""
+    """Raise for times with fractions of a millisecond, which Beam drops between workers."""
     for name, value in micros.items():
         if value % MILLISECOND:
             raise ArgumentError(name, "must be whole milliseconds, which is all that Beam keeps of times", "E410")

@@ -1,4 +1,4 @@
-"""Weights of records as 64-bit whole numbers; others are masked, because an error would reveal one."""
+"""Record weights as 64-bit whole numbers. Other weights are masked, because an error would reveal a record."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MAX_INT = np.iinfo(np.int64).max
 
 
 def parse_weights(weights: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights as int64, and where they were whole numbers; elsewhere the weight is 0.
+    """Convert weights to int64, and mark whole numbers. Other weights are 0.
 
-    Weights that do not fit are clipped symmetrically, so that an insert and its delete still cancel. The value of a
-    weight does not depend on the other weights: these are of other units.
+    Weights that do not fit are clamped symmetrically, so that an insertion and its deletion still cancel. The value
+    of a weight does not depend on the other weights, which belong to other units.
     """
     if isinstance(weights, pa.Array) and not pa.types.is_decimal(weights.type):
         return _parse_column(weights)
