@@ -1,9 +1,10 @@
-"""Map a fingerprint to a cell in each row: a column in [0, width) and a sign, by keyed 64-bit mixing.
+"""Keyed 64-bit mixing: map a fingerprint to a cell in each row, that is, a column in [0, width) and a sign.
 
-Rows and seeds behave like independent random functions: each has two 64-bit keys, expanded from the seed by
-BLAKE2b, and each fingerprint passes two full-avalanche rounds (the finaliser of SplitMix64, Steele, Lea and Flood,
-OOPSLA 2014) with a key before each. The column is the high half scaled to the width (off a uniform draw by less
-than width / 2**32), the sign the lowest bit. Part of the file format, numbered by `fingerprints.HASH_VERSION`.
+Rows and seeds behave like independent random functions. Each has two 64-bit keys, expanded from the seed by BLAKE2b,
+and each fingerprint passes two full-avalanche rounds (the finaliser of SplitMix64, Steele, Lea and Flood, OOPSLA 2014)
+with a key before each. The column is the high half scaled to the width, which deviates from a uniform draw by less than
+width / 2**32. The sign is the lowest bit. The mapping is part of the file format, with version
+`fingerprints.HASH_VERSION`.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _CACHE_LINE = 8  # uint64 values
 AT_ONCE = 1 << 15
-"""Fingerprints at a time: small enough for the L2 cache, large enough to amortise a numpy call."""
+"""Fingerprints per batch: small enough for the L2 cache, large enough to amortize a numpy call."""
 
 
 def columns(fingerprints: np.ndarray, *, seed: int, row: int, width: int) -> np.ndarray:
-    """Return the column of each fingerprint (uint64) in one row, int64 of the same shape."""
+    """Compute the column of each fingerprint (uint64) in a row, int64 of the same shape."""
     return _scale(mix(fingerprints, seed=seed, row=row), width)
 
 
 def columns_and_signs(fingerprints: np.ndarray, *, seed: int, row: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the column and the sign (-1 or 1) of each fingerprint (uint64) in one row, both int64."""
+    """Compute the column and the sign (-1 or 1) of each fingerprint (uint64) in a row, both int64."""
     mixed = mix(fingerprints, seed=seed, row=row)
     return _scale(mixed, width), (mixed & np.uint64(1)).astype(np.int64) * 2 - 1
 
@@ -59,14 +60,14 @@ def add_to_rows(
 
 
 def _allocate_aligned(size: int) -> np.ndarray:
-    """Allocate uint64 memory aligned to a cache line; unaligned buffers slow down every mixing step."""
+    """Allocate uint64 memory aligned to a cache line. Unaligned buffers slow down every mixing step."""
     memory = np.empty(size + _CACHE_LINE, dtype=np.uint64)
     start = -(memory.__array_interface__["data"][0] // 8) % _CACHE_LINE
     return memory[start : start + size]
 
 
 def read_rows(counters: np.ndarray, fingerprints: np.ndarray, *, seed: int, has_signs: bool) -> np.ndarray:
-    """Return each fingerprint's counter in each row, times its sign if there are signs: float64, (depth, n)."""
+    """Read each fingerprint's counter in each row, times its sign if there are signs: float64, (depth, n)."""
     depth, width = counters.shape
     found = np.empty((depth, len(fingerprints)))
     for start in range(0, len(fingerprints), AT_ONCE):
@@ -80,7 +81,7 @@ def read_rows(counters: np.ndarray, fingerprints: np.ndarray, *, seed: int, has_
 
 
 class Places:
-    """The cells of some fingerprints in every row, hashed once for many uses."""
+    """Cells of some fingerprints in every row, hashed once for many uses."""
 
     def __init__(self, fingerprints: np.ndarray, *, seed: int, depth: int, width: int, has_signs: bool) -> None:
         self.depth, self.width, self.size = depth, width, len(fingerprints)
@@ -89,19 +90,19 @@ class Places:
         self._signs = np.array([signs if has_signs else np.ones_like(signs) for _, signs in found], dtype=np.float64)
 
     def read(self, counters: np.ndarray) -> np.ndarray:
-        """Return each fingerprint's counter in each row, times its sign if there are signs: float64, (depth, n)."""
+        """Read each fingerprint's counter in each row, times its sign if there are signs: float64, (depth, n)."""
         return self.look_up(counters) * self._signs
 
     def look_up(self, table: np.ndarray) -> np.ndarray:
-        """Return each fingerprint's value in each row of a table, without a sign: (depth, n)."""
+        """Read each fingerprint's value in each row of a table, without a sign: (depth, n)."""
         return np.array([row.take(columns) for row, columns in zip(table, self._columns, strict=True)])
 
     def sketch(self, weights: np.ndarray) -> np.ndarray:
-        """Return the counters, (depth, width), that these weights make: (n,), or others in each row, (depth, n)."""
+        """Sketch these weights, (n,), or different weights in each row, (depth, n), to counters, (depth, width)."""
         return self.sums(weights * self._signs)
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """Return the sums over each cell of values in each row, (depth, n), without signs: (depth, width)."""
+        """Sum the values in each row, (depth, n), over each cell without signs: (depth, width)."""
         rows = zip(self._columns, values, strict=True)
         return np.array([np.bincount(columns, weights=row, minlength=self.width) for columns, row in rows])
 
@@ -129,19 +130,19 @@ def _apply_signs(mixed: np.ndarray, weights: Any, doubled: Any) -> np.ndarray:
 
 
 def mix(fingerprints: np.ndarray, *, seed: int, row: int) -> np.ndarray:
-    """Return a random-looking uint64 for each fingerprint, by a different function for each seed and row."""
+    """Mix each fingerprint to a random-looking uint64, by a different function for each seed and row."""
     mixed = fingerprints * _ODD
     _mix_into(mixed, mixed, np.empty_like(mixed), seed=seed, row=row)
     return mixed
 
 
 def _mix_into(out: np.ndarray, products: np.ndarray, spare: np.ndarray, *, seed: int, row: int) -> None:
-    """Mix fingerprints that are multiplied by `_ODD` already; allocating another array would take longer."""
+    """Mix fingerprints that are already multiplied by `_ODD`, without allocating another array."""
     _mix_rows_into(out, products, spare, *_row_keys(seed, row))
 
 
 def _mix_rows_into(out: np.ndarray, products: np.ndarray, spare: np.ndarray, first: Any, second: Any) -> None:
-    """Do the same for several rows; their keys have shape (rows, 1)."""
+    """Mix into several rows, whose keys have shape (rows, 1)."""
     np.add(products, first, out=out)
     _avalanche(out, spare)
     out += second
@@ -165,13 +166,13 @@ def _row_keys(seed: int, row: int) -> tuple[np.uint64, np.uint64]:
 
 @lru_cache(maxsize=4096)
 def keys_of_rows(seed: int, rows: range) -> tuple[np.ndarray, np.ndarray]:
-    """Return the two keys of each row, both uint64 of shape (rows, 1)."""
+    """Compute the two keys of each row, both uint64 of shape (rows, 1)."""
     first, second = zip(*(_row_keys(seed, row) for row in rows), strict=True)
     return np.array(first)[:, None], np.array(second)[:, None]
 
 
 def derive_seed(seed: int, number: int) -> int:
-    """Return the seed of one of several sketches that belong together, independent of the others' seeds."""
+    """Derive the seed of one of several related sketches, independent of the other seeds."""
     message = seed.to_bytes(8, "little") + number.to_bytes(4, "little")
     digest = hashlib.blake2b(message, digest_size=8, person=b"dpsketch levels1").digest()
     return int.from_bytes(digest, "little")

@@ -1,10 +1,10 @@
-"""Hash items to 64-bit fingerprints: the same in every process, on every platform and in every later version.
+"""Hash items to 64-bit fingerprints, equal in every process, on every platform and in every later version.
 
-Integers are their own fingerprint (as 64-bit two's complement, so -1 and 2**64 - 1 share one); text, bytes and
-tuples are hashed over a canonical, type-tagged encoding. MurmurHash3 (x64, 128-bit variant, first 64 bits) is fast.
-Keyed BLAKE2b is for items that an adversary can choose: items of 32 bytes or more can be made to collide under
-MurmurHash3 for every seed, which ruins accuracy (never privacy). The encoding and both hashes are part of the file
-format and numbered by `HASH_VERSION`.
+Integers are their own fingerprint (as 64-bit two's complement, so -1 and 2**64 - 1 share it). Text, bytes and tuples
+are hashed over a canonical, type-tagged encoding. MurmurHash3 (x64, 128-bit variant, first 64 bits) is fast. Use keyed
+BLAKE2b if an adversary can choose items: items of 32 bytes or more can be made to collide under MurmurHash3 for every
+seed, which ruins accuracy (never privacy). The encoding and both hashes are part of the file format, with version
+`HASH_VERSION`.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _HashAll: TypeAlias = Callable[[Iterable[bytes]], np.ndarray]
 
 
 def fingerprints(items: Iterable[Any], *, item_hash: str = "murmur3", item_key: bytes = b"") -> np.ndarray:
-    """Return the fingerprints of any iterable, numpy array or pyarrow array of items, uint64 of shape (n,).
+    """Compute the fingerprints of any iterable, numpy array or pyarrow array of items, uint64 of shape (n,).
 
-    Raises `TypeError` for a type that cannot be counted and `ValueError` for an integer outside 64 bits; neither
-    message holds the item.
+    Raises `TypeError` for a type that cannot be counted and `ValueError` for an integer outside 64 bits. Neither
+    message contains the item.
     """
     if isinstance(items, (str, bytes)):
         _validate.many(items=items)
@@ -110,7 +110,7 @@ def _hash_column(items: pa.Array | pa.ChunkedArray, hash_all: _HashAll, integers
 
 
 def _hash_distinct(items: pa.Array, hash_all: _HashAll, integers_as_they_are: bool) -> np.ndarray:
-    """Hash the values of a column: text and bytes by columns of equal lengths, unless they are few, or long."""
+    """Hash the values of a column: text and bytes in blocks with equal lengths, unless they are few or long."""
     tag = _TAGS.get(items.type) if hash_all is _murmur3 and not items.null_count else None
     if tag is None:
         return _hash_objects(items.to_pylist(), hash_all, integers_as_they_are)
@@ -128,12 +128,12 @@ def _wrap_integers(items: np.ndarray) -> np.ndarray:
 
 
 def _murmur3(data: Iterable[bytes]) -> np.ndarray:
-    """Return the first 64 of the 128 bits, without a Python loop per item."""
+    """Hash to the first 64 of the 128 bits, without a Python loop per item."""
     return np.frombuffer(b"".join(map(mmh3.mmh3_x64_128_digest, data)), dtype="<u8")[::2].astype(np.uint64)
 
 
 def _keyed_blake2b(key: bytes) -> _HashAll:
-    """Return BLAKE2b under one key; its keyed state is prepared once and copied for each item."""
+    """Create BLAKE2b under a key. The keyed state is prepared once and copied for each item."""
     keyed = hashlib.blake2b(digest_size=8, key=key)
 
     def digest(data: bytes) -> bytes:

@@ -1,12 +1,11 @@
-"""Find items in a list, exactly and many at a time; and lists of items in few bytes, as they travel to workers.
+"""Vectorized exact item lookup, a compact encoding of item lists, and counting of repeated items.
 
-Guarantee: an item is found if and only if one of the list has the same canonical bytes, so 1, True, "1" and b"1" are
-never taken for each other. Nothing is decided by a hash alone.
+Guarantee: an item is found if and only if a listed item has the same canonical bytes, so 1, True, "1" and b"1" are
+always distinct. No result depends on a hash alone.
 
-Collapse repeated items into (item, count) before hashing, which costs several times as much as sorting.
-
-Guarantee: the weights of equal items add up to their number, or to the sum of their weights, in 64-bit integers that
-wrap around. Order is not kept.
+Repeated items are collapsed into (item, count) before hashing, which costs several times as much as sorting. Guarantee:
+weights of equal items add up to their number, or to the sum of their weights, in 64-bit integers that wrap around. The
+order of items is lost.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ from beam_dpsketch.columns import plain_column
 from beam_dpsketch.encodings import Item, encode, encode_all, is_item, join_parts, split_parts
 from beam_dpsketch.errors import ArgumentTypeError
 
-_MAX_DISTINCT_SHARE = 0.9  # above it, counting costs more than hashing every item
+_MAX_DISTINCT_SHARE = 0.9  # above this share, counting costs more than hashing every item
 _SAMPLE, _RUN, _FEW_REPEATS = 1024, 64, 16
-_LEAST_STEP = 8  # samples in all: of fewer items, drawing one takes as long as sorting all
-_LONG = 64  # bytes; longer items are not hashed by columns
+_LEAST_STEP = 8  # with fewer items per sample, sampling is as slow as sorting
+_LONG = 64  # bytes; longer items are not hashed in blocks
 _HALF_WORD = 1 << 32
 
 
 def count_duplicates(items: list[Any] | pa.Array) -> tuple[list[Any] | pa.Array, np.ndarray | None]:
-    """Return the distinct items and their counts (int64), or all items and `None` if few repeat.
+    """Collapse items to distinct items and their counts (int64), or return all items and `None` if few repeat.
 
-    Counted are lists of text only or bytes only (1 and True are equal and yet different items), and columns of text,
-    bytes or integers without nulls.
+    Counts lists with only text or only bytes (1 and True are equal and yet different items), and columns of text, bytes
+    or integers without nulls.
     """
     if isinstance(items, pa.Array):
         return _count_duplicates_in_column(items)
@@ -65,15 +64,15 @@ def _count_duplicates_in_column(items: pa.Array) -> tuple[pa.Array, np.ndarray |
     encoded = items if pa.types.is_dictionary(items.type) else items.dictionary_encode()
     counts = np.bincount(encoded.indices.to_numpy(zero_copy_only=False), minlength=len(encoded.dictionary))
     used = np.flatnonzero(counts)
-    if len(used) < len(counts):  # a dictionary may hold values that no row has
+    if len(used) < len(counts):  # a dictionary may contain unused values
         return encoded.dictionary.take(pa.array(used)), counts[used]
     return encoded.dictionary, counts
 
 
 def count_duplicate_numbers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the distinct numbers and their counts, or all numbers and `None` if few repeat.
+    """Collapse numbers to distinct numbers and their counts, or return all numbers and `None` if few repeat.
 
-    A number may come several times, with counts that add up to its own.
+    A number may occur several times, with counts that add up to its own.
     """
     if not may_repeat(pa.array(values)):
         return values, None
@@ -86,9 +85,9 @@ def count_duplicate_numbers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray 
 
 
 def may_repeat(items: pa.Array) -> bool:
-    """Return whether some of a thousand items repeat, half of them neighbours; or whether items are long, or few.
+    """Whether some of a thousand sampled items repeat, half of them neighbors, or items are long or few.
 
-    So counting them pays. Where none of the sample repeats, hashing all items is faster, unless they are long.
+    Then counting them is worthwhile. If no sampled item repeats, hashing all items is faster, unless they are long.
     """
     step = len(items) // _SAMPLE
     if step < _LEAST_STEP or items.nbytes > _LONG * len(items):
@@ -105,7 +104,7 @@ def in_order(values: np.ndarray) -> np.ndarray:
 
 
 def sort_by_key(keys: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sort keys, and their weights with them."""
+    """Sort keys together with their weights."""
     if np.all(keys[1:] >= keys[:-1]):
         return keys, weights
     order = np.argsort(_narrow(keys))
@@ -113,13 +112,13 @@ def sort_by_key(keys: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def _narrow(values: np.ndarray) -> np.ndarray:
-    """Return numbers in 32 bits if they fit, which are sorted faster; other values as they are."""
+    """Convert numbers that fit to 32 bits, which sort faster."""
     fits = values.dtype == np.uint64 and len(values) and values.max() < _HALF_WORD
     return values.astype(np.uint32) if fits else values
 
 
 def sum_by_key(ordered: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct keys of a sorted array, and the sum of the int64 weights of each."""
+    """Sum the int64 weights of each distinct key in a sorted array."""
     starts = np.flatnonzero(_mark_first_of_equals(ordered))
     return (ordered, weights) if len(starts) == len(ordered) else (ordered[starts], np.add.reduceat(weights, starts))
 
@@ -136,23 +135,23 @@ _MAX_INT = np.iinfo(np.int64).max
 
 
 def pack(encoded: Iterable[bytes]) -> bytes:
-    """Return the canonical bytes of items in one text of bytes, compressed."""
+    """Compress the canonical bytes of items into one byte string."""
     return zstandard.compress(join_parts(encoded), 1)
 
 
 def unpack(packed: bytes) -> list[bytes]:
-    """Return what `pack` was given."""
+    """Decode the output of `pack`."""
     return split_parts(zstandard.decompress(packed))
 
 
 def in_parts(items: Iterable[Any]) -> list[bytes]:
-    """Return items in order, packed some thousand at a time."""
+    """Pack items in order, in parts of some thousand items."""
     encoded = [*map(encode, items)]
     return [pack(encoded[start : start + _ITEMS_OF_A_PART]) for start in range(0, len(encoded), _ITEMS_OF_A_PART)]
 
 
 class ItemSet:
-    """The canonical bytes of listed items; pickled it is packed, because many steps of a job hold one."""
+    """Canonical bytes of listed items, compressed in pickles because many steps of a job contain the set."""
 
     def __init__(self, encoded: Iterable[bytes]) -> None:
         self._encoded = frozenset(encoded)
@@ -182,11 +181,11 @@ class ItemLookup:
         self._items = items
 
     def find(self, items: Any) -> np.ndarray:
-        """Return the place of each item of a list, numpy array or pyarrow array, int64 of shape (n,).
+        """Find the place of each item in a list, numpy array or pyarrow array, int64 of shape (n,).
 
-        It is `NOT_LISTED` for items that are not in the list, and `NOT_AN_ITEM` for nulls and for what cannot be
-        counted. Raises `TypeError` for one item, for an array of two dimensions, and for a pyarrow array of a type
-        that never can be counted.
+        The place is `NOT_LISTED` for unlisted items, and `NOT_AN_ITEM` for nulls and for values that cannot be counted.
+        Raises `TypeError` for a single item, for a two-dimensional array, and for a pyarrow array whose type can never
+        be counted.
         """
         if isinstance(items, (str, bytes)):
             _validate.many(items=items)
@@ -237,7 +236,7 @@ class ItemLookup:
 
     @functools.cached_property
     def _places_of_type(self) -> dict[type, dict[Any, int]]:
-        """The place of each text, of each byte string, and of each integer."""
+        """Places of texts, byte strings and integers."""
         numbered = [*enumerate(self._items)]
         return {kind: {item: place for place, item in numbered if type(item) is kind} for kind in (str, bytes, int)}
 
@@ -248,7 +247,7 @@ class ItemLookup:
 
     @functools.cached_property
     def _integers(self) -> tuple[pa.Array, np.ndarray]:
-        """The listed integers of 63 bits and a sign, and their places, after which is `NOT_LISTED`."""
+        """Listed int64 values, and their places followed by `NOT_LISTED`."""
         found = {item: place for place, item in enumerate(self._items) if isinstance(item, int) and item <= _MAX_INT}
         return pa.array([*found], pa.int64()), np.array([*found.values(), NOT_LISTED], dtype=np.int64)
 

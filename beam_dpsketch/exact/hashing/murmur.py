@@ -1,8 +1,6 @@
-"""MurmurHash3 (x64, 128-bit variant, first 64 bits) of many values of one length at once.
+"""MurmurHash3 (x64, 128-bit variant, first 64 bits), vectorized over values with equal lengths.
 
-Guarantee: the bits of the package `mmh3`, with seed 0. Source: Appleby, MurmurHash3_x64_128.
-
-Columns of bytes as blocks of equal lengths, so that numpy hashes many values at once.
+Guarantee: the bits are those from the package `mmh3`, with seed 0. Source: Appleby, MurmurHash3_x64_128.
 """
 
 from __future__ import annotations
@@ -12,15 +10,15 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-_CHUNK = 1 << 12  # values at a time, so that they stay in the cache
+_CHUNK = 1 << 12  # values per batch, which fit into the cache
 
 
 def blocks(values: pa.Array, *, most: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-    """Yield the places of some values in a column, int64, and their bytes, uint8 of shape (n, length).
+    """Yield the places of values with equal lengths in a column, int64, and their bytes, uint8 of shape (n, length).
 
     Args:
-      values: text or bytes, without nulls; offsets have 32 or 64 bits.
-      most: how long values of a block are at most; longer ones come all together, without their bytes.
+      values: text or bytes, without nulls. Offsets have 32 or 64 bits.
+      most: maximum length of values in blocks. Longer values form one block without bytes.
     """
     _, ends, data = values.buffers()
     wide = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
@@ -49,7 +47,7 @@ _BLOCK = 16
 
 
 def murmur3(values: np.ndarray, tag: bytes = b"") -> np.ndarray:
-    """Return the hash of each row of bytes after a tag: uint64 of shape (n,), from uint8 of shape (n, length)."""
+    """Hash each row of bytes after a tag: uint64 of shape (n,), from uint8 of shape (n, length)."""
     count, size = len(values), values.shape[1] + len(tag)
     padded = np.zeros((count, max(1, -(-size // _BLOCK)) * _BLOCK), dtype=np.uint8)
     padded[:, : len(tag)] = np.frombuffer(tag, dtype=np.uint8)

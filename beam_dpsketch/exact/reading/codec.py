@@ -1,9 +1,9 @@
-"""Encode record tables compactly: integers take the fewest bytes that fit, constant columns none.
+"""Compact encoding of record tables: integers use the fewest sufficient bytes, constant columns none.
 
-Guarantee: decoding returns the values and types that were encoded. The bytes travel between workers of one version of
-the package and wait in state; they are not a release format. A payload is a header (version, columns, rows); the name,
-type and `_Numbers` header of each column; then the columns themselves. A binary column is its sizes, as numbers, and
-then all its bytes.
+Guarantee: decoding returns the encoded values and types. The bytes travel between workers with one version of the
+package and wait in state. They are not a release format. A payload is a header (version, columns, rows), then the name,
+type and `_Numbers` header of each column, then the columns. A binary column is its sizes, as numbers, and then all its
+bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from beam_dpsketch.exact.reading.columns import encode_ids
 
 LOST_COLUMN = "lost"
-"""The column of what bounding took already of the unit of a record; a table without it lost nothing."""
+"""Column of clipping loss that earlier steps removed from the unit of a record. Without the column, the loss is 0."""
 _VERSION = 1
 _HEADER, _COLUMN = struct.Struct("<BBQ"), struct.Struct("<BBBQ")
 _BINARY = pa.large_binary()
@@ -30,7 +30,7 @@ _WORD = 1 << 64
 
 
 class _Numbers(NamedTuple):
-    """Integers as fixed-width offsets from a base, modulo 2**64; width 0 if all equal the base."""
+    """Integers as fixed-width offsets from a base, modulo 2**64. Width 0 if all equal the base."""
 
     width: int
     base: int
@@ -51,12 +51,12 @@ class _Numbers(NamedTuple):
 
 
 def to_bytes(records: pa.Table) -> bytes:
-    """Encode a table of records without nulls."""
+    """Encode a record table without nulls."""
     return next(parts_to_bytes(records, None, [slice(0, len(records))]))
 
 
 def parts_to_bytes(records: pa.Table, order: np.ndarray | None, parts: Iterable[slice]) -> Iterator[bytes]:
-    """Encode each part of a table of records without nulls."""
+    """Encode each part of a record table without nulls."""
     headers: list[bytes] = []
     numbers: list[_Numbers] = []
     binaries: list[tuple[np.ndarray, memoryview] | None] = []
@@ -88,19 +88,19 @@ def parts_to_bytes(records: pa.Table, order: np.ndarray | None, parts: Iterable[
 
 
 def from_bytes(payload: bytes) -> pa.Table:
-    """Decode a table; raise `ValueError` unless these are exactly the bytes of one."""
+    """Decode a table. Raise `ValueError` unless the bytes are exactly one table."""
     return from_payloads([payload])
 
 
 def from_payloads(payloads: Iterable[bytes]) -> pa.Table:
-    """Decode and concatenate tables, in any order, as `concat_tables` does."""
+    """Decode and concatenate tables, in any order, like `concat_tables`."""
     return concat_tables(tables_from(payloads))
 
 
 def tables_from(payloads: Iterable[bytes]) -> list[pa.Table]:
-    """Decode payloads to a table for all that have the same columns, in any order.
+    """Decode payloads, in any order, to a table for each set of columns.
 
-    Many small ones take little more time than a large one.
+    Many small payloads need little more time than a large one.
 
     Raises:
       ValueError: a payload is not exactly the bytes of a table.
@@ -109,7 +109,7 @@ def tables_from(payloads: Iterable[bytes]) -> list[pa.Table]:
     for payload in payloads:
         try:
             rows, columns, size = _parse(payload)
-        except (struct.error, IndexError, ValueError):  # their messages speak of offsets and sizes
+        except (struct.error, IndexError, ValueError):  # their messages contain offsets and sizes
             rows, columns, size = 0, [], -1
         if size != len(payload):
             raise ValueError("these bytes are not a whole table of records, written by this version of the package")
@@ -118,7 +118,7 @@ def tables_from(payloads: Iterable[bytes]) -> list[pa.Table]:
 
 
 class _Part(NamedTuple):
-    """A column in a payload: what its header says, its numbers, and what they are the sizes of."""
+    """Column in a payload: header, numbers, and the bytes whose sizes the numbers are."""
 
     name: str
     kind: int
@@ -129,7 +129,7 @@ class _Part(NamedTuple):
 
 
 def _parse(payload: bytes) -> tuple[int, list[_Part], int]:
-    """Return how many rows a payload has, its columns, and where they end."""
+    """Parse the number of rows, the columns, and the end of the last column."""
     version, count, rows = _HEADER.unpack_from(payload)
     if version != _VERSION:
         raise ValueError("another version")
@@ -155,14 +155,14 @@ def _integers(numbers: memoryview, width: int) -> np.ndarray:
 
 
 def _table(payloads: list[tuple[int, list[_Part]]]) -> pa.Table:
-    """Return the table of payloads that have columns of the same names and types."""
+    """Decode payloads whose columns have equal names and types."""
     rows = np.array([rows for rows, _ in payloads])
     columns = zip(*(columns for _, columns in payloads), strict=True)
     return pa.table({parts[0].name: _column(rows, parts) for parts in columns})
 
 
 def _column(rows: np.ndarray, parts: tuple[_Part, ...]) -> pa.Array:
-    """Return the values of a column in several payloads, given how many each has."""
+    """Decode a column from several payloads with these numbers of rows."""
     kind = _KINDS[parts[0].kind]
     widths = np.array([part.width for part in parts])
     values = np.repeat(np.array([part.base for part in parts], dtype=np.uint64), rows)
@@ -179,7 +179,7 @@ def _joined(pieces: list[memoryview]) -> memoryview:
 
 
 def concat_tables(tables: Iterable[pa.Table]) -> pa.Table:
-    """Concatenate tables of records; a column that a table lacks is null there, and 0 if it is lost weight."""
+    """Concatenate record tables. Missing columns become null, and a missing clipping loss becomes 0."""
     tables = list(tables)
     if all(table.schema.equals(tables[0].schema) for table in tables):
         return pa.concat_tables(tables)
@@ -192,7 +192,7 @@ def concat_tables(tables: Iterable[pa.Table]) -> pa.Table:
 
 
 def binary_column(keys: np.ndarray, nulls: np.ndarray | None = None) -> pa.Array:
-    """Return byte strings of numpy, without the zeros at their ends, as a column, with nulls in some places."""
+    """Convert numpy byte strings to a column without trailing zeros, with nulls in some places."""
     size = keys.dtype.itemsize
     data = np.ascontiguousarray(keys).view(np.uint8)
     if not data[size - 1 :: size].all():
@@ -203,7 +203,7 @@ def binary_column(keys: np.ndarray, nulls: np.ndarray | None = None) -> pa.Array
 
 
 def binary_keys(column: pa.ChunkedArray, key_type: np.dtype[Any]) -> np.ndarray:
-    """Return a column without nulls that `binary_column` made as byte strings of numpy."""
+    """Convert a column from `binary_column`, without nulls, to numpy byte strings."""
     values = column.combine_chunks()
     offsets, data = binary_buffers(values)
     if len(values) and (np.diff(offsets) == key_type.itemsize).all():
@@ -212,14 +212,14 @@ def binary_keys(column: pa.ChunkedArray, key_type: np.dtype[Any]) -> np.ndarray:
 
 
 def binary_buffers(values: pa.LargeBinaryArray) -> tuple[np.ndarray, memoryview]:
-    """Return where each value of a column without nulls starts in some bytes, and the last one ends; and the bytes."""
+    """Return the offsets of a column without nulls, including the end of the last value, and its bytes."""
     _, ends, data = values.buffers()
     offsets = np.frombuffer(ends, dtype=np.int64)[values.offset : values.offset + len(values) + 1]
     return offsets, memoryview(data if data is not None else b"")
 
 
 def column_of_sizes(sizes: np.ndarray, data: memoryview) -> pa.LargeBinaryArray:
-    """Return the column whose values have these sizes, int64, and follow each other in some bytes."""
+    """Create a column whose values have these sizes, int64, and are consecutive in the bytes."""
     offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return pa.Array.from_buffers(_BINARY, len(sizes), [None, pa.py_buffer(offsets), pa.py_buffer(data)])

@@ -1,9 +1,9 @@
-"""Columns of records: those of batches by name, privacy ids, and weights.
+"""Columns of records: columns of batches by name, privacy ids, and weights.
 
-Columns of batches are Arrow arrays, or lists of Python objects that are read like rows. A missing column, or one of a
-type that cannot be used, is an error. Its values are data: a value that cannot be used is dropped, as in rows.
+Columns of batches are Arrow arrays, or lists of Python objects that are read like rows. A missing column, or a column
+with an unusable type, is an error. Its values are data: an unusable value is dropped, as in rows.
 
-Privacy ids are int64 if all are numbers, else canonical bytes. Guarantee: two ids are equal if and only if their
+Privacy ids are int64 if all are numbers, otherwise canonical bytes. Guarantee: two ids are equal if and only if their
 canonical bytes are, in either form. An int64 column is equivalent to the canonical bytes of its numbers and four times
 cheaper to process.
 """
@@ -36,23 +36,23 @@ from beam_dpsketch.exact.domains.weights import parse_weights
 from beam_dpsketch.exact.reading.selectors import Selector
 
 _PLAIN_TYPES = {str, int, float, type(None)}
-"""Objects that Arrow reads like rows; it makes integers of others (a UUID), or crashes (odd times)."""
+"""Types that Arrow reads like rows. It converts other objects (a UUID) to integers, or crashes (odd times)."""
 _AS_IN_ROWS = (pa.string(), pa.large_string(), pa.int64(), pa.null())
 
 
 class Readable(NamedTuple):
-    """What an argument reads.
+    """Requirements for the values of an argument.
 
     Attributes:
-      description: what its columns hold, in words.
-      reads: whether a type of columns is one of them.
-      find: where values of a list or a column can be used, as bool.
-      parsed: what text stands for, which a CSV file holds; `None` where text is the value itself.
-      is_hashed: whether values count by their canonical bytes, so that floats of pandas must become integers.
-      is_partial: whether a column of such a type may hold values that cannot be used.
-      is_id: whether it says whose a record is.
-      instead: what else to do than to round fractions, in words.
-      domain: the values that it may have; `None` for all with canonical bytes, and for weights and times.
+      description: description of usable columns.
+      reads: whether columns with a type are usable.
+      find: marks usable values in a list or a column, as bool.
+      parsed: type that text in a CSV file is parsed to. `None` if text is the value itself.
+      is_hashed: whether values count by their canonical bytes, so that floats from pandas must become integers.
+      is_partial: whether a column with a usable type may contain unusable values.
+      is_id: whether the values are privacy ids.
+      instead: advice as an alternative to rounding fractions.
+      domain: domain of the values. `None` for all values with canonical bytes, and for weights and times.
     """
 
     description: str
@@ -67,16 +67,16 @@ class Readable(NamedTuple):
 
     @property
     def is_number(self) -> bool:
-        """Whether numbers are read as such: text counts only in files that have nothing but text."""
+        """Whether values are numbers. Text counts only in files that contain only text."""
         return self.parsed in (INTEGER, FLOAT) and not self.is_hashed
 
     @property
     def is_whole(self) -> bool:
-        """Whether whole numbers are read, and numbers with a fraction are not."""
+        """Whether whole numbers are usable, and numbers with a fraction are not."""
         return self.reads(pa.int64()) and not self.reads(pa.float64())
 
     def read(self, plain: pa.Array, spelling: Spelling | None) -> pa.Array:
-        """Return a plain column as what it stands for, null where it cannot be used."""
+        """Parse a plain column. Unusable values become null."""
         is_text = unwrap_type(plain.type) == TEXT
         if is_text and self.is_number and spelling is None:
             return pa.nulls(len(plain), self.parsed)
@@ -87,14 +87,14 @@ class Readable(NamedTuple):
         return _to_integers(plain) if self.is_hashed and pa.types.is_floating(plain.type) else plain
 
     def usable(self, values: Any) -> np.ndarray:
-        """Return where values can be used, of a list, or of what `read` returned."""
+        """Mark usable values in a list, or in the result of `read`."""
         is_typed = isinstance(values, pa.Array) and not (
             self.is_partial or pa.types.is_floating(values.type) or pa.types.is_decimal(values.type)
         )
         return np.asarray(values.is_valid()) if is_typed else self.find(values)
 
     def fix(self, kind: pa.DataType, door: Door, name: Any) -> str:
-        """Return what to do about a column of another type."""
+        """Advise how to convert a column with another type."""
         held, kind = kind, unwrap_type(kind)
         if is_pointer_type(kind) and self.is_hashed:
             return (
@@ -115,13 +115,13 @@ class Readable(NamedTuple):
 
 
 def is_hashable(kind: pa.DataType) -> bool:
-    """Return whether values of this type have canonical bytes."""
+    """Whether values with this type have canonical bytes."""
     kind = unwrap_type(kind)
     return is_whole_type(kind) or has_text_form(kind) or is_bytes_type(kind)
 
 
 def is_pointer_type(kind: pa.DataType) -> bool:
-    """Whether values of this type may be addresses, which differ where the objects there are equal."""
+    """Whether values with this type may be addresses, which differ even if the objects are equal."""
     kind = unwrap_type(kind)
     return pa.types.is_fixed_size_binary(kind) and kind.byte_width == 8
 
@@ -172,7 +172,7 @@ TIMES = Readable("times, dates, or text in ISO 8601", is_time_type, _find_times,
 
 
 def readable_of(argument: str, items: Mapping[str, Readable], opaque: Sequence[str] = ()) -> Readable:
-    """Return what an argument reads, given what items are, and which columns may hold eight opaque bytes."""
+    """Look up the requirements of an argument, given the items, and the columns that may contain eight opaque bytes."""
     others = {"weight": WEIGHTS, "time": TIMES, "privacy_id": IDS, "key": KEYS}
     readable = {**others, **items}.get(argument, HASHED)
     return readable._replace(reads=is_hashable) if argument in opaque else readable
@@ -181,7 +181,7 @@ def readable_of(argument: str, items: Mapping[str, Readable], opaque: Sequence[s
 def batch_column(
     batch: Any, argument: str, selector: Selector, readable: Readable, tally: Any = None
 ) -> pa.Array | list[Any]:
-    """Read one column of a batch; a `Tally` notes what it held."""
+    """Read a column of a batch. A `Tally` records its contents."""
     if not isinstance(selector, str):
         raise ArgumentTypeError(argument, "must be a column name where elements are batches", "E604")
     is_arrow = isinstance(batch, (pa.RecordBatch, pa.Table))
@@ -212,16 +212,16 @@ def batch_column(
 
 
 def _convert_series(series: Any, readable: Readable) -> pa.Array | pa.ChunkedArray | list[Any] | None:
-    """Convert a DataFrame column; to a list if objects are to be read one by one, to `None` if Arrow lacks its type.
+    """Convert a DataFrame column: to a list to read objects individually, to `None` if Arrow lacks the type.
 
-    The type of a column of objects is that of its values, which are data.
+    The type of an object column is that of its values, which are data.
     """
     distinct = getattr(series.dtype, "categories", series)
     if _holds_objects(distinct.dtype) and not set(map(type, distinct)) <= _PLAIN_TYPES:
         return series.tolist()
     try:
         values = pa.Array.from_pandas(series)
-    except Exception:  # other libraries raise too; the message could carry a value into the logs
+    except Exception:  # other libraries raise too; the message could leak a value into logs
         return series.tolist() if _holds_objects(distinct.dtype) or not isinstance(series.dtype, np.dtype) else None
     as_in_rows = values.type in _AS_IN_ROWS and readable.reads(values.type)
     return series.tolist() if _holds_objects(series.dtype) and not as_in_rows else values
@@ -232,12 +232,12 @@ def _holds_objects(dtype: Any) -> bool:
 
 
 def is_numpy_float(dtype: Any) -> bool:
-    """Return whether values, or categories, are floats: pandas makes integers floats where one is missing."""
+    """Whether values or categories are floats. Pandas converts integers to floats if a value is missing."""
     return bool(getattr(getattr(dtype, "categories", None), "dtype", dtype) == np.float64)
 
 
 def all_valid(*columns: pa.Array) -> np.ndarray:
-    """Return where no column has a null, as bool."""
+    """Mark rows without a null in any column, as bool."""
     return functools.reduce(np.logical_and, (np.asarray(pc.is_valid(values)) for values in columns))
 
 
@@ -245,7 +245,7 @@ _MAX_INT = np.iinfo(np.int64).max
 
 
 def id_column(ids: Sequence[Any] | pa.Array) -> pa.Array:
-    """Return ids as int64 if all are numbers that fit, else as canonical bytes; null where one cannot be encoded."""
+    """Convert ids to int64 if all are numbers that fit, otherwise to canonical bytes. Unusable ids become null."""
     if isinstance(ids, pa.Array):
         return _convert_column(ids)
     if set(map(type, ids)) == {int}:
@@ -266,7 +266,7 @@ def _convert_column(ids: pa.Array) -> pa.Array:
 
 
 def encode_ids(ids: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert a column of ids to canonical bytes."""
+    """Convert an id column to canonical bytes."""
     if ids.type != pa.int64():
         return ids
     return pa.chunked_array([encode_all(chunk) for chunk in ids.chunks], pa.large_binary())

@@ -1,8 +1,7 @@
-"""Group the rows of a table by the values of a column, or by pairs of key and item.
+"""Group table rows by the values of a column, or by pairs of key and item.
 
-A pair is one value, so that an item is bounded and counted like an output key.
-
-Guarantee: different pairs have different bytes, and equal pairs have equal ones. Between workers only.
+A pair is a single value, so that an item is bounded and counted like an output key. Guarantee: pairs have equal bytes
+if and only if they are equal. The bytes are for workers only.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ import pyarrow.compute as pc
 
 from beam_dpsketch.exact.domains.base import short_keys
 
-_SMALL = 2  # times their count: numbers below it are looked up, which is faster than hashing them
+_SMALL = 2  # multiple of their count: below it, table lookup beats hashing
 
 
 def dictionary_codes(values: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
-    """Return a column as positions in the array of its distinct values, and that array."""
+    """Encode a column as positions in the array of its distinct values."""
     if values.type == pa.int64() and (found := _codes_of_small(values)) is not None:
         return found
     encoded = values.combine_chunks().dictionary_encode()
@@ -28,7 +27,7 @@ def dictionary_codes(values: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
 
 
 def _codes_of_small(values: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array] | None:
-    """Do the same for whole numbers that are small compared with how many there are; the distinct ones are sorted."""
+    """Encode whole numbers that are small relative to their count. The distinct values are sorted."""
     numbers = values.to_numpy()
     if not len(numbers) or numbers.min() < 0 or (most := int(numbers.max())) >= _SMALL * len(numbers):
         return None
@@ -38,7 +37,7 @@ def _codes_of_small(values: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array] | No
 
 
 def in_order_of_values(codes: np.ndarray, distinct: pa.Array) -> tuple[np.ndarray, pa.Array]:
-    """Return the same positions and distinct values, sorted: no other row decides which of two codes is smaller."""
+    """Sort the distinct values and adjust the positions. The order of two codes does not depend on other rows."""
     order = pc.sort_indices(distinct).to_numpy()
     ranks = np.empty_like(order)
     ranks[order] = np.arange(len(order), dtype=order.dtype)
@@ -46,9 +45,9 @@ def in_order_of_values(codes: np.ndarray, distinct: pa.Array) -> tuple[np.ndarra
 
 
 def group_rows(codes: np.ndarray, count: int) -> tuple[np.ndarray, list[slice]]:
-    """Return the rows ordered by code, and the slice of that order for each code in [0, count).
+    """Sort rows by code, and return the slice of that order for each code in [0, count).
 
-    Rows with equal codes keep their order; larger codes come last, in no slice.
+    Rows with equal codes remain in order. Larger codes are last, in no slice.
     """
     ends = np.cumsum(np.bincount(codes, minlength=count)[:count]).tolist()
     return np.argsort(codes, kind="stable"), [slice(*part) for part in zip([0, *ends[:-1]], ends, strict=False)]
@@ -56,11 +55,11 @@ def group_rows(codes: np.ndarray, count: int) -> tuple[np.ndarray, list[slice]]:
 
 _LENGTH, _HALF = 4, 1 << 63
 Row: TypeAlias = tuple[int, ...]
-"""The weight of a pair, then, if units vote for pairs, the columns of `SketchInput.vote_names`."""
+"""Weight of a pair, followed by the columns in `SketchInput.vote_names` if units vote for pairs."""
 
 
 def join_pairs(records: pa.Table) -> pa.Table:
-    """Return records with the column `key` for pairs of key, if any, and item; the column `item` is constant then."""
+    """Replace the columns key, if any, and item by pairs in the column `key`, and make the column `item` constant."""
     codes, items = dictionary_codes(records["item"])
     short = short_keys(items.to_pylist())
     if "key" in records.column_names:
@@ -76,7 +75,7 @@ def join_pairs(records: pa.Table) -> pa.Table:
 
 
 def split_pair(pair: bytes, *, per_key: bool) -> tuple[bytes, bytes]:
-    """Return key (b"" without keys) and item of a pair, both encoded."""
+    """Split a pair into key (b"" without keys) and item, both encoded."""
     if not per_key:
         return b"", pair
     end = _LENGTH + int.from_bytes(pair[:_LENGTH], "little")
@@ -84,7 +83,7 @@ def split_pair(pair: bytes, *, per_key: bool) -> tuple[bytes, bytes]:
 
 
 def sum_by_pair(pairs: pa.ChunkedArray, rows: np.ndarray) -> Iterator[tuple[bytes, Row]]:
-    """Yield each pair once, with the sum of its rows, int64 of shape (n, m)."""
+    """Yield each distinct pair with the sum of its rows, int64 of shape (n, m)."""
     codes, distinct = dictionary_codes(pairs)
     sums = np.zeros((rows.shape[1], len(distinct)), dtype=np.int64)
     for each, column in zip(sums, rows.T, strict=True):
@@ -93,5 +92,5 @@ def sum_by_pair(pairs: pa.ChunkedArray, rows: np.ndarray) -> Iterator[tuple[byte
 
 
 def add_wrapping(first: Row, second: Row) -> Row:
-    """Return the sums as 64 bits hold them, as all counters do: an error would reveal a record."""
+    """Add with 64-bit wrap-around, as all counters do. An error would reveal a record."""
     return tuple([(one + other + _HALF) % (2 * _HALF) - _HALF for one, other in zip(first, second, strict=True)])

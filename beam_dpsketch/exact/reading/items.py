@@ -1,4 +1,4 @@
-"""Items and their weights, ready to be counted: what a sketch is made of, and what one record adds to it."""
+"""Items and weights ready for counting: the definition of a sketch, and the contribution of a record."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from beam_dpsketch.privacy.side_counters import histogram as lost_histogram
 
 VOTES, VOTERS = "votes", "voters"
 SECOND, NOISY = "second", "noisy"
-"""Of two rounds: the votes of the second, and the noisy votes of the first."""
+"""In two rounds: the votes of the second round, and the noisy votes of the first."""
 _NOTHING_LOST = np.zeros(0, dtype=np.int64)
 _MOST_CLAMPED = 1 << 40
 
 
 class WeightedItems(NamedTuple):
-    """Items that are bounded and turned into keys already.
+    """Items after bounding, as keys.
 
     Attributes:
-      keys: what a sketch needs to know of the items, of shape (n,).
+      keys: item keys for the sketch, of shape (n,).
       weights: int64 of shape (n,).
-      side: what their units add to what is counted aside, int64 of shape (side_size,); `None` for nothing.
-      max_norm: the norm that scaled them, if the data chose it.
+      side: summary counts from their units, int64 of shape (side_size,). `None` without any.
+      max_norm: the clipping norm, if the data chose it.
     """
 
     keys: np.ndarray
@@ -51,10 +51,10 @@ class WeightedItems(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class SketchInput:
-    """What a sketch is made of: its spec, and the bounds on a record's weight; and what is counted aside.
+    """Input definition of a sketch: its spec, the bounds on a record's weight, and the summary counts.
 
-    `lost` counts the weight that bounding takes. `over_time` says which rows the sketches of windows go into; `None` if
-    each is released as it is.
+    `lost` is the counter of clipping loss. `over_time` contains the timeline rows of the windows. It is `None` if each
+    window has a release.
     """
 
     spec: Any
@@ -73,24 +73,24 @@ class SketchInput:
 
     @property
     def side_names(self) -> tuple[str, ...]:
-        """What is counted aside, but lost weight: side counters, then what decides on keys."""
+        """Names of the summary counts without clipping loss: side counters, then vote columns."""
         return (*(counter.name for counter in self.counters), *self.vote_names)
 
     @property
     def vote_names(self) -> tuple[str, ...]:
-        """What decides on keys: votes, how many units cast them, and what is of two rounds."""
+        """Vote columns for key selection: votes, number of voters, and the columns of two rounds."""
         if self.selection is None:
             return ()
         return (VOTES, VOTERS, SECOND, NOISY) if self.selection.has_two_rounds else (VOTES, VOTERS)
 
     @property
     def own_bins(self) -> int:
-        """How many counts of lost weight a release has itself."""
+        """Number of clipping histogram bins in each release."""
         return 0 if self.lost is None or self.lost.of_run else BINS
 
     @functools.cached_property
     def side_columns(self) -> dict[str, slice]:
-        """Where the numbers that are counted aside are in an array of them, by name, along its last axis."""
+        """Slice of each summary count along the last axis of their array, by name."""
         sizes = dict.fromkeys((counter.name for counter in self.counters), 1)
         sizes |= {LOST: self.own_bins} if self.own_bins else {}
         sizes |= dict.fromkeys(self.vote_names, 1)
@@ -99,15 +99,15 @@ class SketchInput:
 
     @property
     def side_size(self) -> int:
-        """How many numbers are counted aside: the side counters, lost weight, and what decides on keys."""
+        """Length of the summary counts: side counters, clipping histogram and vote columns."""
         return len(self.side_names) + self.own_bins
 
     def votes_of(self, side: np.ndarray) -> np.ndarray:
-        """Return what decides on keys, of shape (..., vote names)."""
+        """Select the vote columns, of shape (..., vote names)."""
         return self._columns(side, self.vote_names)
 
     def released_of(self, side: np.ndarray) -> np.ndarray:
-        """Return what a release counts aside itself: its side counters and its lost weight."""
+        """Select the summary counts in each release: its side counters and its clipping histogram."""
         return self._columns(side, [name for name in self.side_columns if name not in self.vote_names])
 
     def _columns(self, side: np.ndarray, names: Sequence[str]) -> np.ndarray:
@@ -115,12 +115,12 @@ class SketchInput:
 
     @functools.cached_property
     def readables(self) -> dict[str, Readable]:
-        """What the column of each item may hold, by its argument."""
+        """Requirements for the column of each item, by argument."""
         return {argument: _readable(spec) for argument, spec in self.spec.fields.items()}
 
     @property
     def listings(self) -> dict[str, Listing]:
-        """The items that are listed, by the argument of each metric that lists some."""
+        """Listed items, by the argument of each metric with a list."""
 
         def listing(argument: str, spec: Any) -> Listing:
             return Listing(lambda: spec.items, lambda values: self.keys_of(argument, values)[1])
@@ -128,16 +128,16 @@ class SketchInput:
         return {argument: listing(argument, spec) for argument, spec in self.spec.fields.items() if spec.is_listed}
 
     def keys_of(self, argument: str, values: list[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Do as `keys`, for the values of one item of records that may have several."""
+        """Convert the values of one item, for records with several items, to keys."""
         spec = self.spec.fields[argument]
         return raw_type(spec).usable_keys(spec, values)
 
     def any_counts(self, keys: np.ndarray) -> bool:
-        """Return whether records with these keys count, and each item of some of them does."""
+        """Whether records with these keys count, and so does each of several items in some record."""
         return self.kind.any_counts(self.spec, keys)
 
     def bounded(self, keys: np.ndarray, weights: np.ndarray) -> WeightedItems:
-        """Return the keys and weights of bounded records, fewer where that is found fast."""
+        """Combine keys and weights of bounded records, fewer if they repeat."""
         return WeightedItems(*self.kind.fewer(self.spec, keys, weights))
 
     @property
@@ -150,7 +150,7 @@ class SketchInput:
         return self.kind(self.spec).in_units_of(self.scale_bits)
 
     def as_column(self, keys: np.ndarray, nulls: np.ndarray | None = None) -> pa.Array:
-        """Return keys as a column that `column_keys` reads, with nulls in some places."""
+        """Convert keys to a column for `column_keys`, with nulls in some places."""
         return pa.array(keys, mask=nulls) if keys.dtype.kind != "S" else binary_column(keys, nulls)
 
     def column_keys(self, column: pa.ChunkedArray) -> np.ndarray:
@@ -164,7 +164,7 @@ class SketchInput:
     def contributions(
         self, items: list[Any] | pa.Array, weights: list[Any] | pa.Array | None, selectors: Selectors | None = None
     ) -> WeightedItems:
-        """Return what records add; with selectors, log what keeps many of them from counting."""
+        """Compute the contributions of records. Given selectors, log arguments that drop many records."""
         if weights is None:
             found, count = self._counted(items)
         else:
@@ -179,7 +179,7 @@ class SketchInput:
         return found
 
     def _weighted(self, items: list[Any] | pa.Array, weights: list[Any] | pa.Array) -> tuple[WeightedItems, int]:
-        """Count records, and return how many count."""
+        """Count records, and return the number that count."""
         keys, usable = self.keys(items)
         values, whole = parse_weights(weights)
         usable = usable & whole
@@ -187,12 +187,12 @@ class SketchInput:
         return found, int(np.count_nonzero(usable))
 
     def _counted(self, items: list[Any] | pa.Array) -> tuple[WeightedItems, int]:
-        """Count records of weight 1 that repeat, and return how many count."""
+        """Count repeated records with weight 1, and return the number that count."""
         keys, counts, total = self.kind.counted(self.spec, items)
         return WeightedItems(keys, counts, self._side(total, total)), total
 
     def side_of_single(self, weights: np.ndarray) -> np.ndarray:
-        """Add up what is counted aside of records with these weights, not clamped, each a unit of its own: int64."""
+        """Compute summary counts for records with these unclamped weights, each a privacy unit: int64."""
         clamped = self.clamp(weights)
         return self._side(int(np.count_nonzero(clamped)), int(clamped.sum()), clamped_by(weights, clamped))
 
@@ -204,7 +204,7 @@ class SketchInput:
         return self.side_of(numbers, own)
 
     def side_of(self, numbers: np.ndarray, lost: np.ndarray | None) -> np.ndarray:
-        """Return what is counted aside, int64 of shape (side_size,): the numbers of `side_names`, and the own bins."""
+        """Assemble summary counts, int64 of shape (side_size,), from numbers for `side_names` and the own bins."""
         side = np.zeros(self.side_size, dtype=np.int64)
         for name, number in zip(self.side_names, numbers, strict=True):
             side[self.side_columns[name]] = number
@@ -221,12 +221,12 @@ class SketchInput:
 
     @functools.cached_property
     def pending_limit(self) -> int:
-        """The number of items that wait to be hashed together: enough to be fast, few compared with the sketch."""
+        """Number of items hashed together: enough to be fast, few compared with the sketch."""
         return min(4096, max(256, self.spec.cells // 8))
 
 
 def by_argument(selectors: Selectors, items: list[Any] | pa.Array) -> dict[str, Any]:
-    """Return the values of each item of records, by its argument."""
+    """Split the items of records by argument."""
     if not isinstance(selectors.item, tuple):
         return {"item": items}
     values = items.flatten() if isinstance(items, pa.StructArray) else [*map(list, zip(*items, strict=True))]
@@ -252,12 +252,12 @@ def _find(domain: Any, values: Any) -> np.ndarray:
 
 
 def clamped_by(weights: np.ndarray, clamped: np.ndarray) -> np.ndarray:
-    """Return how much clamping took of each weight above 0, int64, up to what sums of many hold."""
+    """Compute the weight that clamping removed from positive weights, int64, capped to avoid overflow in sums."""
     return np.minimum(np.maximum(weights, clamped) - clamped, _MOST_CLAMPED)
 
 
 def _check_values(**values_of: Any) -> None:
-    """Refuse arrays among values of rows; called where some are left out."""
+    """Raise for arrays among values of rows, after some values were dropped."""
     for argument, values in values_of.items():
         if isinstance(values, list):
             check_values(argument, values)

@@ -25,7 +25,7 @@ MISSING_KEY = object()
 
 
 class Columns(NamedTuple):
-    """Records by column, as lists or Arrow arrays; `None` for columns that are not read."""
+    """Records by column, as lists or Arrow arrays. `None` for columns that are not read."""
 
     privacy_ids: Any
     keys: Any
@@ -33,13 +33,12 @@ class Columns(NamedTuple):
     weights: Any
 
     def by_argument(self, selectors: Selectors) -> dict[str, Any]:
-        """Return those that are read, by argument."""
+        """Columns that are read, by argument."""
         items = by_argument(selectors, self.items)
         read = {"privacy_id": self.privacy_ids, "key": self.keys, **items, "weight": self.weights}
         return {argument: values for argument, values in read.items() if values is not None}
 
     def take(self, rows: np.ndarray) -> Columns:
-        """Return some of the records, in this order."""
         return Columns(*(None if each is None else _taken(each, rows) for each in self))
 
     def check_values(self, selectors: Selectors) -> None:
@@ -49,7 +48,7 @@ class Columns(NamedTuple):
 
 
 class RecordReader:
-    """Reads the records of a transform's elements, and which of them have an allowed key."""
+    """Reads the records in a transform's elements, and drops records with unlisted keys."""
 
     def __init__(
         self, selectors: Selectors, *, per_key: bool, public_keys: tuple[Any, ...] | None = None, by_item: bool = False
@@ -63,7 +62,7 @@ class RecordReader:
         self._has_whole_keys = {*map(type, public_keys or ())} == {int}
 
     def split_pair(self, element: Any) -> tuple[Any, Any]:
-        """Return key and value of an element; the key is `MISSING_KEY` if it has none."""
+        """Split an element into key and value. The key is `MISSING_KEY` if it has none."""
         if self._key is not None:
             return self._key(element), element
         if isinstance(element, tuple) and len(element) == 2:
@@ -85,7 +84,7 @@ class RecordReader:
         return None if self._privacy_id is None else self._privacy_id(self._split_record(element)[1])
 
     def read_batch(self, element: Any, sketch_input: SketchInput | None, tally: Tally | None = None) -> Columns:
-        """Read an element that is a batch; without a sketch input, items must have canonical bytes."""
+        """Read a batch. Without a sketch input, items must have canonical bytes."""
         names, readables = self.selectors, self.readables(sketch_input)
 
         def read(argument: str, selector: Any) -> Any:
@@ -100,13 +99,13 @@ class RecordReader:
         )
 
     def readables(self, sketch_input: SketchInput | None) -> dict[str, Readable]:
-        """Return what each argument reads."""
+        """Look up the requirements for each argument."""
         items = {} if sketch_input is None else sketch_input.readables
         found = {name: readable_of(name, items, self.selectors.opaque) for name in (*self.selectors.all, "time")}
         return {**found, "key": found["key"]._replace(parsed=INTEGER)} if self._has_whole_keys else found
 
     def tally(self, sketch_input: SketchInput | None, *, time: str | None = None, **others: Any) -> Tally:
-        """Return what counts how much of the records can be read, and of a column of times; see `Tally`."""
+        """Create a `Tally` for these arguments and a time column."""
         listings = {} if sketch_input is None else sketch_input.listings
         if (allowed := self._allowed) is not None:
             listings["key"] = Listing(lambda: map(decode, allowed), lambda keys: all_valid(self.encode_keys(keys)))
@@ -117,7 +116,7 @@ class RecordReader:
         return batch_column(element, "privacy_id", self.selectors.privacy_id, readable, tally)
 
     def _split_record(self, element: Any) -> tuple[Any, Any]:
-        """Return key (`None` without keys) and value of an element that is one record."""
+        """Split an element that is a single record into key (`None` without keys) and value."""
         key, value = self.split_pair(element) if self.per_key else (None, element)
         if self.is_batch_type(type(value)):
             raise ArgumentTypeError(
@@ -134,12 +133,12 @@ class RecordReader:
         return pa.array(known, pa.large_binary()).take(distinct.indices)
 
     def normalize_key(self, key: Any) -> Any:
-        """Return the key as a plain Python value, or `MISSING_KEY` if it does not count."""
+        """Convert the key to a plain Python value, or to `MISSING_KEY` if it does not count."""
         kind = type(key)
         if kind is str and not is_unicode(key):
             return MISSING_KEY
         if self._allowed is None and (kind in (str, bytes) or (kind is int and -(1 << 63) <= key < WORD)):
-            return key  # encoding it would take longer than everything else here
+            return key  # encoding would dominate the runtime
         try:
             encoded = encode(key)
         except (TypeError, ValueError):
@@ -153,15 +152,16 @@ class RecordReader:
 def read_table(
     reader: RecordReader, columns: Columns, bounds: ContributionLimit, sketch_input: SketchInput | None
 ) -> pa.Table:
-    """Return the records that count: columns unit (as in `records.columns`), key (if per key), item and weight.
+    """Build a table from usable records: columns unit (as in `records.columns`), key (if per key), item and weight.
 
-    Where lost weight is told and reading clamps some, the column `lost` says how much of each record.
+    If the release reports clipping loss and reading clamps a weight, the column `lost` contains the removed weight of
+    each record.
 
     Args:
       reader: the reader.
-      columns: what it read.
-      bounds: clamp the weights; signed weights of `RecordBounds` are left alone, because they are split later.
-      sketch_input: turns items into fingerprints; without it they become canonical bytes.
+      columns: its output.
+      bounds: clamp the weights. Signed weights of `RecordBounds` are not clamped, because they are split later.
+      sketch_input: converts items to fingerprints. Without it they become canonical bytes.
     """
     (privacy_ids, keys, items, weights), lost = columns, {}
     parts = {"unit": id_column(privacy_ids)}
@@ -185,7 +185,7 @@ def read_table(
 
 
 def read_counts(reader: RecordReader, columns: Columns, sketch_input: SketchInput) -> pa.Table:
-    """Return the records that count and need no privacy id, as pairs: columns key, item and weight, above 0."""
+    """Build a table from usable records without a privacy id, as pairs: columns key, item and positive weight."""
     parts = {"key": reader.encode_keys(columns.keys)} if reader.per_key else {}
     parts["item"] = _encode_items(sketch_input, columns.items)
     values, mask = parse_or_ones(columns.weights, len(columns.items))
@@ -197,7 +197,7 @@ def read_counts(reader: RecordReader, columns: Columns, sketch_input: SketchInpu
 
 
 def read_keyed_table(reader: RecordReader, columns: Columns, sketch_input: SketchInput) -> pa.Table:
-    """Return the records of a batch that count and need no privacy id: columns key, item and weight."""
+    """Build a table from a batch's usable records without a privacy id: columns key, item and weight."""
     parts = {"key": reader.encode_keys(columns.keys), "item": _encode_items(sketch_input, columns.items)}
     values, mask = parse_or_ones(columns.weights, len(columns.items))
     mask = mask & all_valid(*parts.values())
@@ -207,7 +207,7 @@ def read_keyed_table(reader: RecordReader, columns: Columns, sketch_input: Sketc
 
 
 def read_single(columns: Columns, sketch_input: SketchInput) -> WeightedItems:
-    """Return the records of a batch that count and need neither privacy id nor key."""
+    """Convert a batch's usable records without privacy id or key."""
     items, weights = columns.items, columns.weights
     if weights is None:
         return sketch_input.contributions(items.drop_null() if isinstance(items, pa.Array) else items, None)
@@ -225,7 +225,7 @@ def _encode_items(sketch_input: SketchInput | None, items: Any) -> pa.Array:
 
 
 def _joined(columns: list[Any], selectors: Selectors) -> Any:
-    """Return the items of several metrics as one column, of structs or of tuples."""
+    """Combine the items of several metrics in one column, of structs or tuples."""
     if all(isinstance(each, pa.Array) for each in columns):
         return pa.StructArray.from_arrays(columns, [*selectors.items])
     return list(zip(*(each.to_pylist() if isinstance(each, pa.Array) else each for each in columns), strict=True))
@@ -236,20 +236,20 @@ def _taken(values: Any, rows: np.ndarray) -> Any:
 
 
 def parse_or_ones(weights: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights as `parse_weights` does; without any, each record weighs 1."""
+    """Parse weights like `parse_weights`. Without a column, each record weighs 1."""
     return (np.ones(size, np.int64), np.ones(size, bool)) if weights is None else parse_weights(weights)
 
 
 def total_weights(bounded: pa.Table, bounds: ContributionLimit) -> np.ndarray:
-    """Return the weights of bounded records, times their copies if they have a column of these."""
+    """Compute the weights of bounded records, times their copies if counted."""
     if bounds.has_norm:
-        return bounded["weight"].to_numpy()  # scaled by a norm: to clamp them again would undo that
+        return bounded["weight"].to_numpy()  # scaled by a norm, which clamping would undo
     weights = np.clip(bounded["weight"].to_numpy(), bounds.min_weight, bounds.max_weight)
     return weights * bounded["copies"].to_numpy() if "copies" in bounded.column_names else weights
 
 
 def read_units(reader: RecordReader, columns: Columns, sketch_input: SketchInput) -> Iterator[Any]:
-    """Return what records add, each a unit of its own: (pair, row) by item, (key, items) per key, or the items."""
+    """Yield contributions if each record is a unit: (pair, row) by item, (key, items) per key, or the items."""
     if reader.by_item:
         records = read_counts(reader, columns, sketch_input)
         return sum_by_pair(records["key"], records["weight"].to_numpy()[:, np.newaxis])
@@ -259,11 +259,11 @@ def read_units(reader: RecordReader, columns: Columns, sketch_input: SketchInput
 
 
 def split_single(records: pa.Table, sketch_input: SketchInput) -> Iterator[tuple[Any, WeightedItems]]:
-    """Yield each key with its items, weights and side counters, where each record is a unit of its own."""
+    """Yield each key with its items, weights and summary counts if each record is a unit."""
     codes, keys = dictionary_codes(records["key"])
     order, groups = group_rows(codes, len(keys))
     items = sketch_input.column_keys(records["item"])[order]
-    weights = records["weight"].to_numpy()[order]  # not clamped yet
+    weights = records["weight"].to_numpy()[order]  # unclamped
     for encoded, group in zip(keys.to_pylist(), groups, strict=True):
         if is_unicode(key := decode(encoded)):
             own = weights[group]

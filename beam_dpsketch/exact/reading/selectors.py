@@ -1,11 +1,11 @@
-"""Select the item, weight, privacy id and key of an element, as the caller names them; nothing is guessed.
+"""Select the item, weight, privacy id and key of an element by the caller's declaration. No field is guessed.
 
-Guarantee: batches are told from single records by their type alone, never by values, and a message names only a type.
-So an error is about the pipeline and not about a record.
+Guarantee: batches are distinguished from single records by their type alone, never by values, and messages name only
+types. So an error is about the pipeline and not about a record.
 
 A selector is `None`, a field name or a callable. Names work on `beam.Row`, named tuples, dicts and batches (pyarrow
-`RecordBatch` and `Table`, pandas `DataFrame`). A record with a missing value, a null, or a value of a type that cannot
-be counted contributes nothing, because an error about it would reveal it; so does text in a column that is not UTF-8. A
+`RecordBatch` and `Table`, pandas `DataFrame`). A record is dropped if a value is missing, null, or has a type that
+cannot be counted, because an error about it would reveal it. Text in a column that is not UTF-8 is dropped too. A
 missing or unusable *column* of a batch, a missing field of a declared schema, and a container that is never a record
 are errors.
 """
@@ -32,7 +32,7 @@ _PROTOCOLS = ("__dataframe__", "__arrow_c_stream__")
 
 @functools.lru_cache(maxsize=1024)
 def is_batch_type(kind: type) -> bool:
-    """Return whether elements of this type hold many records; raise `TypeError` for unreadable data frames."""
+    """Whether elements with this type contain many records. Raise `TypeError` for unreadable data frames."""
     if issubclass(kind, (pa.RecordBatch, pa.Table)) or is_pandas_frame(kind):
         return True
     if issubclass(kind, _ARRAYS) or _is_pandas_type(kind, "Series"):
@@ -49,7 +49,7 @@ def is_batch_type(kind: type) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def is_batch_type_by_name(kind: type) -> bool:
-    """Do the same where a record is an item or has named fields; raise `TypeError` for lists and arrays too."""
+    """Whether this is a batch type, if records are items or have named fields. Raise for lists and arrays too."""
     if issubclass(kind, _LISTS):
         raise ArgumentTypeError(
             "",
@@ -68,7 +68,7 @@ def is_batch_type_by_name(kind: type) -> bool:
 
 
 def check_values(argument: str, values: Iterable[object]) -> None:
-    """Refuse arrays where one value of a record is expected; lists count as data."""
+    """Raise for arrays among values of a record. Lists count as data."""
     for kind in set(map(type, values)):
         if issubclass(kind, _ARRAYS) or _is_pandas_type(kind, "Series", "Index"):
             raise ArgumentTypeError(
@@ -80,7 +80,7 @@ def check_values(argument: str, values: Iterable[object]) -> None:
 
 
 def is_pandas_frame(kind: type) -> bool:
-    """Return whether a type is the data frame of pandas, or a subclass."""
+    """Whether a type is the pandas data frame, or a subclass."""
     return _is_pandas_type(kind, "DataFrame")
 
 
@@ -94,19 +94,19 @@ def _full_name(kind: type) -> str:
 
 Selector: TypeAlias = "str | Callable[[Any], Any] | None"
 Items: TypeAlias = "Selector | tuple[tuple[str, Selector], ...]"
-"""What is counted: one item of a record, or several, each after the name of its argument."""
+"""Items of a record: a single selector, or several, each after the name of its argument."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Selectors:
-    """The selectors of one transform.
+    """The selectors of a transform.
 
     Args:
-      item: what is counted; `None` is the element itself. Several are read as one tuple.
-      weight: how much it counts, a whole number; `None` is 1.
-      privacy_id: who is protected.
-      key: the output key; `None` where elements are (key, value) pairs.
-      opaque: the arguments whose columns may hold eight bytes that Arrow does not know the meaning of.
+      item: the counted value. `None` is the element itself. Several are read as a tuple.
+      weight: whole number that a record counts. `None` is 1.
+      privacy_id: the privacy id.
+      key: the output key. `None` if elements are (key, value) pairs.
+      opaque: arguments whose columns may contain eight bytes that Arrow cannot interpret.
     """
 
     item: Items = None
@@ -120,7 +120,7 @@ class Selectors:
 
     @property
     def items(self) -> dict[str, Selector]:
-        """The selector of each item, by its argument."""
+        """Selector of each item, by argument."""
         return dict(self.item) if isinstance(self.item, tuple) else {"item": self.item}
 
     @property
@@ -130,7 +130,7 @@ class Selectors:
 
     @property
     def names(self) -> tuple[Any, ...]:
-        """The names of all fields, for digests; what a function reads has no name that lasts."""
+        """Names of all fields, for digests. A callable has no stable name."""
         return tuple(each if each is None or isinstance(each, str) else ("function",) for each in self.all.values())
 
     @property
@@ -139,7 +139,7 @@ class Selectors:
 
     @property
     def is_batch_type(self) -> Callable[[type], bool]:
-        """Return the function that says whether a type is a batch; only callables can read a list as one record."""
+        """Function that decides whether a type is a batch. Only callables can read a list as a single record."""
         by_name = None in self.items.values() or any(isinstance(selector, str) for selector in self.given.values())
         return is_batch_type_by_name if by_name else is_batch_type
 
@@ -160,7 +160,7 @@ IDENTITY_SELECTORS = Selectors()
 
 
 def make_getter(selector: Items) -> Callable[[Any], Any]:
-    """Return a function from an element to the selected value, `None` if it has none."""
+    """Create a function from an element to the selected value, `None` if it has none."""
     if isinstance(selector, tuple):
         getters = [make_getter(each) for _, each in selector]
         return lambda element: tuple(get(element) for get in getters)
@@ -170,7 +170,7 @@ def make_getter(selector: Items) -> Callable[[Any], Any]:
 
 
 def select_all(selector: Items, elements: list[Any]) -> list[Any]:
-    """Return the selected value of each element."""
+    """Select the value of each element."""
     if isinstance(selector, tuple):
         return list(zip(*(select_all(each, elements) for _, each in selector), strict=True))
     if selector is None:
@@ -187,19 +187,19 @@ def _identity(element: Any) -> Any:
 def _get_field(name: str, element: Any) -> Any:
     try:
         return element.get(name) if isinstance(element, dict) else getattr(element, name, None)
-    except Exception:  # from a property; the message could carry the element into the logs
+    except Exception:  # from a property; the message could leak the element into logs
         return None
 
 
 def _call(function: Callable[[Any], Any], element: Any) -> Any:
     try:
         return function(element)
-    except Exception:  # the message could carry the element into the logs
+    except Exception:  # the message could leak the element into logs
         return None
 
 
 def describe_argument(argument: str, selector: Selector) -> str:
-    """Return an argument and the field that it names, in words."""
+    """Describe an argument and its field."""
     if selector is None:
         return f"{argument} (of the pair)" if argument == "key" else f"{argument} (the element itself)"
     return f"{argument}={selector!r}" if isinstance(selector, str) else f"{argument} (a callable)"

@@ -1,10 +1,10 @@
-"""What could not be read in columns of records, for each argument: counted, refused or told, all in this place.
+"""Unreadable values in columns of records, by argument: counting, refusal, and messages.
 
-A value is *missing* if it is null, NaN or empty, or, among numbers and times, a word of `domains.spelling.MISSING`. It
-is *unreadable* if it is neither missing nor of the form that is needed. A table with more than 1 % of unreadable
-values in a column is refused before anything is spent, and fewer are told. Steps of pipelines cannot refuse, so they
-log the argument once in a worker. Messages of tables show shares in steps of 5 % and shapes, as 9,999.99; logs show no
-number. None shows a value. Whether one appears depends on data, as docs/limits.md says.
+A value is *missing* if it is null, NaN or empty, or, among numbers and times, a word in `domains.spelling.MISSING`. It
+is *unreadable* if it is neither missing nor has the required form. A table with more than 1 % unreadable values in a
+column is refused before privacy budget is spent. Smaller shares are reported. Pipeline steps cannot refuse, so they log
+the argument once per worker. Messages about tables show shares in steps of 5 % and shapes, as 9,999.99. Logs show no
+number. Neither shows a value. Whether a message appears depends on the data, as docs/limits.md explains.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from beam_dpsketch.exact.reading.columns import Readable
 from beam_dpsketch.exact.reading.selectors import Selector, describe_argument
 
 UNREADABLE = ("refuse", "drop")
-"""What becomes of a table with many unreadable values."""
+"""Options for a table with many unreadable values."""
 MANY = 100
-"""How many values of a bundle are needed to say something of them."""
+"""Minimum number of values per bundle for a log message."""
 _TEXT, _FRACTION, _LOST, _NOT_UTF_8, _OTHER = "text", "fraction", "lost", "not UTF-8", "other"
 _SHOWN = 3
 _ROLES = {"weight", "privacy_id", "key", "time"}
@@ -44,7 +44,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Listing(NamedTuple):
-    """The listed values of an argument, and where many values are listed, as bool."""
+    """Listed values of an argument, and a function that marks listed values, as bool."""
 
     values: Callable[[], Iterable[Any]]
     find: Callable[[Any], np.ndarray]
@@ -52,7 +52,7 @@ class Listing(NamedTuple):
 
 @dataclasses.dataclass
 class _Seen:
-    """Values of an argument: those `outside` are read, and yet count nowhere, not being listed or in no window."""
+    """Counts of an argument's values. Values `outside` are readable but unlisted, or in no window."""
 
     values = usable = unreadable = outside = 0
     has_negative: bool = False
@@ -68,20 +68,20 @@ class _Seen:
 
     @property
     def is_readable(self) -> bool:
-        """Whether so few of the values that are not missing are unreadable that it may be no mistake."""
+        """Whether few enough of the values that are not missing are unreadable."""
         return self.unreadable <= MOST * (self.unreadable + self.usable)
 
 
 class Tally:
-    """Counts what could be read of each argument.
+    """Counts readable values of each argument.
 
     Args:
-      readables: what each argument reads.
-      fields: the selector of each.
-      listings: of arguments whose values are listed.
-      door: where the records come from.
-      spelling: how numbers and times are spelled, where all columns are text.
-      is_sampled: whether to look at some values only, as steps of pipelines do.
+      readables: requirements for each argument.
+      fields: selector of each argument.
+      listings: listed values of arguments, if any.
+      door: source of the records.
+      spelling: spelling of numbers and times, if all columns are text.
+      is_sampled: whether to inspect only some values, as pipeline steps do.
     """
 
     def __init__(
@@ -99,28 +99,27 @@ class Tally:
         self._seen = {argument: _Seen() for argument in readables}
 
     def note_rows(self, columns: Mapping[str, Any]) -> None:
-        """Note the values of records, by argument."""
         for argument, values in columns.items():
             self.note(argument, values, values)
 
     def use(self, argument: str) -> None:
-        """Note one value that counts, if it is one of the first."""
+        """Count a usable value, if it is among the first."""
         seen = self._seen[argument]
         if seen.values < LOOKED_AT or not seen.usable:
             seen.values += 1
             seen.usable += 1
 
     def leave_out(self, argument: str, count: int) -> None:
-        """Note that some values, which were read, are outside."""
+        """Count readable values that are outside."""
         self._seen[argument].outside += count
 
     def counting(self, argument: str, values: Any) -> np.ndarray:
-        """Return where values, as they were read, count, as bool."""
+        """Mark values, after reading, that count, as bool."""
         usable, listing = self._readables[argument].usable(values), self._listings.get(argument)
         return usable if listing is None else usable & listing.find(values)
 
     def note(self, argument: str, given: Any, read: Any) -> None:
-        """Note values as they were given, and as they were read: two lists, or two plain columns."""
+        """Count values before and after reading: two lists, or two plain columns."""
         seen = self._seen[argument]
         first = len(given) if self.of_table else max(0, LOOKED_AT - seen.values)
         if first:
@@ -137,7 +136,7 @@ class Tally:
             left, has_missing = present(given, ~usable, has_words=readable.parsed is not None or readable.is_partial)
             seen.unreadable += len(left)
             some = left[:LOOKED_AT] if isinstance(left, list) else left[:LOOKED_AT].to_pylist()
-            with contextlib.suppress(Exception):  # of odd objects; the message could carry a value into the logs
+            with contextlib.suppress(Exception):  # from odd objects; the message could leak a value into logs
                 spelling = None if readable.parsed == TIME else self.spelling
                 seen.forms.update(_form(UNDECODABLE if each is None else each, spelling) for each in some)
             if self.of_table and readable.parsed is not None:
@@ -153,9 +152,9 @@ class Tally:
             seen.has_negative |= bool((parse_weights(read)[0] < 0).any())
 
     def refuse(self, *, drops: bool = False, is_whole: bool = True) -> None:
-        """Refuse columns with too many unreadable values, unless these may be dropped, and ids of two types.
+        """Raise for columns with too many unreadable values, unless dropping is allowed, and for ids with two types.
 
-        Refuse a table without a row that counts, if this is all of it.
+        If this is the whole table, raise if no row counts.
         """
         with AllAtOnce() as checks:
             unused = self._unused() if is_whole else set()
@@ -174,13 +173,13 @@ class Tally:
                     checks.refuse(ArgumentError("", f"{words}: {fix}. Nothing was spent.", "E618"))
 
     def _unused(self) -> set[str]:
-        """List arguments without a value that counts, if no row counts; one of several metrics may have none."""
+        """Arguments without a value that counts, if no row counts. Single metrics may have none."""
         unused = {argument for argument, seen in self._seen.items() if seen.values and seen.is_unused}
         items = self._seen.keys() - _ROLES
         return unused if items <= unused else unused - items
 
     def _of_no_use(self, argument: str, seen: _Seen) -> str:
-        """Return why no row would count; empty if its values are of a listed type, and might have been listed."""
+        """Explain why no row would count. Empty if values have a listed type, and might have been listed."""
         found, listed = ({*map(type, values)} for values in (seen.unlisted, self._listed(argument)))
         if not seen.usable:
             return "has no value, so no row would count. Name another column"
@@ -195,7 +194,7 @@ class Tally:
         return "" if unlisted.isdisjoint(listed) else ", though some differ in blanks or capitals alone"
 
     def told(self, *, is_signed: bool) -> Iterator[str]:
-        """Yield what is to be told to who holds the table: which rows do not count, and why."""
+        """Yield messages to the table's owner about rows that do not count."""
         for argument, seen in self._seen.items():
             described = self._described(argument)
             if seen.unreadable:
@@ -211,7 +210,7 @@ class Tally:
                 yield f"{described} has values below 0, which count as 0. If they delete, set signed in the bounds."
 
     def log(self) -> None:
-        """Log each argument that drops elements of a bundle, once in a worker process."""
+        """Log each argument that drops elements of a bundle, once per worker process."""
         for argument, seen in self._seen.items():
             is_unused = seen.is_unused
             if seen.values >= MANY and (is_unused or not seen.is_readable):
@@ -230,7 +229,7 @@ class Tally:
         return [*self._listings[argument].values()] if argument in self._listings else []
 
     def _words(self, argument: str, seen: _Seen) -> str:
-        """Return what is said of unreadable values, and what to do about most of them."""
+        """Describe unreadable values, and advise a fix for most of them."""
         readable, name, kinds = self._readables[argument], self._fields[argument], Counter[str]()
         for (kind, _), count in seen.forms.items():
             kinds[kind] += count
@@ -255,7 +254,7 @@ class Tally:
 
 
 def _form(value: Any, spelling: Spelling | None) -> tuple[str, str]:
-    """Return the kind of an unreadable value, and its form."""
+    """Classify an unreadable value, and reduce it to its form."""
     if value == UNDECODABLE or not is_unicode(value):
         return _NOT_UTF_8, "bytes that are not UTF-8"
     if isinstance(value, str):
@@ -272,7 +271,6 @@ def _form(value: Any, spelling: Spelling | None) -> tuple[str, str]:
 
 
 def _taken(values: Any, mask: np.ndarray) -> list[Any]:
-    """Return some of the values where the mask is set."""
     if isinstance(values, pa.Array):
         return values.filter(pa.array(mask))[:LOOKED_AT].to_pylist()
     return [*itertools.islice(itertools.compress(values, mask.tolist()), LOOKED_AT)]

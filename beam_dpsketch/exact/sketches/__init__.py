@@ -1,4 +1,4 @@
-"""Linear data structures: exact, mergeable, nothing private."""
+"""Exact, mergeable, linear sketches. They are not private."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 def raw_type(spec: Any) -> type[RawSketch]:
-    """Return the kind of sketch that a spec describes."""
+    """Look up the sketch class for a spec."""
     kind = RAW_KINDS.get(getattr(spec, "kind", ""))
     if kind is None or type(spec) is not kind.spec_type:
         raise ArgumentTypeError(

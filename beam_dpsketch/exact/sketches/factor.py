@@ -1,8 +1,8 @@
-"""Histograms whose ranks are released: exact counts of the values of a domain, and the rows that are made of them.
+"""Histograms whose ranks are released: exact counts of domain values, and the rows of their square-root factorization.
 
 Guarantee: the counters are the exact histogram of the input in 64-bit integers, so they merge, and a deletion cancels
-an insertion. What is released are the rows of `privacy.factor.toeplitz`. A record adds to one counter here, and to as
-many rows as there are values after its own; `Table.squared_amount` is the square of its length over all of them.
+an insertion. The release contains the rows of `privacy.factor.toeplitz`. A record adds to one counter here, and to each
+row at or after its own value. `Table.squared_amount` is its squared length over all rows.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from beam_dpsketch.exact.sketches.spec import Purpose, Spec
 from beam_dpsketch.privacy.factor.toeplitz import MAX_FACTOR_SIZE, ToeplitzRoot
 
 USUAL_SIZE = 1 << 17
-"""Up to here, quantiles over a domain have this layout if they are not given another one."""
+"""Largest domain for which quantiles have this layout by default."""
 
 
 @named("FactorSpec")
 @dataclasses.dataclass(frozen=True)
 class FactorSpec(Spec):
-    """The layout of quantiles over a domain that a histogram holds: ranks by a square-root factor.
+    """Layout of quantiles over a domain small enough for a histogram: ranks by square-root factorization.
 
-    At equal bounds its ranks have a fifth to a third less noise than those of a `TreeSpec` of exact levels, and a
-    record adds to one counter. There is no such layout for wider domains, over a horizon, or under a norm of order 2.
+    At equal bounds its ranks have a fifth to a third less noise than those of a `TreeSpec` with exact levels, and a
+    record adds to one counter. This layout is unavailable for wider domains, over a horizon, and under an L2 norm.
 
     Args:
       domain: the ordered universe, of at most 2**20 values.
@@ -81,7 +81,7 @@ class FactorSpec(Spec):
 
     @functools.cached_property
     def factor(self) -> ToeplitzRoot:
-        """What makes rows of the histogram."""
+        """Factorization that computes rows from the histogram."""
         return ToeplitzRoot(self.domain.size)
 
     def purpose(self, *, search: bool) -> Purpose:
@@ -89,7 +89,7 @@ class FactorSpec(Spec):
 
 
 class FactorHistogram(Histogram):
-    """A raw histogram of the values of a domain.
+    """Raw histogram of domain values.
 
     >>> from beam_dpsketch import IntegerDomain
     >>> FactorHistogram(FactorSpec(IntegerDomain(0, 4))).accumulate([1, 1, 3, 99]).counters.tolist()

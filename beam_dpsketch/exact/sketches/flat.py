@@ -1,12 +1,12 @@
 """Flat sketches: one table of counters, in which an item adds its weight to one cell in each row.
 
 Guarantee of CountSketch before noise: `sign * counter` is an unbiased estimate in each row, also with deletions. The
-median over rows is robust to heavy collisions, and `SketchSpec.for_accuracy` bounds its error. Releases take the Huber
+median over rows is robust to heavy collisions, and `SketchSpec.for_accuracy` bounds its error. Releases use the Huber
 mean around it. Source: Charikar, Chen and Farach-Colton, ICALP 2002.
 
 Guarantee of Count-Min before noise: while no item's net weight is negative, no row underestimates, so the minimum over
-rows is the best estimate. `SketchSpec.for_accuracy` bounds how far it exceeds the truth. Source: Cormode and
-Muthukrishnan, J. Algorithms 55(1), 2005.
+rows is the best estimate. `SketchSpec.for_accuracy` bounds its overestimate. Source: Cormode and Muthukrishnan, J.
+Algorithms 55(1), 2005.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ FlatSelf = TypeVar("FlatSelf", bound="LinearSketch")
 
 
 class LinearSketch(RawSketch):
-    """A raw flat sketch: one table of depth x width exact counters.
+    """Raw flat sketch: one table of depth x width exact counters.
 
-    Raises `TypeError` or `ValueError` for items and weights it cannot count, without showing them.
+    Raises `TypeError` or `ValueError` for items and weights that cannot be counted, without showing them.
     """
 
     spec_type = SketchSpec
@@ -46,12 +46,12 @@ class LinearSketch(RawSketch):
 
     @property
     def counters(self) -> np.ndarray:
-        """The exact counters, int64 of shape (depth, width), read-only. They are not private: never publish them."""
+        """Exact counters, int64 of shape (depth, width), read-only. They are not private: never publish them."""
         return read_only(self._counters)
 
     @classmethod
     def keys(cls, spec: SketchSpec, items: Iterable[Any]) -> np.ndarray:
-        """Return the items as 64-bit keys (uint64); raise for those that cannot be counted."""
+        """Hash items to 64-bit keys (uint64). Raise for items that cannot be counted."""
         return fingerprints(items, item_hash=spec.item_hash, item_key=spec.item_key)
 
     @classmethod
@@ -84,7 +84,7 @@ class LinearSketch(RawSketch):
         cls, spec: SketchSpec, keys: np.ndarray, weights: np.ndarray, places: np.ndarray, count: int
     ) -> np.ndarray:
         if count == 1:
-            return super().count_many(spec, keys, weights, places, count)  # faster for one sketch
+            return super().count_many(spec, keys, weights, places, count)  # faster for a single sketch
         counters, starts = np.zeros(count * spec.cells, dtype=np.int64), places.astype(np.int64) * spec.cells
         for row in range(spec.depth):
             columns, signs = cells.columns_and_signs(keys, seed=spec.seed, row=row, width=spec.width)
@@ -104,7 +104,7 @@ class LinearSketch(RawSketch):
 
 
 class CountSketch(LinearSketch):
-    """A raw CountSketch: an item adds its weight, times a sign.
+    """Raw CountSketch: an item adds its weight, times a sign.
 
     >>> from beam_dpsketch import SketchSpec
     >>> sketch = CountSketch(SketchSpec(depth=3, width=8)).accumulate(["a", "b"], weights=[5, 2])
@@ -117,7 +117,7 @@ class CountSketch(LinearSketch):
 
 
 class CountMin(LinearSketch):
-    """A raw Count-Min sketch.
+    """Raw Count-Min sketch.
 
     >>> from beam_dpsketch import SketchSpec
     >>> sketch = CountMin(SketchSpec(kind="count_min", depth=3, width=8)).accumulate(["a", "b", "a"])
@@ -130,7 +130,7 @@ class CountMin(LinearSketch):
 
 
 class ExactHistogram(LinearSketch):
-    """A raw histogram of whole numbers in [0, width); its spec has depth 1, and nothing is hashed."""
+    """Raw histogram of whole numbers in [0, width), without hashing. Its spec has depth 1."""
 
     name = "exact"
     has_signs = False
@@ -145,9 +145,9 @@ class ExactHistogram(LinearSketch):
 
 
 def _usable_column(kind: type[LinearSketch], spec: SketchSpec, items: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Return the keys of a column that may have nulls."""
+    """Hash a column that may contain nulls."""
     items = plain_column(items)
-    if pa.types.is_decimal(items.type):  # some may be no integers of 64 bits
+    if pa.types.is_decimal(items.type):  # some may not be 64-bit integers
         return kind.usable_keys(spec, items.to_pylist())
     usable = np.asarray(items.is_valid())
     try:

@@ -1,8 +1,8 @@
-"""What every raw sketch shares: exact integer counters that accumulate and merge, and nothing else.
+"""Base class of raw sketches: exact integer counters that accumulate and merge.
 
-Guarantee: counters are a linear function of the input in 64-bit integers that wrap around, so any split, order
-and grouping of the input gives bit-identical counters, and inserting then deleting gives zeros. A raw sketch has
-no estimate and no published bytes: those belong to what `beam_dpsketch.noise` makes of it.
+Guarantee: counters are a linear function of the input in 64-bit integers that wrap around, so any split, order and
+grouping of the input gives bit-identical counters, and inserting then deleting gives zeros. Raw sketches have no
+estimates and no published bytes, which require noise from `beam_dpsketch.noise`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ Self = TypeVar("Self", bound="RawSketch")
 
 
 class Table(NamedTuple):
-    """What the privacy side needs to know of one table of counters, and nothing more.
+    """Properties of one table of counters that determine its noise.
 
     Attributes:
-      cells_per_item: how many counters of the table one item changes.
+      cells_per_item: number of counters of the table that one item changes.
       has_signs: whether an item may count negatively in a counter.
-      share: the part of rho for this table; the shares of a sketch sum to 1.
-      squared_amount: the square of the most that an item of weight 1 adds to a counter, or in length to all that are
-        released; noise is in units of its root.
-      dropped_bits: how many low bits are rounded off after the noise, which drowns them; a release leaves them out.
+      share: budget share of the table. The shares of a sketch sum to 1.
+      squared_amount: square of the largest change by an item of weight 1, in a counter, or in length over all released
+        counters. Noise is in units of its root.
+      dropped_bits: number of low bits that are rounded off after the noise and omitted from releases. Noise dominates
+        them.
     """
 
     cells_per_item: int
@@ -43,7 +44,7 @@ class Table(NamedTuple):
 
 
 class NormPart(NamedTuple):
-    """Counters that a norm scales by a factor of their own: those of one metric; with their part of rho."""
+    """Counters with a scaling factor of their own under a norm: one metric's, with their budget share."""
 
     kind: type[RawSketch]
     spec: Any
@@ -55,16 +56,16 @@ class NormPart(NamedTuple):
 
 
 RAW_KINDS: dict[str, type[RawSketch]] = {}
-"""Classes by the name of their kind; a class that is defined enters itself."""
+"""Sketch classes by the name of their kind. A subclass registers itself."""
 
 
 class RawSketch(ABC):
-    """Exact counters in one or more tables, and what they were made with."""
+    """Exact counters in one or more tables, with their spec."""
 
     name: ClassVar[str]
     spec_type: ClassVar[type]
     amount_bits: ClassVar[int] = 0
-    """In units of how many bits of what an item adds at most it says what it adds to a table."""
+    """Number of fraction bits in `amounts_of`, relative to the largest change by an item."""
 
     def __init_subclass__(cls) -> None:
         if "name" in vars(cls):
@@ -78,26 +79,26 @@ class RawSketch(ABC):
 
     @property
     def spec(self) -> Any:
-        """What this sketch must share with another to be merged."""
+        """Spec of the sketch. Only sketches with equal specs can be merged."""
         return self._spec
 
     @property
     def is_weighted(self) -> bool:
-        """Whether any weights were given, so that one record may count for more than 1."""
+        """Whether any weights were given, so that a record may count for more than 1."""
         return self._weighted
 
     @property
     def scale_bits(self) -> int:
-        """Counters count in units of 2**-scale_bits: 0, or what norm bounding scales weights by."""
+        """Fraction bits: counters count in units of 2**-scale_bits. 0, or the bits of norm bounding."""
         return self._scale_bits
 
     def in_units_of(self: Self, scale_bits: int) -> Self:
-        """Say that counters count in units of 2**-scale_bits, and return this sketch."""
+        """Set the unit of the counters to 2**-scale_bits, and return this sketch."""
         self._scale_bits = scale_bits
         return self
 
     def accumulate(self: Self, items: Iterable[Any], weights: Iterable[int] | None = None) -> Self:
-        """Add items (any iterable, numpy or pyarrow array) with whole-number weights (default 1); negative deletes."""
+        """Add items (any iterable, numpy or pyarrow array) with whole-number weights (default 1). Negative deletes."""
         items = _validate.many(items=items)
         items = plain_column(items) if isinstance(items, pa.Array) else items
         if weights is None:
@@ -114,9 +115,10 @@ class RawSketch(ABC):
     @classmethod
     @abstractmethod
     def usable_keys(cls, spec: Any, items: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Items as keys of `key_type`, all that a sketch needs to know of them, and which items could be counted.
+        """Convert items to keys of `key_type`, and mark items that can be counted.
 
-        The key of an item that cannot be counted means nothing. Raises only for a column of a type that never can.
+        The key of an item that cannot be counted is meaningless. Raises only for a column whose type can never be
+        counted.
         """
 
     @classmethod
@@ -125,7 +127,7 @@ class RawSketch(ABC):
 
     @classmethod
     def counted(cls, spec: Any, items: list[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray, int]:
-        """Return the keys of items, often each once, how often each occurs, int64, and how many items count."""
+        """Convert items to keys, often distinct, with int64 counts, and the number of items that count."""
         distinct, counts = count_duplicates(items)
         keys, usable = cls.usable_keys(spec, distinct)
         if not usable.all():
@@ -138,7 +140,7 @@ class RawSketch(ABC):
 
     @classmethod
     def fewer(cls, spec: Any, keys: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return keys and weights that add the same: repeated keys once, if all weights are equal."""
+        """Combine repeated keys if all weights are equal. The contributions do not change."""
         if keys.dtype == np.uint64 and len(weights) and weights.min() == weights.max():
             keys, counts = count_duplicate_numbers(keys)
             weights = weights if counts is None else counts * weights[0]
@@ -146,42 +148,42 @@ class RawSketch(ABC):
 
     @classmethod
     def any_counts(cls, spec: Any, keys: np.ndarray) -> bool:
-        """Return whether there are keys; of several items, whether each is in some key."""
+        """Whether there are keys and, with several items, whether each is in some key."""
         return len(keys) > 0
 
     @classmethod
     @abstractmethod
     def tables(cls, spec: Any) -> tuple[Table, ...]:
-        """Return the tables of a sketch with this spec."""
+        """List the tables of a sketch with this spec."""
 
     @classmethod
     def parts(cls, spec: Any) -> tuple[NormPart, ...]:
-        """Return the parts that a norm scales each for itself; their tables follow each other in those of the whole."""
+        """List the parts that a norm scales separately. Their tables, concatenated, are those of the sketch."""
         return (NormPart(cls, spec),)
 
     @classmethod
     def own(cls, spec: Any, place: int, keys: np.ndarray) -> np.ndarray:
-        """Return the keys that a part counts, given those of the whole."""
+        """Extract the keys for one part."""
         return keys
 
     @classmethod
     def alone(cls, spec: Any, place: int, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return keys of the whole that add the same to one part and nothing to others, and which keys add to it."""
+        """Extract keys that contribute equally to one part and nothing to others, and mark contributing keys."""
         return keys, np.ones(len(keys), dtype=bool)
 
     @classmethod
     def cells_of(cls, spec: Any, keys: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         """Yield, for each row of each table, the number of the table and the cell of each key, int64.
 
-        The rows of a table follow each other. A sketch of several parts leaves this to them.
+        The rows of a table are consecutive. A sketch with several parts delegates this to its parts.
         """
         raise NotImplementedError
 
     @classmethod
     def amounts_of(cls, spec: Any, keys: np.ndarray) -> np.ndarray | None:
-        """Return what each key adds to each cell of `cells_of` without its sign, int64; `None` if all add the most.
+        """Compute each key's unsigned change of each cell in `cells_of`, int64. `None` if all changes are the largest.
 
-        It is rounded up, in units of 2**-amount_bits of the most that a key adds.
+        Amounts are rounded up, in units of 2**-amount_bits times the largest change by a key.
         """
         return None
 
@@ -191,7 +193,7 @@ class RawSketch(ABC):
 
     @classmethod
     def count_many(cls, spec: Any, keys: np.ndarray, weights: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
-        """Return the counters of several sketches, int64 of shape (count, cells).
+        """Count several sketches at once, int64 of shape (count, cells).
 
         Each key counts with its int64 weight in the sketch at its place.
         """
@@ -204,7 +206,7 @@ class RawSketch(ABC):
         return counters
 
     def merge(self: Self, other: RawSketch) -> Self:
-        """Add the counters of another sketch of the same kind and spec to this one."""
+        """Add the counters of another sketch with the same kind and spec to this one."""
         if (type(self), self._spec, self._scale_bits) != (type(other), other._spec, other._scale_bits):
             raise IncompatibleSketchError(
                 f"only sketches of one kind and spec, in one unit, can be merged: {self!r} and {other!r} differ"
@@ -215,12 +217,12 @@ class RawSketch(ABC):
         return self
 
     def to_vector(self) -> np.ndarray:
-        """Return a copy of all counters, int64 of shape (spec.cells,)."""
+        """Copy all counters, int64 of shape (spec.cells,)."""
         return np.concatenate([counters.ravel() for counters in self.counter_tables()])
 
     @classmethod
     def from_vector(cls: type[Self], spec: Any, vector: np.ndarray) -> Self:
-        """Return the raw sketch with these counters, in units of 1."""
+        """Create a raw sketch from counters in units of 1."""
         sketch = cls(spec)
         start = 0
         for counters in sketch.counter_tables():
@@ -230,21 +232,21 @@ class RawSketch(ABC):
 
     @abstractmethod
     def counter_tables(self) -> Sequence[np.ndarray]:
-        """Return the counters of each table, as arrays that may be changed in place."""
+        """List the counters of each table, as arrays that may be changed in place."""
 
     def tables_to_release(self, grid_bits: int) -> Sequence[np.ndarray]:
-        """Return what gets noise, exactly: the counters, or what is made of them; it will be shifted by these bits."""
+        """Compute the exact numbers that receive noise: counters or rows. The caller shifts them by `grid_bits`."""
         return self.counter_tables()
 
     @classmethod
     def many_to_release(cls, spec: Any, counters: np.ndarray, grid_bits: int) -> Sequence[np.ndarray]:
-        """Return what `tables_to_release` does, of several sketches at once: a row of each table for each row."""
+        """Compute `tables_to_release` for several sketches at once: a row in each table for each sketch."""
         released = [cls.from_vector(spec, each).tables_to_release(grid_bits) for each in counters]
         return [np.stack(table) for table in zip(*released, strict=True)]
 
     @abstractmethod
     def _own_keys(self, items: Any) -> tuple[np.ndarray, Any]:
-        """Keys of items given by hand, and which of them to add."""
+        """Convert items from `accumulate` to keys, and select the ones to add."""
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -261,14 +263,14 @@ class RawSketch(ABC):
 
 
 def read_only(counters: np.ndarray) -> np.ndarray:
-    """Return a view through which nothing can be changed."""
+    """Create a read-only view."""
     view = counters.view()
     view.flags.writeable = False
     return view
 
 
 def check_weights(weights: Iterable[int]) -> np.ndarray:
-    """Weights as int64; floats, bools and anything outside 64 bits are refused without being shown."""
+    """Convert weights to int64. Raise for floats, bools and values outside 64 bits, without showing them."""
     if isinstance(weights, (pa.Array, pa.ChunkedArray)):
         weights = weights.to_numpy(zero_copy_only=False) if isinstance(weights, pa.Array) else weights.to_numpy()
     if not isinstance(weights, np.ndarray):

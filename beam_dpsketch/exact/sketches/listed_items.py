@@ -1,17 +1,10 @@
-"""An exact histogram of items that are listed beforehand: one counter for each.
+"""Exact histograms without collisions, for listed items, and the items of thresholded counts.
 
-Guarantee: an item adds its weight to its own counter and to no other, so there are no collisions. The counters are a
-linear function of the input. Items that are not listed change nothing.
+Guarantee: an item or record adds its weight to its own counter and to no other, so the counters are a linear function
+of the input. Unlisted items change nothing. Subclasses define the meaning of the keys and the released numbers.
 
-An exact histogram: one counter for each key, and no collisions.
-
-Guarantee: a record adds its weight to its own counter and to no other, so the counters are a linear function of the
-input. What the keys stand for, and what is released of the counters, is up to the kind.
-
-The items of grouped counts: values of a domain, each with one exact count of its own, kept by Beam.
-
-Guarantee: an item adds its weight to its own count and to no other. Values outside the domain are clamped as trees
-clamp them: numbers to its ends, text and bytes to their first max_bytes bytes.
+Thresholded counts have an exact count for each value of a domain, which Beam stores. Values outside the domain are
+clamped as in trees: numbers to its ends, text and bytes to their first max_bytes bytes.
 """
 
 from __future__ import annotations
@@ -47,7 +40,7 @@ class Histogram(RawSketch):
 
     @property
     def counters(self) -> np.ndarray:
-        """The exact counters, int64 of shape (cells,), read-only. They are not private: never publish them."""
+        """Exact counters, int64 of shape (cells,), read-only. They are not private: never publish them."""
         return read_only(self._counters)
 
     @classmethod
@@ -65,15 +58,16 @@ class Histogram(RawSketch):
 MAX_ITEMS = 1 << 20
 MAX_BYTES = (1 << 32) - 1
 _KNOWN: weakref.WeakValueDictionary[bytes, ListedItems] = weakref.WeakValueDictionary()
-"""Lists that were decoded: the releases of many keys have the same one."""
+"""Decoded lists. Releases of many keys share a list."""
 
 
 @named("ListedItems")
 @dataclasses.dataclass(frozen=True, init=False, eq=False, repr=False)
 class ListedItems(Spec):
-    """Items that are counted exactly; everything else is dropped.
+    """Items that are counted exactly. All other items are dropped.
 
-    The list must be public: one that is taken from the data publishes it. It is part of every release and of its bytes.
+    The list must be public, because every release and its bytes contain it. A list computed from the data would be
+    published.
 
     Args:
       items: text, bytes, 64-bit integers or tuples of these, 1 to 2**20 of them, in the order of the counters. Repeated
@@ -125,7 +119,7 @@ class ListedItems(Spec):
 
     @functools.cached_property
     def encoded_items(self) -> bytes:
-        """The canonical bytes of the items, each after its length as four bytes."""
+        """Canonical bytes of the items, each after its length as four bytes."""
         return join_parts(map(encode, self.items))
 
     @functools.cached_property
@@ -146,7 +140,7 @@ class ListedItems(Spec):
 
 
 def from_encoded(encoded_items: bytes) -> ListedItems:
-    """Return the list with these bytes, the same object while one is in use; raise `ValueError` for any others."""
+    """Decode a list, sharing the object while it is in use. Raise `ValueError` for invalid bytes."""
     spec = _KNOWN.get(encoded_items)
     if spec is None:
         spec = ListedItems(map(decode, split_parts(encoded_items)))
@@ -157,9 +151,9 @@ def from_encoded(encoded_items: bytes) -> ListedItems:
 
 
 class ListedHistogram(Histogram):
-    """A raw histogram of listed items; items that are not listed are dropped.
+    """Raw histogram of listed items. Unlisted items are dropped.
 
-    Raises `TypeError` or `ValueError` for items and weights it cannot count, without showing them.
+    Raises `TypeError` or `ValueError` for items and weights that cannot be counted, without showing them.
 
     >>> ListedHistogram(ListedItems(["a", "b", 1])).accumulate(["a", "c", "a", 1, "1"]).counters
     array([2, 0, 1])
@@ -183,25 +177,25 @@ class ListedHistogram(Histogram):
 
 
 def find_all(spec: ListedItems, items: Any) -> np.ndarray:
-    """Return the places of items, `NOT_LISTED` if one has none; raise for items that cannot be counted."""
+    """Find the places of items, `NOT_LISTED` for unlisted items. Raise for items that cannot be counted."""
     places = spec.lookup.find(items)
     if (places == NOT_AN_ITEM).any():
         if isinstance(items, pa.Array):
             raise ArgumentTypeError("items", "must not hold nulls, or text that is not UTF-8; drop them first", "E615")
         for item in items:
-            encode(item)  # raises for the first that cannot be counted
+            encode(item)  # raises for the first item that cannot be counted
     return places
 
 
 @named("GroupedItems")
 @dataclasses.dataclass(frozen=True, repr=False)
 class GroupedItems(Spec):
-    """A domain, and the items of it that a release has.
+    """A domain, and its released items.
 
     Args:
-      domain: what items are read as.
-      encoded_items: the items as `short_keys` gives them, each after its length as four bytes.
-      left_out: in a combination, how many items were left out because only some of the releases have them, at most.
+      domain: the domain of the items.
+      encoded_items: the items as `short_keys`, each after its length as four bytes.
+      left_out: in a combination, maximum number of items omitted because only some of the releases contain them.
     """
 
     kind: ClassVar[str] = "groups"
@@ -235,18 +229,18 @@ class GroupedItems(Spec):
 
     @functools.cached_property
     def items(self) -> tuple[Any, ...]:
-        """The items as plain Python values; those that are cut by their beginning."""
+        """Items as plain Python values. Cut items are their beginning."""
         return tuple(self.domain.from_short_keys(self.short_keys))
 
     def truncated(self, items: Sequence[Any]) -> frozenset[Any] | None:
-        """Return which of these items are counted by their beginning; `None` where none can be."""
+        """Select the items that are counted by their beginning. `None` if the domain cuts no items."""
         if self.domain.is_ordered:
             return None
         keys = self.short_keys if items is self.items else short_keys(self.domain.index(items)[0].tolist())
         return frozenset(item for key, item in zip(keys, items, strict=True) if self.domain.is_cut(key))
 
     def find(self, items: Any) -> np.ndarray:
-        """Return the place of each item, -1 if it is not there; raise for items that the domain cannot read."""
+        """Find the place of each item, -1 if it is absent. Raise for items that the domain cannot read."""
         keys, usable = self.domain.index(items)
         if not usable.all():
             raise ArgumentTypeError(
@@ -259,7 +253,7 @@ class GroupedItems(Spec):
 
 
 class GroupedHistogram(RawSketch):
-    """How items are read and counted where each has a number of its own. It has no instances: Beam keeps the counts."""
+    """Reads and counts items that have separate counts. It has no instances, because Beam stores the counts."""
 
     name = "groups"
     spec_type = GroupedItems

@@ -1,11 +1,11 @@
-"""Several sketches of the same records as one: each record goes into all of them, with one weight.
+"""Several sketches of the same records as one: each record goes into all sketches, with one weight.
 
-The item of a record is then a tuple, one item for each sketch, and its key holds the keys of all of them. A sketch
-whose item cannot be counted, because it is null, say, gets nothing of that record, and the others do.
+The item of a record is a tuple with an item for each sketch, and its key contains the keys of all items. If an item
+cannot be counted, because it is null, for example, its sketch ignores the record, and the other sketches count it.
 
-Guarantee: the counters of each sketch are those that it has alone, of the same records and weights. The tables of all
-of them are the tables of the whole, with the part of rho of their sketch; so one bound holds over all of them. Each
-sketch is a part that a norm of order 2 scales by a factor of its own.
+Guarantee: each sketch has the same counters as it would have alone, from the same records and weights. The tables of
+all sketches are the tables of the whole, with the budget share of their sketch. So one bound applies to all of them
+together. Each sketch is a part with its own scaling factor under an L2 norm.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from beam_dpsketch.exact.sketches.spec import Spec
 
 MAX_METRICS, MAX_NAME = 64, 64
 _NAME = re.compile(r"[^\W\d]\w{0,63}", re.ASCII)
-_MISSING, _PRESENT, _END = 1, 2, 1  # bytes without zeros at an end, which numpy would cut
+_MISSING, _PRESENT, _END = 1, 2, 1  # nonzero bytes, because numpy strips trailing zeros
 
 
 class MetricPart(NamedTuple):
-    """One of several sketches: its name, its spec, and its part of rho; the parts sum to 1."""
+    """One of several sketches: its name, its spec, and its budget share. Shares sum to 1."""
 
     name: str
     spec: Spec
@@ -51,10 +51,10 @@ class MetricPart(NamedTuple):
 @named("MetricsSpec")
 @dataclasses.dataclass(frozen=True)
 class MetricsSpec(Spec):
-    """Which sketches the records go into.
+    """Sketches that count the same records.
 
     Args:
-      parts: 1 to 64, of different names.
+      parts: 1 to 64, with distinct names.
     """
 
     kind: ClassVar[str] = "metrics"
@@ -102,9 +102,9 @@ class MetricsSpec(Spec):
 
     @functools.cached_property
     def places(self) -> tuple[tuple[np.uint64, np.uint64], ...]:
-        """The first bit of the key of each part, and its largest value, where all keys fit into one number; else none.
+        """First bit and largest value of each part's key, if all keys fit into one number. Otherwise empty.
 
-        A key is counted from 1 there, and 0 says that there is none.
+        Part keys are stored plus 1, and 0 means that there is none.
         """
         found, first = [], 0
         for part in self.parts:
@@ -116,7 +116,7 @@ class MetricsSpec(Spec):
 
     @property
     def fields_of_bytes(self) -> np.dtype[Any]:
-        """What the bytes of a key hold, where keys do not fit into one number."""
+        """Fields of a key's bytes, if keys do not fit into one number."""
         each = ([(f"has {place}", "u1"), (f"key {place}", "<u8")] for place in range(len(self.parts)))
         return np.dtype([*itertools.chain.from_iterable(each), ("end", "u1")])
 
@@ -125,7 +125,7 @@ class MetricsSpec(Spec):
         return np.dtype(np.uint64) if self.places else np.dtype(f"S{self.fields_of_bytes.itemsize}")
 
     def joined(self, keys: Sequence[np.ndarray], usable: Sequence[np.ndarray]) -> np.ndarray:
-        """Return the keys of records, given those of each part, and where it has one."""
+        """Combine the keys of all parts, given the records with a usable item in each."""
         if self.places:
             total = np.zeros(len(keys[0]), dtype=np.uint64)
             for (first, _), each, has in zip(self.places, keys, usable, strict=True):
@@ -139,22 +139,22 @@ class MetricsSpec(Spec):
         return made.view(self.key_type)
 
     def alone(self, place: int, keys: np.ndarray) -> np.ndarray:
-        """Return the keys of records that have an item for one part alone, given those of that part."""
+        """Create keys for records with an item in a single part."""
         numbers, nothing = range(len(self.parts)), np.zeros(len(keys), np.uint64)
         each = [keys if number == place else nothing for number in numbers]
         return self.joined(each, [np.broadcast_to(number == place, len(keys)) for number in numbers])
 
     def apart(self, keys: Sequence[np.ndarray], weights: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the keys and weights of records that have one item each: those of the first part, of the next..."""
+        """Concatenate keys and weights, part by part, for records with a single item."""
         return np.concatenate([self.alone(place, each) for place, each in enumerate(keys)]), np.concatenate(weights)
 
     def split(self, keys: np.ndarray) -> Iterator[tuple[MetricPart, np.ndarray, np.ndarray]]:
-        """Yield each part with its keys of the records, and where it has one."""
+        """Yield each part with its keys, and mark records with an item."""
         for place, part in enumerate(self.parts):
             yield part, *self.of_part(place, keys)
 
     def of_part(self, place: int, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the keys of the records for one part, and where it has one."""
+        """Extract the keys for one part, and mark records with an item."""
         if self.places:
             first, largest = self.places[place]
             own = keys >> first & largest
@@ -164,7 +164,7 @@ class MetricsSpec(Spec):
 
 
 def argument_of(name: str) -> str:
-    """Return what the item of a metric is called where it is refused."""
+    """Name a metric's item in messages."""
     return f"metrics.{name}.item"
 
 
@@ -193,13 +193,13 @@ class JoinedSketches(RawSketch):
     def counted(cls, spec: MetricsSpec, items: list[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray, int]:
         found = [part.kind.counted(part.spec, column) for part, column in cls._columns(spec, items)]
         total = max(total for *_, total in found)
-        if total < len(items):  # some records may have items of other metrics
+        if total < len(items):  # some records may have items of other metrics only
             total = int(cls.usable_keys(spec, items)[1].sum())
         return *spec.apart([keys for keys, *_ in found], [counts for _, counts, _ in found]), total
 
     @classmethod
     def fewer(cls, spec: MetricsSpec, keys: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the items of each metric in records of their own, if these are fewer records."""
+        """Split records into one record per item, if this leaves fewer records."""
         if not len(weights) or weights.min() < weights.max():
             return keys, weights
         alone = [part.kind.fewer(part.spec, own[has], weights[has]) for part, own, has in spec.split(keys)]
@@ -251,7 +251,7 @@ class JoinedSketches(RawSketch):
 
     @staticmethod
     def _columns(spec: MetricsSpec, items: Sequence[Any] | pa.Array) -> Iterator[tuple[MetricPart, Any]]:
-        """Yield each part with its items of the records."""
+        """Yield each part with its item column."""
         if isinstance(items, pa.StructArray):
             columns: list[Any] = items.flatten()
         else:

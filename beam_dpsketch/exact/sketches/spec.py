@@ -1,7 +1,7 @@
-"""Everything two sketches must share to be merged, in one frozen object: mergeable if and only if specs are equal.
+"""Specs of sketches. Sketches can be merged if and only if their specs are equal.
 
-Dimensions come from the caller, from an accuracy (`for_accuracy`), or from the paper's formulas
-(`paper_dimensions`), whose widths do not give the accuracy the paper states for them.
+Dimensions come from the caller, from an accuracy (`for_accuracy`), or from the paper's formulas (`paper_dimensions`),
+whose widths do not give the accuracy that the paper states for them.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ Purpose: TypeAlias = Literal["frequencies", "items", "ranks"]
 
 
 class Spec:
-    """What all specs answer.
+    """Base class of specs.
 
     Attributes:
-      kind: the name of the sketch that is described.
-      domain: the values that it is over; `None` where it takes any items.
-      cells: how many counters it has.
-      is_listed: whether it counts listed items alone, so that nothing collides.
-      is_histogram: whether each item has one counter of its own, and there are no others.
-      takes_laplace: whether its answers know Laplace noise.
+      kind: name of the sketch type.
+      domain: domain of the values. `None` for sketches of any items.
+      cells: number of counters.
+      is_listed: whether only listed items are counted, without collisions.
+      is_histogram: whether there is exactly one counter for each item.
+      takes_laplace: whether answers support Laplace noise.
     """
 
     kind: ClassVar[str]
@@ -49,56 +49,56 @@ class Spec:
 
     @property
     def fields(self) -> Mapping[str, Spec]:
-        """What each item of a record is counted by, by its argument."""
+        """Spec for each item of a record, by argument."""
         return {"item": self}
 
     @property
     def uncounted(self) -> Uncounted:
-        """Which items do not count, or count as others do."""
+        """Items that are dropped, or counted as other items."""
         specs = self.fields.values()
         listed = Uncounted.UNLISTED_ITEMS if any(each.is_listed for each in specs) else Uncounted.NOTHING
         return listed | Uncounted.CLAMPED if any(isinstance(each.domain, Domain) for each in specs) else listed
 
     @property
     def leading(self) -> tuple[Spec, Fraction]:
-        """The spec whose answers decide how large a norm the data choose, and its part of rho."""
+        """Spec whose answers decide the norm that the data choose, and its budget share."""
         return self, Fraction(1)
 
     @property
     def key_range(self) -> int:
-        """Below which number all keys of its items are, if they are numbers."""
+        """Exclusive upper bound of all item keys, if they are numbers."""
         return 1 << 64
 
     @property
     def total_cells(self) -> int | None:
-        """How many counters, with noise for the whole loss, sum to the total as exactly as these; `None` if none do."""
+        """Number of counters, with noise for the whole loss, that sum to an equally exact total, or `None`."""
         return None
 
     @property
     def has_factor(self) -> bool:
-        """Whether rows of a square-root factor are released, which there cannot be over time."""
+        """Whether rows of a square-root factorization are released, which is impossible over time."""
         return False
 
     @property
     def noisy(self) -> str:
-        """What gets noise, in words, and in which unit, if it is not what a record adds to it."""
+        """Description of the noisy numbers, and their unit unless it is the contribution of a record."""
         return "each counter"
 
     @property
     def title(self) -> str:
-        """What a plan calls the layout."""
+        """Name of the layout in plans."""
         return str(self.kind)
 
     def describe(self) -> str:
-        """Return in a few words what is counted, or the shape of a sketch that takes any items."""
+        """Describe the items in a few words, or the shape of a sketch for any items."""
         return self.domain.describe()
 
     def describe_levels(self) -> Sequence[str]:
-        """Return the shape of each level, where levels differ."""
+        """Describe the shape of each level, if levels differ."""
         return ()
 
     def purpose(self, *, search: bool) -> Purpose:
-        """Tell the use of a release: frequencies of items, the most frequent items, or ranks of values."""
+        """Classify the use of a release: frequencies of items, the most frequent items, or ranks of values."""
         return "frequencies"
 
 
@@ -108,18 +108,18 @@ class SketchSpec(Spec):
     """The kind, the shape and the hash functions of a sketch.
 
     Args:
-      kind: "count_sketch" (unbiased, takes deletions) or "count_min" (does not underestimate).
-      depth: rows, 1 to 64. Odd depths suit CountSketch: of an even number of rows, one collision moves the median.
+      kind: "count_sketch" (unbiased, supports deletions) or "count_min" (does not underestimate).
+      depth: rows, 1 to 64. Use odd depths for CountSketch: with an even number of rows, one collision moves the median.
       width: columns, 1 to 2**26.
-      seed: chooses the hash functions, 0 to 2**64 - 1. Not a secret: privacy holds for every seed.
-      item_hash: "murmur3" (fast), or "blake2b" where an adversary can choose items.
-      item_key: 16 bytes, with "blake2b" only. It becomes public with the release, whose readers need it; keep it
-        secret until then, and take a new one for the next publication.
-      hash_version: the version of the hash, to be sure of it.
+      seed: chooses the hash functions, 0 to 2**64 - 1. It is not secret: privacy holds for every seed.
+      item_hash: "murmur3" (fast), or "blake2b" if an adversary can choose items.
+      item_key: 16 bytes, with "blake2b" only. It becomes public with the release, whose readers need it. Keep it secret
+        until then, and use a new key for the next publication.
+      hash_version: the required version of the hash.
     """
 
     domain: ClassVar[None] = None  # type: ignore[misc]
-    kind: str = "count_sketch"  # type: ignore[misc]  # one class for two kinds
+    kind: str = "count_sketch"  # type: ignore[misc]  # a class for two kinds
     depth: int = 5
     width: int = 4096
     seed: int = 0
@@ -151,17 +151,17 @@ class SketchSpec(Spec):
         item_hash: str = "murmur3",
         item_key: bytes = b"",
     ) -> SketchSpec:
-        """Return the smallest spec whose collisions keep the estimate of any one item within relative_error * N.
+        """Choose the smallest spec whose collisions keep the estimate of any one item within relative_error * N.
 
-        Guarantee: over insertions of total weight N, |estimate - truth| <= relative_error * N before noise, for
-        each item with probability at least 1 - failure_probability / 2 over the seed. The other half is left for
-        the noise. Here the estimate is the minimum over rows of a Count-Min, the median over rows of a CountSketch. A
-        released CountSketch takes their Huber mean: it is within half a scale of the median, by what most counters
-        hold, and its error is smaller on average.
+        Guarantee: over insertions of total weight N, |estimate - truth| <= relative_error * N before noise, for each
+        item with probability at least 1 - failure_probability / 2 over the seed. The other half is reserved for the
+        noise. Here the estimate is the minimum over rows of a Count-Min, and the median over rows of a CountSketch. A
+        released CountSketch uses their Huber mean, which is within half a scale of the median (most counters determine
+        the scale) and has a smaller error on average.
 
         Source: Markov's inequality in each row. Count-Min fails if all rows do: width ceil(e / relative_error).
-        CountSketch fails if half the rows err on the same side, and errors are symmetric: the smallest width with
-        2 P[Bin(depth, 1 / (2 relative_error width)) >= (depth + 1) / 2] <= failure_probability / 2.
+        CountSketch fails if half the rows err on the same side, and errors are symmetric: the smallest width with 2
+        P[Bin(depth, 1 / (2 relative_error width)) >= (depth + 1) / 2] <= failure_probability / 2.
 
         >>> SketchSpec.for_accuracy(relative_error=0.01, failure_probability=0.01)
         SketchSpec(kind='count_sketch', depth=7, width=512, seed=0, item_hash='murmur3')
@@ -180,7 +180,7 @@ class SketchSpec(Spec):
     def paper_dimensions(
         cls, *, relative_error: float, failure_probability: float, kind: str = "count_sketch", seed: int = 0
     ) -> SketchSpec:
-        """Return the paper's depth ceil(ln(2 / beta)) and width 1 / gamma, for comparison with it.
+        """Compute the paper's depth ceil(ln(2 / beta)) and width 1 / gamma, for comparison with it.
 
         No guarantee: on about 1 / relative_error equal items the error exceeds relative_error * N more often than
         failure_probability. Use `for_accuracy`.
@@ -208,7 +208,7 @@ def _rows(failure_probability: float) -> int:
 
 
 def _median_width(depth: int, relative_error: float, failure_probability: float) -> int:
-    """Return the smallest width at which the median of the rows fails with failure_probability / 2 or less."""
+    """Find the smallest width at which the median of the rows fails with at most failure_probability / 2."""
     too_small, enough = 0, math.ceil(1 / relative_error)
     while _median_fails(depth, 1 / (2 * relative_error * enough)) > failure_probability / 2:
         too_small, enough = enough, 2 * enough
@@ -227,12 +227,12 @@ def _median_fails(depth: int, row_fails: float) -> float:
 
 
 def half_or_more(trials: int, probability: Any) -> Any:
-    """Return P[Bin(trials, probability) >= trials / 2], for one probability or an array of them."""
+    """Compute P[Bin(trials, probability) >= trials / 2], for a probability or an array."""
     return at_least((trials + 1) // 2, trials, probability)
 
 
 def at_least(successes: int, trials: int, probability: Any) -> Any:
-    """Return P[Bin(trials, probability) >= successes], for one probability or an array of them."""
+    """Compute P[Bin(trials, probability) >= successes], for a probability or an array."""
     return sum(
         math.comb(trials, count) * probability**count * (1 - probability) ** (trials - count)
         for count in range(successes, trials + 1)

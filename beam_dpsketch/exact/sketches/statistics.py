@@ -1,24 +1,25 @@
-"""One-sided sums of numbers, in whole numbers: their count, sum and, on request, squares are linear in them.
+"""One-sided sums of numbers, in whole numbers. Count, sum and, on request, squares are linear in them.
 
-Let p be the place of a number among the n steps between the ends of its domain, the clip bounds: 0 at the low end, n at
-the high one. A record of weight w adds to the counters of one table:
+Let p be the place of a number among the n steps between the ends of its domain (the value range): 0 at the low end, n
+at the high end. A record of weight w adds to the counters of one table:
 
-* without squares: w p to the first counter, w (n - p) to the second; the `whole` of both is n;
+* without squares: w p to the first counter, w (n - p) to the second. The `whole` of both is n.
 * with squares: w floor(p^2 Q / n^2) to the first, w floor((n - p)^2 Q / n^2) to the third, and the rest of w Q to the
-  second; the whole is Q;
-* to a last counter, the guard, w times the whole over 2^10, rounded up; there is none below a whole of 2^7.
+  second. The whole is Q.
+* to a last counter, the guard, w times the whole over 2^10, rounded up. There is no guard below a whole of 2^7.
 
 Guarantee: a record of weight 1 adds parts that are not negative and sum to the `amount`: the whole and the guard. The
 floors sum to at most Q, because x^2 + (1 - x)^2 <= 1 for x = p / n. So records of weights w change the table by at most
 amount times the sum of |w|, in sum and in length (an L2 norm is at most the L1 norm), under any signs of w. Without a
-guard, equal records at an end attain both. The noise of this one sensitivity on each counter hides all of them
-together: there are no shares. Counters only grow where weights are not negative: then |h - h'|^2 <= |h|^2 + |h'|^2,
-and replacing a unit moves them by sqrt(2) times as much in length at most; in sum, or with signed weights, by twice.
+guard, equal records at an end attain both. Noise for this single sensitivity on each counter covers all counters
+together, so there are no budget shares. Counters only grow if weights are not negative: then |h - h'|^2 <= |h|^2 +
+|h'|^2, and replacing a unit moves them by at most sqrt(2) times as much in length, and at most twice as much in sum or
+with signed weights.
 
-The counters are a linear function of the input in 64-bit integers that wrap around. Once a part did, the parts are the
-whole of another number of records than the guard counts, which has 2^10 times the room and the noise. n is the number
-of steps of the domain, but at most 2^17; then each number is moved by 2^-18 of the width at most. Q is n^2, but at most
-2^18; then the floors move each square by less than 1 / Q of the squared width.
+The counters are a linear function of the input in 64-bit integers that wrap around. If a part wraps around, the parts
+correspond to another number of records than the guard counts, which has 2^10 times the room and the noise. n is the
+number of steps in the domain, but at most 2^17. Then each number is moved by at most 2^-18 of the width. Q is n^2, but
+at most 2^18. Then the floors move each square by less than 1 / Q of the squared width.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ _LARGEST = 1e100
 @named("StatisticsSpec")
 @dataclasses.dataclass(frozen=True)
 class StatisticsSpec(Spec):
-    """Which numbers are summed.
+    """Numbers to sum.
 
     Args:
-      domain: an `IntegerDomain` or a `FloatDomain`, whose ends are the clip bounds; it has two values or more.
+      domain: an `IntegerDomain` or a `FloatDomain`, whose ends are the value range. It has two values or more.
       variance: whether squares are summed too, for variances.
     """
 
@@ -77,7 +78,7 @@ class StatisticsSpec(Spec):
 
     @property
     def parts(self) -> int:
-        """The number of counters that are the whole together."""
+        """Number of counters that sum to the whole."""
         return 3 if self.variance else 2
 
     @property
@@ -94,37 +95,37 @@ class StatisticsSpec(Spec):
 
     @property
     def steps(self) -> int:
-        """n, the number of steps from the low end to the high one."""
+        """n, the number of steps from the low end to the high end."""
         return min(self.domain.size - 1, MAX_STEPS)
 
     @property
     def whole(self) -> int:
-        """What a number of weight 1 adds to its parts together: n, or Q with squares."""
+        """Sum of a unit-weight number's parts: n, or Q with squares."""
         return min(self.steps**2, MAX_SQUARE) if self.variance else self.steps
 
     @property
     def guard(self) -> int:
-        """What a number of weight 1 adds to the guard; 0 where there is none."""
+        """Contribution of a unit-weight number to the guard. 0 without a guard."""
         return -(-self.whole >> _GUARD_BITS) if self.whole >= _LEAST_GUARDED else 0
 
     @property
     def amount(self) -> int:
-        """What a number of weight 1 adds to all counters together."""
+        """Contribution of a unit-weight number to all counters together."""
         return self.whole + self.guard
 
     @functools.cached_property
     def ends(self) -> tuple[float, float]:
-        """The clip bounds; as floats, not inside of them."""
+        """Ends of the value range, as floats that include it."""
         return floats_around(*self._exact_ends)
 
     @functools.cached_property
     def width(self) -> float:
-        """The distance of the clip bounds."""
+        """Width of the value range."""
         low, high = self._exact_ends
         return float(high - low)
 
     def number(self, place: float) -> Fraction:
-        """Return the number at a place from 0 to 1, exactly: it may be large, and the clip bounds close together."""
+        """Convert a place from 0 to 1 to a number, exactly: numbers may be large, and the value range narrow."""
         low, high = self._exact_ends
         return low + (high - low) * Fraction(place)
 
@@ -135,23 +136,23 @@ class StatisticsSpec(Spec):
 
     @property
     def moved(self) -> float:
-        """How far x is moved at most, because it has no more steps; 0 where each value has its own."""
+        """Largest rounding of x if the domain has more steps. 0 if each value has its own step."""
         return 0.5 / self.steps if self.domain.size - 1 > self.steps else 0.0
 
     @property
     def floored(self) -> float:
-        """How much of a record's square the floors take at most; 0 where squares are whole numbers of parts."""
+        """Largest loss of a record's square by the floors. 0 if squares are whole numbers of parts."""
         return 1 / self.whole if self.variance and self.steps**2 > self.whole else 0.0
 
     def places(self, positions: np.ndarray) -> np.ndarray:
-        """Return the steps from the low end, uint64, of positions in the domain, uint64."""
+        """Convert positions in the domain, uint64, to steps from the low end, uint64."""
         last = self.domain.size - 1
         if last <= self.steps:
             return positions
         return np.rint(positions.astype(np.float64) * (self.steps / last)).astype(np.uint64)
 
     def added(self, places: np.ndarray) -> np.ndarray:
-        """Return what records of weight 1 add to the counters, int64 of shape (cells, n), given their steps."""
+        """Compute the contributions of unit-weight records, int64 of shape (cells, n), from their steps."""
         low, steps, whole = places.astype(np.int64), self.steps, self.whole
         parts = [low, steps - low]
         if self.variance:
@@ -160,9 +161,9 @@ class StatisticsSpec(Spec):
         return np.stack([*parts, np.full_like(low, self.guard)][: self.cells])
 
     def exactly(self, places: np.ndarray, weights: np.ndarray) -> dict[str, float | None]:
-        """Return what is true of numbers at these places, by the names of answers; `None` where there is nothing.
+        """Compute exact answers for numbers at these places, by name. `None` for undefined answers.
 
-        It is not private: a rehearsal shows it of public data.
+        They are not private: a rehearsal shows them for public data.
         """
         count, x = float(weights.sum()), places.astype(np.float64) / self.steps
         place = float(weights @ x) / count if count > 0 else 0.5
@@ -175,7 +176,7 @@ class StatisticsSpec(Spec):
 
 
 def floats_around(lower: Fraction, upper: Fraction) -> tuple[float, float]:
-    """Return the nearest floats between which two numbers are."""
+    """Enclose two numbers in the nearest floats."""
     low, high = math.nextafter(float(lower), -math.inf), math.nextafter(float(upper), math.inf)
     return float(lower) if float(lower) <= lower else low, float(upper) if float(upper) >= upper else high
 
@@ -197,7 +198,7 @@ class NumberSums(RawSketch):
 
     @property
     def counters(self) -> np.ndarray:
-        """The exact counters, int64 of shape (cells,). They are not private: never publish them."""
+        """Exact counters, int64 of shape (cells,). They are not private: never publish them."""
         return self.to_vector()
 
     @classmethod

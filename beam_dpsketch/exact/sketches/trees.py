@@ -1,17 +1,14 @@
-"""Dyadic trees of sketches over an ordered domain (DCS, DCM): one linear sketch for each level.
+"""Dyadic trees of sketches over an ordered domain (DCS, DCM): a linear sketch for each level.
 
-Guarantee: every level is the exact linear sketch of the items' ancestors on it, so the whole is linear: it merges, and
+Guarantee: every level is the exact linear sketch of the items' ancestors on it, so the tree is linear: it merges, and
 insertions and deletions cancel. Source: Cormode and Muthukrishnan 2005 (Count-Min levels); Wang, Luo, Yi and Cormode
 2013 (CountSketch levels).
 
-One level of a tree: how its nodes are counted, and how a memory is divided among levels.
-
-Lay out a tree of sketches over an ordered domain: choose its levels, and an exact histogram or a sketch for each.
-
-A node of the tree stands for an aligned block of positions; each level splits the nodes of the one above into 2**bits
-children. Levels that fit are exact histograms, the others sketches. The coarsest may be a square-root factor: an exact
-histogram too, but released as rows that tell its ranks more closely. Source: Cormode and Muthukrishnan 2005 and Wang
-et al. 2013 for the dyadic decomposition; `benchmarks.accuracy.quantiles` compares this layout with the paper's.
+A node of the tree is an aligned block of positions. Each level splits the nodes of the previous level into 2**bits
+children. Levels that fit into the memory are exact histograms, and others are sketches. The coarsest level may be a
+square-root factorization: an exact histogram too, but released as rows, which have more accurate ranks. Source: Cormode
+and Muthukrishnan 2005 and Wang et al. 2013 for the dyadic decomposition. `benchmarks.accuracy.quantiles` compares this
+layout with the paper's.
 """
 
 from __future__ import annotations
@@ -50,11 +47,11 @@ class Level:
     """One level of a tree.
 
     Args:
-      bits: log2 of the number of children of a node of the level above.
-      sketch: "exact", "count_sketch" or "count_min"; or "factor", for the coarsest of several levels.
-      depth: rows; 1 if exact, or a factor.
-      width: columns; the number of nodes if exact, or a factor.
-      share: the part of rho that the level gets.
+      bits: log2 of the number of children per node of the previous level.
+      sketch: "exact", "count_sketch" or "count_min". "factor" is possible for the coarsest of several levels.
+      depth: rows. 1 if exact, or a factor.
+      width: columns. The number of nodes if exact, or a factor.
+      share: budget share of the level.
     """
 
     bits: int
@@ -73,23 +70,24 @@ class Level:
 
     @property
     def counts_all(self) -> bool:
-        """Whether each node has a counter of its own."""
+        """Whether each node has its own counter."""
         return self.sketch in ("exact", "factor")
 
 
 def filled(
     domain: Domain, bits: Sequence[int], shares: Sequence[Fraction], memory: int, *, depth: int, sketch: str, top: str
 ) -> tuple[Level, ...]:
-    """Return levels that fill a memory.
+    """Choose levels that fill a memory.
 
     Args:
       domain: the ordered universe.
-      bits: of each level, from the coarsest.
-      shares: of each level.
+      bits: bits of each level, from the coarsest.
+      shares: budget share of each level.
       memory: bytes.
-      depth: rows of the levels that are sketches.
-      sketch: what they are.
-      top: "exact", if levels that fit are; "factor", if the coarsest is one in any case; else all are sketches.
+      depth: rows of the sketched levels.
+      sketch: kind of the sketched levels.
+      top: "exact" if levels that fit are exact, "factor" if the coarsest is always a factor. Otherwise all are
+        sketches.
     """
     nodes, counters = nodes_of(domain, bits), memory // BYTES_PER_COUNTER
     held = nodes[: top == "factor"]
@@ -107,7 +105,7 @@ def filled(
 
 
 def check_memory(memory: int, *, levels: int, depth: int, columns: int) -> None:
-    """Refuse a memory that leaves too few columns for a level."""
+    """Raise for a memory that leaves too few columns for a level."""
     if columns < _MIN_COLUMNS:
         needed = levels * depth * _MIN_COLUMNS * BYTES_PER_COUNTER
         raise ArgumentError(
@@ -116,24 +114,24 @@ def check_memory(memory: int, *, levels: int, depth: int, columns: int) -> None:
 
 
 def level_bits(domain: Domain, arity: int) -> list[int]:
-    """Return the bits of each level for a number of children of each node; the coarsest level gets what is left."""
+    """Compute the bits of each level for this number of children. The coarsest level has the remainder."""
     per_level = arity.bit_length() - 1
     count = max(1, -(-domain.bits // per_level))
     return [domain.bits - per_level * (count - 1)] + [per_level] * (count - 1)
 
 
 def level_nodes(domain: Domain, arity: int) -> list[int]:
-    """Return how many nodes each of these levels has."""
+    """Count the nodes on each of these levels."""
     return nodes_of(domain, level_bits(domain, arity))
 
 
 def nodes_of(domain: Domain, bits: Sequence[int]) -> list[int]:
-    """Return how many nodes there are on levels of these bits."""
+    """Count the nodes on levels with these bits."""
     return [-(-domain.size >> sum(bits[number + 1 :])) for number in range(len(bits))]
 
 
 def water_fill(nodes: list[int], counters: int) -> list[int]:
-    """Return counters per level, min(nodes, fill), with the largest fill that sums to at most `counters`."""
+    """Divide counters among levels, min(nodes, fill), with the largest fill that sums to at most `counters`."""
     left, fill = counters, 0
     waiting = sorted(nodes)
     while waiting:
@@ -145,7 +143,7 @@ def water_fill(nodes: list[int], counters: int) -> list[int]:
 
 
 def split_rho(count: int, leaf_share: Fraction | None) -> list[Fraction]:
-    """Return even shares of rho; or the one that the finest level gets, and even parts of the rest before it."""
+    """Split rho evenly, or give the finest level its share and split the rest evenly."""
     if leaf_share is None or count == 1:
         return [Fraction(1, count)] * count
     return [(1 - Fraction(leaf_share)) / (count - 1)] * (count - 1) + [Fraction(leaf_share)]
@@ -153,21 +151,21 @@ def split_rho(count: int, leaf_share: Fraction | None) -> list[Fraction]:
 
 DEFAULT_MEMORY = 490_000
 MAX_LEVELS = 65
-MAX_SKETCHED_BITS = 20  # answers look at all children of a node
+MAX_SKETCHED_BITS = 20  # answers read all children of a node
 _EXACT_ARITIES = (4, 8, 16)
-_COUNTERS_PER_TOP_NODE = 7  # of a factor above sketched levels, at least
+_COUNTERS_PER_TOP_NODE = 7  # minimum for a factor above sketched levels
 _LEAST_TOP = 16
-_BELOW = 0.8  # what a level below adds to the error of ranks in `benchmarks.accuracy.factors`, over the noise of a node
+_BELOW = 0.8  # error of ranks per level below, relative to a node's noise (`benchmarks.accuracy.factors`)
 
 
 @named("TreeSpec")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TreeSpec(Spec):
-    """Everything that two trees must share to be merged. `for_memory` chooses the levels.
+    """Complete specification of a tree. Trees with equal specs can be merged. `for_memory` chooses the levels.
 
     Args:
       domain: the ordered universe.
-      levels: 1 to 65, from the coarsest to the finest; their bits cover the domain and their shares sum to 1 exactly.
+      levels: 1 to 65, from the coarsest to the finest. Their bits cover the domain, and their shares sum to 1 exactly.
       seed: chooses the hash functions, 0 to 2**64 - 1.
     """
 
@@ -181,7 +179,7 @@ class TreeSpec(Spec):
         _validate.instance(Domain, domain=self.domain)
         _validate.whole_fields(self, "seed", low=0, high=(1 << 64) - 1)
         _validate.one_of((HASH_VERSION,), hash_version=self.hash_version)
-        if not 1 <= len(self.levels) <= MAX_LEVELS:  # adding thousands of fractions could take days
+        if not 1 <= len(self.levels) <= MAX_LEVELS:  # adding thousands of fractions could run for days
             raise ArgumentError("levels", f"must be 1 to {MAX_LEVELS}, got {len(self.levels)}", "E507")
         if sum(level.bits for level in self.levels) != self.domain.bits:
             raise ArgumentError(
@@ -224,20 +222,20 @@ class TreeSpec(Spec):
         exact_levels: bool = True,
         leaf_share: Fraction | None = None,
     ) -> TreeSpec:
-        """Choose the layout that uses a given memory best.
+        """Choose the best layout for a given memory.
 
-        Takes the smallest arity of 4, 8 and 16 for which exact levels fit. If none does, the arity is 4, and memory is
-        split by water-filling: every level gets the same number of counters, or an exact histogram if that is enough.
+        Uses the smallest arity of 4, 8 and 16 for which exact levels fit. If none does, the arity is 4, and memory is
+        split by water-filling: every level has the same number of counters, or an exact histogram if that is enough.
 
         Args:
           domain: the ordered universe.
-          memory: bytes, counted at 4 a counter.
+          memory: bytes, at 4 per counter.
           seed: chooses the hash functions.
-          arity: children of a node, a power of two; `None` chooses.
+          arity: children per node, a power of two. `None` chooses it.
           depth: rows of the sketched levels.
           sketch: "count_sketch" or "count_min", for the levels that are not exact.
-          exact_levels: whether levels that fit are exact; else every level is a sketch, as in the paper.
-          leaf_share: the part of rho for the finest level; the others share the rest. `None` splits evenly.
+          exact_levels: whether levels that fit are exact. Otherwise every level is a sketch, as in the paper.
+          leaf_share: budget share of the finest level. Other levels divide the rest. `None` splits evenly.
         """
         _validate.instance(Domain, domain=domain)
         _validate.whole(low=1, high=1 << 40, memory=memory)
@@ -256,28 +254,28 @@ class TreeSpec(Spec):
 
     @classmethod
     def histogram(cls, domain: Domain) -> TreeSpec:
-        """Return the layout of one level, a counter for each value; the only one that can have Laplace noise.
+        """Create the layout with one level, a counter for each value. Only this layout supports Laplace noise.
 
-        Single values have the least noise of all layouts. The noise of a rank grows with the root of the domain.
+        Single values have the least noise of all layouts. The noise of a rank grows with the root of the domain size.
         """
         _validate.instance(Domain, domain=domain)
         return cls(domain=domain, levels=(Level(domain.bits, "exact", 1, domain.size, Fraction(1)),))
 
     @classmethod
     def for_search(cls, domain: Domain, memory: int = DEFAULT_MEMORY, *, seed: int = 0) -> TreeSpec:
-        """Return the layout for lists of the most frequent values: few levels, half of rho for the finest."""
+        """Create the layout for lists of the most frequent values: few levels, half of rho for the finest."""
         return cls.for_memory(domain, memory, seed=seed, arity=16, leaf_share=Fraction(1, 2))
 
     @classmethod
     def for_ranks(cls, domain: Domain, memory: int = DEFAULT_MEMORY, *, depth: int = 5, seed: int = 0) -> TreeSpec:
-        """Return the layout for ranks over a wide domain: a square-root factor on top, and levels of 4 children below.
+        """Create the layout for ranks over a wide domain: a factor on top, and levels with 4 children per node below.
 
-        The factor replaces all levels of a tree above it, and its ranks have less noise than theirs. Its part of rho is
-        about that for which both together have the least.
+        The factor replaces all upper levels of a tree, and its ranks have less noise. Its budget share approximately
+        minimizes the noise of factor and levels together.
 
         Args:
           domain: the ordered universe, of 5 values or more.
-          memory: bytes, counted at 4 a counter.
+          memory: bytes, at 4 per counter.
           depth: rows of the sketched levels.
           seed: chooses the hash functions.
         """
@@ -290,7 +288,7 @@ class TreeSpec(Spec):
         while -(-domain.size >> 2 * below) > most:
             below += 1
         bits = [domain.bits - 2 * below] + [2] * below
-        deviation = 1 + math.log(1 << bits[0]) / math.pi  # about that of ranks of a factor, in the same unit
+        deviation = 1 + math.log(1 << bits[0]) / math.pi  # approximate deviation of a factor's ranks, in the same unit
         top = Fraction(round(100 * deviation / (deviation + _BELOW * below)), 100)
         shares = [top] + [(1 - top) / below] * below
         levels = filled(domain, bits, shares, memory, depth=depth, sketch="count_sketch", top="factor")
@@ -300,7 +298,7 @@ class TreeSpec(Spec):
     def paper_layout(
         cls, domain: Domain, *, depth: int, width: int, sketch: str = "count_sketch", seed: int = 0
     ) -> TreeSpec:
-        """Return the paper's layout: a binary tree, every level a depth x width sketch with the same share of rho."""
+        """Create the paper's layout: a binary tree, every level a depth x width sketch with the same budget share."""
         bits = level_bits(domain, 2)
         share = Fraction(1, len(bits))
         return cls(domain=domain, levels=tuple(Level(each, sketch, depth, width, share) for each in bits), seed=seed)
@@ -311,7 +309,6 @@ class TreeSpec(Spec):
 
     @property
     def is_histogram(self) -> bool:  # type: ignore[override]
-        """Whether it has one counter for each value, and no others."""
         return len(self.levels) == 1 and self.levels[0].counts_all
 
     @property
@@ -320,7 +317,7 @@ class TreeSpec(Spec):
 
     @functools.cached_property
     def factor(self) -> ToeplitzRoot:
-        """What makes rows of the coarsest level, where `has_factor`."""
+        """Factorization that computes rows from the coarsest level, if `has_factor`."""
         return ToeplitzRoot(self.nodes(0))
 
     @property
@@ -355,7 +352,7 @@ class TreeSpec(Spec):
         return "items" if search else "ranks"
 
     def shift(self, number: int) -> int:
-        """Return the number of bits of a position below a level: a node is `position >> shift`."""
+        """Count the position bits below a level. A node is `position >> shift`."""
         return sum(level.bits for level in self.levels[number + 1 :])
 
     def nodes(self, number: int) -> int:
@@ -376,7 +373,7 @@ LEVEL_SKETCHES: dict[str, type[LinearSketch]] = {
 
 
 class DyadicCountSketch(RawSketch):
-    """A raw tree of sketches; the levels of its spec may be exact, CountSketches or Count-Mins.
+    """Raw tree of sketches. The levels may be exact, CountSketches or Count-Mins.
 
     >>> from beam_dpsketch import IntegerDomain
     >>> tree = DyadicCountSketch(TreeSpec.for_memory(IntegerDomain(0, 9))).accumulate([3, 4, 4, 99])
