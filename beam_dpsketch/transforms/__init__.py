@@ -1,4 +1,4 @@
-"""Apache Beam transforms: they read elements, bound contributions, combine, and release once."""
+"""Apache Beam transforms that read elements, bound contributions, combine, and release once."""
 
 from beam_dpsketch import checks as _validate
 from beam_dpsketch.answers.questions.ask import Ask

@@ -1,11 +1,9 @@
-"""`PrivateSketchFn`: a CombineFn that turns elements into one release.
+"""`PrivateSketchFn`, a CombineFn with one release, and `BoundContributions`, which clips records to their bounds.
 
-Guarantee: accumulators are exact and sum to the same counters in any order; noise is drawn only in `extract_output`,
-exactly once a call, and no accumulator is changed by it. It is for pipelines that need a CombineFn. It cannot guard
-against triggers that fire twice, sliding windows, replays or `as_singleton_view`: each of them is one more release.
-`PrivateFrequencies` and its kind do: prefer them.
-
-`BoundContributions`: keep the records within contribution bounds.
+Guarantee: accumulators are exact and sum to the same counters in any order. Noise is drawn only in `extract_output`,
+once per call, without changing an accumulator. Use it in pipelines that need a CombineFn. It cannot guard against
+triggers that fire twice, sliding windows, replays or `as_singleton_view`: each of them is another release. Prefer
+`PrivateFrequencies` and the other private transforms, which guard against them.
 """
 
 from __future__ import annotations
@@ -46,14 +44,14 @@ from beam_dpsketch.transforms.steps.windows import check_windowing
 
 
 class PrivateSketchFn(RawSketchFn):
-    """Turn elements into a release of the sketch that a spec describes, protecting each record.
+    """Combine elements into a release of the sketch described by a spec, protecting each record.
 
     Args:
-      spec: a `SketchSpec`, `ListedItems`, a `FactorSpec` or a `TreeSpec`; all levels of a tree are released together.
-      privacy: what each output spends.
-      unit: the largest weight of a record; weights outside are clamped.
-      item: what is counted: a field name, a callable, or `None` for the element itself.
-      weight: how much it counts, a whole number; `None` is 1.
+      spec: a `SketchSpec`, `ListedItems`, a `FactorSpec` or a `TreeSpec`. All levels of a tree are released together.
+      privacy: the privacy loss of each output.
+      unit: the largest weight of a record. Weights outside are clamped.
+      item: the counted value: a field name, a callable, or `None` for the element itself.
+      weight: whole number that a record counts. `None` is 1.
     """
 
     def __init__(
@@ -73,13 +71,13 @@ class PrivateSketchFn(RawSketchFn):
         self._calibration = calibration.with_terms(terms.paying_for(object()))
 
     def extract_output(self, accumulator: SketchAccumulator) -> Released:
-        """Return a release of what was added, with noise of its own at each call."""
+        """Release the accumulated data, with new noise at each call."""
         (released,) = answers_of(release_alone(super().extract_output(accumulator), self._calibration))
         return cast(Released, released)
 
 
 class BoundedRecord(NamedTuple):
-    """One bounded record: its key (`None` without keys), item and weight."""
+    """Record within its bounds: key (`None` without keys), item and weight."""
 
     key: Any
     item: Any
@@ -87,15 +85,15 @@ class BoundedRecord(NamedTuple):
 
 
 class BoundContributions(beam.PTransform):
-    """Keep what each privacy id may contribute in each window, as `BoundedRecord` elements.
+    """Clip the records of each privacy id to its bounds in each window, as `BoundedRecord` elements.
 
-    The private transforms do this themselves; use it to see what bounds keep, or before other aggregations.
+    The private transforms include this step. Use it to inspect clipped records, or before other aggregations.
 
     Args:
       unit: the privacy id and its bounds, without `max_windows`.
-      item: what is counted: a field name, a callable, or `None` for the element itself.
-      weight: how much it counts, a whole number; `None` is 1.
-      key: a field name or a callable; `None` without keys.
+      item: the counted value: a field name, a callable, or `None` for the element itself.
+      weight: whole number that a record counts. `None` is 1.
+      key: a field name or a callable. `None` without keys.
     """
 
     def __init__(
@@ -128,7 +126,6 @@ class BoundContributions(beam.PTransform):
 
 
 def _contributions(kept: Bounded, bounds: RecordBounds) -> Iterator[BoundedRecord]:
-    """Yield the records that are kept, one by one."""
     bounded = kept.kept
     keys = bounded["key"].to_pylist() if "key" in bounded.column_names else itertools.repeat(None)
     copies = bounded["copies"].to_pylist() if "copies" in bounded.column_names else itertools.repeat(1)

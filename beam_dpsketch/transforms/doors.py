@@ -1,9 +1,9 @@
-"""The private transforms that users import: what each is given, and what comes out of it.
+"""The private transforms of the public API: their arguments and outputs.
 
-Guarantee: each release is rho-zCDP, or epsilon-DP by Laplace noise, for the unit and the neighboring relation that its
-privacy statement names, over all of its counters together; a window is released once; noise is drawn once and is final
-before anything downstream sees it. Under a `Horizon` all rows together are rho-zCDP, even if later data depend on
-earlier rows. The search of `PrivateTopK` is post-processing of the release, so what is found is covered by it.
+Guarantee: each release is rho-zCDP, or epsilon-DP by Laplace noise, for the unit and the neighboring relation in its
+privacy statement, over all its counters together. A window is released once. Noise is drawn once and is final before
+any later step reads it. Under a `Horizon` all timeline rows together are rho-zCDP, even if later data depend on earlier
+rows. The search in `PrivateTopK` is post-processing of the release, so the guarantee covers the items found.
 """
 
 from __future__ import annotations
@@ -40,13 +40,12 @@ Spec: TypeAlias = "SketchSpec | ListedItems"
 Numbers: TypeAlias = "IntegerDomain | FloatDomain"
 
 
-# Type checkers read the overloads: what comes out depends on `keys` and `windows`. They are spelled `typing.overload`,
-# because Jedi, which notebooks use, then shows the one signature that follows them, with all names and defaults.
+# Type checkers read the overloads, because the output depends on `keys` and `windows`. They are written
+# `typing.overload` because Jedi, which notebooks use, then shows the single signature after them, with all names and
+# defaults.
 
 
 class _Shared(TypedDict, total=False):
-    """Arguments of all private transforms."""
-
     unit: Required[Unit]
     weight: Selector
 
@@ -72,39 +71,39 @@ class _RowsForEachKey(_Shared, total=False):
 
 
 class PrivateFrequencies(PrivateRelease[Output], kind=ItemFrequencies):
-    """Turn elements into one `ReleasedSketch`, or into (key, `ReleasedSketch`) for each key; one for each window.
+    """Release a `ReleasedSketch`, or (key, `ReleasedSketch`) for each key, in each window.
 
-    Empty input in the global window gives a release too, so that its absence says nothing. So does every window of a
-    `TimeRange`. Without one, windows without data have no release. Data that arrive after the watermark has passed the
-    end of their window are dropped.
+    Empty input in the global window has a release too, so that a missing release reveals nothing. So does every window
+    of a `TimeRange`. Without a range, windows without data have no release. Data that arrive after the watermark has
+    passed the end of their window are dropped.
 
-    With keys, elements are rows or batches with a key field, or (key, value) pairs; selectors apply to the value of a
-    pair. Keys are text, bytes, integers or tuples of these, and come out as such; records with others are dropped.
+    With keys, elements are rows or batches with a key field, or (key, value) pairs, and selectors apply to the value of
+    a pair. Keys are text, bytes, integers or tuples of these, and keep their type. Records with other keys are dropped.
 
-    Under a `Horizon`, rows over time come out: `TimelineRow`s, or (key, `TimelineRow`), for a `SketchTimeline`, which
-    answers any window, any range of windows and every prefix. Input then has no windows of its own. A row comes out in
-    its window, when that closes. Every key has all rows. Records outside the horizon, and those later than the
-    watermark, are dropped. Windows without a horizon have less noise in a single window and in short ranges; `explain`
-    computes from which range on a timeline has less.
+    Under a `Horizon`, the output is timeline rows: `TimelineRow`s, or (key, `TimelineRow`), for a `SketchTimeline`,
+    which answers any window, any range of windows and every prefix. The input must then be in the global window. A row
+    is released in its window, when the window closes. Every key has all rows. Records outside the horizon, and those
+    later than the watermark, are dropped. Windows without a horizon have less noise in single windows and in short
+    ranges. `explain` computes the range length from which a timeline has less.
 
-    Sources of rows over time: Fichtenberger, Henzinger and Upadhyay 2023, Andersson and Pagh 2024 ("binned"); Zhao et
+    Sources of timeline rows: Fichtenberger, Henzinger and Upadhyay 2023, Andersson and Pagh 2024 ("binned"); Zhao et
     al., NeurIPS 2022, Appendix D ("tree").
 
     Args:
-      spec: the sketch, see `SketchSpec` and `SketchSpec.for_accuracy`; or `ListedItems`, to count these exactly.
-      privacy: what each release spends; under a `Horizon`, what all rows spend together.
-      unit: whom the release protects: `PrivacyId`, all records of one id, or `Record`, single records. With keys, each
-        privacy id contributes to at most `max_keys` keys, in each window. Under a `Horizon`, a `PrivacyId` has
-        `RecordBounds` and `max_windows`, or a `NormBound`. With `max_windows` it counts in that many windows of the
-        horizon: random ones on bounded input, the first ones with data of the id on unbounded input. A norm covers all
-        windows on bounded input; on unbounded input it is one of each window, and needs `max_windows`.
-      item: what is counted: a field name, a callable, or `None` for the element itself.
-      weight: how much it counts, a whole number, clamped to the bounds of the unit; `None` is 1.
-      keys: which keys are released: `PublicKeys`, a list; `KeySelection`, those that enough units vote for; or
-        `AssumePublicKeys`, those that have data. `None` makes one release of all elements. Under a `Horizon` the last
+      spec: the sketch, see `SketchSpec` and `SketchSpec.for_accuracy`, or `ListedItems`, to count these exactly.
+      privacy: privacy loss of each release. Under a `Horizon`, the loss of all timeline rows together.
+      unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records. With keys, each privacy id
+        contributes to at most `max_keys` keys, in each window. Under a `Horizon`, a `PrivacyId` has `RecordBounds` and
+        `max_windows`, or a `NormBound`. With `max_windows` it counts in that many windows of the horizon: random
+        windows on bounded input, the first windows with data of the id on unbounded input. On bounded input a norm
+        covers all windows. On unbounded input a norm applies to each window, and needs `max_windows`.
+      item: the counted value: a field name, a callable, or `None` for the element itself.
+      weight: whole number that a record counts, clamped to the bounds of the unit. `None` is 1.
+      keys: released keys: `PublicKeys`, a list, `KeySelection`, private selection by the votes of units, or
+        `AssumePublicKeys`, every key with data. `None` makes one release from all elements. Under a `Horizon` the last
         two need bounded input, and keys are chosen once for all windows.
-      windows: a `TimeRange`, whose windows are released with data or without; a `Horizon`; or `None` for the windows
-        that have data. In windows, `PublicKeys` need a `TimeRange`.
+      windows: a `TimeRange`, whose windows are released with or without data, a `Horizon`, or `None` for the windows
+        with data. In windows, `PublicKeys` need a `TimeRange`.
     """
 
     @typing.overload
@@ -161,28 +160,28 @@ class PrivateFrequencies(PrivateRelease[Output], kind=ItemFrequencies):
 
 
 class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
-    """Turn elements into one `ReleasedRanks`, or into (key, that) for each key; one for each window.
+    """Release `ReleasedRanks`, or (key, `ReleasedRanks`) for each key, in each window.
 
-    Which windows have a release, what keys may be, what becomes of late data, and which rows come out under a
-    `Horizon`: see `PrivateFrequencies`.
+    For released windows, key types, late data, and timeline rows under a `Horizon`, see `PrivateFrequencies`.
 
     Args:
-      domain: the ordered universe, declared because taking it from the data would publish it; or a layout over it, a
-        `FactorSpec` or a `TreeSpec`, whose memory is that of one window. If none is given, domains of up to 256 values
-        have a `TreeSpec.histogram` where Laplace noise makes it closer. Others of up to 2**17 values have a
-        `FactorSpec`, and those of up to 2**32 `TreeSpec.for_ranks`. Wider ones have `TreeSpec.for_memory`, and so have
-        all others under a norm of order 2, a `Horizon` or large weights. With `optimize_for="values"`, domains of up to
-        2**17 values have a `TreeSpec.histogram`, and wider ones a tree.
-        Values outside are clamped; nulls, NaN and values of other types are dropped.
-      privacy: what each release spends, over all counters; under a `Horizon`, what all rows spend together.
-      unit: whom the release protects: `PrivacyId`, all records of one id, or `Record`, single records.
+      domain: the ordered universe, or a layout over it, a `FactorSpec` or a `TreeSpec`. Declare it independently of the
+        data, which it would publish. The memory of a layout is per window. By default, domains of up to 256 values have
+        a `TreeSpec.histogram` if Laplace noise makes it more accurate. Others of up to 2**17 values have a
+        `FactorSpec`, and those of up to 2**32 `TreeSpec.for_ranks`. Wider domains have `TreeSpec.for_memory`, and so
+        have all others under an L2 norm, a `Horizon` or large weights. With `optimize_for="values"`, domains of up to
+        2**17 values have a `TreeSpec.histogram`, and wider domains a tree. Values outside are clamped. Nulls, NaN and
+        values of other types are dropped.
+      privacy: privacy loss of each release, over all counters. Under a `Horizon`, the loss of all timeline rows
+        together.
+      unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records.
       item: the value: a field name, a callable, or `None` for the element itself.
-      weight: how much it counts, a whole number, clamped to the bounds of the unit; `None` is 1.
-      keys: which keys are released, as of `PrivateFrequencies`; `None` makes one release of all elements.
-      windows: a `TimeRange`, whose windows are released with data or without; a `Horizon`; or `None` for the windows
-        that have data.
-      optimize_for: what is asked most, which chooses the layout: "ranks", which quantiles are read from, "ranges", or
-        "values", for how often single values occur.
+      weight: whole number that a record counts, clamped to the bounds of the unit. `None` is 1.
+      keys: released keys, as in `PrivateFrequencies`. `None` makes one release from all elements.
+      windows: a `TimeRange`, whose windows are released with or without data, a `Horizon`, or `None` for the windows
+        with data.
+      optimize_for: main use of the release, which chooses the layout: "ranks", from which quantiles are computed,
+        "ranges", or "values", for the frequency of single values.
     """
 
     @typing.overload
@@ -244,26 +243,26 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
 
 
 class PrivateStatistics(PrivateRelease[Output], kind=Statistics):
-    """Turn elements into one `ReleasedStatistics`, or into (key, that) for each key; one for each window.
+    """Release `ReleasedStatistics`, or (key, `ReleasedStatistics`) for each key, in each window.
 
-    Which windows have a release, what keys may be, what becomes of late data, and which rows come out under a
-    `Horizon`: see `PrivateFrequencies`.
+    For released windows, key types, late data, and timeline rows under a `Horizon`, see `PrivateFrequencies`.
 
     Args:
-      domain: an `IntegerDomain` or a `FloatDomain`. Its ends are the clip bounds: numbers outside count as the nearest
-        end, so means and sums are of clipped numbers. Noise grows with their distance. They must not be taken from the
-        data. Nulls, NaN and values of other types are dropped.
-      privacy: what each release spends, over all its sums; under a `Horizon`, what all rows spend together.
-      unit: whom the release protects: `PrivacyId`, all records of one id, or `Record`, single records.
-      variance: whether the variance and the standard deviation are told too. The noise of a count is then up to a
-        quarter larger, that of a mean up to an eighth.
+      domain: an `IntegerDomain` or a `FloatDomain`. Its ends are the value range: numbers outside count as the nearest
+        end, so means and sums are of clamped numbers. Noise grows with the width of the range. Do not compute the ends
+        from the data. Nulls, NaN and values of other types are dropped.
+      privacy: privacy loss of each release, over all its sums. Under a `Horizon`, the loss of all timeline rows
+        together.
+      unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records.
+      variance: whether the release also contains the variance and the standard deviation. The noise of a count is then
+        up to a quarter larger, and that of a mean up to an eighth.
       item: the number: a field name, a callable, or `None` for the element itself.
-      weight: how many times it counts, a whole number, clamped to the bounds of the unit; `None` is 1.
-      keys: which keys are released, as of `PrivateFrequencies`; `None` makes one release of all elements.
-      windows: a `TimeRange`, whose windows are released with data or without; a `Horizon`; or `None` for the windows
-        that have data.
+      weight: whole number of times that a record counts, clamped to the bounds of the unit. `None` is 1.
+      keys: released keys, as in `PrivateFrequencies`. `None` makes one release from all elements.
+      windows: a `TimeRange`, whose windows are released with or without data, a `Horizon`, or `None` for the windows
+        with data.
 
-    Under a `NormBound`, a unit's weight is scaled, so that it counts less often in count, sum and mean alike.
+    Under a `NormBound`, a unit's weight is scaled, so that it counts less in count, sum and mean alike.
     """
 
     @typing.overload
@@ -325,21 +324,21 @@ class PrivateStatistics(PrivateRelease[Output], kind=Statistics):
 
 
 class PrivateMetrics(PrivateRelease[Output], kind=Metrics):
-    """Turn elements into one `ReleasedMetrics`, or into (key, that) for each key; one for each window.
+    """Release `ReleasedMetrics`, or (key, `ReleasedMetrics`) for each key, in each window.
 
-    Records are read, bounded and shuffled once, and keys are chosen once, for all metrics. Which windows have a
-    release, what keys may be, what becomes of late data, and which rows come out under a `Horizon`: see
-    `PrivateFrequencies`.
+    Records are read, bounded and shuffled once, and keys are chosen once, for all metrics. For released windows, key
+    types, late data, and timeline rows under a `Horizon`, see `PrivateFrequencies`.
 
     Args:
-      metrics: each after its name: a `Metric` says what is released, its field, and its part of rho.
-      privacy: what each release spends, over all metrics; under a `Horizon`, what all rows spend together.
-      unit: whom the release protects: `PrivacyId`, all records of one id, or `Record`, single records. Its bound holds
-        over all metrics together: see `Metrics`.
-      weight: how much a record counts in each metric, a whole number, clamped to the bounds of the unit; `None` is 1.
-      keys: which keys are released, as of `PrivateFrequencies`; `None` makes one release of all elements.
-      windows: a `TimeRange`, whose windows are released with data or without; a `Horizon`; or `None` for the windows
-        that have data.
+      metrics: metrics by name. A `Metric` defines the kind of release, its field, and its budget share.
+      privacy: privacy loss of each release, over all metrics. Under a `Horizon`, the loss of all timeline rows
+        together.
+      unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records. Its bound applies to all
+        metrics together, see `Metrics`.
+      weight: whole number that a record counts in each metric, clamped to the bounds of the unit. `None` is 1.
+      keys: released keys, as in `PrivateFrequencies`. `None` makes one release from all elements.
+      windows: a `TimeRange`, whose windows are released with or without data, a `Horizon`, or `None` for the windows
+        with data.
     """
 
     @typing.overload
@@ -384,28 +383,28 @@ class PrivateMetrics(PrivateRelease[Output], kind=Metrics):
 
 
 class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
-    """Turn elements into one `TopK`, or into (key, `TopK`) for each key; one for each window.
+    """Release a `TopK`, or (key, `TopK`) for each key, in each window.
 
-    Which windows have a release, what keys may be, and what becomes of late data: see `PrivateFrequencies`.
+    For released windows, key types and late data, see `PrivateFrequencies`.
 
     Args:
-      domain: the universe: an ordered `Domain`, or a `TreeSpec` over it; or `TextDomain` or `BytesDomain`, whose
-        items are counted one by one.
-      privacy: what each release spends.
-      k: how many values are wanted.
-      unit: whom the release protects: `PrivacyId`, all records of one id, or `Record`, single records.
+      domain: the universe: an ordered `Domain`, or a `TreeSpec` over it. With `TextDomain` or `BytesDomain`, items are
+        counted separately.
+      privacy: privacy loss of each release.
+      k: the number of values to find.
+      unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records.
       item: the value: a field name, a callable, or `None` for the element itself.
-      weight: how much it counts, a whole number, clamped to the bounds of the unit; `None` is 1.
-      keys: which keys are released, as of `PrivateFrequencies`; `None` makes one release of all elements. Where
-        items are counted one by one, `AssumePublicKeys` assumes nothing: a key shows only if one of its items is
-        released. `PublicKeys` always have a release in the global window and with `windows`; elsewhere they show in
-        the same way. `KeySelection` is refused.
-      windows: a `TimeRange`, whose windows are released with data or without; or `None` for the windows that have data.
-        Lists over a `Horizon` cannot be had: release frequencies or quantiles over time.
-      method: `Groups` counts each item for itself and releases those with enough votes, or a count above a threshold,
-        as `ReleasedCounts`. `None` does so for text and bytes, and half of the delta of `privacy` pays for the choice;
-        with rho give `Groups(delta)`. Of an ordered domain, `None` is a histogram or a tree. Windows without a released
-        item have a release only in the global window and with `windows`.
+      weight: whole number that a record counts, clamped to the bounds of the unit. `None` is 1.
+      keys: released keys, as in `PrivateFrequencies`. `None` makes one release from all elements. If items are counted
+        separately, `AssumePublicKeys` assumes nothing, because a key appears only with a released item. `PublicKeys`
+        always have a release in the global window and with `windows`. Elsewhere they appear only with a released item
+        too. `KeySelection` is not supported.
+      windows: a `TimeRange`, whose windows are released with or without data, or `None` for the windows with data.
+        Lists over a `Horizon` are not supported: release frequencies or quantiles over time.
+      method: `Groups` counts items separately and releases those with enough votes, or with a count above a threshold,
+        as `ReleasedCounts`. `None` does so for text and bytes, and half of the delta of `privacy` pays for the choice.
+        With rho pass `Groups(delta)`. For an ordered domain, `None` is a histogram or a tree. Windows without a
+        released item have a release only in the global window and with `windows`.
     """
 
     @typing.overload

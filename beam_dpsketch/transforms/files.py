@@ -1,8 +1,8 @@
-"""`WriteReleases`, `ReadReleases`, `read_releases` and `window_file`: releases in files on any filesystem of Beam.
+"""Write and read releases in files on any Beam filesystem.
 
-Guarantee: releases that are in files already cost budget, so nothing replaces them unless the caller asks for it. A
-file stays as it is, and an error names it, unless it holds the same releases as those to be written. So a replay of the
-same bytes succeeds, with its own file whole or that of an attempt that ended half way.
+Guarantee: releases in files have cost budget, so they are replaced only on request. An existing file is unchanged, and
+an error names it, unless it contains the same releases as the new one. So a replay of the same bytes succeeds, with its
+own complete file or that of an interrupted attempt.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ from beam_dpsketch.transforms.steps.release_once import spent_before
 from beam_dpsketch.transforms.steps.windows import check_windowing, is_global, steps_before
 
 ONLY_WORKERS_LOOK = contextvars.ContextVar("ONLY_WORKERS_LOOK", default=False)
-"""Whether files are looked for by workers alone, because what builds the pipeline must not show files to who asked."""
+"""Whether only workers check for files, because pipeline construction must not reveal files to its client."""
 _PATTERN = re.compile(r"[\[\]*?\0]")
 
 
 class WriteReleases(beam.PTransform):
-    """Write releases, rows over time, or pairs of a key and one of them, to files named by their prefix.
+    """Write releases, timeline rows, or pairs of a key and one of them, to files named by their prefix.
 
-    In the global window the runner chooses the number of files, `prefix-00000-of-0000n.dpsketch`. In other windows,
-    of bounded and unbounded input, each window has one file with all its releases:
-    `prefix-20130101T050000Z-20130101T060000Z.dpsketch`, with its start and end in UTC, so that names sort by time. It
-    appears when the window closes, and is complete then. `docs/format.md` describes the bytes.
+    In the global window the runner chooses the number of files, `prefix-00000-of-0000n.dpsketch`. In other windows, of
+    bounded and unbounded input, each window has one file with all its releases:
+    `prefix-20130101T050000Z-20130101T060000Z.dpsketch`, with its start and end in UTC, so that names sort by time. The
+    file appears, complete, when the window closes. `docs/format.md` describes the bytes.
 
-    In the global window of bounded input, a file also says what a run spends whose keys the data choose. It may choose
-    none, and `dpsketch spent` counts it all the same. In other windows, and on streams, nothing is written without a
-    release, nor in pipelines of Java and Go: keep account of such a run yourself.
+    In the global window of bounded input, a file also records the privacy loss of a run whose keys the data choose. The
+    run may release no key, and `dpsketch spent` still counts its loss. In other windows, on streams, and in pipelines
+    of Java and Go, no file is written without a release. Record the loss of such a run yourself.
 
-    A release in a file has cost budget. So files of an earlier run are an error, unless they hold the same releases, as
-    after a replay or a restart with idempotent noise. In the global window the error comes while the pipeline is built,
-    if the files can be seen from there.
+    A release in a file has cost budget. So files of an earlier run are an error, unless they contain the same releases,
+    as after a replay or a restart with idempotent noise. In the global window the error is raised while the pipeline is
+    built, if the files are visible there.
 
     Args:
-      file_path_prefix: how the names begin, on any filesystem that Beam knows, without the signs [ ] * ? of patterns.
-      overwrite: whether to replace earlier releases of the same names.
+      file_path_prefix: beginning of the file names, on any Beam filesystem, without the pattern signs [ ] * ?.
+      overwrite: whether to replace earlier releases with the same names.
 
     Raises:
       FileExistsError: other releases would be replaced.
@@ -79,20 +79,20 @@ class WriteReleases(beam.PTransform):
             if not self._overwrite:
                 check_none(self._prefix, pcoll)
             return records | "Write" >> beam.io.Write(ReleaseSink(self._prefix, overwrite=self._overwrite))
-        check_windowing(pcoll)  # a second firing would replace the file of the first
+        check_windowing(pcoll)  # a second firing would replace the first file
         return (
             records
-            | "OneKey" >> beam.WithKeys("")  # all records of a window are one group
+            | "OneKey" >> beam.WithKeys("")  # one group with all records of a window
             | "GroupWindow" >> beam.GroupByKey()
             | "WriteWindow" >> beam.ParDo(_WriteWindow(self._prefix, self._overwrite)).with_output_types(str)
         )
 
 
 class ReadReleases(beam.PTransform):
-    """Read what `WriteReleases` wrote, from files on any filesystem that Beam knows.
+    """Read the files of `WriteReleases`, on any Beam filesystem.
 
     Args:
-      file_pattern: a path, or a pattern with wildcards. A pattern that matches no file stops the job.
+      file_pattern: a path, or a pattern with wildcards. A pattern without matching files stops the job.
     """
 
     def __init__(self, file_pattern: str) -> None:
@@ -105,7 +105,7 @@ class ReadReleases(beam.PTransform):
 
 
 class _WriteWindow(beam.DoFn):
-    """Write the records of a window to its file, which appears when it is complete; yield its name."""
+    """Write the records of a window to its file, which appears when it is complete. Yield the file name."""
 
     def __init__(self, prefix: str, overwrite: bool) -> None:
         self._prefix, self._overwrite = prefix, overwrite
@@ -129,12 +129,12 @@ class _WriteWindow(beam.DoFn):
 
 
 def window_file(file_path_prefix: str, start: float | Timestamp, end: float | Timestamp) -> str:
-    """Return the name of the file to which `WriteReleases` writes the releases of a window.
+    """Name the file to which `WriteReleases` writes the releases of a window.
 
     Args:
-      file_path_prefix: as given to `WriteReleases`.
-      start: when the window opens: a Beam `Timestamp`, or seconds since 1970 (UTC).
-      end: when it closes.
+      file_path_prefix: as passed to `WriteReleases`.
+      start: start of the window: a Beam `Timestamp`, or seconds since 1970 (UTC).
+      end: end of the window.
 
     >>> window_file("out/hours", 1357016400, 1357020000)
     'out/hours-20130101T050000Z-20130101T060000Z.dpsketch'
@@ -151,7 +151,7 @@ def read_releases(file_pattern: str, kind: type[Kind]) -> list[Kind]: ...
 def read_releases(file_pattern: str, kind: type[Kind], *, keyed: Literal[True]) -> list[tuple[Item, Kind]]: ...
 @_validate.explained
 def read_releases(file_pattern: str, kind: type | None = None, *, keyed: bool = False) -> list[Any]:
-    """Return what `beam_dpsketch.read_releases` does, from files on any filesystem that Beam knows."""
+    """Read releases like `beam_dpsketch.read_releases`, from files on any Beam filesystem."""
     paths = [found.path for found in FileSystems.match([file_pattern])[0].metadata_list]
     return release_file.read_files(paths, file_pattern, kind, keyed, open_file)
 
@@ -161,7 +161,7 @@ def _read(found: Any) -> Iterator[Any]:
 
 
 def _to_record(element: Any) -> bytes:
-    """Return a release, a row, or a pair of a key and one of them as bytes."""
+    """Encode a release, a timeline row, or a pair of a key and one of them."""
     row = element[1] if isinstance(element, tuple) and len(element) == 2 else element
     if not isinstance(row, TimelineRow):
         key, released = key_and_release(element)
@@ -170,7 +170,7 @@ def _to_record(element: Any) -> bytes:
 
 
 class ReleaseSink(beam.io.FileBasedSink):
-    """Write the files of the global window. Replace earlier ones of the prefix only if asked to, or if equal."""
+    """Write the files of the global window. Replace earlier files with the prefix only on request, or if equal."""
 
     def __init__(self, file_path_prefix: str, *, overwrite: bool) -> None:
         super().__init__(file_path_prefix, BytesCoder(), SUFFIX)
@@ -183,10 +183,10 @@ class ReleaseSink(beam.io.FileBasedSink):
         file_handle.write(encoded_value)
 
     def pre_finalize(self, init_result: Any, writer_results: Iterable[str]) -> None:
-        """Make room for the finished files, given the temporary ones."""
+        """Delete earlier files before the temporary files are renamed."""
         written = list(writer_results)
         if not all(map(FileSystems.exists, written)):
-            return  # an earlier attempt passed this point, and has begun to rename them
+            return  # an earlier attempt passed this point, and has begun to rename the files
         earlier = _shards(self._prefix)
         if earlier and not self._overwrite:
             check_equal(earlier, written)
@@ -199,22 +199,22 @@ def open_file(path: str) -> BinaryIO:
 
 
 def check_none(file_path_prefix: str, releases: beam.PCollection) -> None:
-    """Refuse a prefix that has files while the pipeline is built, if they can be seen from here.
+    """Raise while the pipeline is built if the prefix has visible files.
 
-    With idempotent noise the pipeline may be about to write the same again: then workers compare.
+    With idempotent noise the pipeline may write the same releases again, so workers compare them.
     """
     if ONLY_WORKERS_LOOK.get() or _is_idempotent(releases):
         return
     try:
         earlier = _shards(file_path_prefix)
-    except Exception:  # of any filesystem: perhaps only workers reach it, and they look again
+    except Exception:  # from any filesystem; perhaps only workers can read it, and they check again
         return
     if earlier:
         raise _would_replace(earlier[0])
 
 
 def check_equal(earlier: Iterable[str], written: Iterable[str]) -> None:
-    """Refuse to replace earlier files by others that do not hold the same records."""
+    """Raise unless the earlier files contain the same records as the new files."""
     earlier = list(earlier)
     try:
         equal = _digests(earlier) == _digests(written)
@@ -233,7 +233,7 @@ def _would_replace(path: str) -> FileExistsError:
 
 
 def _shards(prefix: str) -> list[str]:
-    """Return the files of the global window with this prefix, and none of a longer prefix."""
+    """Find the files of the global window with this prefix, without those of a longer prefix."""
     name = re.compile(re.escape(_last_part(prefix)) + r"-\d{5}-of-\d{5}" + re.escape(SUFFIX))
     found = FileSystems.match([f"{prefix}-*-of-*{SUFFIX}"])[0].metadata_list
     return sorted(each.path for each in found if name.fullmatch(_last_part(each.path)))
@@ -244,7 +244,7 @@ def _last_part(path: str) -> str:
 
 
 def _digests(paths: Iterable[str]) -> list[bytes]:
-    """Return digests of all records in sorted order, because a replay may find its records in another."""
+    """Digest all records, sorted because a replay may read its records in another order."""
     digests = []
     for path in paths:
         with open_file(path) as file:
@@ -253,7 +253,7 @@ def _digests(paths: Iterable[str]) -> list[bytes]:
 
 
 def _is_idempotent(releases: beam.PCollection) -> bool:
-    """Return whether any step before the releases has idempotent noise."""
+    """Whether any earlier step has idempotent noise."""
     for step in steps_before(releases):
         while step is not None:
             if isinstance(step.transform, Replayable) and step.transform.is_idempotent:

@@ -1,4 +1,4 @@
-"""What private transforms give: noisy numbers made final, then releases, how they travel, and `QueryReleases`."""
+"""Outputs of private transforms: final noisy numbers, releases and their coder, and `QueryReleases`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from beam_dpsketch.statement.noisy import NoisyReleases
 
 
 class MakeFinal(beam.PTransform):
-    """Make what a step with noise drew final: one `Reshuffle`, and then each release, or (key, release), for itself.
+    """Make drawn noise final by one `Reshuffle`, and then output each release, or (key, release).
 
     `kind` is the class of each release, or `TimelineRow`.
     """
@@ -31,7 +31,7 @@ class MakeFinal(beam.PTransform):
         self._output_type = tuple[Any, kind] if per_key else kind  # type: ignore[valid-type]
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        # As bytes: runners keep what a Reshuffle has decoded in memory.
+        # Bytes, because runners keep objects decoded by a Reshuffle in memory.
         packed = pcoll | "Pack" >> beam.MapTuple(_pack).with_output_types(tuple[Any, bytes])
         final = packed | "Reshuffle" >> beam.Reshuffle().with_output_types(tuple[Any, bytes])
         return final | "Each" >> beam.FlatMapTuple(_unpack).with_output_types(self._output_type)
@@ -46,16 +46,17 @@ def _unpack(keys: list[Any] | None, packed: bytes) -> Iterator[Any]:
 
 
 def each_release(together: tuple[list[Any] | None, NoisyReleases]) -> Iterator[Any]:
-    """Yield each release of what `ReleaseOnce` made, or (key, release)."""
+    """Yield each release from `ReleaseOnce`, or (key, release)."""
     keys, releases = together
     return answers_of(releases) if keys is None else zip(keys, answers_of(releases), strict=True)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class TopK(Frequencies):
-    """The rows that `release.top_k(k)` gives, and the release itself for further questions and its privacy statement.
+    """The rows of `release.top_k(k)`, with the release for further questions and its privacy statement.
 
-    `WriteReleases` and `QueryReleases` take it for its release. A release that is read back gives the same rows.
+    `WriteReleases` and `QueryReleases` accept it in place of its release. A release that is read back gives the same
+    rows.
 
     Attributes:
       release: the released histogram or tree, or `ReleasedCounts`.
@@ -65,12 +66,12 @@ class TopK(Frequencies):
 
     @classmethod
     def of(cls, release: ReleasedSketch, k: int) -> TopK:
-        """Return the k items of largest weight in a release, with the release."""
+        """Find the k items with the largest weights in a release."""
         return cls(**vars(release.top_k(k)), release=release)
 
 
 def key_and_release(element: Any) -> tuple[Any, Released]:
-    """Return key (`None` without one) and release of an element of any private transform."""
+    """Split an element of any private transform into key (`None` without keys) and release."""
     key, value = element if isinstance(element, tuple) and len(element) == 2 else (None, element)
     released = value.release if isinstance(value, TopK) else value
     if isinstance(released, TimelineRow):
@@ -88,10 +89,10 @@ def key_and_release(element: Any) -> tuple[Any, Released]:
 
 
 class QueryReleases(beam.PTransform):
-    """Turn releases, or (key, release) pairs, into rows that answer one kind of question. Asking costs no privacy.
+    """Convert releases, or (key, release) pairs, to rows that answer one kind of question, without privacy loss.
 
-    A row is a dict for each part of the question, with the columns of `docs/beam_yaml.md`; that of a pair has its key
-    as `key`. For what `Ask` has no word for, call the release: `releases | beam.Map(lambda each: each.mean_weight())`.
+    A row is a dict for each part of the question, with the columns in `docs/beam_yaml.md`. The row of a pair has its
+    key as `key`. For questions beyond `Ask`, call the release: `releases | beam.Map(lambda each: each.mean_weight())`.
 
     >>> QueryReleases(Ask("quantiles", (0.5, 0.9))).default_label()
     'QueryReleases(quantiles)'
@@ -101,7 +102,7 @@ class QueryReleases(beam.PTransform):
 
     Raises:
       TypeError: the question is not an `Ask`.
-      ValueError: a release does not answer such a question; raised by the pipeline.
+      ValueError: a release cannot answer such a question. Raised by the pipeline.
     """
 
     def __init__(self, ask: Ask) -> None:
@@ -110,7 +111,7 @@ class QueryReleases(beam.PTransform):
         self._ask = ask
 
     def default_label(self) -> str:
-        """Return the label, with the kind of question."""
+        """Label with the kind of question."""
         return f"{type(self).__name__}({self._ask.kind})"
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:

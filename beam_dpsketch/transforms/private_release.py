@@ -1,4 +1,4 @@
-"""The path that every private transform shares: guard, read and bound, sum exactly, release once, make it final."""
+"""Common steps of all private transforms: check, read and bound, sum exactly, release once, make final."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ from beam_dpsketch.transforms.steps.windows import edges_of, plan_of, windows_of
 Output = TypeVar("Output")
 
 DOORS: dict[str, type[PrivateRelease[Any]]] = {}
-"""The transforms that users import, by the name of what they release; a class that says its kind enters itself."""
+"""Public transforms by the name of their release kind. A class with a kind registers itself."""
 
 
 @contextlib.contextmanager
 def refused_together(*others: Any) -> Iterator[None]:
-    """Add to the refusal of a kind, which is made inside, what `check_types` refuses of the other arguments."""
+    """Raise the error of a kind, from the block, together with errors of the other arguments from `check_types`."""
     try:
         yield
     except RefusalError as error:
@@ -67,26 +67,26 @@ def refused_together(*others: Any) -> Iterator[None]:
 
 
 class PrivateTransform(ReadsElements):
-    """Holds what all private transforms share: the declaration, and the checks before they run."""
+    """Base of all private transforms: the declaration, and the checks before the run."""
 
     _scale: Scale | None = None
     _uses: Uses | None = None
 
     def __init__(self, declared: ReleaseSpec) -> None:
         super().__init__(declared)
-        declared.resolved  # noqa: B018  # refuses settings that cannot work
+        declared.resolved  # noqa: B018  # raises for settings that cannot work
         for words in declared.terms.foolish():
             warnings.warn(words, PrivacyWarning, stacklevel=levels_to_caller())
 
     def expecting(self, scale: Scale) -> Self:
-        """Return a copy of the transform that parts its work for an input of this size; no result depends on it.
+        """Copy the transform and divide its work for this input size. Results do not depend on it.
 
-        Give it for more than a billion rows, or where one worker ends up with most of the work: more rows mean more
-        parts of privacy ids, so that each fits the memory of a worker, and sums that are added up in two steps, where
-        the input is bounded. More keys mean more parts of keys. `explain` then says what travels, and what the busiest
-        worker holds.
+        Use it for more than a billion rows, or if one worker does most of the work. More rows mean more privacy id
+        shards, so that each fits into a worker's memory, and, on bounded input, sums that are added up in two steps.
+        More keys mean more key shards. `explain` then reports the data that workers exchange, and the memory of the
+        busiest worker.
 
-        Raises `ValueError` where a worker could not hold its part of the records under a norm: it then needs a
+        Raises `ValueError` if a shard of records under a norm would exceed a worker's memory. It then needs a
         `resource_limit`.
         """
         _validate.instance(Scale, scale=scale)
@@ -104,26 +104,27 @@ class PrivateTransform(ReadsElements):
         typical: tuple[float, float] | None = None,
         quantiles: Iterable[float] = USUAL_QUANTILES,
     ) -> str:
-        """Return what will be released, in words, with what to expect of it, before any data is read.
+        """Describe the release and its expected accuracy, before any data are read.
 
-        Quantiles: the error of ranks, given n, and of values, given n and `typical`. Frequencies: how wide intervals
-        are, and given n, the error with collisions on made-up data. Top-K lists: the detection limit, the weight from
-        which values are found. It warns of answers with much noise, and of a foolish epsilon or delta. Then, but
-        for continual release: what another bound or epsilon would give, and how many people a wanted error needs, from
-        the noise alone.
+        Quantiles: the error of ranks, given n, and of values, given n and `typical`. Frequencies: the width of
+        intervals and, given n, the error with collisions on simulated data. Top-K lists: the detection limit, the
+        weight from which values are found. It warns about very noisy answers, and about an unsuitable epsilon or delta.
+        Except for continual release, it then compares other bounds and epsilons, and computes the number of people for
+        a wanted error, from the noise alone.
 
-        Windows of the pipeline are not known yet, other than those of a `TimeRange` or a `Horizon`. In fixed windows
+        Windows of the pipeline are still unknown, except those of a `TimeRange` or a `Horizon`. In fixed windows
         without `max_windows`, `RecordBounds` protect an id within each window alone. Under `Record`, sliding windows
-        need more noise. The statement of the release says so.
+        need more noise. The privacy statement of the release includes this.
 
         Args:
-          n: about how many records (or what weight) count in one release, and per key, in that of one key. Records
-            that the bounds drop do not count.
-          wanted_error: an error as a share of the weight that counts in one release, between 0 and 1; the words say
-            how many people it needs.
-          typical: of quantiles of numbers, about the median and the 99 % point of the values, as (120, 900). The words
-            then tell errors of values: of 64 releases of made-up log-normal data; normal, if the median is 0 or less.
-          quantiles: whose errors are told, each between 0 and 1.
+          n: approximate number of records (or weight) in a release, per key if there are keys. Exclude records that the
+            bounds drop.
+          wanted_error: an error as a share of the clipped total in a release, between 0 and 1. The plan reports the
+            number of people that it needs.
+          typical: for quantiles of numbers, approximate median and 99 % quantile of the values, as (120, 900). The plan
+            then reports errors of values, from 64 releases of simulated log-normal data, or normal data if the median
+            is 0 or less.
+          quantiles: quantiles whose errors are reported, each between 0 and 1.
         """
         terms = self._declared.terms
         planned = self._declared.plan(n, wanted_error=wanted_error, typical=typical, quantiles=quantiles)
@@ -139,12 +140,12 @@ class PrivateTransform(ReadsElements):
 
     @property
     def _keeps_all(self) -> bool:
-        """Whether a norm keeps all different items of a privacy id."""
+        """Whether a norm includes all distinct items of a privacy id."""
         bounds = self._declared.terms.bounds
         return isinstance(bounds, NormLimit) and bounds.resource_limit is None
 
     def display_data(self) -> dict[str, Any]:
-        """Return the public settings; neither the seed nor a key of the hash."""
+        """List the public settings, without the seed and the key of the hash."""
         return {**self._declared.display_data(), **self.display_of_noise()}
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
@@ -157,16 +158,15 @@ class PrivateTransform(ReadsElements):
     def _release(
         self, elements: beam.PCollection, resolved: ResolvedRelease, plan: WindowPlan, noise: IdempotentNoise | None
     ) -> beam.PCollection:
-        """Release elements that are checked, in windows that may be released."""
+        """Release checked elements in supported windows."""
 
     def _noise(self, elements: beam.PCollection, terms: ReleaseTerms) -> IdempotentNoise | None:
-        """Return the idempotent noise of the transform with these terms, if any."""
         if (noise := self._idempotent_noise) is None:
             return None
         return dataclasses.replace(noise, transform=self._declared.identify(terms, self._edges(elements)))
 
     def _edges(self, elements: beam.PCollection) -> tuple[int, ...]:
-        """Return what tells the windows of a run from others."""
+        """Identity of the run's windows."""
         if (horizon := self._declared.horizon) is None:
             return edges_of(elements.windowing.windowfn)
         return horizon.start_micros, horizon.size_micros, horizon.windows
@@ -174,17 +174,17 @@ class PrivateTransform(ReadsElements):
     def _paid_run(
         self, elements: beam.PCollection, resolved: ResolvedRelease, noise: IdempotentNoise | None
     ) -> beam.PCollection | None:
-        """Return the name of the run, once an account of a ledger has paid for it; `None` without a ledger."""
+        """Name the run after an account of a ledger has paid for it. `None` without a ledger."""
         facts = {"is_bounded": elements.is_bounded, "is_idempotent": noise is not None}
         if (bill := bill_of(resolved, self._edges(elements), **facts)) is None:
             return None
         check_reach(elements.pipeline, bill)
-        if noise is None:  # else a run that was paid for before costs nothing more
+        if noise is None:  # otherwise a run that is already paid for costs nothing more
             check_before_runs(elements.pipeline, application(elements)[1], bill)
         return pay_run(elements.pipeline, bill, noise)
 
     def _pay(self, elements: beam.PCollection, resolved: ResolvedRelease) -> ResolvedRelease:
-        """Return a release that is paid for: by a part of a budget, for one transform and run; or by `_paid_run`."""
+        """Pay for a release: from a budget share, for one transform and run, or by `_paid_run`."""
         self.check_release_id(elements)
         self._declared.privacy.note_use(elements.pipeline, application(elements), self._uses)
         if resolved.terms.privacy.payer is not None:
@@ -202,7 +202,7 @@ class PrivateTransform(ReadsElements):
 
 
 class PrivateRelease(PrivateTransform, Generic[Output]):
-    """Turn elements into one release, or one for each key, in each window; or into rows over time."""
+    """Release once, or once for each key, in each window, or release timeline rows."""
 
     def __init_subclass__(cls, kind: type[Count] | None = None) -> None:
         super().__init_subclass__()
@@ -211,7 +211,7 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
 
     @classmethod
     def of(cls, declared: ReleaseSpec, uses: Uses | None = None) -> Self:
-        """Return the transform of this declaration; `uses` counts the transforms with equal settings."""
+        """Create the transform of this declaration. `uses` counts the transforms with equal settings."""
         made = cls.__new__(cls)
         PrivateRelease.__init__(made, declared)
         made._uses = uses
@@ -265,7 +265,7 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         plan: WindowPlan,
         noise: IdempotentNoise | None,
     ) -> beam.PCollection:
-        """Sum each window exactly, make rows of windows, and draw the noise of each row once."""
+        """Sum each window exactly, combine windows to timeline rows, and draw the noise of each row once."""
         declared, per_key, paid = self._declared, self._declared.is_keyed, self._paid_run(elements, resolved, noise)
         run = name_of(paid)
         exact = ExactSums(declared, plan, noise, run, choice=resolved.noise(Calibration).choice)
@@ -273,13 +273,13 @@ class PrivateRelease(PrivateTransform, Generic[Output]):
         calibration = self._pay(elements, resolved).noise(Calibration)
         of_rows = run_input(
             elements, declared, plan, calibration, noise, paid
-        )  # on streams `RowsInOrder` names the run
+        )  # on streams, `RowsInOrder` names the run
         settings = RowSettings(horizon, horizon.rows, exact.sketch_input)
         all_rows = AllRows(settings, calibration.choice, noise)
         shards = None
-        if per_key and declared.public_keys is None:  # all windows of a key are in one shard
+        if per_key and declared.public_keys is None:  # one shard contains all windows of a key
             shards = key_shards_for(plan.scale, declared.spec.cells * horizon.windows)
-        # One window longer than the horizon: Prism may fire a timer before elements of the same time.
+        # One window longer than the horizon, because Prism may fire a timer before elements of the same time.
         longer = windows_of(horizon, horizon.windows + 1)
         named = not elements.is_bounded
         once = ReleaseOnce(calibration, noise, named=named)

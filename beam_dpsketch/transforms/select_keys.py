@@ -1,7 +1,8 @@
-"""`SelectKeys`: which keys there are, as a list that may be published.
+"""`SelectKeys`: private selection of keys as a public list.
 
-Guarantee: the list is delta-approximate rho-zCDP for the unit and the neighbouring relation of its privacy spec
-(`privacy.selection`); a key is decided on once in each window, and final before anything downstream sees it.
+Guarantee: the list is delta-approximate rho-zCDP for the unit and the neighboring relation of its privacy spec
+(`privacy.selection`). The decision about a key is made once in each window, and is final before any later step reads
+it.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ _OF_SKETCH = ("sketch", "counters", "depth", "width")
 
 
 class SelectKeys(PrivateTransform):
-    """Turn (key, value) pairs, or rows and batches with a key field, into the keys that enough units vote for.
+    """Select the keys that enough units vote for, from (key, value) pairs, or rows and batches with a key field.
 
-    All of rho pays for the choice, so more keys come out than where a sketch shares it. List them with `PublicKeys` in
-    later pipelines: keys chosen once a day serve the windows of each hour. The later releases cost what they cost; no
-    delta is lost again.
+    The choice uses all of rho, so more keys are released than if a sketch shares it. List them with `PublicKeys` in
+    later pipelines: keys chosen once a day are then used in the windows of each hour. Later releases spend their own
+    rho, but no further delta.
 
     Args:
-      privacy: what the list spends.
-      unit: whom it protects: `PrivacyId`, which votes for `max_keys` keys, or `Record`, for one.
-      keys: the delta, and where an element holds its key; without `share`.
-      windows: the windows in which keys are chosen; `None` takes those that have data.
+      privacy: privacy loss of the list.
+      unit: the privacy unit: `PrivacyId`, which votes for `max_keys` keys, or `Record`, for one key.
+      keys: the delta and the key field, without `share`.
+      windows: the windows in which keys are chosen. `None` uses the windows with data.
     """
 
     def __init__(
@@ -61,11 +62,11 @@ class SelectKeys(PrivateTransform):
 
     @property
     def choice(self) -> KeyChoice:
-        """How keys are chosen; all of it is public."""
+        """Public parameters of the key selection."""
         return self._declared.resolved.noise(_ChosenAlone).choice
 
     def display_data(self) -> dict[str, Any]:
-        """Return the public settings, without a sketch, because none is released."""
+        """List the public settings, without a sketch, because no sketch is released."""
         return {name: value for name, value in super().display_data().items() if name not in _OF_SKETCH}
 
     def _release(
@@ -82,14 +83,14 @@ class SelectKeys(PrivateTransform):
 
 
 class _ChosenAlone(NamedTuple):
-    """How keys are chosen, and under which terms."""
+    """Parameters of the key selection, and their terms."""
 
     terms: ReleaseTerms
     choice: KeyChoice
     scaled_units: None = None
 
     def with_terms(self, terms: ReleaseTerms) -> _ChosenAlone:
-        """Return the same under terms that differ in their budget alone."""
+        """Replace the terms by terms that differ only in their budget."""
         return self._replace(terms=terms)
 
     def __str__(self) -> str:
@@ -99,7 +100,7 @@ class _ChosenAlone(NamedTuple):
 
 
 class _KeysAlone(AnySketch):
-    """A list of keys: what is counted of them is not released."""
+    """List of keys without a released sketch."""
 
     keys_alone = True
 
@@ -123,5 +124,4 @@ class _KeysAlone(AnySketch):
 
 
 def _constant(value: Any) -> int:
-    """Return the same item for each value of a pair."""
     return 0

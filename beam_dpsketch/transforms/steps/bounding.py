@@ -1,12 +1,12 @@
-"""Contribution bounding at scale: columns of records, sharded by privacy id, bounded by sorting.
+"""Contribution bounding at scale: columns of records, sharded by privacy id, and bounded by sorting.
 
-Guarantee: within each window, at most max_per_key records per privacy id and key and at most
-max_keys keys per privacy id are kept, uniformly at random, never per bundle; weights are clamped. With
-signed weights the records of an id are first netted by key and item, so that an insert and its delete cancel. The
-remainder is split into records of at most max_weight, so that the bounds are used in full. Records without a privacy id
-are dropped. Privacy ids are compared exactly, not by a hash. On unbounded input the records of a window are pruned as
-they come, so that the state grows with ids and bounds (signed: with ids and their different items). They are bounded in
-full once, when the window ends.
+Guarantee: within each window, at most max_per_key records per privacy id and key and at most max_keys keys per privacy
+id are selected, uniformly at random, never per bundle, and weights are clamped. With signed weights the records of an
+id are first netted by key and item, so that an insertion and its deletion cancel. The remainder is split into records
+of at most max_weight, so that the bounds are used in full. Records without a privacy id are dropped. Privacy ids are
+compared exactly, not by a hash. On unbounded input the records of a window are pruned as they arrive, so that the state
+grows with ids and bounds (signed: with ids and their distinct items). They are bounded in full once, when the window
+ends.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_sta
 from beam_dpsketch.transforms.steps.windows import check_timestamps, fires_again_late, is_global, last_time
 
 SHARDS = 256
-"""Into how many parts privacy ids go, unless more rows are expected."""
+"""Default number of privacy id shards, unless more rows are expected."""
 BUFFERED_RECORDS = 1 << 18
-"""How many records wait before they are written to the shards, unless these are many."""
-_SHARDS_OF_A_BUFFER = 1 << 11  # more shards have longer buffers: the smallest parts cost more than their records
-_READ_ELEMENTS = 1 << 12  # of one window at a time
-_UNREAD_ELEMENTS = 1 << 16  # of all windows: elements may be many times as large as what is read of them
-_READ_BYTES = 1 << 18  # of a shard at a time
-_GLOBAL_WINDOW = GlobalWindow()  # its constructor takes a microsecond, each time
+"""Number of records buffered before they are written to the shards, unless there are many shards."""
+_SHARDS_OF_A_BUFFER = 1 << 11  # more shards have longer buffers, because tiny parts cost more than their records
+_READ_ELEMENTS = 1 << 12  # per window
+_UNREAD_ELEMENTS = 1 << 16  # in all windows; elements may be many times as large as their records
+_READ_BYTES = 1 << 18  # per shard and read
+_GLOBAL_WINDOW = GlobalWindow()  # a constant, because each construction costs a microsecond
 
 
 def group_by_shard(
@@ -52,7 +52,7 @@ def group_by_shard(
     sketch_input: SketchInput | None,
     scale: Scale | None = None,
 ) -> beam.PCollection:
-    """Return (shard, records as bytes), grouped; all records of a privacy id in a window are in one shard."""
+    """Group (shard, records as bytes). One shard contains all records of a privacy id in a window."""
     shard_records = ShardRecords if is_global(elements) else ShardWindowedRecords
     in_state = keeps_state(elements)
     shard = beam.ParDo(shard_records(reader, rule, sketch_input, shards=shards_for(scale), in_state=in_state))
@@ -63,23 +63,23 @@ def group_by_shard(
 
 
 def unpack(bounded: beam.PCollection, reader: RecordReader, sketch_input: SketchInput) -> beam.PCollection:
-    """Convert what is kept to what `Bounded.contributions` yields."""
+    """Convert bounded shards to the values of `Bounded.contributions`."""
     made: Any = tuple[bytes, Row] if reader.by_item else KeyedSums if reader.per_key else WeightedItems
     return bounded | "Unpack" >> beam.FlatMap(Bounded.contributions, reader, sketch_input).with_output_types(made)
 
 
 def shards_for(scale: Scale | None) -> int:
-    """Return into how many parts privacy ids go."""
+    """Choose the number of privacy id shards."""
     return SHARDS if scale is None else max(SHARDS, scale.shards)
 
 
 def buffered_for(shards: int) -> int:
-    """Return how many records wait before they are written to shards."""
+    """Choose the number of records to buffer before writing to shards."""
     return BUFFERED_RECORDS * max(1, shards // _SHARDS_OF_A_BUFFER)
 
 
 class _WaitingUnit:
-    """Buffer of one window's records. Emitting writes to many shards, so it is done rarely."""
+    """Buffer of a window's records. Emitting writes to many shards, so it is rare."""
 
     __slots__ = ("elements", "size", "tables")
 
@@ -90,10 +90,10 @@ class _WaitingUnit:
 
 
 class ShardRecords(beam.DoFn):
-    """Convert elements to (shard, records as bytes); a privacy id is always in the same shard.
+    """Convert elements to (shard, records as bytes). A privacy id is always in the same shard.
 
-    With `window_column`, each record has the last millisecond of its window, and comes out at that time. Where they
-    wait in state, records are pruned even if it hardly pays, because state must stay small.
+    With `window_column`, each record carries the last millisecond of its window, and is emitted at that time. If
+    records wait in state, they are always pruned, because state must remain small.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class ShardRecords(beam.DoFn):
         return read_table(self._reader, columns, self._rule.bounds, self._sketch_input)
 
     def _gather(self, columns: Columns, waiting: _WaitingUnit) -> int:
-        """Keep records until they are written to shards; return how many count."""
+        """Buffer records for their shards, and return the number that count."""
         records = self._table(columns)
         if len(records):
             waiting.tables.append(records)
@@ -183,7 +183,7 @@ class ShardRecords(beam.DoFn):
 
 
 class ShardWindowedRecords(ShardRecords):
-    """Do the same for elements in windows. The parameter costs more than all else, so global ones do without."""
+    """Sharding for windowed elements. The window parameter dominates the cost, so global elements avoid it."""
 
     def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterable[WindowedValue] | None:
         waiting = self._waiting.get(window)
@@ -194,7 +194,7 @@ class ShardWindowedRecords(ShardRecords):
 
 
 class BoundShard(beam.DoFn):
-    """Bound (shard, records), once all of them are there; let each window fire once."""
+    """Bound complete (shard, records), once per window."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
@@ -207,12 +207,12 @@ class BoundShard(beam.DoFn):
 
 
 def gather_records(rule: Rule, payloads: Iterable[bytes]) -> Parts:
-    """Return the records of a shard, in one part or several."""
+    """Read the records of a shard into one or more parts."""
     return Parts(rule, itertools.chain.from_iterable(map(tables_from, _together(payloads))))
 
 
 def _together(payloads: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Yield lists of payloads that are large enough together: the smallest have a few records."""
+    """Yield lists of payloads with a minimum total size, because the smallest have few records."""
     together, size = [], 0
     for payload in payloads:
         together.append(payload)

@@ -1,14 +1,13 @@
-"""Bounding over several windows: keep max_windows windows of each privacy id, among those in which it has data.
+"""Bounding over several windows: select max_windows windows of each privacy id, among those in which it has data.
 
-Guarantee: in each period a privacy id counts in at most max_windows windows, and in each of them within the bounds. On
-bounded input they are chosen uniformly at random, in the shuffle that bounds the records too. There, a norm covers all
-windows of a period, and there is nothing to choose.
+Guarantee: in each period a privacy id counts in at most max_windows windows, and within the bounds in each of them. On
+bounded input they are chosen uniformly at random, in the shuffle that also bounds the records. A norm on bounded input
+covers all windows of a period, and no window is dropped.
 
-On unbounded input `FirstWindows` keeps the elements of an id in the first max_windows windows of each period in which
-it has data. Which windows these are depends on that id's elements and their order alone. The state of an id is the
-windows that it has taken in a period; Beam drops it when the period ends, so in the next period the id counts again. A
-late element still uses up one of these windows, although it is dropped. Elements without a usable privacy id are
-dropped.
+On unbounded input `FirstWindows` passes the elements of an id in the first max_windows windows of each period in which
+it has data. The choice of windows depends on that id's elements and their order alone. The state of an id is its chosen
+windows in a period. Beam drops the state when the period ends, so in the next period the id counts again. A late
+element still uses up one of these windows, although it is dropped. Elements without a usable privacy id are dropped.
 """
 
 from __future__ import annotations
@@ -55,12 +54,12 @@ from beam_dpsketch.transforms.steps.windows import RestoreWindows, last_time, pe
 
 
 class Contributions(NamedTuple):
-    """What bounding made of elements.
+    """Elements after bounding.
 
     Attributes:
-      values: what `Bounded.contributions` yields, or elements that are not bounded, in their windows.
-      max_norm: the norm in sixteenths of a record, if the data chose it; else `None`.
-      lost: what the whole run lost, exactly, if one histogram tells it; else `None`.
+      values: values of `Bounded.contributions`, or unbounded elements of single records, in their windows.
+      max_norm: the norm in sixteenths of a record, if the data chose it, or `None`.
+      lost: exact clipping histogram of the run, or `None` if each release has its own.
     """
 
     values: beam.PCollection
@@ -77,9 +76,9 @@ def bound_over_windows(
     run: Mapping[str, Any] = NO_RUN,
     choice: KeyChoice | None = None,
 ) -> Contributions:
-    """Bound the records of each privacy id, in all windows that its bounds cover.
+    """Bound the records of each privacy id, in all windows covered by its bounds.
 
-    `run` is a side input of steps that draw noise, and `choice` says how keys are chosen, if the data choose them.
+    `run` is a side input for steps that draw noise. `choice` is the key selection, if the data choose keys.
     """
     reader, periods = declared.reader, None if plan.periods is None else periods_as_windows(plan.periods)
     if periods is not None and not elements.is_bounded:
@@ -101,7 +100,7 @@ def bound_over_windows(
         shard = ShardWindowedRecords(reader, rule, sketch_input, True, shards=shards_for(plan.scale))
         grouped = _group_by_period(elements, shard, periods)
     if plan.terms.norm is not None:
-        choice_table(plan.terms)  # refuses what cannot be chosen
+        choice_table(plan.terms)  # raises if no norm can be chosen
         units = declared.resolved.under(plan.terms).calibrated.scaled_units
         assert units is not None
         choose = ChooseNorm(sketch_input, plan.terms, idempotent_noise, run, scaled_units=units)
@@ -127,8 +126,8 @@ def bound_over_windows(
 
 
 def _group_by_period(elements: beam.PCollection, shard: ShardRecords, periods: WindowFn) -> beam.PCollection:
-    """Return (shard, records as bytes), grouped; all records of a privacy id in a period are in one shard."""
-    # Outputs carry the earliest timestamp of their shard; later steps only move time forward, so nothing is late.
+    """Group (shard, records as bytes). One shard contains all records of a privacy id in a period."""
+    # Outputs carry the earliest timestamp of their shard, and later steps only move time forward, so no output is late.
     into_periods = beam.WindowInto(periods, timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST)
     return (
         elements
@@ -139,13 +138,13 @@ def _group_by_period(elements: beam.PCollection, shard: ShardRecords, periods: W
 
 
 def _by_window(bounded: Bounded) -> Iterator[TimestampedValue]:
-    """Yield what is kept in each window, at its last millisecond."""
+    """Yield clipped records per window, at its last millisecond."""
     for end, kept in bounded.by_window():
         yield TimestampedValue(kept, Timestamp(micros=end * MILLISECOND))
 
 
 class FirstWindows(beam.PTransform):
-    """Keep elements in the first `max_windows` windows of each id and period, stamped with the end of their window."""
+    """Pass elements in the first `max_windows` windows of each id and period, stamped with the end of their window."""
 
     def __init__(self, reader: RecordReader, max_windows: int, periods: WindowFn) -> None:
         super().__init__()
@@ -164,7 +163,7 @@ class FirstWindows(beam.PTransform):
 
 
 class _ById(beam.DoFn):
-    """Pair elements with their privacy id, at the last time of their window; split batches by privacy id."""
+    """Pair elements with their privacy id, at the last time of their window, and split batches by privacy id."""
 
     def __init__(self, reader: RecordReader) -> None:
         self._reader = reader
@@ -201,7 +200,7 @@ class _ById(beam.DoFn):
             yield privacy_id, take(order[group])
 
     def _plain(self, batch: Any) -> Any:
-        """Return the columns of a batch that are read, in the form in which Arrow can take rows of them."""
+        """Select the columns that are read, in a form whose rows Arrow can select."""
         names = batch.schema.names
         read = [place for place, name in enumerate(names) if name in self._reader.selectors.given.values()]
         columns = [plain_column(batch.column(place)) for place in read]
@@ -212,7 +211,7 @@ _WINDOWS_TAKEN = beam.DoFn.StateParam(BagStateSpec("windows taken", VarIntCoder(
 
 
 class _TakeFirst(beam.DoFn):
-    """Keep an element, of (privacy id, element), if its window is or becomes one of those that the id takes."""
+    """Pass elements of (privacy id, element) in the first windows of the id."""
 
     def __init__(self, max_windows: int) -> None:
         self._max_windows = max_windows

@@ -1,4 +1,4 @@
-"""The steps before the noise: read, bound, sum."""
+"""Steps before the noise: read, bound, sum."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from beam_dpsketch.transforms.steps.windows import create_always, in_time_range
 
 
 class ExactStep(beam.PTransform):
-    """What is summed or counted exactly, before the noise.
+    """Base of steps that sum or count exactly, before the noise.
 
     Args:
-      declared: what is released.
-      plan: which windows are released.
-      idempotent_noise: decides what is kept, under a secret; `None` takes the entropy of the system.
+      declared: the declared release.
+      plan: the released windows.
+      idempotent_noise: source of sampling randomness, under a secret. `None` uses the entropy of the system.
       run: a side input of the steps that draw noise.
-      choice: how keys are chosen; `None` if the data do not choose them.
+      choice: the key selection. `None` if the data do not choose keys.
     """
 
     def __init__(
@@ -57,21 +57,20 @@ class ExactStep(beam.PTransform):
         self.sketch_input = declared.summed(plan.terms, plan.rows)
 
     def _bounded(self, elements: beam.PCollection) -> Contributions:
-        """Bound the records of each privacy id."""
         declared, noise = self._declared, self._idempotent_noise
         return bound_over_windows(elements, declared, self.sketch_input, self._plan, noise, self._run, self._choice)
 
 
 class ExactSums(ExactStep):
-    """Sum the elements of each window to `KeyedSums`, of all keys of a shard or without keys.
+    """Sum the elements of each window to `KeyedSums`, one per shard of keys, or without keys.
 
-    Returns a dict: "sums", and "lost", of what bounding makes of the run, with "max_norm", as `Contributions` has them.
+    Returns a dict: "sums", and the run's "lost" and "max_norm" from `Contributions`, if any.
     """
 
     def expand(self, pcoll: beam.PCollection) -> dict[str, beam.PCollection]:
         per_key, sketch_input, selectors = self._declared.is_keyed, self.sketch_input, self._declared.selectors
         elements = in_time_range(pcoll, self._plan.starts)
-        bounded = selectors.privacy_id is not None  # bounded records all come as a window ends
+        bounded = selectors.privacy_id is not None  # all bounded records arrive when a window ends
         found = Contributions(elements)
         if bounded:
             selectors, found = IDENTITY_SELECTORS, self._bounded(elements)
@@ -80,7 +79,7 @@ class ExactSums(ExactStep):
             found = Contributions(elements | "Key" >> key_records)
         scale = self._plan.scale
         fanout = scale.fanout(shards_for(scale) if bounded else None) if scale is not None and pcoll.is_bounded else 1
-        waits = not bounded and keeps_state(found.values)  # then all that a window has must wait together
+        waits = not bounded and keeps_state(found.values)  # then all sums of a window must wait together
         values, fn = found.values, RawSketchFn(sketch_input, selectors)
         if waits or (per_key and not bounded):
             values = values | "SumBundle" >> beam.ParDo(SumBundle(fn, per_key=per_key)).with_output_types(KeyedSums)
@@ -98,9 +97,9 @@ class ExactSums(ExactStep):
         return {"sums": sums, **{name: each for name, each in others.items() if each is not None}}
 
     def _with_empty(self, values: beam.PCollection, norm: beam.PCollection | None) -> beam.PCollection:
-        """Add sums of nothing for every release that must exist regardless of the data.
+        """Add empty sums for every release that must exist regardless of the data.
 
-        A norm that the data chose goes with them: the noise of a release without data must not be another one.
+        They carry the norm chosen by the data, because releases without data must have the same noise.
         """
         starts, parts = self._plan.starts, in_parts(self._declared.public_keys or ())
         if not self._declared.is_keyed and (starts is not None or (norm is not None and self._plan.is_global)):
@@ -114,7 +113,7 @@ class ExactSums(ExactStep):
 
 
 class KeyRecords(beam.DoFn):
-    """Pair elements with their keys, and sums of batches with each of theirs; drop those whose key does not count."""
+    """Pair elements with their keys, split batches into sums per key, and drop elements with unusable keys."""
 
     def __init__(self, reader: RecordReader, sketch_input: SketchInput) -> None:
         self._reader, self.sketch_input = reader, sketch_input

@@ -1,8 +1,8 @@
-"""The steps of grouped counts: count the records of each pair, draw the noise of each count, gather what is released.
+"""Steps of thresholded counts: count the records of each pair, draw the noise of each count, gather released rows.
 
-Noise is drawn once for each pair of key and item in a window, and the decision is made with it, in one step. The
+Noise is drawn once for each pair of key and item in a window, and the decision is made with it, in the same step. The
 `GroupByKey` after it makes both final, as a `Reshuffle` does, before the rows of a key and window become one release.
-Where units vote for pairs in two rounds, `SecondRound` draws the noisy votes of the first, once, before that step.
+If units vote for pairs in two rounds, `SecondRound` draws the noisy votes of the first, once, before that step.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from beam_dpsketch.transforms.steps.windows import create_always, in_time_range,
 
 _BUFFERED = 1 << 16
 _NO_ITEM = (b"", 0)
-"""A row that only says that there is a release."""
+"""Row that marks an empty release."""
 _COUNTED, _ROWS = tuple[bytes, Row], tuple[bytes, tuple[bytes, int]]
 
 
 class CountPairs(ExactStep):
-    """Turn elements into (pair, exact row) for each pair that counts, in each window.
+    """Count elements exactly as (pair, exact row) for each usable pair, in each window.
 
-    A privacy id is bounded as where its output keys are the pairs: no more than that is new here. Returns a dict:
-    "counts", and "norm", in sixteenths of a record, if the data choose it; else that is `None`.
+    A privacy id is bounded as if the pairs were output keys. Returns a dict: "counts", and "norm", in sixteenths of a
+    record, if the data choose it.
     """
 
     def expand(self, pcoll: beam.PCollection) -> dict[str, beam.PCollection]:
@@ -62,7 +62,7 @@ class CountPairs(ExactStep):
 
 
 class WrappingSum(beam.CombineFn):
-    """Add up rows of integers of 64 bits that wrap around, as all counters do."""
+    """Add up rows of 64-bit integers that wrap around, as all counters do."""
 
     def create_accumulator(self) -> Row:
         return ()
@@ -78,7 +78,7 @@ class WrappingSum(beam.CombineFn):
 
 
 class CountRecords(ShardRecords):
-    """Count the records of a bundle by pair, where each record is protected on its own."""
+    """Count the records of a bundle by pair, if each record is a unit."""
 
     def __init__(self, reader: RecordReader, sketch_input: SketchInput) -> None:
         super().__init__(reader, rule_of(sketch_input, RandomPriorities()), sketch_input)
@@ -93,13 +93,13 @@ class CountRecords(ShardRecords):
 
 
 class CountWindowedRecords(CountRecords, ShardWindowedRecords):
-    """Do the same for elements in windows."""
+    """Counting for windowed elements."""
 
     process = ShardWindowedRecords.process
 
 
 class ReleaseGroups(beam.PTransform):
-    """Turn elements into ([key], `NoisyReleases`) of grouped counts, or (`None`, ...); one for each window."""
+    """Release thresholded counts as ([key], `NoisyReleases`), or (`None`, `NoisyReleases`), per window."""
 
     def __init__(
         self,
@@ -144,10 +144,10 @@ def _without_items(packed_keys: bytes) -> list[tuple[bytes, Any]]:
 
 
 class _OfCounting(DrawsNoise):
-    """Knows how counts are released.
+    """Base of steps with counts' noise parameters.
 
     Args:
-      counting: how, as far as it is known before a norm is chosen.
+      counting: the parameters before a norm is chosen.
       per_key: whether pairs have keys.
     """
 
@@ -158,14 +158,14 @@ class _OfCounting(DrawsNoise):
         self._under = counting
 
     def under(self, norm: int | None) -> Counting:
-        """Return how counts are released under a norm, in sixteenths of a record, if the data chose it."""
+        """Compute the parameters under a norm, in sixteenths of a record, if the data chose it."""
         if norm != self._norm:
             self._norm, self._under = norm, self._counting.with_norm(norm_of(norm))
         return self._under
 
 
 class NoiseOnce(_OfCounting):
-    """Turn (pair, exact row) into (encoded key, (item, noisy count)), or into nothing if nothing brings it in."""
+    """Turn (pair, exact row) into (encoded key, (item, noisy count)), for released pairs only."""
 
     def start_bundle(self) -> None:
         self._waiting: dict[Any, list[tuple[bytes, Row]]] = defaultdict(list)
@@ -194,7 +194,7 @@ class NoiseOnce(_OfCounting):
 
 
 class GatherRows(_OfCounting):
-    """Turn (encoded key, rows) into ([key], `NoisyReleases`), or (`None`, `NoisyReleases`)."""
+    """Gather (encoded key, rows) to ([key], `NoisyReleases`), or (`None`, `NoisyReleases`)."""
 
     def process(
         self,

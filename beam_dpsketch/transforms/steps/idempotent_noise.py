@@ -1,11 +1,12 @@
-"""Noise that a replay draws again, byte for byte, for runners that may run a release twice; and where its secret is.
+"""Replayable noise, equal byte for byte after a replay, and the sources of its secret.
 
-Guarantee: each release is rho-zCDP against anyone who neither knows the secret nor breaks HMAC-SHA256 and AES-256; the
-guarantee is computational. A replayed bundle, a restarted worker, and a whole job run again on the same input under
-the same release id release the same bytes, on any runner and under any label, which costs nothing more. A release id
-names one transform on one input: different data under one release id cost another rho and show that they differ, and
-equal releases under it show that two inputs are equal. All randomness depends on `ReleaseSpec.identify` too. So
-transforms with other settings are other runs, with unrelated noise, under one release id as well.
+It is for runners that may run a release twice. Guarantee: each release is rho-zCDP against anyone who neither has the
+secret nor breaks HMAC-SHA256 and AES-256. The guarantee is computational. A replayed bundle, a restarted worker, and a
+whole job run again on the same input under the same release id release the same bytes, on any runner and under any
+label, without further privacy loss. A release id names one transform on one input: different data under the same
+release id cost another rho and reveal the difference, and equal releases under it reveal that two inputs are equal. All
+randomness depends on `ReleaseSpec.identify` too. So transforms with other settings are other runs, with unrelated
+noise, even under the same release id.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ MAX_RELEASE_ID = 1024
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _WORDS = re.compile(r"[A-Z0-9]*(_[A-Z0-9]*)+|[a-z0-9]*(_[a-z0-9]*)+", re.ASCII)
 
-# The release ids of each pipeline, and the path of the transform that each names.
+# Release ids of each pipeline, with the path of their transform.
 _NAMED: weakref.WeakKeyDictionary[beam.Pipeline, dict[str, str]] = weakref.WeakKeyDictionary()
 
 
 def application(elements: beam.PCollection) -> tuple[weakref.ref[beam.Pipeline], str]:
-    """Return what names the transform that is being expanded, for what may be used only once.
+    """Identify the transform that is being expanded, for resources that may be used only once.
 
     A runner that expands it again uses the same pipeline and path. Beam allows each path only once.
     """
@@ -46,9 +47,9 @@ def application(elements: beam.PCollection) -> tuple[weakref.ref[beam.Pipeline],
 
 @dataclasses.dataclass(frozen=True)
 class IdempotentNoise:
-    """A release id, and where workers find the secret; see `Replayable.with_idempotent_noise`.
+    """Release id, and the source of the secret on workers. See `Replayable.with_idempotent_noise`.
 
-    `transform` says which transform it is, once that is known: what `ReleaseSpec.identify` returns.
+    `transform` identifies the transform, once `ReleaseSpec.identify` has computed it.
     """
 
     release_id: str
@@ -67,16 +68,16 @@ class IdempotentNoise:
             )
 
     def resolve_secret(self) -> KeyedRandomness:
-        """Return the randomness of the transform under this release id; resolve the secret, so only on workers."""
+        """Derive the transform's randomness under this release id. Resolves the secret, so only on workers."""
         keyed = KeyedRandomness(self.secret.get_secret_bytes(), encode((self.release_id,)))
         return keyed.derive(self.transform) if self.transform else keyed
 
 
 class DrawsNoise(beam.DoFn):
-    """A step that draws noise, which names its run too.
+    """Step that draws noise, and names its run.
 
     Args:
-      idempotent_noise: makes both a function of a secret, which the step has only while it runs; `None` takes the
+      idempotent_noise: makes both a function of a secret, which the step has only while it runs. `None` uses the
         entropy of the system.
     """
 
@@ -93,44 +94,44 @@ class DrawsNoise(beam.DoFn):
             self._run = None
 
     def run(self) -> Run:
-        """Return what draws. A step without its secret has none: entropy never takes the place of the secret."""
+        """Return the source of noise. A step without its secret has none: entropy never replaces the secret."""
         assert self._run is not None
         return self._run
 
 
 class Replayable(beam.PTransform):
-    """A transform with releases whose noise can be made idempotent."""
+    """Transform with releases whose noise can be made idempotent."""
 
     _idempotent_noise: IdempotentNoise | None = None
 
     @property
     def is_idempotent(self) -> bool:
-        """Return whether `with_idempotent_noise` made this transform."""
+        """Whether `with_idempotent_noise` created this transform."""
         return self._idempotent_noise is not None
 
     def with_idempotent_noise(self, *, release_id: str, secret: Secret) -> Self:
-        """Return a copy of the transform whose noise is a function of a secret and of everything that is released.
+        """Copy the transform and make its noise a function of a secret and of all released settings and data.
 
-        For Flink, Spark and other runners whose `Reshuffle` is not durable: after a failure they may compute a window
-        again that is published already, and new noise would be another release of the same data. So the replay
-        releases the same bytes. Which records of a privacy id are kept is decided by the secret too.
+        Use it on Flink, Spark and other runners whose `Reshuffle` is not durable. After a failure they may compute a
+        published window again, and new noise would be another release of the same data. With this option the replay
+        releases the same bytes. The secret also decides the sampling of a privacy id's records.
 
         Args:
-          release_id: names this release of this input, such as "visits 2026-11-21". One release id means one
-            transform on one immutable input, in all jobs with this secret; a second transform of a pipeline under it is
-            refused. Give every planned release a new one, and run again under an old one only to repeat the same
-            release; labels may change. A run that sees other data under it (a corrected file, data that were late the
-            first time) is another release of every window that changed: it costs another rho, and reveals the change.
-          secret: where each worker finds the secret, at least 32 random bytes, the same on all: `EnvironmentSecret`,
+          release_id: names this release of this input, such as "visits 2026-11-21". One release id means one transform
+            on one immutable input, in all jobs with this secret. A second transform of a pipeline under it is refused.
+            Use a new id for every planned release, and run again under an old id only to repeat the same release.
+            Labels may change. A run on other data under it (a corrected file, or data that were late the first time) is
+            another release of every window that changed: it costs another rho, and reveals the change.
+          secret: source of the secret on each worker, at least 32 random bytes, equal on all: `EnvironmentSecret`,
             `FileSecret`, or another Beam `Secret` such as `GcpSecret`. The secret itself is never in the pipeline.
-            Who learns it can take the noise off every release made with it.
+            Anyone who learns it can remove the noise from every release made with it.
         """
         changed = copy.copy(self)
         changed._idempotent_noise = IdempotentNoise(release_id, secret)
         return changed
 
     def check_release_id(self, elements: beam.PCollection) -> None:
-        """Refuse a release id that names another transform of the pipeline, or another application of this one."""
+        """Raise for a release id that names another transform of the pipeline, or another application of this one."""
         path, noise = application(elements)[1], self._idempotent_noise
         if noise and _NAMED.setdefault(elements.pipeline, {}).setdefault(noise.release_id, path) != path:
             raise ArgumentError(
@@ -142,23 +143,23 @@ class Replayable(beam.PTransform):
             )
 
     def display_of_noise(self) -> dict[str, Any]:
-        """Return what display data say of the noise: the release id, and nothing of the secret."""
+        """List the noise settings: the release id, without the secret."""
         return {} if self._idempotent_noise is None else {"release_id": self._idempotent_noise.release_id}
 
 
 def choose_priorities(idempotent_noise: IdempotentNoise | None) -> Priorities:
-    """Return sampling priorities for one transform: keyed under idempotent noise, else random."""
+    """Create sampling priorities for one transform: keyed under idempotent noise, otherwise random."""
     return RandomPriorities() if idempotent_noise is None else KeyedPriorities(idempotent_noise.resolve_secret)
 
 
 class EnvironmentSecret(Secret):
-    """A secret in an environment variable of each worker, as text of at least 32 characters.
+    """Secret in an environment variable of each worker, as text of at least 32 characters.
 
-    A name as long as a secret may be one by mistake, and is never repeated in an error.
+    A name as long as a secret may be a secret by mistake, and is never repeated in an error.
 
     Args:
-      variable: the name of the variable: letters, digits and underscores. A name of 32 characters or more must be
-        words of one case joined by underscores, which secrets in hex, base32 or base64 are not.
+      variable: the name of the variable: letters, digits and underscores. A name of 32 characters or more must be words
+        in one case joined by underscores, which secrets in hex, base32 or base64 are not.
     """
 
     def __init__(self, variable: str) -> None:
@@ -178,7 +179,7 @@ class EnvironmentSecret(Secret):
         self._variable = variable
 
     def get_secret_bytes(self) -> bytes:
-        """Return the value of the variable, on this worker."""
+        """Read the variable on this worker."""
         value = os.environb.get(os.fsencode(self._variable))
         if value is None:
             name = "of the secret" if _is_long(self._variable) else repr(self._variable)
@@ -189,10 +190,10 @@ class EnvironmentSecret(Secret):
 
 
 class FileSecret(Secret):
-    """A secret in a file on each worker, without the line end after it, if any.
+    """Secret in a file on each worker, without a final line end.
 
     Args:
-      path: where the file is, on the workers.
+      path: path of the file on the workers.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -200,7 +201,7 @@ class FileSecret(Secret):
         self._path = os.fspath(path)
 
     def get_secret_bytes(self) -> bytes:
-        """Return what is in the file, on this worker."""
+        """Read the file on this worker."""
         try:
             content = pathlib.Path(self._path).read_bytes()
         except OSError as error:

@@ -1,7 +1,7 @@
-"""The steps that draw noise or choose a key, once for each key and window, and name the run that they belong to.
+"""Steps that draw noise or choose a key, once for each key and window, and name their run.
 
-Keys of a bundle wait until they have `COUNTERS`, or the bundle ends. Their noise is drawn together, and they
-travel together. `outputs.MakeFinal` takes them apart again.
+Keys of a bundle wait until they have `COUNTERS`, or the bundle ends. Their noise is drawn together, and they travel
+together. `outputs.MakeFinal` splits them again.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from beam_dpsketch.transforms.steps.windows import place_of, steps_before
 
 
 class ReleaseOnce(DrawsNoise):
-    """Turn `KeyedSums` into ([keys], `NoisyReleases`), or (`None`, `NoisyReleases`); let each window fire once.
+    """Release `KeyedSums` as ([keys], `NoisyReleases`), or (`None`, `NoisyReleases`), once per window.
 
-    Only keys that are released come out: those that the data choose, or all.
+    The output contains all keys, or only the selected keys.
 
     Args:
-      calibration: the noise and the terms of each release, before the data have chosen a norm.
-      named: whether each element comes as (name of its run, element). Otherwise a side input names the run, or each
-        release is a run of its own.
+      calibration: noise and terms of each release, before the data choose a norm.
+      named: whether each element is (name of its run, element). Otherwise a side input names the run, or each release
+        is a run of its own.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ReleaseOnce(DrawsNoise):
         run: bytes | None = None,
         lost: list[int] | None = None,
     ) -> Iterable[WindowedValue] | None:
-        # lost: of the run, with its noise
+        # lost: clipping histogram of the run, with its noise
         run, sums = element if self._named else (run, element)
         if (place := place_of(window, pane)) is None:
             return []
@@ -80,10 +80,10 @@ class ReleaseOnce(DrawsNoise):
 
 
 class ChooseOnce(DrawsNoise):
-    """Turn `KeyedSums` into the keys that are chosen; let each window fire once.
+    """Select keys from `KeyedSums`, once per window.
 
     Args:
-      choice: how keys are chosen.
+      choice: the key selection.
     """
 
     def __init__(self, choice: KeyChoice, idempotent_noise: IdempotentNoise | None = None) -> None:
@@ -103,12 +103,11 @@ class ChooseOnce(DrawsNoise):
 
 
 def draw_run(pipeline: beam.Pipeline, idempotent_noise: IdempotentNoise | None = None) -> beam.PCollection:
-    """Draw a name for a run while it runs, as a side input of `ReleaseOnce`; under a secret, it is made of that.
+    """Draw a name for a run while it runs, as a side input of `ReleaseOnce`. Under a secret, derive it from the secret.
 
-    All releases of one run cost its rho once, so no two runs may share a name: it cannot be drawn while the pipeline is
-    built, because a template, or a pipeline object, can be run again on other data. The `Reshuffle` makes the name
-    final before any step reads it. Where it is not durable, a name that is drawn again splits the run in two, whose rho
-    adds.
+    All releases of a run cost its rho once, so no two runs may share a name. It cannot be drawn while the pipeline is
+    built, because a template, or a pipeline object, can run again on other data. The `Reshuffle` makes the name final
+    before any step reads it. If it is not durable, a name that is drawn again splits the run in two, whose rho adds up.
     """
     draw = beam.ParDo(_NameRun(idempotent_noise)).with_output_types(bytes)
     drawn = pipeline | "Run" >> beam.Impulse() | "DrawRun" >> draw
@@ -121,10 +120,10 @@ class _NameRun(DrawsNoise):
 
 
 def pay_run(pipeline: beam.Pipeline, bill: Bill, idempotent_noise: IdempotentNoise | None) -> beam.PCollection:
-    """Return the name of the run once an account of a ledger has paid for it: a side input of each step with noise.
+    """Name the run after an account of a ledger has paid for it, as a side input of each step with noise.
 
-    The name is final before the payment, so a worker that is asked again pays no second time. Where `Reshuffle` is not
-    durable, a name that is drawn again costs budget, and never the other way round.
+    The name is final before the payment, so a worker that repeats the step does not pay again. If `Reshuffle` is not
+    durable, a name that is drawn again costs budget. No release stays unpaid.
     """
     return draw_run(pipeline, idempotent_noise) | "Pay" >> beam.ParDo(_Pay(bill)).with_output_types(bytes)
 
@@ -139,7 +138,7 @@ class _Pay(beam.DoFn):
 
 
 class RecordSpent(beam.PTransform):
-    """Turn the name of a run into a record of what it spends; one element in the global window."""
+    """Turn the name of a run into a record of its privacy loss: one element in the global window."""
 
     def __init__(self, calibrated: Calibration | Counting, idempotent_noise: IdempotentNoise | None) -> None:
         super().__init__()
@@ -166,10 +165,10 @@ def run_input(
     idempotent_noise: IdempotentNoise | None,
     paid: beam.PCollection | None = None,
 ) -> dict[str, Any]:
-    """Return the side input that names the run, where no secret names it, or a ledger pays.
+    """Create the side input that names the run, if no secret names it, or a ledger pays.
 
-    Where the data choose the keys, and may choose none, this also records what the run spends. `paid` is its name, if
-    it was drawn and paid for already. A stream has that one alone, because it would wait for another.
+    If the data choose the keys, and may choose none, this also records the run's privacy loss. `paid` is the name of a
+    run that is already drawn and paid for. A stream uses only that name, because it would wait for another.
     """
     if not elements.is_bounded:
         return name_of(paid)
@@ -184,12 +183,12 @@ def run_input(
 
 
 def name_of(run: beam.PCollection | None) -> dict[str, Any]:
-    """Return the side input of a step that reads the name of its run, or of none."""
+    """Create the side input of a step that reads the name of its run, if any."""
     return {} if run is None else {"run": beam.pvalue.AsSingleton(run)}
 
 
 def spent_before(releases: beam.PCollection) -> list[beam.PCollection]:
-    """Return the records of what was spent by the transforms that lead to some releases."""
+    """Find the records of privacy loss from the transforms that lead to some releases."""
     composites: dict[Any, None] = {}
     for step in steps_before(releases):
         while step is not None and step not in composites:

@@ -1,12 +1,12 @@
-"""Exact sums of windows to exact rows over time, in the order of windows, for each key.
+"""Combine exact sums of windows to exact timeline rows, in the order of windows, for each key.
 
-Guarantee: rows are those of `RowEncoder`, in any order of arrival. Each window counts once: a second sum of one raises.
-On streams a row comes out as soon as all windows up to its own are there; a window that never comes raises after the
-end of the horizon. On bounded input a window without data counts as empty. No row is older than what holds the
-watermark back for it, so no runner drops it as late.
+Guarantee: rows are those of `RowEncoder`, in any order of arrival. Each window counts once: a second sum for a window
+raises. On streams a row is emitted as soon as all windows up to its own have arrived. A window that never arrives
+raises after the end of the horizon. On bounded input a window without data counts as empty. No row is older than the
+element that holds back the watermark for it, so no runner drops it as late.
 
-On streams the name of a run is drawn with the first window of each key, and is state like the windows that wait. So all
-rows of a key have one name, also after a restart, and no two runs of a pipeline share one.
+On streams the name of a run is drawn with the first window of each key, and is state like the waiting windows. So all
+rows of a key have the same name, also after a restart, and no two runs of a pipeline share a name.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from beam_dpsketch.transforms.steps.whole_runs import NO_RUN
 from beam_dpsketch.transforms.steps.windows import fires_again_late
 
 Window: TypeAlias = tuple[int, bytes]
-"""Its number, and the bytes of its sum."""
+"""Window number, and the bytes of its sum."""
 
 
 class RowSettings(NamedTuple):
-    """What makes rows of windows.
+    """Parameters for computing rows from windows.
 
     Attributes:
-      horizon: when the windows are.
-      mechanism: which rows there are.
-      sketch_input: what is summed.
+      horizon: the declared windows.
+      mechanism: the timeline rows.
+      sketch_input: input definition of the sums.
     """
 
     horizon: Horizon
@@ -55,18 +55,18 @@ class RowSettings(NamedTuple):
     def with_number(
         self, element: KeyedSums, window: Any = beam.DoFn.WindowParam, pane: Any = beam.DoFn.PaneInfoParam
     ) -> Iterator[tuple[bytes, Window]]:
-        """Yield each encoded key of a window with the number of the window and its sum."""
+        """Yield each encoded key of a window with the window's number and sum."""
         if fires_again_late(pane):
             return
         number = self.horizon.index(window.start.micros)
         yield from ((key, (number, sums.to_bytes())) for key, sums in element.each())
 
     def end(self, window: int) -> Timestamp:
-        """Return the last millisecond of a window."""
+        """Last millisecond of a window."""
         return Timestamp(micros=self.horizon.edges(window)[1] - MILLISECOND)
 
     def push(self, encoder: RowEncoder, key: bytes, payload: bytes | None) -> Iterator[TimestampedValue]:
-        """Yield the sums of each row that the next window brings, at the end of the window."""
+        """Yield the sums of each row completed by the next window, at the end of the window."""
         end, sums = self.end(encoder.next_window), None
         if payload is not None:
             sums = KeyedSums.from_bytes(self.sketch_input, payload)
@@ -74,15 +74,15 @@ class RowSettings(NamedTuple):
 
 
 class RowsOverTime(beam.PTransform):
-    """Turn the sums of windows into those of rows, in the one window of the horizon.
+    """Combine sums of windows to sums of timeline rows, in a single window for the horizon.
 
-    On streams each comes as (name of its run, it).
+    On streams the output is (name of its run, sum).
 
     Args:
-      settings: what makes the rows.
-      horizon: the horizon, and some time after it, as one window.
-      all_rows: makes the rows of a key from all of its windows.
-      shards: into how many parts keys go, if the data say which keys there are; `None` if they do not.
+      settings: parameters of the rows.
+      horizon: window function with the horizon, and some time after it, as one window.
+      all_rows: computes all rows of a key from its windows.
+      shards: number of key shards, if the data determine the keys, or `None`.
       run: a side input of the step that chooses keys.
     """
 
@@ -104,7 +104,7 @@ class RowsOverTime(beam.PTransform):
         indexed = pcoll | "Index" >> index
         together = indexed | "Horizon" >> self._into_horizon()
         if not pcoll.is_bounded:
-            # Also on runners that lose what timers emit: the one timer here emits nothing.
+            # Also on runners that lose timer outputs, because the one timer here emits none.
             keep_keys_together(pcoll.pipeline)
             return together | "InOrder" >> beam.ParDo(RowsInOrder(self._settings))
         windows = together | "AllWindows" >> beam.GroupByKey()
@@ -113,11 +113,11 @@ class RowsOverTime(beam.PTransform):
         return windows | "AllRows" >> beam.ParDo(self._all_rows, **self._run)
 
     def _into_horizon(self) -> beam.WindowInto:
-        """Return the step into the window of the horizon, where what is grouped has the time of its first window."""
+        """Assign the window of the horizon. Groups have the time of their first window."""
         return beam.WindowInto(self._horizon, timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST)
 
     def _back_to_first_window(self, windows: beam.PCollection, count: int) -> beam.PCollection:
-        """Bring keys without data in the first window back to its time, for which the watermark is made to wait."""
+        """Move keys without data in the first window back to its time, for which the watermark is held back."""
         typed = tuple[int, Any]
         first = [TimestampedValue((shard, None), self._settings.end(0)) for shard in range(count)]
         waiting = (
@@ -141,7 +141,7 @@ def _keys_of_shard(shard: int, keys: Iterable[Any]) -> Iterator[Any]:
 
 
 class AllRows(DrawsNoise):
-    """All windows of a key to all rows, or to none if the key is not chosen."""
+    """Compute all rows of a key from all its windows, or none if the key is not selected."""
 
     def __init__(
         self, settings: RowSettings, choice: KeyChoice | None, idempotent_noise: IdempotentNoise | None
@@ -161,7 +161,7 @@ class AllRows(DrawsNoise):
             yield from self._settings.push(encoder, key, windows.pop(number, None))
 
     def _is_chosen(self, choice: KeyChoice, key: bytes, windows: Iterable[bytes]) -> bool:
-        """Return whether the votes of all windows together bring the key in."""
+        """Whether the votes in all windows together select the key."""
         settings = self._settings
         votes = KeyedSums.of_nothing(settings.sketch_input, [key])
         for each in windows:
@@ -170,7 +170,7 @@ class AllRows(DrawsNoise):
 
 
 class RowsInOrder(beam.DoFn):
-    """Windows of a key, in any order, to (name of the run, row) as soon as all windows before are there."""
+    """Emit (name of the run, row) as soon as all earlier windows of a key have arrived, in any order."""
 
     ENCODER = ReadModifyWriteStateSpec("encoder", coders.BytesCoder())
     EARLY = BagStateSpec("early", coders.TupleCoder((coders.VarIntCoder(), coders.BytesCoder())))

@@ -1,12 +1,12 @@
-"""The second round of votes for keys: noisy votes of the first, drawn once, go back to the ids that cast them.
+"""The second round of key votes: the noisy votes of round one, drawn once, go back to the ids that cast them.
 
-Guarantee: where `Reshuffle` is durable, or noise is idempotent, the noisy votes of a key and window are drawn in one
-step, and final before any step reads them. What steers the second round and what decides on a key is this one draw. An
-id votes again for keys alone that it voted for: who voted for what leaves bounding together with the votes themselves.
-The input is bounded: a stream keeps no votes.
+Guarantee: if `Reshuffle` is durable, or noise is idempotent, the noisy votes of a key and window are drawn in one step,
+and are final before any step reads them. The same draw steers the second round and decides on keys. An id votes again
+only for keys that it voted for: the edges between voters and keys leave bounding together with the votes. The input is
+bounded, because streams store no votes.
 
-Votes of the first round travel to shards of keys once more. Back to the shards of ids travels which keys are left, and
-a row for each id and key that it voted for waits there.
+Votes of round one travel to key shards once more. The remaining keys travel back to the id shards, where a row waits
+for each id and key that it voted for.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ _COST = (
 )
 _ONE_ROUND = 'The method "gaussian" of KeySelection needs none, and releases fewer keys. '
 COST_OF_ROUNDS = {False: _COST.format("key", _ONE_ROUND), True: _COST.format("item", "")}
-"""What `explain` says of them, by whether items are voted for."""
+"""Note in `explain` about two rounds, by whether items are voted for."""
 _EDGES, _LEFT, _ASKER = "edges", "left", "asker"
-_MOST_ROWS = 1 << 20  # that wait in a bundle
+_MOST_ROWS = 1 << 20  # waiting rows in a bundle
 _PART: TypeAlias = tuple[bytes, bytes]
 
 
 class SecondRound(beam.PTransform):
     """Turn `Bounded` into `KeyedSums` without counters.
 
-    These have the noisy votes of the first round, once for each key and window, and the votes of the second. Where the
-    bounds cover several windows, each comes at the last millisecond of its own.
+    They contain the noisy votes of round one, once for each key and window, and the votes of round two. If the bounds
+    cover several windows, each sum is emitted at the last millisecond of its own window.
 
     Args:
-      sketch_input: what is summed.
-      choice: how keys are chosen.
-      shards: into how many parts keys go.
+      sketch_input: input definition of the sums.
+      choice: the key selection.
+      shards: number of key shards.
       run: a side input of the step that draws noise.
     """
 
@@ -107,7 +107,7 @@ def second_round(
     idempotent_noise: IdempotentNoise | None,
     run: Mapping[str, Any],
 ) -> SecondRound | None:
-    """Return the second round of a choice that has one."""
+    """Create the second round of a key selection, if it has two rounds."""
     if choice is None or choice.rounds is None:
         return None
     shards = key_shards_for(scale, sketch_input.spec.cells)
@@ -115,10 +115,10 @@ def second_round(
 
 
 class InParts(beam.DoFn):
-    """Turn tables into (shard, bytes of its rows), for each bundle and window.
+    """Split tables into (shard, bytes of its rows), for each bundle and window.
 
     Args:
-      key_shards: into how many shards keys go; `None` has the shards of ids that ask.
+      key_shards: number of key shards. `None` uses the shards of the voting ids.
     """
 
     def __init__(self, key_shards: int | None = None) -> None:
@@ -146,7 +146,7 @@ class InParts(beam.DoFn):
         self.start_bundle()
 
     def _shards(self, table: pa.Table) -> tuple[np.ndarray, dict[bytes, slice]]:
-        """Return an order of rows by their shard, and the slice of that order for each shard."""
+        """Sort rows by shard, and return the slice of that order for each shard."""
         if self._key_shards is not None:
             return key_shards(table["key"].combine_chunks(), self._key_shards)
         codes, names = dictionary_codes(table[_ASKER])
@@ -155,31 +155,31 @@ class InParts(beam.DoFn):
 
 
 def _sums(votes: pa.Table, name: str, sketch_input: SketchInput) -> Iterator[Any]:
-    """Yield what votes add to the sums of keys, at the end of their window.
+    """Yield keyed sums with votes, at the end of their window.
 
-    The end of a window of a period is before that of the period; time moves forward, so nothing is late.
+    The end of a window in a period is before that of the period. Time moves forward, so no sum is late.
     """
     for end, sums in vote_rounds.as_sums(votes, name, sketch_input):
         yield sums if end is None else TimestampedValue(sums, Timestamp(micros=end * MILLISECOND))
 
 
 def _votes(bounded: Bounded) -> pa.Table:
-    """Return the votes of a shard of ids, which asks about them."""
+    """Select the votes of an id shard, with the shard as their asker."""
     found = vote_rounds.cast(bounded.side)
     return found.append_column(_ASKER, pa.array([bounded.shard] * len(found), pa.large_binary()))
 
 
 def _edges(bounded: Bounded) -> Iterator[_PART]:
-    """Yield who of a shard of ids voted for what."""
+    """Yield the edges between voters and keys of an id shard."""
     if bounded.edges is not None and len(bounded.edges):
         yield bounded.shard, to_bytes(bounded.edges)
 
 
 class DrawFirst(DrawsNoise):
-    """Turn the votes of a shard of keys into (a table with noisy ones, who asked about which keys), once.
+    """Draw the noisy votes of a key shard once, as (table with noisy votes, table of askers by key).
 
     Args:
-      choice: how keys are chosen.
+      choice: the key selection.
       once: whether a key is chosen once for all windows.
     """
 
@@ -205,21 +205,21 @@ class DrawFirst(DrawsNoise):
 
 
 def _left(drawn: _PART, choice: KeyChoice, once: bool) -> Iterator[pa.Table]:
-    """Yield which keys are in the second round, for each shard of ids that asked about them."""
+    """Yield the keys in the second round, for each id shard that voted for them."""
     assert choice.rounds is not None
     first, asked = map(from_bytes, drawn)
     yield vote_rounds.those_in(asked, vote_rounds.considered(choice.rounds, first), once=once)
 
 
 def _noisy(drawn: _PART, sketch_input: SketchInput) -> Iterator[Any]:
-    """Yield what the noisy votes of a shard of keys add."""
+    """Yield keyed sums with the noisy votes of a key shard."""
     return _sums(from_bytes(drawn[0]), NOISY, sketch_input)
 
 
 def _vote_again(
     waiting: tuple[bytes, Mapping[str, Iterable[bytes]]], choice: KeyChoice, once: bool, sketch_input: SketchInput
 ) -> Iterator[Any]:
-    """Yield what the ids of a shard add to the second round; their edges come in one part or several."""
+    """Yield the votes of an id shard in the second round. Edges arrive in one or more parts."""
     assert choice.rounds is not None
     if not (payloads := [*waiting[1][_LEFT]]):
         return

@@ -1,9 +1,9 @@
-"""State of streams: merge what arrives during a window as it arrives, and emit it at the end of the window.
+"""State of streams: merge payloads of a window as they arrive, and emit the result at the end of the window.
 
-Guarantee: the state of a key and window is one merged payload, the last payload, and bytes that wait to be merged: at
-most as many as are merged, or `MIN_WAITING` if that is more. The state is gone when the window has ended. Each payload
-is in exactly one output of its key and window. A runner that lets late data through makes several outputs. A
-`GroupByKey` has to follow, which fires once and drops the late ones.
+Guarantee: the state of a key and window is one merged payload, the last payload, and bytes waiting to be merged: at
+most as many as are merged, or `MIN_WAITING` if that is more. The state is deleted when the window has ended. Each
+payload is in exactly one output of its key and window. A runner that admits late data produces several outputs, so a
+`GroupByKey` must follow, which fires once and drops the late outputs.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ _LOSE_TIMERS = (BundleBasedDirectRunner, SwitchingDirectRunner, FnApiRunner)
 
 
 def keeps_state(elements: beam.PCollection) -> bool:
-    """Return whether to merge what is made of these elements in state: on streams, where runners can do it."""
+    """Whether to merge data from these elements in state: on streams, if the runner supports it."""
     return not elements.is_bounded and not loses_timers(elements.pipeline)
 
 
 def loses_timers(pipeline: beam.Pipeline) -> bool:
-    """Return whether the runner may lose what timers emit.
+    """Whether the runner may lose timer outputs.
 
-    `BundleBasedDirectRunner`, which `DirectRunner` may choose, does not hold the watermark for timers: where the
-    watermark jumps over the end of a window, it drops as late what their timers emit. `FnApiRunner`, also as an
-    embedded job server, fires only one of several stateful steps that it fuses, if their timers have the same name.
+    `BundleBasedDirectRunner`, which `DirectRunner` may choose, does not hold back the watermark for timers: if the
+    watermark jumps over the end of a window, it drops their outputs as late. `FnApiRunner`, also as an embedded job
+    server, fires only one of several fused stateful steps, if their timers have the same name.
     """
     embedded = pipeline.options.view_as(PortableOptions).job_endpoint == "embed"
     return embedded or isinstance(pipeline.runner, _LOSE_TIMERS)
 
 
 def keep_keys_together(pipeline: beam.Pipeline) -> None:
-    """Tell Prism not to split bundles, which any step with state needs; other runners ignore the option.
+    """Disable bundle splitting in Prism, as any step with state requires. Other runners ignore the option.
 
-    Prism splits a slow bundle even between two elements of one key. Two bundles then hold the state of that key at
-    once, and what one of them writes is lost: a sum, or that a privacy id has taken a window.
+    Prism splits a slow bundle even between two elements of one key. Two bundles then have the state of that key at the
+    same time, and writes of one are lost: a sum, or a window used by a privacy id.
     """
     pipeline.options.view_as(DebugOptions).add_experiment("prism_disable_sdf_split")
 
@@ -53,7 +53,7 @@ class MergedInState(beam.PTransform):
     """Merge (key, payload), both bytes, to (key, merged payload) at the end of each window.
 
     Args:
-      merge: merges payloads to one; associative and commutative.
+      merge: merges payloads to one, associatively and commutatively.
     """
 
     def __init__(self, merge: Callable[[Iterable[bytes]], bytes]) -> None:
@@ -66,7 +66,7 @@ class MergedInState(beam.PTransform):
 
 
 class MergeInState(beam.DoFn):
-    """Do what `MergedInState` says, in the state of one key and window."""
+    """Merges the payloads of one key and window in state."""
 
     PAYLOADS = BagStateSpec("payloads", coders.BytesCoder())
     SIZES = ReadModifyWriteStateSpec("sizes", coders.TupleCoder((coders.VarIntCoder(), coders.VarIntCoder())))
@@ -87,7 +87,7 @@ class MergeInState(beam.DoFn):
         _, payload = element
         known = sizes.read()
         if known is None:
-            end.set(window.max_timestamp())  # not later: runners remove the state of a window right after it
+            end.set(window.max_timestamp())  # not later, because runners remove the state of a window right after it
         merged, waiting = known or (0, 0)
         waiting += len(payload)
         payloads.add(payload)

@@ -1,11 +1,11 @@
-"""Exact sums without noise: as a CombineFn, in the state of streams, and of many keys in columns.
+"""Exact sums without noise: as a CombineFn, in the state of streams, and for many keys in columns.
 
-Streaming runners do not sum before they group: without state, elements would wait until their window ends. So a stream
-keeps an exact sum in state for each key or shard and window, instead of elements.
+Streaming runners do not sum before they group. Without state, elements would wait until their window ends, so a stream
+has an exact sum in state for each key or shard and window, instead of elements.
 
-Sums of many keys travel and wait in columns: a shard of keys is one element. Steps add up what they have of all keys
-until it takes `PENDING_BYTES`, or the bundle ends. A combiner of the runner would keep up to 100,000 keys, however
-large each is.
+Sums of many keys travel and wait in columns: a shard of keys is one element. Steps add up their sums of all keys until
+these need `PENDING_BYTES`, or the bundle ends. A combiner of the runner would store up to 100,000 keys, however large
+each is.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from beam_dpsketch.exact.sums.keyed_sums import NO_KEY, KeyedSums
 from beam_dpsketch.transforms.steps.stream_state import MergedInState
 from beam_dpsketch.transforms.steps.whole_runs import norm_of
 
-# A bundle makes one sum, or one for each key. Merging sums takes a worker a fraction of a millisecond, so a few shards
-# keep up with all bundles of a release without keys. Keys spread the work themselves, so each is one shard.
+# A bundle emits a sum, or a sum per key. A merge costs a worker a fraction of a millisecond, so a few shards suffice
+# for all bundles of a release without keys. Keys spread the work themselves, so each is one shard.
 SUM_SHARDS = 8
 _SINGLE = frozenset({int, str, bytes})
 PENDING_BYTES = 1 << 26
@@ -45,7 +45,7 @@ class SumBundle(beam.DoFn):
     """Sum values, or (key, value), to `KeyedSums`, for each bundle and window.
 
     Args:
-      fn: what sums values.
+      fn: sums values.
       per_key: whether values have keys.
     """
 
@@ -76,7 +76,7 @@ class SumBundle(beam.DoFn):
 
 
 def sum_in_state(sums: beam.PCollection, sketch_input: SketchInput) -> beam.PCollection:
-    """Return the sums of a whole window: one of each key, or up to `SUM_SHARDS` without keys."""
+    """Sum over whole windows: a sum per key, or up to `SUM_SHARDS` without keys."""
     return (
         sums
         | "ToState" >> beam.FlatMap(to_state).with_output_types(tuple[bytes, bytes])
@@ -86,13 +86,13 @@ def sum_in_state(sums: beam.PCollection, sketch_input: SketchInput) -> beam.PCol
 
 
 def to_state(sums: KeyedSums) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (encoded key, bytes of its sum); without keys, a shard is in the place of the key."""
+    """Yield (encoded key, bytes of its sum), with a random shard instead of the key without keys."""
     for key, each in sums.each():
         yield (bytes([secrets.randbelow(SUM_SHARDS)]) if key == NO_KEY else key), each.to_bytes()
 
 
 class MergeSums:
-    """Merges the bytes of sums of one key to those of their sum."""
+    """Merges encoded sums of one key."""
 
     def __init__(self, sketch_input: SketchInput) -> None:
         self._sketch_input = sketch_input
@@ -107,7 +107,7 @@ class MergeSums:
 
 
 class RawSketchFn(beam.CombineFn):
-    """Sum elements, or sums of one key, to `KeyedSums` without keys, without noise: the step before `ReleaseOnce`."""
+    """Sum elements, or sums of one key, to `KeyedSums` without keys and noise, as input of `ReleaseOnce`."""
 
     def __init__(self, sketch_input: SketchInput, selectors: Selectors) -> None:
         self.sketch_input, self._selectors = sketch_input, selectors
@@ -121,7 +121,7 @@ class RawSketchFn(beam.CombineFn):
         return SketchAccumulator(self.sketch_input, self._selectors)
 
     def add_input(self, mutable_accumulator: SketchAccumulator, element: Any) -> SketchAccumulator:
-        if self._is_item and type(element) in _SINGLE:  # asked first: this is all that happens to most elements
+        if self._is_item and type(element) in _SINGLE:  # tested first, because most elements need only this
             mutable_accumulator.add(element)
         elif type(element) is WeightedItems:
             mutable_accumulator.add_contributions(element)
@@ -141,7 +141,7 @@ class RawSketchFn(beam.CombineFn):
         return mutable_accumulator
 
     def merge_accumulators(self, accumulators: Iterable[SketchAccumulator]) -> SketchAccumulator:
-        merged = self.create_accumulator()  # Beam may go on using all but the first, and there may be none
+        merged = self.create_accumulator()  # a copy: Beam may still use all but the first; may be empty
         for accumulator in accumulators:
             merged.absorb(accumulator.to_sums())
         return merged
@@ -176,21 +176,21 @@ class AccumulatorCoder(coders.Coder):
         return SketchAccumulator.from_bytes(self._sketch_input, encoded)
 
     def is_deterministic(self) -> bool:
-        return False  # equal sums may differ in bytes, depending on how they were made
+        return False  # equal sums may differ in bytes, depending on their history
 
 
 def key_shards_for(scale: Scale | None, cells: int) -> int:
-    """Return into how many parts keys go that each have as many counters."""
+    """Choose the number of key shards, given the counters per key."""
     return KEY_SHARDS if scale is None else scale.key_shards(cells)
 
 
 class AddUpKeys(beam.PTransform):
-    """Turn `KeyedSums` into those of shards of keys, one for each window.
+    """Add up `KeyedSums` by key shard, with one element per shard and window.
 
     Args:
-      sketch_input: what is summed.
-      shards: into how many parts keys go.
-      fanout: how many workers add up the sums of a shard of keys before the last one does.
+      sketch_input: input definition of the sums.
+      shards: number of key shards.
+      fanout: number of workers that add up the sums of a key shard before the last worker does.
     """
 
     def __init__(self, sketch_input: SketchInput, shards: int, fanout: int = 1) -> None:
@@ -214,10 +214,10 @@ class AddUpKeys(beam.PTransform):
 
 
 class SumKeys(beam.DoFn):
-    """Add up `KeyedSums` to (shard of keys, bytes), for each bundle and window.
+    """Add up `KeyedSums` to (key shard, bytes), for each bundle and window.
 
     Args:
-      shards: into how many parts keys go.
+      shards: number of key shards.
     """
 
     def __init__(self, shards: int) -> None:
@@ -245,20 +245,20 @@ class SumKeys(beam.DoFn):
 
 
 def by_shard(sums: KeyedSums, shards: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield (shard of keys, bytes) for each shard that has a key."""
+    """Yield (key shard, bytes) for each shard with a key."""
     order, parts = key_shards(sums.keys, shards)
     for shard, part in zip(parts, sums.ordered(order).parts(parts.values()), strict=True):
         yield shard, part.to_bytes()
 
 
 def key_shards(keys: pa.Array, shards: int) -> tuple[np.ndarray, dict[bytes, slice]]:
-    """Return an order of rows by the shard of their key, and the slice of that order for each shard that has rows."""
+    """Sort rows by key shard, and return the slice of that order for each shard with rows."""
     order, parts = group_rows((shard_hash(keys) % np.uint64(shards)).astype(np.int64), shards)
     return order, {shard.to_bytes(2, "big"): part for shard, part in enumerate(parts) if part.stop > part.start}
 
 
 def sums_of_nothing(packed_keys: bytes, sketch_input: SketchInput, norm: int | None = None) -> KeyedSums:
-    """Return sums of nothing for each of some keys; a norm that the data chose goes along."""
+    """Create empty sums for some keys, with the norm that the data chose, if any."""
     return KeyedSums.of_nothing(sketch_input, unpack(packed_keys), norm_of(norm))
 
 

@@ -1,9 +1,9 @@
-"""What is told of all shards of a bounded input at once: the norm that scales them, and what bounding took of them.
+"""Run-wide aggregates for bounded input: the clipping norm and the clipping histogram.
 
-Guarantee: each unit is in one bin of the histogram at most: an id, or an id within one period, whose records are all in
-one shard. Noise is drawn once, and the norm is final before any step reads it. So all steps of a run read one norm, and
-it costs what `engine.norms` says. In the same way, all releases of a run tell one histogram of lost weight, where one
-bound covers several of them. The exact counts are in no message and in no display data.
+Guarantee: each unit is in at most one bin of the histogram. A unit is an id, or an id within one period, whose records
+are all in one shard. Noise is drawn once, and the norm is final before any step reads it. So all steps of a run use the
+same norm, with the privacy loss stated in `engine.norms`. In the same way, all releases of a run report the same
+clipping histogram, if one bound covers several of them. The exact counts are in no message and in no display data.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from beam_dpsketch.transforms.steps.idempotent_noise import DrawsNoise, Idempote
 from beam_dpsketch.transforms.steps.windows import create_always, fires_again_late
 
 NO_RUN: Mapping[str, Any] = MappingProxyType({})
-"""The side input of steps with noise where no ledger has to pay first."""
+"""Side input of steps with noise if no ledger has to pay first."""
 
 
 class ChooseNorm(beam.PTransform):
-    """Turn grouped shards into one chosen norm, in sixteenths of a record: `Fraction(output, GRID)`.
+    """Choose one norm from grouped shards, in sixteenths of a record: `Fraction(output, GRID)`.
 
-    The input is bounded: (shard, records as bytes), grouped by shard, and in windows of a period if the unit is one
-    within a period. The output is one element in the global window, also of empty input.
+    The input is bounded: (shard, records as bytes), grouped by shard, and in windows of a period if units are per
+    period. The output is one element in the global window, also for empty input.
 
     Args:
-      sketch_input: the sketch whose counters are scaled, and what counts of records.
-      terms: those of the release, with an `AutoNorm`.
+      sketch_input: the sketch whose counters are scaled, with the weight bounds.
+      terms: terms of the release, with an `AutoNorm`.
       run: the side input that names the run, if a ledger has to pay first.
-      scaled_units: how many units should be longer than the norm, as the declaration worked out.
+      scaled_units: calibrated number of units that should exceed the norm.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class ChooseNorm(beam.PTransform):
         scaled_units: Fraction,
     ) -> None:
         super().__init__()
-        choice_table(terms)  # refuses settings that cannot work
+        choice_table(terms)  # raises for settings that cannot work
         self._scaled_units = scaled_units
         self._input, self._terms, self._idempotent_noise, self._run = sketch_input, terms, idempotent_noise, run
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
-        spec, least = self._input.spec, self._input.bounds.bound(1)  # lengths do not depend on the norm
+        spec, least = self._input.spec, self._input.bounds.bound(1)  # any norm, because lengths do not depend on it
         assert isinstance(least, NormBound)
         draw = DrawNorm(spec, self._terms, self._idempotent_noise, scaled_units=self._scaled_units)
         return (
@@ -75,7 +75,7 @@ class ChooseNorm(beam.PTransform):
 
 
 class LengthHistogram(beam.PTransform):
-    """Turn grouped shards into one exact histogram: how many units are of each length. It is not private."""
+    """Compute the exact histogram of unit lengths from grouped shards. It is not private."""
 
     def __init__(self, rule: NormRule) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class LengthHistogram(beam.PTransform):
 
 
 class CountLengths(beam.DoFn):
-    """Convert (shard, records) to how many of its units are of each length; let each window fire once."""
+    """Count the units of (shard, records) by length, once per window."""
 
     def __init__(self, rule: NormRule) -> None:
         self._rule = rule
@@ -110,7 +110,7 @@ def _no_counts(bins: int) -> list[list[int]]:
 
 
 class AddUpForRun(beam.PTransform):
-    """Add up exact counts of all windows to one element in the global window, also of empty input.
+    """Add up exact counts of all windows to one element in the global window, also for empty input.
 
     `CombineGlobally` would show them in its error if a runner mixed up two runs.
     """
@@ -151,7 +151,7 @@ class AddUpCounts(beam.CombineFn):
 
 
 class DrawNorm(DrawsNoise):
-    """Turn the exact histogram into the chosen norm, in sixteenths of a record."""
+    """Choose the norm from the exact histogram, in sixteenths of a record."""
 
     def __init__(
         self, spec: Any, terms: ReleaseTerms, idempotent_noise: IdempotentNoise | None, *, scaled_units: Fraction
@@ -166,7 +166,7 @@ class DrawNorm(DrawsNoise):
 
 
 class BoundByNorm(beam.DoFn):
-    """Bound (shard, records) by the norm that was chosen, which then goes with them."""
+    """Bound (shard, records) by the chosen norm, and attach it to the result."""
 
     def __init__(self, sketch_input: SketchInput, terms: ReleaseTerms) -> None:
         self._sketch_input, self._terms = sketch_input, terms
@@ -184,15 +184,15 @@ class BoundByNorm(beam.DoFn):
 
 
 def norm_of(sixteenths: int | None) -> Fraction | None:
-    """Return the norm that the data chose, as `ChooseNorm` returns it; `None` if they chose none."""
+    """Convert the output of `ChooseNorm` to a norm. `None` if the data chose none."""
     return None if sixteenths is None else Fraction(sixteenths, GRID)
 
 
 class LostByRun(beam.PTransform):
-    """Turn bounded shards into what the whole run lost, exactly: one element in the global window.
+    """Add up the run's exact clipping histogram: one element in the global window.
 
     Args:
-      size: how many numbers a shard counts.
+      size: number of counts per shard.
     """
 
     def __init__(self, size: int) -> None:
@@ -211,10 +211,10 @@ def _counts(bounded: Bounded) -> Iterator[list[int]]:
 
 
 class DrawLost(beam.PTransform):
-    """Add noise to what the run lost, once, and make it final.
+    """Add noise to the run's clipping histogram, once, and make it final.
 
     Args:
-      calibration: that of the releases of the run.
+      calibration: calibration of the run's releases.
       max_norm: the norm in sixteenths of a record, if the data chose it.
       run: the side input that names the run, if a ledger has to pay first.
     """

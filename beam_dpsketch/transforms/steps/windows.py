@@ -1,11 +1,11 @@
-"""Windows of Beam: which are refused, how they are described to `plan_windows`, and how its plan becomes steps.
+"""Windows of Beam: unsupported windowings, their description for `plan_windows`, and the steps of its plan.
 
-Guarantee: where `plan_of` returns, each key and window fires once, at the end of the window, and an element is in at
-most as many windows as the terms say. Early, late and repeated firings release the same data again, each time with new
-noise, and the average of the releases is less and less private. Data that arrive after the watermark has passed the end
-of their window are dropped: to count them, their window would have to be released a second time. A declared range alone
-decides which windows (and which public keys in them) get a release, so this says nothing about the data. Elements in
-other windows are dropped before anything is counted or bounded.
+Guarantee: if `plan_of` returns, each key and window fires once, at the end of the window, and the number of windows of
+an element is within the terms. Early, late and repeated firings release the same data again, each time with new noise,
+and the average of the releases is less and less private. Data that arrive after the watermark has passed the end of
+their window are dropped, because their window would have to be released a second time. A declared range alone decides
+which windows (and which public keys in them) have a release, so their existence reveals nothing about the data.
+Elements in other windows are dropped before counting or bounding.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FINER = "for early answers, use finer windows, each with its own release"
 
 
 def check_windowing(elements: beam.PCollection) -> Windowing:
-    """Return how elements are in windows; `WindowingError` if one may be released more than once."""
+    """Describe the windows of elements. Raise `WindowingError` if any may be released more than once."""
     _check_fires_once(elements)
     if elements.windowing.timestamp_combiner != window.TimestampCombiner.OUTPUT_AT_EOW:
         raise WindowingError(
@@ -50,7 +50,7 @@ def check_windowing(elements: beam.PCollection) -> Windowing:
 
 
 def check_no_windowing(elements: beam.PCollection) -> Windowing:
-    """Return what is known of elements without windows; refuse windows before a transform that makes its own."""
+    """Describe elements without windows. Raise for windows before a transform that creates its own."""
     if not is_global(elements):
         raise WindowingError(
             "",
@@ -89,16 +89,16 @@ def _check_fires_once(elements: beam.PCollection) -> None:
 
 
 def fires_once(trigger: Any) -> bool:
-    """Return whether the trigger fires at the end of the window alone; late data may still fire it again."""
+    """Whether the trigger fires at the end of the window alone. Late data may still fire it again."""
     return isinstance(trigger, DefaultTrigger) or (
         type(trigger) is AfterWatermark and trigger.early is None and trigger.late is None
     )
 
 
 def fires_again_late(pane: Any) -> bool:
-    """Return whether a window fires again for late data, which are to be dropped; raise for other second firings.
+    """Whether a window fires again for late data, which must be dropped. Raise for other second firings.
 
-    Runners of Beam in Python let data through that come when the watermark is exactly at the end of their window.
+    Python runners of Beam admit data that arrive when the watermark is exactly at the end of their window.
     """
     if pane.index > 0 and pane.timing == PaneInfoTiming.LATE:
         return True
@@ -112,7 +112,7 @@ def fires_again_late(pane: Any) -> bool:
 
 
 def check_timestamps(interval: Any) -> None:
-    """Refuse the window of elements without timestamps, which Beam puts at MIN_TIMESTAMP."""
+    """Raise for the window of elements without timestamps, which Beam puts at MIN_TIMESTAMP."""
     if not isinstance(interval, window.GlobalWindow) and interval.start <= MIN_TIMESTAMP < interval.end:
         raise WindowingError(
             "",
@@ -123,9 +123,9 @@ def check_timestamps(interval: Any) -> None:
 
 
 def place_of(interval: Any, pane: Any, *key: Any) -> Place | None:
-    """Return where in a run a window belongs that fires, and its key, if it has one; `None` for late data.
+    """Locate a firing window, and its key, if any, in the run. `None` for late data.
 
-    It refuses other second firings, and elements without times: each step that draws noise asks it first.
+    Raises for other second firings, and for elements without times. Each step that draws noise calls it first.
     """
     if fires_again_late(pane):
         return None
@@ -134,19 +134,19 @@ def place_of(interval: Any, pane: Any, *key: Any) -> Place | None:
 
 
 def is_global(elements: beam.PCollection) -> bool:
-    """Return whether all elements are in the one global window."""
+    """Whether all elements are in the one global window."""
     return type(_windowing_of(elements).windowfn) is window.GlobalWindows
 
 
 def _windowing_of(elements: beam.PCollection) -> Any:
-    """Return the windowing of elements; refuse a pipeline, which has none."""
+    """Return the windowing of elements. Raise for a pipeline, which has none."""
     if not isinstance(elements, beam.PCollection):
         raise ArgumentError("input", "must be a collection: apply the transform to one, and not to a pipeline", "E813")
     return elements.windowing
 
 
 def describe_windowing(windowfn: Any, *, is_bounded: bool = True) -> Windowing:
-    """Return what privacy depends on; `WindowingError` if the windows of an element are unknown or not private."""
+    """Describe the properties that privacy depends on. Raise `WindowingError` for unknown or data-dependent windows."""
     name = type(windowfn).__name__
     if type(windowfn) is window.GlobalWindows:
         return Windowing(is_bounded=is_bounded)
@@ -178,7 +178,7 @@ def describe_windowing(windowfn: Any, *, is_bounded: bool = True) -> Windowing:
 
 
 def _check_upstream_flattens(elements: beam.PCollection) -> None:
-    """Refuse a Flatten of different windowings: Beam shows only the first."""
+    """Raise for a Flatten of different windowings, because Beam shows only the first."""
     for step in steps_before(elements, beam.WindowInto):
         joined = [each.windowing for each in step.inputs] if isinstance(step.transform, beam.Flatten) else []
         if any(windowing != joined[0] for windowing in joined):
@@ -191,7 +191,7 @@ def _check_upstream_flattens(elements: beam.PCollection) -> None:
 
 
 def steps_before(elements: beam.PCollection, *stops: type[beam.PTransform]) -> Iterator[Any]:
-    """Yield each applied step that leads to a collection, without those of the given types and what is before them."""
+    """Yield each applied step that leads to a collection, except steps of the given types and their predecessors."""
     waiting, seen = [elements], set()
     while waiting:
         step = waiting.pop().producer
@@ -202,7 +202,7 @@ def steps_before(elements: beam.PCollection, *stops: type[beam.PTransform]) -> I
 
 
 def plan_of(elements: beam.PCollection, declared: ReleaseSpec) -> WindowPlan:
-    """Return which windows are released, under which terms; refuse those under which the privacy would not hold."""
+    """Plan the released windows and their terms. Raise for windows in which privacy would not be guaranteed."""
     if declared.time is not None:
         raise ArgumentError(
             "time",
@@ -214,25 +214,25 @@ def plan_of(elements: beam.PCollection, declared: ReleaseSpec) -> WindowPlan:
 
 
 def windows_of(horizon: Horizon, size: int = 1) -> window.FixedWindows:
-    """Return windows as long as `size` windows of the horizon, from its start on."""
+    """Create windows as long as `size` windows of the horizon, from its start on."""
     return window.FixedWindows(Duration(micros=horizon.size_micros * size), Timestamp(micros=horizon.start_micros))
 
 
 def periods_as_windows(periods: Periods) -> window.WindowFn:
-    """Return windows that are as long as periods."""
+    """Create windows as long as the periods."""
     if not periods.length:
         return window.GlobalWindows()
     return window.FixedWindows(Duration(micros=periods.length), Timestamp(micros=periods.start))
 
 
 def edges_of(windowfn: window.WindowFn) -> tuple[int, ...]:
-    """Return the length of windows, where they start, and the time from one to the next, if the function has them."""
+    """Identity of windows: length, start, and step, as far as the window function has them."""
     given = (getattr(windowfn, name, None) for name in ("size", "offset", "period"))
     return tuple(each.micros for each in given if each is not None)
 
 
 def filter_to_time_range(element: Any, starts: range, window: Any = beam.DoFn.WindowParam) -> Iterator[Any]:
-    """Drop elements in windows that start at none of the given times; raise for those without a time."""
+    """Drop elements in windows outside the given starts. Raise for elements without a time."""
     if window.start.micros in starts:
         yield element
     else:
@@ -240,7 +240,7 @@ def filter_to_time_range(element: Any, starts: range, window: Any = beam.DoFn.Wi
 
 
 def in_time_range(elements: beam.PCollection, starts: range | None) -> beam.PCollection:
-    """Return the elements in windows that are released; all of them without a range."""
+    """Filter elements by released windows. Without a range, keep all."""
     if starts is None:
         return elements
     keep = beam.FlatMap(filter_to_time_range, starts).with_output_types(elements.element_type)
@@ -254,14 +254,14 @@ def create_always(
     expand: Callable[[Any], Iterable[Any]],
     kind: Any = Any,
 ) -> beam.PCollection:
-    """Create the same values in each declared window of a collection, or if none is declared, in the global window.
+    """Create the same values in each declared window of a collection, by default in the global window.
 
     They are bounded input, whose watermark holds back no stream.
 
     Args:
       like: the collection.
-      starts: of the windows, in microseconds.
-      parts: what travels to the workers.
+      starts: starts of the windows, in microseconds.
+      parts: data sent to the workers.
       expand: returns the values of a part.
       kind: the type of the values.
     """
@@ -269,7 +269,7 @@ def create_always(
     if starts is None:
         created = like.pipeline | "Always" >> beam.Create(parts, reshuffle=False).with_output_types(Any)
         return created | "Values" >> values
-    # A start is also in the earlier windows that overlap, so a few starts reach all windows, counted from the last.
+    # A start is also in the earlier windows that overlap, so a few starts, counted from the last, reach all windows.
     times = starts[:: -describe_windowing(like.windowing.windowfn).per_element]
     return (
         like.pipeline
@@ -288,7 +288,7 @@ def _stamp(impulse: Any, times: range) -> Iterator[window.TimestampedValue]:
 
 
 def last_time(interval: Any) -> Timestamp:
-    """Return the last time in a window that Beam can keep: times between workers are whole milliseconds.
+    """Last time in a window that Beam can represent: times between workers are whole milliseconds.
 
     The last microsecond of a window before 1970 would be rounded into the next window.
     """
@@ -296,7 +296,7 @@ def last_time(interval: Any) -> Timestamp:
 
 
 class RestoreWindows(beam.PTransform):
-    """Re-window elements stamped with their window's end into exactly that window, even where windows overlap."""
+    """Re-window elements stamped with their window's end into exactly that window, even if windows overlap."""
 
     def __init__(self, windowing: Any) -> None:
         super().__init__()

@@ -1,1 +1,1 @@
-"""The checks before a pipeline runs: of types, of samples, of steps that copy records, and of what runners do."""
+"""Checks before a pipeline runs: types, samples, steps that copy records, and runners."""

@@ -1,8 +1,8 @@
-"""Check elements before a pipeline runs: the types that they are known to have, and a sample that is public.
+"""Check elements before a pipeline runs: their declared types, and a public sample.
 
-A pipeline drops a record that it cannot use, because an error about it would reveal it. A selector that never finds
-anything is a mistake, and public; here it is an error. A type that can never count is refused while a pipeline is
-built. What types leave open, such as the fields of a dict, is only named, and a sample shows it.
+A pipeline drops an unusable record, because an error about it would reveal it. A selector that never finds a value is a
+public mistake, and an error here. A type that can never count is refused while a pipeline is built. Properties that
+types leave open, such as the fields of a dict, are only listed, and a sample shows them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _MADE_UP: Mapping[type, list[Any]] = {
     np.floating: [np.float64(1.5)],
     np.datetime64: [np.datetime64("2024-01-01")],
 }
-"""Values of each type, and of those derived from it, which the reader of an argument reads or does not."""
+"""Sample values of each type, and of derived types, to test the reader of an argument."""
 _FLOATS = (float, np.floating)
 _OPEN = (typehints.AnyTypeConstraint, typehints.TypeVariable, typehints.ABCSequenceTypeConstraint)
 _MAPPINGS = (typehints.DictConstraint, typehints.MappingTypeConstraint)
@@ -64,7 +64,7 @@ _WITHOUT_FIELDS = (str, bytes, int, float, tuple, list, set, np.ndarray, np.gene
 
 
 class ReadsElements(Replayable):
-    """A private transform of elements, which can be checked before it runs."""
+    """Private transform of elements, which can be checked before it runs."""
 
     _is_checked = False
 
@@ -73,22 +73,22 @@ class ReadsElements(Replayable):
         self._declared = declared
 
     def check(self, sample: Iterable[Any]) -> Self:
-        """Return the transform itself, if it can use every element of a public or made-up sample.
+        """Check that every element of a public or made-up sample is usable, and return the transform.
 
-        Run the selectors here and now, without a pipeline and without spending privacy. A checked transform does not
-        warn that the types of its elements are unknown. Values that would be clamped cause a warning, and so do items
-        that are not among `ListedItems`.
+        Runs the selectors immediately, without a pipeline and without spending privacy budget. A checked transform does
+        not warn that the types of its elements are unknown. Values that would be clamped, and items that are not among
+        `ListedItems`, cause a warning.
 
-        Errors and warnings show values of the sample: give it no element that is to be protected.
+        Errors and warnings show values of the sample, so do not pass protected elements.
 
         Args:
-          sample: some elements as the pipeline would hold them: rows, dicts, (key, value) pairs, or batches; or one
-            batch alone. Those that are a `TimestampedValue` are checked against the declared windows.
+          sample: some elements as in the pipeline: rows, dicts, (key, value) pairs, or batches, or a single batch.
+            Elements that are a `TimestampedValue` are checked against the declared windows.
 
         Raises:
-          ValueError: for the first element that cannot be used. The message names the argument, the field and the
-            reason: a field that is missing, a callable that raises, a value of a type that cannot be counted, a
-            fractional weight, a key that is not listed, a time outside of the declared windows.
+          ValueError: for the first unusable element. The message names the argument, the field and the reason: a
+            missing field, a callable that raises, a value whose type cannot be counted, a fractional weight, an
+            unlisted key, or a time outside the declared windows.
 
         >>> from beam_dpsketch import PrivacySpec, Record, SketchSpec
         >>> from beam_dpsketch.transforms import PrivateFrequencies
@@ -103,7 +103,7 @@ class ReadsElements(Replayable):
         return self
 
     def check_types(self, elements: beam.PCollection) -> None:
-        """Refuse elements of types that cannot be used; warn, once, of arguments that types leave open."""
+        """Raise for unusable element types, and warn once about arguments that types leave open."""
         reader, sketch_input = self._declared.reader, self._declared.sketch_input
         if not reader.per_key:
             refuse_pairs(reader.selectors, elements.element_type)
@@ -119,7 +119,7 @@ class ReadsElements(Replayable):
 
 
 class _Check:
-    """Reads sample elements as a transform would, and raises where that would drop one."""
+    """Reads sample elements like a transform, and raises if it would drop one."""
 
     def __init__(self, declared: ReleaseSpec) -> None:
         self._selectors, self._sketch_input = declared.selectors, declared.sketch_input
@@ -128,7 +128,7 @@ class _Check:
         self._warned: set[str] = set()
 
     def all_of(self, sample: Any) -> None:
-        """Raise for the first element that cannot be used."""
+        """Raise for the first unusable element."""
         if is_batch_type(type(sample)):  # type: ignore[arg-type]
             sample = [sample]
         if isinstance(sample, (str, bytes, dict)):
@@ -149,7 +149,7 @@ class _Check:
         return len(columns.items)
 
     def _time(self, time: Any, place: str) -> None:
-        """Refuse a time outside of the windows that are declared."""
+        """Raise for a time outside the declared windows."""
         windows = self._declared.windows
         if windows is not None and not windows.start_micros <= time.micros < windows.end_micros:
             edges = windows.start_micros, time.micros, windows.end_micros
@@ -161,7 +161,6 @@ class _Check:
             raise ArgumentError("", words, "E612")
 
     def _columns(self, element: Any, place: str) -> Columns:
-        """Read one element as the transform does."""
         try:
             if self._reader.is_batch_type(type(element)):
                 return self._reader.read_batch(element, self._sketch_input)
@@ -178,12 +177,12 @@ class _Check:
         return columns
 
     def _values(self, argument: str, values: Any, place: str, element: Any) -> None:
-        """Check the values of an argument in one element; show those of a batch as they are in it."""
+        """Check the values of an argument in one element, and show batch values in their original form."""
         selector, is_batch = self._selectors.all[argument], self._reader.is_batch_type(type(element))
         words = describe_argument(argument, selector)
         try:
             mask = self._reader.tally(self._sketch_input).counting(argument, values).tolist()
-        except TypeError as error:  # of a column
+        except TypeError as error:  # from a column
             raise ArgumentError("", f"{place}: {words}: {said_by(error)}", "E612") from None
         for number, counts in enumerate(mask):
             where = f"row {number} of {place}" if is_batch else place
@@ -227,18 +226,17 @@ class _Check:
 
 
 def _is_countable(values: Any, number: int) -> bool:
-    """Return whether a value of a list or column has canonical bytes."""
+    """Whether a value of a list or column has canonical bytes."""
     return bool(all_valid(encode_all(values[number : number + 1])).all())
 
 
 def _cell(batch: Any, name: str, row: int) -> Any:
-    """Return one value of a batch."""
     is_arrow = isinstance(batch, (pa.Table, pa.RecordBatch))
     return plain_column(batch[name].slice(row, 1))[0].as_py() if is_arrow else batch[name].iloc[row]
 
 
 def _check_selected(words: str, selector: Selector, value: Any, place: str) -> None:
-    """Raise if what selects nothing of a value raises itself, or names a field that the value does not have."""
+    """Raise if the selector of a missing value raises, or names an absent field."""
     if callable(selector):
         try:
             selector(value)
@@ -253,7 +251,7 @@ def _check_selected(words: str, selector: Selector, value: Any, place: str) -> N
 
 
 def _shown(value: Any) -> str:
-    """Return a value of the sample with its type, not too long."""
+    """Format a sample value with its type, shortened."""
     text = repr(value)
     return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
 
@@ -261,20 +259,20 @@ def _shown(value: Any) -> str:
 def open_questions(
     reader: RecordReader, sketch_input: SketchInput | None, element_type: Any, columns: frozenset[str] | None = None
 ) -> list[str]:
-    """Refuse a type of elements that can never count; return the arguments that it leaves open, in words.
+    """Raise for element types that can never count, and describe the arguments that types leave open.
 
     Args:
-      reader: what reads the elements.
-      sketch_input: what the items are for; without it they must have canonical bytes.
+      reader: reads the elements.
+      sketch_input: use of the items. Without it they must have canonical bytes.
       element_type: the type.
-      columns: the names of all fields, where the source of the elements knows them.
+      columns: names of all fields, if the source of the elements lists them.
     """
     selectors, readables = reader.selectors, reader.readables(sketch_input)
     kind, found = convert_to_beam_type(element_type), {}
     if reader.per_key and selectors.key is None and not _is_batch(kind):
         key, kind = _pair(kind)
         found["key"] = key, not _is_open(key)
-    selectors.is_batch_type(_CONTAINERS.get(type(kind), object))  # refuses lists, unless callables read them
+    selectors.is_batch_type(_CONTAINERS.get(type(kind), object))  # raises for lists, unless callables read them
     for argument in ("key", "privacy_id", *selectors.items, "weight"):
         selector = selectors.all[argument]
         if selector is not None or argument in selectors.items:
@@ -287,7 +285,7 @@ def open_questions(
 
 
 def refuse_pairs(selectors: Selectors, element_type: Any) -> None:
-    """Refuse (key, value) pairs where nothing says what is counted of them: whole pairs would be counted in silence."""
+    """Raise for (key, value) pairs without `keys` and `item`, because whole pairs would be counted silently."""
     members = _members(convert_to_beam_type(element_type))
     pairs = [isinstance(each, typehints.TupleHint.TupleConstraint) and len(each.tuple_types) == 2 for each in members]
     if selectors.item is None and all(pairs):
@@ -301,7 +299,7 @@ def refuse_pairs(selectors: Selectors, element_type: Any) -> None:
 
 
 def what_counts(argument: str, readable: Readable) -> str:
-    """Return which values of an argument can be used, in words."""
+    """Describe the usable values of an argument."""
     if argument == "weight":
         return "a weight must be a whole number"
     if (domain := readable.domain) is not None:
@@ -311,7 +309,7 @@ def what_counts(argument: str, readable: Readable) -> str:
 
 
 def remedy(kind: Any, readable: Readable) -> str:
-    """Return what to do about values of a type that cannot be used."""
+    """Advise how to convert values of an unusable type."""
     if isinstance(kind, type) and issubclass(kind, _FLOATS):
         numbers = readable.domain is not None and readable.domain.plain_type is int
         return "round it, or use FloatDomain(low, high, resolution)" if numbers else "round it to an int"
@@ -319,7 +317,7 @@ def remedy(kind: Any, readable: Readable) -> str:
 
 
 def _question(argument: str, selector: Selector, kind: Any, is_known: bool, readable: Readable) -> str | None:
-    """Return what is open about one argument; raise if its type cannot be used, which is guessed for callables."""
+    """Describe an argument that types leave open. Raise if its type is unusable, which is guessed for callables."""
     words = describe_argument(argument, selector)
     if _is_open(kind):
         return None if is_known else words
@@ -335,9 +333,9 @@ def _question(argument: str, selector: Selector, kind: Any, is_known: bool, read
 
 
 def source_columns(elements: beam.PCollection) -> frozenset[str] | None:
-    """Return the columns that elements have because a source of Parquet reads these alone; `None` if it does not say.
+    """Find the columns read by a Parquet source of the elements. `None` if the source lists none.
 
-    The source is the step that elements come out of, or a step around it.
+    The source is the step that outputs the elements, or a step around it.
     """
     step = elements.producer
     while step is not None and elements in step.outputs.values():
@@ -350,7 +348,7 @@ def source_columns(elements: beam.PCollection) -> frozenset[str] | None:
 
 
 def _selected_of(argument: str, selector: Selector, kind: Any, columns: frozenset[str] | None) -> tuple[Any, bool]:
-    """Do as `_selected`, where the names of all fields may be known."""
+    """Find the selected type like `_selected`, if the names of all fields may be available."""
     if columns is None or not isinstance(selector, str):
         return _selected(argument, selector, kind)
     if selector not in columns:
@@ -360,15 +358,15 @@ def _selected_of(argument: str, selector: Selector, kind: Any, columns: frozense
 
 
 def _selected(argument: str, selector: Selector, kind: Any) -> tuple[Any, bool]:
-    """Return the type of what is selected, and whether elements surely have it."""
+    """Find the type of the selected value, and whether all elements certainly have it."""
     if _is_batch(kind):
         if not isinstance(selector, str):
             raise ArgumentTypeError(argument, "must be a column name where elements are batches", "E604")
-        return typehints.Any, True  # the columns of the first batch are checked as it is read
+        return typehints.Any, True  # columns are checked when the first batch is read
     fields = field_types(kind)
     if selector is None:
         if fields is not None and not (isinstance(kind, type) and issubclass(kind, tuple)):
-            # It turns into a named tuple where a runner encodes it, so it would count on some runners only.
+            # A runner that encodes it makes it a named tuple, so it would count on some runners only.
             raise ArgumentError(
                 "item", f"must be given where elements are rows: one of {', '.join(fields)}, or a callable", "E605"
             )
@@ -392,20 +390,20 @@ def _selected(argument: str, selector: Selector, kind: Any) -> tuple[Any, bool]:
 
 
 def field_types(kind: Any) -> dict[str, Any] | None:
-    """Return the fields of rows, named tuples and dataclasses, with their types; `None` for other types."""
+    """List the field types of rows, named tuples and dataclasses. `None` for other types."""
     if not isinstance(kind, row_type.RowTypeConstraint):
         kind = row_type.RowTypeConstraint.from_user_type(kind)
     if kind is None:
         return None
     fields = dict(kind._fields)
-    if any(isinstance(field, (str, typing.ForwardRef)) for field in fields.values()):  # annotations as text
-        with contextlib.suppress(NameError):  # of a name that is known elsewhere only
+    if any(isinstance(field, (str, typing.ForwardRef)) for field in fields.values()):  # text annotations
+        with contextlib.suppress(NameError):  # names defined elsewhere
             fields.update(typing.get_type_hints(kind.user_type))
     return {name: convert_to_beam_type(field) for name, field in fields.items()}
 
 
 def _pair(kind: Any) -> tuple[Any, Any]:
-    """Return the types of key and value."""
+    """Split a pair type into key type and value type."""
     if _is_open(kind) or kind is tuple:
         return typehints.Any, typehints.Any
     pairs = [parts for parts in map(_parts, _members(kind)) if len(parts) == 2]
@@ -421,7 +419,7 @@ def _pair(kind: Any) -> tuple[Any, Any]:
 
 
 def _parts(kind: Any) -> list[Any]:
-    """Return the types of the parts of a tuple."""
+    """List the types of a tuple's parts."""
     if isinstance(kind, typehints.TupleHint.TupleConstraint):
         return list(kind.tuple_types)
     fields = field_types(kind) if isinstance(kind, type) and issubclass(kind, tuple) else None
@@ -429,7 +427,7 @@ def _parts(kind: Any) -> list[Any]:
 
 
 def _may_count(kind: Any, readable: Readable) -> bool:
-    """Return whether some values of a type can be used, by reading made-up ones."""
+    """Whether some values of a type are usable, by reading sample values."""
     if _is_open(kind):
         return True
     if isinstance(kind, typehints.UnionConstraint):
@@ -439,13 +437,13 @@ def _may_count(kind: Any, readable: Readable) -> bool:
     if isinstance(kind, typehints.TupleHint.TupleSequenceConstraint):
         return _may_count(tuple, readable) and _may_count(kind.inner_type, readable)
     if isinstance(kind, row_type.RowTypeConstraint):
-        kind = kind.user_type  # of a field that is a named tuple
+        kind = kind.user_type  # for fields that are named tuples
     base = next((each for each in getattr(kind, "__mro__", ()) if each in _MADE_UP), None)
     return base is not None and bool(readable.find(_MADE_UP[base]).any())
 
 
 def _is_open(kind: Any) -> bool:
-    """Return whether nothing is known of the values of a type."""
+    """Whether the values of a type are unknown."""
     if isinstance(kind, typehints.UnionConstraint):
         return any(map(_is_open, _members(kind)))
     if isinstance(kind, type):
@@ -463,7 +461,7 @@ def _has_no_field(kind: Any, name: str) -> bool:
 
 
 def _members(kind: Any) -> list[Any]:
-    """Return the types of a union, or the one type that it is."""
+    """List the member types of a union, or the single type."""
     return [*kind.union_types] if isinstance(kind, typehints.UnionConstraint) else [kind]
 
 
@@ -472,13 +470,13 @@ def _is_batch(kind: Any) -> bool:
 
 
 def _one_of(kind: Any) -> Any:
-    """Return the one type of an optional one."""
+    """Unwrap an optional type."""
     members = [each for each in _members(kind) if each is not type(None)]
     return members[0] if len(members) == 1 else kind
 
 
 def _type_words(kind: Any) -> str:
-    """Return a type as in source code."""
+    """Format a type as in source code."""
     if isinstance(kind, type):
         return kind.__name__
     return re.sub(r"<class '(?:\w+\.)*(\w+)'>", r"\1", str(kind))

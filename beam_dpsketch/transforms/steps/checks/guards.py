@@ -1,22 +1,21 @@
-"""The guard of `Record`: refuse, while the pipeline is built, steps of Beam that make copies of a record.
+"""Guards before a run: record copies under `Record`, runners that may repeat a release, and budgets.
 
-Guarantee: where `check_no_copies` returns, no step before the transform makes several elements of one, which would
-count several times under the noise for one. A record is what a function of the user's returned last: one that `Map`,
-`FlatMap`, `ParDo` or a combiner calls. Any other step is taken to hand records on, also in pairs, lists and groups. So
-a step of Beam that is not known here leads to a refusal, and not to a copy.
+Guarantee: if `check_no_copies` returns, no step before the transform makes several elements from one, which would count
+several times under the noise for a single element. A record is the last value returned by a function of the user that
+`Map`, `FlatMap`, `ParDo` or a combiner calls. Any other step is assumed to pass records on, also in pairs, lists and
+groups. So an unknown Beam step causes a refusal, and not a copy.
 
-Three things make copies: windows assigned again, groups that fire again, and a record that comes in by two ways. The
-walk goes through every step, also through functions of the user's and to their side inputs: copies made before are
-copies after.
+Three causes make copies: windows assigned again, groups that fire again, and a record that arrives by two ways. The
+walk visits every step, including steps before user functions and their side inputs, because earlier copies persist.
 
-Out of sight: how many elements a function returns for one, at once or in a list that is taken apart later, and in which
-windows if these are `WindowedValue`s; what one record decides for others, as where it takes their place in a sample.
+Limits: the guard cannot see the number of elements that a function returns for one, at once or in a list that is
+flattened later, and their windows if these are `WindowedValue`s. It cannot see one record's influence on others, as
+when it replaces them in a sample.
 
-What a runner may do to releases: warnings while it is built, and the refusal to run it twice for one budget.
-
-A part of a `PrivacyBudget` pays for one release, and each run makes one. Beam asks the error handlers of a pipeline
-each time that `Pipeline.run` begins, before anything else, so one of them can count. What runs a pipeline in another
-way is not seen: a template, a notebook, a service, or a runner that is called directly.
+Other guards warn about runners while the pipeline is built, and refuse to run it twice for one budget. A share of a
+`PrivacyBudget` pays for one release, and each run makes one. Beam calls the error handlers of a pipeline each time that
+`Pipeline.run` begins, before all other work, so an error handler can count runs. It misses runs by other means: a
+template, a notebook, a service, or a runner that is called directly.
 """
 
 from __future__ import annotations
@@ -41,18 +40,18 @@ from beam_dpsketch.transforms.steps.windows import fires_once
 
 _ONE_EACH = {window.GlobalWindows, window.FixedWindows, window.Sessions}
 _WAY_OUT = "which would count several times with $unit_Record; {}, or protect ids with $PrivacyId"
-_AROUND = ("Map.", "MapTuple.", "FlatMapTuple.")  # functions of Beam that call one of the user's and return its result
-_HOLDING = ("_fn", "combinefn", "_combine_fn")  # where objects of Beam keep such a function
+_AROUND = ("Map.", "MapTuple.", "FlatMapTuple.")  # functions of Beam that call a user function and return its result
+_HOLDING = ("_fn", "combinefn", "_combine_fn")  # attributes of Beam objects with such a function
 _GLOBAL_COMBINER = "CombineGlobally.expand.<locals>.inject_default"
 _ONE_OUTPUT_EACH = (
     "Partition.ApplyPartitionFnFn",
-    "_Partition.<locals>.split",  # of Beam YAML
+    "_Partition.<locals>.split",  # from Beam YAML
     "_CombinePerKeyWithHotKeyFanout.expand.<locals>.SplitHotCold",
 )
 
 
 def check_no_copies(elements: beam.PCollection) -> None:
-    """Refuse windows assigned again that may overlap, groups that fire again in full, and records by two ways."""
+    """Raise for reassigned windows that may overlap, groups that fire again in full, and records by two ways."""
     find_origin = functools.cache(origin_of)
     _check_one_way(elements, find_origin)
     waiting, seen = [(elements, False)], set()
@@ -70,14 +69,14 @@ def check_no_copies(elements: beam.PCollection) -> None:
         elif isinstance(origin.step.transform, beam.GroupByKey):
             _check_firings(origin.mains[0].windowing)
         waiting.extend((source, windowed_again) for source in origin.mains)
-        waiting.extend((source, False) for source in origin.sides)  # read in one window at a time
+        waiting.extend((source, False) for source in origin.sides)  # read window by window
         if origin.is_new:
             for source in (*origin.mains, *origin.sides):
                 _check_one_way(source, find_origin)
 
 
 def _check_own_windows(collection: beam.PCollection, origin: Origin) -> None:
-    """Refuse a step other than `WindowInto` that changes windows: it may put an element into several."""
+    """Raise for steps other than `WindowInto` that change windows, because they may put an element into several."""
     if _has_own_windows(collection, origin):
         raise WindowingError(
             "",
@@ -94,12 +93,12 @@ def _has_own_windows(collection: beam.PCollection, origin: Origin) -> bool:
     if isinstance(transform, beam.ParDo) and isinstance(transform.fn, WindowIntoFn):
         return True
     if not origin.mains or (type(transform) is beam.ParDo and not origin.is_new):
-        return False  # `Reshuffle` of Beam takes windows away and gives them back
+        return False  # Beam's `Reshuffle` removes windows and restores them
     return collection.windowing.windowfn != origin.mains[0].windowing.windowfn
 
 
 def _check_windows(windowing: Any) -> None:
-    """Refuse windows that may overlap: another WindowInto makes an element for each that one was in."""
+    """Raise for windows that may overlap, because another WindowInto makes an element for each window."""
     assigned = type(windowing.windowfn)
     if assigned not in _ONE_EACH:
         raise WindowingError(
@@ -111,7 +110,7 @@ def _check_windows(windowing: Any) -> None:
 
 
 def _check_firings(windowing: Any) -> None:
-    """Refuse groups that may fire again with what they held before."""
+    """Raise for groups that may fire again with their earlier contents."""
     again = not fires_once(windowing.triggerfn) or windowing.allowed_lateness != 0
     if again and windowing.accumulation_mode == AccumulationMode.ACCUMULATING:
         raise WindowingError(
@@ -123,9 +122,9 @@ def _check_firings(windowing: Any) -> None:
 
 
 def _check_one_way(elements: beam.PCollection, find_origin: Callable[[beam.PCollection], Origin]) -> None:
-    """Refuse records that come in by two ways from where they were made or read.
+    """Raise for records that arrive by two ways from their source.
 
-    Outputs of one `Partition` have no record in common, so ways that part there may meet again.
+    Outputs of one `Partition` are disjoint, so ways that part there may meet again.
     """
     waiting, passed, read_by = [elements], set(), dict[beam.PCollection, Any]()
     while waiting:
@@ -151,14 +150,14 @@ def _two_ways(source: beam.PCollection, *steps: Any) -> str:
 
 
 class Origin(NamedTuple):
-    """Where the elements of a collection come from.
+    """Origin of a collection's elements.
 
     Attributes:
-      step: the applied transform; `None` if the pipeline does not show it.
-      mains: the collections whose elements it takes one by one.
-      sides: the side inputs whose elements it may hand on.
-      is_new: whether a function of the user's made the elements.
-      is_part: whether the other outputs of the step have no record in common with this one, as in `Partition`.
+      step: the applied transform. `None` if the pipeline does not show it.
+      mains: collections that it processes element by element.
+      sides: side inputs whose elements it may pass on.
+      is_new: whether a user function created the elements.
+      is_part: whether outputs of the step are disjoint, as in `Partition`.
     """
 
     step: Any
@@ -169,7 +168,7 @@ class Origin(NamedTuple):
 
 
 def origin_of(collection: beam.PCollection) -> Origin:
-    """Return where the elements of a collection come from."""
+    """Find the origin of a collection's elements."""
     step = collection.producer
     if step is None:
         return Origin(None, is_new=True)
@@ -184,13 +183,13 @@ def origin_of(collection: beam.PCollection) -> Origin:
 
 
 def _is_dead_letter(collection: beam.PCollection) -> bool:
-    """Return whether Beam made the elements, of those for which the user's function raised."""
+    """Whether Beam created the elements from inputs for which the user function raised."""
     tag = getattr(collection.producer.transform.fn, "_dead_letter_tag", None)
     return collection.tag is not None and collection.tag == tag
 
 
 def _innermost(function: Any) -> Any:
-    """Return the function that decides what comes out, without what Beam wraps around it."""
+    """Unwrap the function that decides the output from Beam's wrappers."""
     while _is_of_beam(function):
         held = next((getattr(function, name) for name in _HOLDING if getattr(function, name, None) is not None), None)
         if held is None and isinstance(function, FunctionType) and function.__qualname__.startswith(_AROUND):
@@ -212,7 +211,7 @@ _MAY_BE_FLINK = ("FlinkRunner", "PortableRunner")
 
 
 def check_runner(elements: beam.PCollection, idempotent_noise: IdempotentNoise | None) -> None:
-    """Warn of what may be released twice or lost."""
+    """Warn about releases that the runner may repeat or lose."""
     options = elements.pipeline.options
     runner = type(elements.pipeline.runner).__name__
     served = _is_served(elements.pipeline)
@@ -239,7 +238,7 @@ def check_runner(elements: beam.PCollection, idempotent_noise: IdempotentNoise |
 
 
 def check_reach(pipeline: beam.Pipeline, bill: Any) -> None:
-    """Warn of a ledger in a file where workers may have disks of their own."""
+    """Warn about a ledger in a file if workers may have separate disks."""
     runner = type(pipeline.runner).__name__
     if "://" not in bill.payer.address and (runner in _REMOTE or _is_served(pipeline)):
         warnings.warn(
@@ -250,25 +249,25 @@ def check_reach(pipeline: beam.Pipeline, bill: Any) -> None:
 
 
 def _is_served(pipeline: beam.Pipeline) -> bool:
-    """Return whether another process runs the pipeline."""
+    """Whether another process runs the pipeline."""
     endpoint = pipeline.options.view_as(PortableOptions).job_endpoint
     return type(pipeline.runner).__name__ == "PortableRunner" and endpoint not in (None, "embed")
 
 
 def _drops_what_waits(options: dict[str, object]) -> bool:
-    """Return whether checkpoints are taken in the middle of bundles."""
+    """Whether checkpoints occur within bundles."""
     takes_checkpoints = int(str(options.get("checkpointing_interval") or -1)) > 0
     return takes_checkpoints and not options.get("finish_bundle_before_checkpointing")
 
 
 class OneRun:
-    """Counts the runs of a pipeline, as an error handler of Beam that handles no errors."""
+    """Counts the runs of a pipeline, as a Beam error handler that handles no errors."""
 
     def __init__(self) -> None:
         self._ran = False
 
     def verify_closed(self) -> None:
-        """Refuse a second run."""
+        """Raise for a second run."""
         if self._ran:
             raise BudgetExceededError(
                 "",
@@ -280,13 +279,13 @@ class OneRun:
 
 
 class BillsChecked:
-    """Asks a ledger as a run begins whether it could pay now, as an error handler of Beam that handles no errors."""
+    """Checks at the start of a run that a ledger could pay, as a Beam error handler that handles no errors."""
 
     def __init__(self) -> None:
         self.bills: dict[str, Any] = {}
 
     def verify_closed(self) -> None:
-        """Refuse a run that could not be paid for; what this machine cannot reach, a worker may."""
+        """Raise for a run that could not be paid for. Ignore an unreachable ledger, which workers may reach."""
         try:
             first, *others = self.bills.values()
             first.check_with(others)
@@ -299,7 +298,7 @@ _CHECKED: weakref.WeakKeyDictionary[beam.Pipeline, BillsChecked] = weakref.WeakK
 
 
 def check_before_runs(pipeline: beam.Pipeline, path: str, bill: Any) -> None:
-    """Ask for the bill of a transform whenever a run begins, together with the others of the pipeline."""
+    """Check the bill of a transform whenever a run begins, together with the other bills of the pipeline."""
     if pipeline not in _CHECKED:
         _CHECKED[pipeline] = BillsChecked()
         pipeline._register_error_handler(_CHECKED[pipeline])
@@ -307,5 +306,5 @@ def check_before_runs(pipeline: beam.Pipeline, path: str, bill: Any) -> None:
 
 
 def allow_one_run(pipeline: beam.Pipeline) -> None:
-    """Refuse to run a pipeline twice."""
+    """Raise if the pipeline runs twice."""
     pipeline._register_error_handler(OneRun())
