@@ -1,11 +1,9 @@
-"""A rehearsal: exact, bounded and private answers side by side, on data that anyone may see.
+"""Rehearsals: simulations with exact, clipped and private answers side by side, on public or simulated data.
 
-Nothing is spent: the data are public, or made up. On data that are to be protected, exact and bounded answers next to
-private ones would give the people in them away.
+A rehearsal spends no privacy budget, because its data are public or simulated. On protected data, exact and clipped
+answers next to private answers would reveal people.
 
-What items weigh, by key: in all records of a public sample, and in what the bounds keep of it.
-
-It is exact, so it is for public data alone.
+Exact item weights, by key, are computed from all records and from the clipped records.
 """
 
 from __future__ import annotations
@@ -41,12 +39,12 @@ from beam_dpsketch.statement.showing import short, within
 
 
 class Weights(NamedTuple):
-    """The items of one key, and what each weighs.
+    """Items of one key with their exact weights.
 
     Attributes:
-      items: their short keys, each once, ascending; of an ordered domain in the order of values.
+      items: distinct short keys of the items, ascending. For an ordered domain, in the order of values.
       weights: float64 of shape (items,).
-      places: where each is first, in all records; int64 of shape (items,).
+      places: first place of each item among all records, int64 of shape (items,).
     """
 
     items: pa.Array
@@ -54,22 +52,22 @@ class Weights(NamedTuple):
     places: np.ndarray
 
     def largest(self, k: int) -> Weights:
-        """Return the k items that weigh most, largest first; those that come first of equal ones."""
+        """Find the k items with the largest weights, largest first. Earlier items break ties."""
         order = np.lexsort((self.places, -self.weights))[:k]
         return Weights(self.items.take(pa.array(order)), self.weights[order], self.places[order])
 
     def of(self, items: pa.Array) -> np.ndarray:
-        """Return the weight of each of some items, 0 where there is none."""
+        """Look up the weights of some items, 0 for absent items."""
         found = pc.index_in(items, value_set=self.items)
         return np.append(self.weights, 0.0)[found.fill_null(len(self.weights)).to_numpy()]
 
     @property
     def positions(self) -> np.ndarray:
-        """The items of an ordered domain, uint64."""
+        """Positions of the items in an ordered domain, uint64."""
         return np.array([int.from_bytes(key, "big") for key in self.items.to_pylist()], dtype=np.uint64)
 
     def quantile(self, domain: Any, share: float) -> Any:
-        """Return the smallest value whose rank is the share of the weight, or more; `None` without weight."""
+        """Find the smallest value whose rank is at least this share of the weight. `None` without weight."""
         ranks = np.cumsum(self.weights)
         if not len(ranks) or ranks[-1] <= 0:
             return None
@@ -81,15 +79,15 @@ NOTHING = Weights(pa.nulls(0, pa.large_binary()), np.zeros(0), np.zeros(0, dtype
 
 
 class Sample(NamedTuple):
-    """What is exactly in a sample.
+    """Exact contents of a sample.
 
     Attributes:
-      by_key: the weights of each key; `None` is the key where there are none.
-      weight: of all records that can be counted, each 0 or more.
-      records: how many there are.
-      unused: how many of them cannot be counted.
-      outside: how many lie outside of the domain, and count at its ends.
-      items: the items of all records, in parts.
+      by_key: weights by key. `None` is the key if there are no keys.
+      weight: total weight of all usable records, each 0 or more.
+      records: number of records.
+      unused: number of unusable records.
+      outside: number of records outside the domain, which count at its ends.
+      items: items of all records, in parts.
     """
 
     by_key: dict[Any, Weights]
@@ -101,13 +99,13 @@ class Sample(NamedTuple):
 
     @classmethod
     def of(cls, declared: ReleaseSpec, table: TableParts) -> Sample:
-        """Return what is in a table."""
+        """Read a table exactly."""
         reader, sketch_input, items = declared.reader, declared.sketch_input, []
         tally = tally_of(declared, table)
         tables, weight, size, unused, outside = [], 0.0, 0, 0, 0
         for part in table.parts:
             columns = reader.read_batch(part, sketch_input, tally)
-            positions, usable = sketch_input.keys(columns.items)  # of several metrics, where any counts
+            positions, usable = sketch_input.keys(columns.items)  # with several metrics, usable if any metric counts
             for argument, values in columns.by_argument(reader.selectors).items():
                 usable = usable if argument in reader.selectors.items else usable & tally.counting(argument, values)
             weights, _ = parse_or_ones(columns.weights, len(columns.items))
@@ -124,7 +122,7 @@ class Sample(NamedTuple):
         return cls(found, weight, size, unused, outside, items)
 
     def values(self, places: np.ndarray) -> list[Any]:
-        """Return the items of the records at these places, as plain Python values."""
+        """Look up the items of records at these places, as plain Python values."""
         ends = np.cumsum([len(each) for each in self.items])
         parts = np.searchsorted(ends, places, side="right")
         starts = np.append(0, ends)[parts]
@@ -135,7 +133,7 @@ class Sample(NamedTuple):
 
 
 def kept_weights(declared: ReleaseSpec, contributed: Iterable[tuple[Any, Any]]) -> dict[Any, Weights]:
-    """Return the weight that the bounds keep of each item, by key, given what adds up by encoded key, or by pair."""
+    """Compute clipped weights of items, by key, from contributions by encoded key or by pair."""
     sketch_input, tables = declared.sketch_input, []
     one = 1 << sketch_input.scale_bits
     if declared.count.by_item:
@@ -150,7 +148,7 @@ def kept_weights(declared: ReleaseSpec, contributed: Iterable[tuple[Any, Any]]) 
 
 
 def added_up(declared: ReleaseSpec, contributed: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield what adds up in the global window, by encoded key, or by pair."""
+    """Yield contributions in the global window, by encoded key or by pair."""
     for _, each in contributed:
         if declared.count.by_item:
             yield each
@@ -170,7 +168,7 @@ def _records(keys: pa.Array, items: pa.Array, weights: np.ndarray, places: np.nd
 
 
 def _add_up(records: pa.Table) -> pa.Table:
-    """Return each pair of key and item once, with the sum of its weights and its first place."""
+    """Sum the weights of each distinct pair of key and item, and find its first place."""
     sums = records.group_by(["key", "item"]).aggregate([("weight", "sum"), ("place", "min")])
     return sums.select(["key", "item", "weight_sum", "place_min"]).rename_columns(records.column_names)
 
@@ -182,7 +180,7 @@ def _shortened(records: pa.Table) -> pa.Table:
 
 
 def _by_key(records: pa.Table, declared: ReleaseSpec) -> dict[Any, Weights]:
-    """Return what is known of each key, in the order of their places."""
+    """Split records by key, in the order of their places."""
     ordered = records.sort_by("item").combine_chunks()
     codes, keys = dictionary_codes(ordered["key"])
     order, groups = group_rows(codes, len(keys))
@@ -197,7 +195,7 @@ def _by_key(records: pa.Table, declared: ReleaseSpec) -> dict[Any, Weights]:
 
 
 def _count_outside(domain: Any, items: Any, positions: np.ndarray, usable: np.ndarray) -> int:
-    """Return how many records lie outside of a domain that has an order."""
+    """Count records outside an ordered domain."""
     if domain is None or not domain.is_ordered:
         return 0
     at_ends = usable & ((positions == 0) | (positions == positions.max(initial=0)))
@@ -212,16 +210,16 @@ USUAL_SHARES, USUAL_K = (0.1, 0.25, 0.5, 0.75, 0.9, 0.99), 10
 def rehearse(
     sample: Any, settings: Any, *, k: int | None = None, quantiles: Iterable[float] = USUAL_SHARES
 ) -> Rehearsal:
-    """Return exact, bounded and private answers of a sample under the settings of a release; spends nothing.
+    """Compute exact, clipped and private answers of a sample under release settings, without spending privacy budget.
 
-    The sample must be public or made up. Take one of the size of your data, and alike: noise is the same for every
-    size, so a small sample looks worse than your data will.
+    The sample must be public or simulated. Use a sample as large as your data, and similar to it. Noise is the same for
+    every size, so a small sample appears noisier than your data.
 
     Args:
-      sample: a table, as `release_frame` takes it.
-      settings: what is to be released, as `release_frame` takes it; a part of a budget stays unspent.
-      k: how many of the most frequent items of each key are shown; `None` for the k of a top-K list, else 10.
-      quantiles: which quantiles are shown, each from 0 to 1.
+      sample: a table, as for `release_frame`.
+      settings: release settings, as for `release_frame`. A budget share stays unspent.
+      k: number of the most frequent items shown per key. `None` uses the k of a top-K list, or 10.
+      quantiles: quantiles to show, each from 0 to 1.
 
     Raises and warns as `release_frame` does.
 
@@ -278,19 +276,19 @@ def rehearse(
 
 
 def _share(part: float, whole: float) -> float:
-    """Return a part of a whole; all of nothing."""
+    """Compute a share of a whole, 1 if the whole is 0."""
     return float(part / whole) if whole else 1.0
 
 
 def _asked(count: Count, k: int | None, shares: _Shares) -> _Sums | _Shares | _Largest:
-    """Return what a kind of release is asked."""
+    """Choose the questions for a kind of release."""
     if count.is_summed:
         return _Sums(count.spec)
     return shares if count.is_ranked else _Largest.of(k, count.wanted)
 
 
 class _Largest(NamedTuple):
-    """Asks for the items that weigh most, and whether they are in a top-K list of this length, if there is one."""
+    """Question for the heaviest items, and whether they are in a top-K list with this length, if any."""
 
     k: int
     wanted: int | None
@@ -304,11 +302,11 @@ class _Largest(NamedTuple):
     def rows(
         self, domain: Any, sample: Sample, exact: Weights, kept: Weights, released: Any
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield items with their weights, and what a release says of them."""
+        """Yield items with their weights, and their private estimates."""
         top = exact.largest(self.k)
         asked = sample.values(top.places)
         named = asked if domain is None else domain.from_short_keys(top.items.to_pylist())
-        shown = [item if each is None else each for each, item in zip(named, asked, strict=True)]  # odd text has none
+        shown = [item if each is None else each for each, item in zip(named, asked, strict=True)]  # undecodable text
         estimates, ends = released.estimate(asked), released.interval(asked)
         of_release = (map(float, each) for each in (estimates, ends.lower, ends.upper))
         listed = None if self.wanted is None else set(released.top_k(self.wanted).item)
@@ -317,7 +315,7 @@ class _Largest(NamedTuple):
 
 
 class _Shares(NamedTuple):
-    """Asks for quantiles."""
+    """Question for quantiles."""
 
     shares: list[float]
 
@@ -332,21 +330,21 @@ class _Shares(NamedTuple):
     def rows(
         self, domain: Any, sample: Sample, exact: Weights, kept: Weights, released: Any
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield quantiles of all records, of those that count, and of a release."""
+        """Yield exact, clipped and private quantiles."""
         answers, ends = released.quantile(self.shares), released.quantile_interval(self.shares)
         for share, *of_release in zip(self.shares, answers, ends.lower, ends.upper, strict=True):
             yield share, exact.quantile(domain, share), kept.quantile(domain, share), *of_release
 
 
 class _Sums(NamedTuple):
-    """Asks for counts and sums of numbers, and what comes of them."""
+    """Question for counts, sums and derived statistics of numbers."""
 
     spec: Any
 
     def rows(
         self, domain: Any, sample: Sample, exact: Weights, kept: Weights, released: Any
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield what is known of all numbers, of those that count, and of a release."""
+        """Yield exact, clipped and private statistics."""
         of_all, of_kept = (self.spec.exactly(each.positions, each.weights) for each in (exact, kept))
         for name, answer in of_all.items():
             yield name, answer, of_kept[name], *getattr(released, name)()
@@ -361,18 +359,18 @@ PUBLIC_ALONE = (
 
 
 class Rehearsed(NamedTuple):
-    """One answer, of one key.
+    """One answer for one key.
 
     Attributes:
-      key: the output key; `None` without keys.
-      asked: the item, the share of a quantile, or of numbers "count", "total", "mean", "variance" or "std".
-      exact: of all records that can be counted; values are those of the domain, so clamped and on its grid.
-      bounded: of what the bounds keep; `None` for a quantile or a mean of nothing.
-      private: of a release; NaN for an item that groups do not release, `None` for a mean that cannot be told.
-      lower: the lower end of its 95 % interval, which is about the bounded number.
-      upper: the upper end.
-      listed: whether the item is in the top-K list of the release; `None` where nothing is searched.
-      metric: the name of the metric that is asked; `None` without metrics.
+      key: the output key. `None` without keys.
+      asked: the item, the share of a quantile, or for numbers "count", "total", "mean", "variance" or "std".
+      exact: answer from all usable records. Values are clamped to the domain and on its grid.
+      bounded: answer from the clipped data. `None` for a quantile or a mean without data.
+      private: answer of a release. NaN for an item that thresholding does not release, `None` for an undefined mean.
+      lower: lower end of its 95 % interval, which is about the clipped number.
+      upper: upper end of the interval.
+      listed: whether the item is in the top-K list of the release. `None` for other kinds.
+      metric: name of the metric. `None` without metrics.
     """
 
     key: Any
@@ -387,7 +385,7 @@ class Rehearsed(NamedTuple):
 
 
 class RehearsedKeys(NamedTuple):
-    """How many keys the sample has, how many of them are released, and their share of what the bounds keep."""
+    """Number of keys in the sample, number of released keys, and their share of the clipped total."""
 
     found: int
     released: int
@@ -396,17 +394,17 @@ class RehearsedKeys(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Rehearsal:
-    """What settings make of a public sample; `print` it.
+    """Result of release settings on a public sample. Use `print` to show it.
 
     Attributes:
-      rows: the answers, those of the keys with most weight first.
-      records: how many the sample has.
-      unused: how many of them cannot be counted, as a value is missing, of another type or not listed.
-      outside: how many values lie outside of a domain with an order, and count at its ends.
-      taken: the share of the weight of the others that the bounds took, exactly; of several metrics, of the one that
-        lost most. `None` where records may delete.
-      clipping: what a release tells of that share; of several keys, the weakest state.
-      keys: which part of the keys is released; `None` without keys.
+      rows: answers, starting with the keys of largest weight.
+      records: number of records in the sample.
+      unused: number of unusable records, whose value is missing, has another type or is not listed.
+      outside: number of values outside an ordered domain, which count at its ends.
+      taken: exact clipping loss, as a share of the usable weight. With several metrics, the largest. `None` if records
+        may delete.
+      clipping: private estimate of the clipping loss. With several keys, the weakest state.
+      keys: number and share of the released keys. `None` without keys.
     """
 
     rows: tuple[Rehearsed, ...]
@@ -418,7 +416,7 @@ class Rehearsal:
     keys: RehearsedKeys | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it as plain Python values, for JSON; `rows` are a list of dicts."""
+        """Convert to plain Python values, for JSON. `rows` is a list of dicts."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         keys = None if self.keys is None else self.keys._asdict()
         told = {"keys": keys, "clipping": self.clipping.as_dict(), "rows": [row._asdict() for row in self.rows]}
@@ -469,19 +467,19 @@ def _cells(row: Rehearsed) -> tuple[str, ...]:
 
 
 def _cell(value: Any, row: Rehearsed) -> str:
-    """Return a number with the digits that the interval of its row leaves it."""
+    """Format a number with as many digits as the interval of its row supports."""
     if isinstance(value, float) and not value.is_integer():
         return within(value, row.lower, row.upper)
     return "-" if value is None else short(value)
 
 
 def cut(name: str) -> str:
-    """Return a name of the usual width at most."""
+    """Shorten a name to the usual width."""
     return name if len(name) <= _WIDTH else f"{name[: _WIDTH - 3]}..."
 
 
 def _aligned(lines: list[tuple[str, ...]]) -> Iterator[str]:
-    """Yield lines of a table: names to the left, numbers to the right."""
+    """Align the lines of a table: names left, numbers right."""
     cells = [(cut(name), *others) for name, *others in lines]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for name, *numbers, ends in cells:

@@ -1,10 +1,10 @@
-"""`release_frame`: a release of a table that fits one machine, without Beam.
+"""`release_frame`: releases of tables that fit on one machine, without Beam.
 
-Guarantee: each release is rho-zCDP for the unit and the neighbouring relation that its privacy statement names, as
-those of the private transforms are: bounds, exact sums and noise are the same functions. Noise is drawn once a call,
-and each call is one more release.
+Guarantee: each release is rho-zCDP for the unit and the neighboring relation in its privacy statement, as in the
+private transforms: bounds, exact sums and noise are the same functions. Noise is drawn once per call, and each call is
+another release.
 
-What releases of a table come out as: one release, or mappings by window and by key, in an order without data.
+The output is one release, or mappings by window and by key, in an order independent of the data.
 """
 
 from __future__ import annotations
@@ -41,46 +41,46 @@ from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 
 
 class Window(NamedTuple):
-    """When a window opens and closes, in UTC."""
+    """Start and end of a window, in UTC."""
 
     start: datetime.datetime
     end: datetime.datetime
 
     @classmethod
     def of(cls, place: Place) -> Window:
-        """Return the window of a place."""
         return cls(from_micros(place.start), from_micros(place.end))
 
 
 def windows_of_table(declared: ReleaseSpec) -> list[Window]:
-    """Return all windows that a release of a table has, before its rows are read."""
+    """List all windows in a table's release, before its rows are read."""
     return [*map(Window.of, windows_of(declared, plan_of_table(declared)).every)]
 
 
 class KeyedReleases(dict[Any, Any]):
-    """The release of each key; under a horizon, the rows of each.
+    """Releases by key. Under a horizon, timeline rows by key.
 
     Attributes:
-      unreleased: what was spent, if the data chose the keys and chose none; else `None`, as each release says it.
+      unreleased: privacy loss of a run whose key selection released no key, or `None`, because each release reports its
+        loss.
     """
 
     unreleased: Unreleased | None = None
 
 
 class WindowedReleases(dict[Window, Any]):
-    """What is released of each declared window, in the order of time: a release, or with keys a `KeyedReleases`.
+    """Releases by declared window, in the order of time. With keys, a `KeyedReleases` per window.
 
     Attributes:
-      unreleased: as of `KeyedReleases`, if no key was chosen in any window.
+      unreleased: as in `KeyedReleases`, if no key was selected in any window.
     """
 
     unreleased: Unreleased | None = None
 
 
 def in_order(released: dict[Place, Any], declared: ReleaseSpec, windows: Windows) -> Any:
-    """Return releases by window and by key: keys as they are listed, else by their bytes.
+    """Arrange releases by window and by key: listed keys in their order, other keys by their bytes.
 
-    The order of records would show one.
+    The order of records would reveal a record.
     """
     if declared.time is None or declared.horizon is not None:
         return _by_key({place.key: each for place, each in released.items()}, declared)
@@ -99,28 +99,28 @@ def _by_key(released: dict[tuple[Any, ...], Any], declared: ReleaseSpec) -> Any:
 
 @_validate.explained
 def release_frame(table: Any, settings: Any) -> Any:
-    """Release a table: read its records, bound what each unit contributes, sum exactly, add noise once.
+    """Release a table: read its records, bound each unit's contribution, sum exactly, add noise once.
 
-    The release is what the private transform of these settings makes of the same records in the same windows: equal
-    counters before the noise, equal noise parameters, an equal statement. Each call is another release and spends
-    again.
+    The release equals that of the private transform with these settings on the same records in the same windows: the
+    same counters before the noise, the same noise parameters, and the same statement. Each call is another release and
+    spends again.
 
     Args:
-      table: a pandas or Polars DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader, or what else offers its
-        rows as an Arrow stream. A reader is read batch by batch: memory then grows with people and their bounds.
-      settings: a `ReleaseSpec`, or what `config.read_release` reads: a dict, JSON or YAML text. `windows` and `horizon`
-        need `time`, which says where a row holds its time.
+      table: a pandas or Polars DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader, or another source of rows
+        as an Arrow stream. A reader is read batch by batch, so memory grows only with people and their bounds.
+      settings: a `ReleaseSpec`, or input of `config.read_release`: a dict, JSON or YAML text. `windows` and `horizon`
+        require `time`, the time column.
 
     Returns:
-      One release; or with `keys`, a dict from key to release, whose attribute `unreleased` says what was spent where no
-      key was chosen. Of a top-K list it is the release that is searched: ask
-      `released.top_k(k)`. With `windows`, a dict from (start, end) to this, for each window of the range; under a
-      `horizon`, the list of rows that a `SketchTimeline` answers from.
+      One release. With `keys`, a dict from key to release, whose attribute `unreleased` contains the privacy loss if no
+        key was selected. For a top-K list, the release to search: call `released.top_k(k)`. With `windows`, a dict from
+        (start, end) to these, for each window in the range. Under a `horizon`, the list of timeline rows for a
+        `SketchTimeline`.
 
     Raises:
       ConfigError: a setting cannot be used, or names a column that the table does not have.
-      TypeError: the table is not one, or a column is of a type that does not count.
-      BudgetExceededError: the part of a budget has paid for another release.
+      TypeError: the table has an unsupported type, or a column has a type that cannot be counted.
+      BudgetExceededError: the budget share has paid for another release.
 
     >>> import pyarrow as pa
     >>> visits = pa.table({"person": list(range(1000)), "city": ["Oslo"] * 900 + ["Rome"] * 100})
@@ -145,29 +145,29 @@ def release_frame(table: Any, settings: Any) -> Any:
 
 
 def read_declared(settings: Any) -> ReleaseSpec:
-    """Return what settings declare: a `ReleaseSpec` itself, or what `config.read_release` reads."""
+    """Read settings: a `ReleaseSpec` unchanged, or input of `config.read_release`."""
     return settings if isinstance(settings, ReleaseSpec) else read_release(settings)
 
 
 def release_table(table: Any, declared: ReleaseSpec, secret: KeyedRandomness | None = None) -> tuple[Any, list[str]]:
-    """Return what `release_frame` does, and what it warns of: columns whose values do not count.
+    """Release like `release_frame`, and return its warnings about columns with values that do not count.
 
     Args:
       table: see `release_frame`.
-      declared: what is released.
-      secret: what sampling and noise are made from, as of a pipeline with idempotent noise, under a release id; `None`
-        takes the entropy of the system.
+      declared: the declared release.
+      secret: source of sampling and noise, as in a pipeline with idempotent noise, under a release id. `None` uses the
+        entropy of the system.
     """
     ready = TableRelease(open_checked(table, declared), declared, secret)
     return ready.release(ready.contributed()), ready.told()
 
 
 class TableRelease:
-    """A table before its release; an account of a ledger could pay for it now.
+    """Table before its release, checked so that an account of a ledger could pay for it now.
 
     Args:
       opened: the table.
-      declared: what is released.
+      declared: the declared release.
       secret: see `release_table`.
     """
 
@@ -183,15 +183,14 @@ class TableRelease:
         parts = itertools.chain([opened.empty], opened.parts)
         self._run = Run(secret) if self._bill is None else Run(secret, Run(secret).name())
         self._sums = ExactSums(self._resolved, plan, self._windows, parts, self._tally, self._pay, secret)
-        if self._bill is not None and secret is None:  # a run of an equal secret may be paid for already
+        if self._bill is not None and secret is None:  # a run with an equal secret may be paid for already
             self._bill.check()
 
     def contributed(self) -> Contributed:
-        """Read and bound all records, once."""
         return self._sums.contributed()
 
     def _pay(self) -> None:
-        """Refuse a table that cannot be read; else pay, as late as noise allows. A second time costs nothing more."""
+        """Raise for an unreadable table, otherwise pay, as late as the noise permits. Repeated payments are free."""
         self._tally.refuse(drops=self._declared.unreadable == "drop")
         if self._bill is not None:
             self._bill.pay(self._run.name())
@@ -199,7 +198,7 @@ class TableRelease:
             self._terms.paying_for(self._sums)
 
     def release(self, contributed: Contributed) -> Any:
-        """Return the release of what the records add up to, or those of each window and key."""
+        """Release the summed contributions, per window and key."""
         declared, run = self._declared, self._run
         noise: Calibration | Counting
         released: dict[Place, Any]
@@ -228,7 +227,7 @@ class TableRelease:
         return found
 
     def told(self) -> list[str]:
-        """Return what is to be told of what was read, once all is."""
+        """List the messages about the data, after reading all of it."""
         declared, told = self._declared, self._tally.told(is_signed=self._declared.unit.bounds.signed)
         notes = [each for each in self._notes if each is ONE_RECORD_EACH]
         return [*told, *(f"privacy_id={declared.selectors.privacy_id!r}: {each.words}" for each in notes)]

@@ -1,1 +1,1 @@
-"""The steps of a table in this process: read, bound, sum exactly, and draw noise once."""
+"""Steps for a table in this process: read, bound, sum exactly, and draw noise once."""

@@ -1,11 +1,11 @@
-"""Read columns of CSV files, in batches of text; what text stands for is read as the settings declare.
+"""Read columns of CSV files, in batches of text. Declared settings define the meaning of text.
 
-Guarantee: what a field is read as depends on its own text alone, so that no record changes what another counts.
+Guarantee: the value of a field depends on its own text alone, so that no record changes how another counts.
 
-A record is read by its own text alone, wherever it lies in the file. So Python's `csv` reads it, and not
-Arrow, which reads blocks: it drops an LF at the start of a block that follows a CR, also within quotes, and overlooks
-line ends and quotes near a zero byte. A quote that does not close changes what all records after it are, so such a file
-is refused. Blanks around a field are layout: they are not part of it, and may stand before a quote.
+A record is read by its own text alone, wherever it is in the file. So Python's `csv` reads it, and not Arrow, which
+reads blocks: it drops an LF at the start of a block that follows a CR, also within quotes, and overlooks line ends and
+quotes near a zero byte. An unclosed quote changes all later records, so such a file is refused. Blanks around a field
+are layout: they are not part of it, and may precede a quote.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from beam_dpsketch.exact.domains.timestamps import BLANKS
 from beam_dpsketch.frames.steps.plan import columns_of, nearest, path_of
 
 Say: TypeAlias = Callable[[str], object]
-"""What the caller does with a note about a file."""
+"""Callback for notes about a file."""
 _SEPARATORS = {";": "semicolon", "\t": "tab", "|": "vertical bar"}
 _OTHER_FILES = {
     b"\xff\xfe": "text in UTF-16",
@@ -35,13 +35,13 @@ _OTHER_FILES = {
     b"PK\x03\x04": "a zip archive, as .xlsx is",
     b"PAR1": "Parquet",
 }
-"""How files of other kinds begin."""
+"""First bytes of files in other formats."""
 
 
 def declared_schema(path: str, names: Sequence[str], declared: ReleaseSpec) -> pa.Schema:
-    """Return the columns that a release reads of a file, which are text.
+    """Create the schema of the file's columns for a release, as text.
 
-    A first line that lacks one, or has it twice, is refused. It may be a record, so it is not shown.
+    Raises if the first line lacks a column, or contains it twice. The line may be a record, so it is not shown.
     """
     columns = columns_of(declared)
     for argument, field in columns.items():
@@ -60,19 +60,19 @@ def declared_schema(path: str, names: Sequence[str], declared: ReleaseSpec) -> p
 
 
 def _other_separator(names: Sequence[str]) -> str:
-    """Return a hint where one name holds what separates columns elsewhere."""
+    """Write a hint if a single name contains a separator of columns in other files."""
     found = [word for mark, word in _SEPARATORS.items() if len(names) == 1 and mark in names[0]]
     return f"; it has no comma and a {found[0]}: write the file with commas between columns" if found else ""
 
 
 _ROWS = 128
-"""Rows that are read as Python objects at once: few, so that they stay in the processor's cache."""
+"""Rows read as Python objects at once: few, so that they stay in the processor's cache."""
 _BATCH = 1024
-"""How many of these make a batch."""
+"""Number of these row groups per batch."""
 
 
 class CsvFile:
-    """A CSV file with a header; `say` is called with each note about it."""
+    """CSV file with a header. `say` is called with each note about it."""
 
     def __init__(self, path: str, say: Say, *, drops: bool = False) -> None:
         self._path, self._say, self._drops = path, say, drops
@@ -83,10 +83,10 @@ class CsvFile:
             return [name.strip(BLANKS) for name in next(self._rows(file))]
 
     def batches(self, names: Sequence[str]) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Yield these columns as text, and how many bytes of the file are read so far.
+        """Yield these columns as text, with the number of bytes read so far.
 
-        Empty fields are null. Lines with more or fewer fields than the first are left out; too many are refused, unless
-        they may be dropped, and a note says of fewer that there are some.
+        Empty fields are null. Lines with more or fewer fields than the first are dropped. Too many such lines are
+        refused, unless dropping is allowed, and fewer cause a note.
         """
         with self._open() as file:
             rows = self._rows(file)
@@ -119,7 +119,7 @@ class CsvFile:
                 raise UsageError(f"{self._path}: has no first line, which must name the columns")
             yield header
             yield from rows
-        except csv.Error:  # the message may hold text of the file
+        except csv.Error:  # the message may contain text of the file
             raise UsageError(
                 f"{self._path}: a field in quotes does not end with a quote, or a field is longer than "
                 f"{csv.field_size_limit():,} characters; records after it would be lost: write quotes within a field "
@@ -136,6 +136,6 @@ class CsvFile:
 def _to_texts(values: list[str]) -> pa.Array:
     try:
         return pa.array([value or None for value in values], TEXT)
-    except UnicodeEncodeError:  # bytes that are not UTF-8 are halves of surrogate pairs here, and are read as such
+    except UnicodeEncodeError:  # bytes that are not UTF-8 are surrogate halves here, and are read as such
         data = [value.encode("utf-8", "surrogateescape") or None for value in values]
         return pa.array(data, pa.large_binary()).view(TEXT)

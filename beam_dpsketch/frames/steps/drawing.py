@@ -1,6 +1,6 @@
-"""Exact sums of a table to noisy releases; `read` makes of their numbers what the caller answers from.
+"""Convert exact sums of a table to noisy releases or timeline rows, with one draw of noise each.
 
-Rows over time of a table: exact sums of windows to exact rows, and one draw of noise for each row.
+`read` converts their numbers to objects with answers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def release_sums(
     run: Run,
     read: Read,
 ) -> dict[Place, Any]:
-    """Return the releases of exact sums of windows, with noise."""
+    """Release exact sums of windows, with noise."""
     name = run.name() if run.is_named or declared.is_keyed or declared.time is not None else None
     lost = None
     if contributed.lost is not None:
@@ -50,7 +50,7 @@ def release_sums(
 def release_counts(
     counts: dict[Place, dict[bytes, Row]], declared: ReleaseSpec, counting: Counting, run: Run, read: Read
 ) -> dict[Place, Any]:
-    """Return the grouped counts of each window, or key and window: those that a count or votes bring in."""
+    """Release the thresholded counts of each window, or key and window."""
     per_key, name = declared.is_keyed, run.name()
     always = [*map(encode, declared.public_keys or ())] if per_key else [b""]
     released: dict[Place, Any] = {}
@@ -70,7 +70,7 @@ def release_counts(
 def release_rows(
     sums: dict[Place, KeyedSums], horizon: Horizon, calibration: Calibration, run: Run, read: Read
 ) -> dict[Place, list[Any]]:
-    """Return the rows of each key, in order, given the exact sums of windows; keys that data choose are chosen."""
+    """Release the timeline rows of each key, in order, from exact sums of windows. Data-dependent keys are selected."""
     sketch_input = next(iter(sums.values())).sketch_input
     by_key: dict[bytes, dict[int, KeyedSums]] = defaultdict(dict)
     for window, of_window in sums.items():

@@ -1,4 +1,4 @@
-"""Parquet and CSV files as one table, with the share of them that is read so far."""
+"""Parquet and CSV files as one table, with reading progress."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROWS = 1 << 17
 
 
 class Position(NamedTuple):
-    """How far reading is, in bytes and in files; it depends on the sizes of files alone."""
+    """Reading progress in bytes and files. It depends on file sizes alone."""
 
     read: int
     total: int
@@ -36,7 +36,7 @@ OnRead: TypeAlias = Callable[[Position], None]
 
 
 class Input(NamedTuple):
-    """Records to be released, to be read once.
+    """Records to release, readable once.
 
     Attributes:
       paths: the files.
@@ -48,13 +48,13 @@ class Input(NamedTuple):
 
 
 def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: OnRead, say: Say) -> Input:
-    """Return the rows of files, with the columns that a release reads where they are there.
+    """Open files as a table with the columns of a release, if present.
 
     Args:
-      names: paths, and patterns with wildcards; all of one kind, by their ending.
+      names: paths, and patterns with wildcards. All files have the same ending.
       declared: the release.
-      on_read: is called after each batch.
-      say: is called with each note about a file.
+      on_read: called after each batch.
+      say: called with each note about a file.
 
     Raises `UsageError` for files that cannot be read as one table, `ConfigError`, and `OSError`.
     """
@@ -70,7 +70,7 @@ def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: OnRead, say
 
 
 def _open_parquets(paths: list[str], declared: ReleaseSpec, on_read: OnRead) -> TableParts:
-    """Return Parquet files whose columns are alike: each is read in the types of its own file."""
+    """Open Parquet files with compatible columns, each read in the types of its own file."""
     files, names = [_open_parquet(path) for path in paths], {*columns_of(declared).values()}
     schemas = [[field for field in file.schema_arrow if field.name in names] for file in files]
     known: dict[str, tuple[str, pa.DataType]] = {}
@@ -93,19 +93,19 @@ def _open_parquets(paths: list[str], declared: ReleaseSpec, on_read: OnRead) -> 
             rows, read = file.metadata.num_rows, 0
             try:
                 for batch in file.iter_batches(_ROWS, columns=[*known]):
-                    # A name with a dot also stands for a field of a nested column, which comes along.
+                    # A name with a dot also selects a field of a nested column.
                     yield batch.select([n for n, name in enumerate(batch.schema.names) if name in known])
                     read += len(batch)
                     before = sum(sizes[:done]) + sizes[done] * read // rows
                     on_read(Position(before, sum(sizes), done + (read == rows), len(sizes)))
-            except (pa.ArrowException, OSError):  # the message may hold bytes of the file
+            except (pa.ArrowException, OSError):  # the message may contain bytes of the file
                 raise UsageError(f"{path}: a part of it cannot be read, or it is damaged") from None
 
     return TableParts(files[0].schema_arrow.names, empty_table(first), batches())
 
 
 def _family(kind: pa.DataType) -> str:
-    """Return what columns of a type have in common with those whose equal values are equal; nothing if it has none."""
+    """Classify column types, so that equal values in a class are equal items. Empty for null columns."""
     kind = unwrap_type(kind)
     if pa.types.is_null(kind):
         return ""
@@ -116,7 +116,7 @@ def _family(kind: pa.DataType) -> str:
 
 
 def _open_csvs(paths: list[str], declared: ReleaseSpec, on_read: OnRead, say: Say) -> TableParts:
-    """Return CSV files with a header; an empty field is null."""
+    """Open CSV files with a header. Empty fields are null."""
     files = {path: CsvFile(path, say, drops=declared.unreadable == "drop") for path in paths}
     schemas = [declared_schema(path, file.header(), declared) for path, file in files.items()]
 
@@ -131,19 +131,19 @@ def _open_csvs(paths: list[str], declared: ReleaseSpec, on_read: OnRead, say: Sa
 
 
 def _open_parquet(path: str) -> Any:
-    import pyarrow.parquet as pq  # only here: it takes time to import
+    import pyarrow.parquet as pq  # lazy import: slow
 
     try:
         return pq.ParquetFile(path, pre_buffer=True, coerce_int96_timestamp_unit="us")
-    except (pa.ArrowException, OSError, ValueError) as error:  # the message may hold bytes of a file
-        if isinstance(error, OSError) and error.errno:  # of the system, not of Arrow
+    except (pa.ArrowException, OSError, ValueError) as error:  # the message may contain bytes of a file
+        if isinstance(error, OSError) and error.errno:  # from the system, not from Arrow
             raise
         words = "cannot be read as Parquet, or is damaged" if os.path.getsize(path) else "is empty"
         raise UsageError(f"{path}: {words}") from None
 
 
 def _refuse_repeated(paths: list[str]) -> None:
-    """Refuse a file that is given twice: each of its records would count twice, and Record() protects one."""
+    """Raise for a repeated file, whose records would count twice while Record() protects only one."""
     found: dict[tuple[int, int], str] = {}
     for path in paths:
         status = os.stat(path)

@@ -1,4 +1,4 @@
-"""What a release of a table needs to know before its rows are read; mistakes of the caller are errors here."""
+"""Plan the release of a table before its rows are read, and raise for mistakes of the caller."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _PATHS = {"privacy_id": "unit.privacy_id", "key": "keys.field", "time": "time.fi
 
 
 def path_of(argument: str) -> str:
-    """Return where the settings name the column of an argument."""
+    """Look up the settings path of an argument's column."""
     return _PATHS.get(argument, argument)
 
 
 def plan_of_table(declared: ReleaseSpec) -> WindowPlan:
-    """Return the windows of a table; refuse those of a table without times."""
+    """Plan the windows of a table, and raise for windows without times."""
     _refuse_windows(declared)
     return plan_windows(declared, windowing_of_table(declared))
 
 
 def resolve(declared: ReleaseSpec) -> tuple[ResolvedRelease, WindowPlan]:
-    """Return the release of a table, and its windows."""
+    """Resolve the release of a table, and plan its windows."""
     plan = plan_of_table(declared)
     return declared.resolved.under(plan.terms), plan
 
@@ -43,26 +43,26 @@ def plan_release(
     typical: tuple[float, float] | None = None,
     quantiles: Iterable[float] = USUAL_QUANTILES,
 ) -> Any:
-    """Do as `ReleaseSpec.plan`; of a table with declared times, for all windows that one bound covers."""
+    """Plan like `ReleaseSpec.plan`. For a table with declared times, plan all windows covered by one bound."""
     resolved = declared.resolved if declared.time is None else resolve(declared)[0]
     return resolved.plan(n, wanted_error=wanted_error, typical=typical, quantiles=quantiles)
 
 
 def open_checked(table: Any, declared: ReleaseSpec) -> TableParts:
-    """Return a table in parts; refuse one whose columns cannot be used."""
+    """Open a table in parts, and raise for unusable columns."""
     opened = open_table(table, columns_of(declared).values())
     check_columns(declared, opened)
     return opened
 
 
 def tally_of(declared: ReleaseSpec, table: TableParts) -> Tally:
-    """Return what counts how much of a table can be read."""
+    """Create the tally of a table's readable values."""
     times = None if declared.time is None else declared.time.field
     return declared.reader.tally(declared.sketch_input, time=times, door=table.door, spelling=table.spelling)
 
 
 def check_columns(declared: ReleaseSpec, table: TableParts) -> None:
-    """Refuse columns that are missing, or of a type that cannot be used."""
+    """Raise for columns that are missing, or have an unusable type."""
     columns = columns_of(declared)
     with AllAtOnce() as checks:
         for argument, name in columns.items():
@@ -79,7 +79,7 @@ def check_columns(declared: ReleaseSpec, table: TableParts) -> None:
 
 
 def columns_of(declared: ReleaseSpec) -> dict[str, str]:
-    """Return the column of each argument; refuse what is not a name."""
+    """Look up the column of each argument, and raise for callables."""
     given = declared.selectors.given
     columns = {argument: field for argument, field in given.items() if isinstance(field, str)}
     for argument in given.keys() - columns.keys():
@@ -107,9 +107,9 @@ def _shown(name: str) -> str:
 
 
 def nearest(name: str, names: Iterable[Any], columns: dict[str, str]) -> str:
-    """Return a hint to a column of nearly this name, if the table has another wanted one.
+    """Write a hint about a column with a similar name, if the table has another required column.
 
-    Else the names may be values: those of the first record of a file without a header.
+    Otherwise the names may be values: the first record of a file without a header.
     """
     known = [each for each in names if isinstance(each, str)]
     return _validate.did_you_mean(None if {*columns.values()}.isdisjoint(known) else _validate.nearest(name, known))

@@ -1,8 +1,8 @@
-"""The steps before the noise, in this process: read, bound, and sum exactly.
+"""Steps before the noise, in this process: read, bound, and sum exactly.
 
-Guarantee: the counters are those of a pipeline on the same records, bit by bit, in any order and any split. Bounding
-that samples takes equally probable records, and with the secret of a pipeline the same ones. All records of a privacy
-id are in one part, so bounds that hold in each part hold for each id.
+Guarantee: the counters equal those of a pipeline on the same records, bit by bit, in any order and any split. Bounding
+by sampling selects records with equal probabilities, and with the secret of a pipeline the same records. All records of
+a privacy id are in one part, so bounds enforced in each part apply to each id.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from beam_dpsketch.privacy.noise.keyed_randomness import KeyedRandomness
 
 
 class Contributed(NamedTuple):
-    """What the records of a table add up to, before it is added up.
+    """Contributions of a table's records, before they are added up.
 
     Attributes:
-      parts: windows, and what `Bounded.contributions` yields of each; to be read once.
+      parts: windows with the values of `Bounded.contributions`, readable once.
       max_norm: the norm, if the data chose it.
-      lost: what the run lost, exactly, as `Run.draw_lost` takes it, if one histogram tells it.
-      voted: what is bounded of each period, with its first window, if votes are cast twice.
+      lost: exact clipping histogram of the run, as input for `Run.draw_lost`, if there is one per run.
+      voted: bounded records of each period, with its first window, if votes are cast twice.
     """
 
     parts: Iterable[tuple[Place, Any]]
@@ -55,16 +55,16 @@ class Contributed(NamedTuple):
 
 
 class ExactSums:
-    """Exact sums of the parts of a table.
+    """Exact sums of a table in parts.
 
     Args:
-      resolved: what is released.
-      plan: which windows are released.
-      windows: in which of them rows are.
-      parts: batches, one or more; they may be empty.
-      tally: counts what can be read.
-      on_read: is called once all is read, before any noise is drawn; may raise.
-      secret: decides what is kept of a privacy id, and which norm is chosen; `None` takes the entropy of the system.
+      resolved: the release.
+      plan: the released windows.
+      windows: assigns rows to windows.
+      parts: one or more batches, possibly empty.
+      tally: counts readable values.
+      on_read: called after reading all data, before any noise is drawn. May raise.
+      secret: source of sampling and of the chosen norm. `None` uses the entropy of the system.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ExactSums:
         self._tally, self._on_read = tally, on_read
 
     def by_window(self, contributed: Contributed) -> dict[Place, KeyedSums]:
-        """Return the sums of each window, of keys that are released or may be chosen."""
+        """Sum each window, for keys that are released or may be selected."""
         declared, sketch_input = self._declared, self.sketch_input
         found: dict[Place, list[KeyedSums]] = defaultdict(list)
         single: dict[Place, dict[bytes, SketchAccumulator]]
@@ -104,7 +104,7 @@ class ExactSums:
         }
 
     def by_pair(self, contributed: Contributed) -> dict[Place, dict[bytes, Row]]:
-        """Return the row of each pair of key and item in each window."""
+        """Sum the rows of each pair of key and item in each window."""
         nothing = (0,) * (1 + len(self.sketch_input.vote_names))
         counts: dict[Place, dict[bytes, Row]] = {window: defaultdict(lambda: nothing) for window in self._windows.every}
         for window, (pair, row) in contributed.parts:
@@ -112,7 +112,7 @@ class ExactSums:
         return counts
 
     def contributed(self) -> Contributed:
-        """Read and bound all records, once; of single records, as what is returned is read."""
+        """Read and bound all records, once. Single records are read lazily."""
         if self._declared.privacy_id is None:
             return Contributed(self._read(lambda columns, _: read_units(self._reader, columns, self.sketch_input)))
         bounded, counter = self._bounded(), self.sketch_input.lost
@@ -125,9 +125,9 @@ class ExactSums:
     def vote_twice(
         self, contributed: Contributed, choice: KeyChoice | None, run: Run
     ) -> Iterator[tuple[Place, KeyedSums]]:
-        """Draw the noisy votes of the first round; yield what these and the second round add to the sums of a window.
+        """Draw the noisy votes of round one, and yield sums with these and with the votes of round two, per window.
 
-        Nothing comes where votes are not cast twice.
+        Yields nothing unless votes are cast twice.
         """
         if choice is None or (rounds := choice.rounds) is None:
             return
@@ -161,9 +161,9 @@ class ExactSums:
                     yield window, found
 
     def _bounded(self) -> list[tuple[Place, Bounded]]:
-        """Return what is kept of all records, in parts by period and privacy id, and scaled by a norm, if one is.
+        """Bound all records, in parts by period and privacy id, scaled by a norm, if any.
 
-        With each comes the first window of its period.
+        Each part is paired with the first window of its period.
         """
         sketch_input, terms, secret, periods = self.sketch_input, self._terms, self._secret, self._plan.periods
         priorities = RandomPriorities() if secret is None else KeyedPriorities(lambda: secret)
@@ -190,7 +190,7 @@ class ExactSums:
         return [(window, each._replace(max_norm=norm)) for window, each in bounded]
 
     def _gathered(self, rule: Rule, tables: Iterator[tuple[Place, pa.Table]]) -> list[tuple[Place, Parts]]:
-        """Return the records of each period, with its first window."""
+        """Collect the records of each period, with its first window."""
         firsts: dict[Any, Place] = {}
         for window in self._windows.every:
             firsts.setdefault(self._windows.period(window), window)
@@ -200,7 +200,7 @@ class ExactSums:
         return [(firsts[period], parts) for period, parts in gathered.items()]
 
     def _read(self, read: Callable[[Columns, Place], Iterable[Any]]) -> Iterator[tuple[Place, Any]]:
-        """Yield what is read of each window of all parts, given how to read the columns of one."""
+        """Yield the results of reading each window in all parts, given a function for columns."""
         for part in self._parts:
             columns = self._reader.read_batch(part, self.sketch_input, self._tally)
             for window, rows in self._windows.rows(part, self._tally):

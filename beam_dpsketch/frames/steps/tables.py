@@ -1,4 +1,4 @@
-"""Read a table part by part: pandas, Polars, Arrow, and what else Arrow can read."""
+"""Read tables part by part: pandas, Polars, Arrow, and other Arrow sources."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from beam_dpsketch.exact.domains.spelling import Spelling
 from beam_dpsketch.exact.reading.selectors import is_pandas_frame
 
 ROWS = 1 << 18
-"""The most rows of a part."""
+"""Maximum rows per part."""
 _NOT_IN_ARROW = ("Object", "Int128", "UInt128")
-"""Types of Polars that Arrow lacks. Objects come out as their addresses."""
+"""Polars types without an Arrow type. Objects would become their addresses."""
 _FORMS = "a pandas or Polars DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader"
 
 
 class TableParts(NamedTuple):
-    """A table, to be read once.
+    """Table, readable once.
 
     Attributes:
-      names: of the columns, which may repeat.
-      empty: no rows of it.
-      parts: its rows, as batches that `RecordReader` reads.
-      door: where it comes from.
-      spelling: how its text spells numbers and times, if all its columns are text.
+      names: column names, which may repeat.
+      empty: the table without rows.
+      parts: rows, as batches for `RecordReader`.
+      door: source of the table.
+      spelling: spelling of numbers and times, if all columns are text.
     """
 
     names: list[Any]
@@ -39,9 +39,9 @@ class TableParts(NamedTuple):
 
 
 def open_table(table: Any, wanted: Collection[str]) -> TableParts:
-    """Return a table in parts, of the wanted columns at least; `TypeError` if it is not a table.
+    """Open a table in parts, with at least the wanted columns. Raise `TypeError` for other objects.
 
-    Data frames of pandas stay what they are, because pipelines read their columns of objects value by value.
+    Pandas data frames are not converted, because pipelines read their object columns value by value.
     """
     if isinstance(table, TableParts):
         return table
@@ -59,7 +59,7 @@ def open_table(table: Any, wanted: Collection[str]) -> TableParts:
 
 
 def _select(table: Any, wanted: Collection[str]) -> Any:
-    """Return the wanted columns of Polars alone; refuse those that Arrow gets in another form than their values."""
+    """Select the wanted columns from Polars, and raise for types whose values Arrow cannot represent."""
     found = [name for name in table.columns if name in wanted]
     with AllAtOnce() as checks:
         for name in found:
@@ -73,7 +73,7 @@ def _select(table: Any, wanted: Collection[str]) -> Any:
 
 
 def empty_table(types: pa.Schema) -> pa.Table:
-    """Return a table without rows, of any types: Arrow's own does not know all."""
+    """Create an empty table with any types. Arrow's own function does not support all types."""
     return pa.Table.from_arrays([pa.nulls(0, kind) for kind in types.types], schema=types)
 
 
@@ -98,7 +98,7 @@ def _to_reader(table: Any) -> pa.RecordBatchReader:
             return table.to_arrow().to_reader()
         if hasattr(table, "__dataframe__"):
             return from_dataframe(table).to_reader()
-    except Exception as error:  # of a library; its message could carry a value
+    except Exception as error:  # from a library; the message could contain a value
         raise ArgumentTypeError(
             "table",
             f"must be {_FORMS}, got {kind.__name__}, which cannot be read as columns ({type(error).__name__})",

@@ -1,8 +1,8 @@
-"""In which windows the rows of a table are, by a column of times.
+"""Assign table rows to windows by a time column.
 
-Guarantee: a row is in the windows in which a pipeline with the same windows would put a record of its time. Times with
-parts of a microsecond are rounded down, as everywhere. A row without a time that can be read, or outside of all
-windows, is in none of them, so it is dropped before anything is counted or bounded.
+Guarantee: a row is in the same windows as a record with its time in a pipeline with these windows. Fractions of a
+microsecond are rounded down, as everywhere. A row without a readable time, or outside all windows, is in no window, so
+it is dropped before counting or bounding.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 class Windows(Protocol):
-    """The windows that the rows of a table are in; a window is the place of its releases, without a key."""
+    """Windows of table rows. A window is the place of its releases, without a key."""
 
     every: Sequence[Place]
-    """All that are released, with data or without."""
+    """All released windows, with or without data."""
     edges: tuple[int, ...]
-    """What tells them from others, as `ReleaseSpec.identify` takes it."""
+    """Identity of the windows, as in `ReleaseSpec.identify`."""
 
     def rows(self, part: Any, tally: Tally) -> Iterator[tuple[Place, np.ndarray | None]]:
-        """Yield which rows of a part of the table are in each window, one pair at least; `None` for all of them."""
+        """Yield the rows of a part in each window, at least one pair. `None` selects all rows."""
 
     def period(self, window: Place) -> Any:
-        """Return what tells the period of a window from others: one bound holds in all of it."""
+        """Identify the period of a window. One bound covers a period."""
 
     def last_millisecond(self, window: Place) -> int:
-        """Return the last millisecond of a window, as bounded records know it."""
+        """Compute the last millisecond of a window, as in bounded records."""
 
 
 class OneWindow:
-    """The global window, which holds all rows."""
+    """The global window with all rows."""
 
     every: Sequence[Place] = (WHOLE,)
     edges: tuple[int, ...] = ()
@@ -61,10 +61,10 @@ class TimedWindows:
     """Windows of a declared range.
 
     Args:
-      plan: which windows there are.
-      size: how long each is, in microseconds.
-      edges: what tells the windows from others.
-      field: the column of times.
+      plan: the released windows.
+      size: window length in microseconds.
+      edges: identity of the windows.
+      field: the time column.
     """
 
     def __init__(self, plan: WindowPlan, size: int, edges: tuple[int, ...], field: str) -> None:
@@ -72,7 +72,7 @@ class TimedWindows:
         self.edges = edges
         self._starts, self._size, self._field, self._periods = plan.starts, size, field, plan.periods
         self.every: Sequence[Place] = [Place(start=start, end=start + size) for start in plan.starts]
-        # One step more at both ends, to which all times outside move.
+        # One additional step at both ends, to which all times outside are moved.
         low, high = plan.starts[0] - 1, plan.starts[-1] + size
         self._domain = TimestampDomain(from_micros(low), from_micros(high), _MICROSECOND)
 

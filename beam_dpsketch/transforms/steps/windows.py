@@ -254,7 +254,7 @@ def create_always(
     expand: Callable[[Any], Iterable[Any]],
     kind: Any = Any,
 ) -> beam.PCollection:
-    """Create the same values in each declared window of a collection, by default in the global window.
+    """Create the same values in each declared window, or in the global window without declared windows.
 
     They are bounded input, whose watermark holds back no stream.
 
