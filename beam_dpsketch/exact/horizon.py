@@ -30,9 +30,9 @@ class Horizon:
     """Consecutive windows with equal length, declared before the data are seen.
 
     Args:
-      start: start time of the first window, in 1970 or later. A `datetime` (UTC if it has no time zone), a Beam
-        `Timestamp`, or seconds since 1970.
-      window_size: window length, as a `timedelta`, a Beam `Duration`, or seconds.
+      start: start of the first window, in 1970 or later. A `datetime` (UTC if it has no time zone), a Beam `Timestamp`,
+        or seconds since 1970.
+      window_size: window length. A `timedelta`, a Beam `Duration`, or seconds.
       windows: number of windows, 2 to 2**17, or to 2**11 with "tree". Twice as many add a few per cent to errors, so
         declare enough.
       mechanism: "binned", or "tree", up to 2,048 windows with about twice the error. It maps windows to timeline rows.
@@ -73,7 +73,7 @@ class Horizon:
         return self.start_micros + self.size_micros * self.windows
 
     def index(self, micros: int) -> int:
-        """Compute the number of the window that contains this time."""
+        """Compute the number of this time's window."""
         return (micros - self.start_micros) // self.size_micros
 
     def edges(self, window: int) -> tuple[int, int]:

@@ -39,12 +39,12 @@ from beam_dpsketch.statement.showing import short, within
 
 
 class Weights(NamedTuple):
-    """Items of one key with their exact weights.
+    """Items of a key with their exact weights.
 
     Attributes:
       items: distinct short keys of the items, ascending. For an ordered domain, in the order of values.
-      weights: float64 of shape (items,).
-      places: first place of each item among all records, int64 of shape (items,).
+      weights: float64, shape (items,).
+      places: first place of each item among all records, int64, shape (items,).
     """
 
     items: pa.Array
@@ -57,7 +57,7 @@ class Weights(NamedTuple):
         return Weights(self.items.take(pa.array(order)), self.weights[order], self.places[order])
 
     def of(self, items: pa.Array) -> np.ndarray:
-        """Look up the weights of some items, 0 for absent items."""
+        """Look up item weights, 0 for absent items."""
         found = pc.index_in(items, value_set=self.items)
         return np.append(self.weights, 0.0)[found.fill_null(len(self.weights)).to_numpy()]
 
@@ -83,10 +83,10 @@ class Sample(NamedTuple):
 
     Attributes:
       by_key: weights by key. `None` is the key if there are no keys.
-      weight: total weight of all usable records, each 0 or more.
-      records: number of records.
-      unused: number of unusable records.
-      outside: number of records outside the domain, which count at its ends.
+      weight: total weight over usable records, each 0 or more.
+      records: record count.
+      unused: unusable records.
+      outside: records outside the domain, which count at its ends.
       items: items of all records, in parts.
     """
 
@@ -122,7 +122,7 @@ class Sample(NamedTuple):
         return cls(found, weight, size, unused, outside, items)
 
     def values(self, places: np.ndarray) -> list[Any]:
-        """Look up the items of records at these places, as plain Python values."""
+        """Look up the record items at these places, as plain Python values."""
         ends = np.cumsum([len(each) for each in self.items])
         parts = np.searchsorted(ends, places, side="right")
         starts = np.append(0, ends)[parts]
@@ -168,7 +168,7 @@ def _records(keys: pa.Array, items: pa.Array, weights: np.ndarray, places: np.nd
 
 
 def _add_up(records: pa.Table) -> pa.Table:
-    """Sum the weights of each distinct pair of key and item, and find its first place."""
+    """Sum the weights per distinct pair of key and item, and find its first place."""
     sums = records.group_by(["key", "item"]).aggregate([("weight", "sum"), ("place", "min")])
     return sums.select(["key", "item", "weight_sum", "place_min"]).rename_columns(records.column_names)
 
@@ -213,7 +213,7 @@ def rehearse(
     """Compute exact, clipped and private answers of a sample under release settings, without spending privacy budget.
 
     The sample must be public or simulated. Use a sample as large as your data, and similar to it. Noise is the same for
-    every size, so a small sample appears noisier than your data.
+    every size. A small sample appears noisier than your data.
 
     Args:
       sample: a table, as for `release_frame`.
@@ -337,7 +337,7 @@ class _Shares(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """Question for counts, sums and derived statistics of numbers."""
+    """Question for counts, sums and derived statistics."""
 
     spec: Any
 
@@ -359,7 +359,7 @@ PUBLIC_ALONE = (
 
 
 class Rehearsed(NamedTuple):
-    """One answer for one key.
+    """Answer for a key.
 
     Attributes:
       key: the output key. `None` without keys.
@@ -369,8 +369,8 @@ class Rehearsed(NamedTuple):
       private: answer of a release. NaN for an item that thresholding does not release, `None` for an undefined mean.
       lower: lower end of its 95 % interval, which is about the clipped number.
       upper: upper end of the interval.
-      listed: whether the item is in the top-K list of the release. `None` for other kinds.
-      metric: name of the metric. `None` without metrics.
+      listed: whether the item is in the release's top-K list. `None` for other kinds.
+      metric: metric name. `None` without metrics.
     """
 
     key: Any
@@ -398,9 +398,9 @@ class Rehearsal:
 
     Attributes:
       rows: answers, starting with the keys of largest weight.
-      records: number of records in the sample.
-      unused: number of unusable records, whose value is missing, has another type or is not listed.
-      outside: number of values outside an ordered domain, which count at its ends.
+      records: record count of the sample.
+      unused: unusable records, whose value is missing, has another type or is not listed.
+      outside: values outside an ordered domain, which count at its ends.
       taken: exact clipping loss, as a share of the usable weight. With several metrics, the largest. `None` if records
         may delete.
       clipping: private estimate of the clipping loss. With several keys, the weakest state.
@@ -467,7 +467,7 @@ def _cells(row: Rehearsed) -> tuple[str, ...]:
 
 
 def _cell(value: Any, row: Rehearsed) -> str:
-    """Format a number with as many digits as the interval of its row supports."""
+    """Format a number with as many digits as its row's interval supports."""
     if isinstance(value, float) and not value.is_integer():
         return within(value, row.lower, row.upper)
     return "-" if value is None else short(value)

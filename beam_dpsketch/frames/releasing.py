@@ -101,9 +101,9 @@ def _by_key(released: dict[tuple[Any, ...], Any], declared: ReleaseSpec) -> Any:
 def release_frame(table: Any, settings: Any) -> Any:
     """Release a table: read its records, bound each unit's contribution, sum exactly, add noise once.
 
-    The release equals that of the private transform with these settings on the same records in the same windows: the
-    same counters before the noise, the same noise parameters, and the same statement. Each call is another release and
-    spends again.
+    The release equals the release of the private transform with these settings on the same records in the same windows:
+    the same counters before the noise, the same noise parameters, and the same statement. Each call is another release
+    and spends again.
 
     Args:
       table: a pandas or Polars DataFrame, a pyarrow Table, RecordBatch or RecordBatchReader, or another source of rows
@@ -155,15 +155,15 @@ def release_table(table: Any, declared: ReleaseSpec, secret: KeyedRandomness | N
     Args:
       table: see `release_frame`.
       declared: the declared release.
-      secret: source of sampling and noise, as in a pipeline with idempotent noise, under a release id. `None` uses the
-        entropy of the system.
+      secret: source of sampling and noise, as in a pipeline with idempotent noise, under a release id. `None` uses
+        system entropy.
     """
     ready = TableRelease(open_checked(table, declared), declared, secret)
     return ready.release(ready.contributed()), ready.told()
 
 
 class TableRelease:
-    """Table before its release, checked so that an account of a ledger could pay for it now.
+    """Table before its release, checked so that a ledger account could pay for it now.
 
     Args:
       opened: the table.

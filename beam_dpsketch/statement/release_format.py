@@ -23,7 +23,7 @@ RELEASE_START = b"DPSK\x01\x00"
 DIGEST_BYTES = 16
 SIZES = (1, 2, 4, 8)
 """The bytes that each counter may take."""
-MAX_VALUES = 1 << 18
+MAX_STORED = 1 << 18
 """The most values that a release may have, lists included: its ids, and a few for each level and each metric."""
 RECORD_KINDS = ("release", "pair", "row", "row_pair", "spent")
 """The kinds of records in a file of releases, by their place; the last is a statement alone."""
@@ -126,7 +126,7 @@ def _unpacked(data: bytes) -> Any:
 
 
 def _check_count(data: bytes) -> None:
-    """Refuse maps, extensions and more than `MAX_VALUES` values before any is made: an empty list takes one byte."""
+    """Refuse maps, extensions and more than `MAX_STORED` values before any is made: an empty list takes one byte."""
     place, left, count = 0, 1, 1
     while left and place < len(data):
         head = data[place]
@@ -138,8 +138,8 @@ def _check_count(data: bytes) -> None:
         left -= 1
         if is_list:
             left, count = left + size, count + size
-            if count > MAX_VALUES:
-                raise FormatError(f"it has more than {MAX_VALUES} values")
+            if count > MAX_STORED:
+                raise FormatError(f"it has more than {MAX_STORED} values")
         else:
             place += size
 

@@ -48,7 +48,7 @@ class PrivateSketchFn(RawSketchFn):
 
     Args:
       spec: a `SketchSpec`, `ListedItems`, a `FactorSpec` or a `TreeSpec`. All levels of a tree are released together.
-      privacy: the privacy loss of each output.
+      privacy: privacy loss per output.
       unit: the largest weight of a record. Weights outside are clamped.
       item: the counted value: a field name, a callable, or `None` for the element itself.
       weight: whole number that a record counts. `None` is 1.

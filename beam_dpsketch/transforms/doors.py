@@ -73,9 +73,9 @@ class _RowsForEachKey(_Shared, total=False):
 class PrivateFrequencies(PrivateRelease[Output], kind=ItemFrequencies):
     """Release a `ReleasedSketch`, or (key, `ReleasedSketch`) for each key, in each window.
 
-    Empty input in the global window has a release too, so that a missing release reveals nothing. So does every window
-    of a `TimeRange`. Without a range, windows without data have no release. Data that arrive after the watermark has
-    passed the end of their window are dropped.
+    Empty input in the global window has a release too, because a missing release would reveal something. Every window
+    in a `TimeRange` has a release too. Without a range, windows without data have no release. Data that arrive after
+    the watermark has passed their window's end are dropped.
 
     With keys, elements are rows or batches with a key field, or (key, value) pairs, and selectors apply to the value of
     a pair. Keys are text, bytes, integers or tuples of these, and keep their type. Records with other keys are dropped.
@@ -91,17 +91,17 @@ class PrivateFrequencies(PrivateRelease[Output], kind=ItemFrequencies):
 
     Args:
       spec: the sketch, see `SketchSpec` and `SketchSpec.for_accuracy`, or `ListedItems`, to count these exactly.
-      privacy: privacy loss of each release. Under a `Horizon`, the loss of all timeline rows together.
+      privacy: privacy loss per release. Under a `Horizon`, the loss of all timeline rows together.
       unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records. With keys, each privacy id
         contributes to at most `max_keys` keys, in each window. Under a `Horizon`, a `PrivacyId` has `RecordBounds` and
         `max_windows`, or a `NormBound`. With `max_windows` it counts in that many windows of the horizon: random
         windows on bounded input, the first windows with data of the id on unbounded input. On bounded input a norm
         covers all windows. On unbounded input a norm applies to each window, and needs `max_windows`.
       item: the counted value: a field name, a callable, or `None` for the element itself.
-      weight: whole number that a record counts, clamped to the bounds of the unit. `None` is 1.
+      weight: whole number that a record counts, clamped to the unit's bounds. `None` is 1.
       keys: released keys: `PublicKeys`, a list, `KeySelection`, private selection by the votes of units, or
-        `AssumePublicKeys`, every key with data. `None` makes one release from all elements. Under a `Horizon` the last
-        two need bounded input, and keys are chosen once for all windows.
+        `AssumePublicKeys`, every key with data. `None` makes a single release from all elements. Under a `Horizon` the
+        last two need bounded input, and keys are chosen once for all windows.
       windows: a `TimeRange`, whose windows are released with or without data, a `Horizon`, or `None` for the windows
         with data. In windows, `PublicKeys` need a `TimeRange`.
     """
@@ -168,16 +168,15 @@ class PrivateQuantiles(PrivateRelease[Output], kind=Quantiles):
       domain: the ordered universe, or a layout over it, a `FactorSpec` or a `TreeSpec`. Declare it independently of the
         data, which it would publish. The memory of a layout is per window. By default, domains of up to 256 values have
         a `TreeSpec.histogram` if Laplace noise makes it more accurate. Others of up to 2**17 values have a
-        `FactorSpec`, and those of up to 2**32 `TreeSpec.for_ranks`. Wider domains have `TreeSpec.for_memory`, and so
+        `FactorSpec`, and domains of up to 2**32 `TreeSpec.for_ranks`. Wider domains have `TreeSpec.for_memory`, and so
         have all others under an L2 norm, a `Horizon` or large weights. With `optimize_for="values"`, domains of up to
         2**17 values have a `TreeSpec.histogram`, and wider domains a tree. Values outside are clamped. Nulls, NaN and
-        values of other types are dropped.
-      privacy: privacy loss of each release, over all counters. Under a `Horizon`, the loss of all timeline rows
-        together.
+        values with other types are dropped.
+      privacy: privacy loss per release, over all counters. Under a `Horizon`, the loss of all timeline rows together.
       unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records.
       item: the value: a field name, a callable, or `None` for the element itself.
-      weight: whole number that a record counts, clamped to the bounds of the unit. `None` is 1.
-      keys: released keys, as in `PrivateFrequencies`. `None` makes one release from all elements.
+      weight: whole number that a record counts, clamped to the unit's bounds. `None` is 1.
+      keys: released keys, as in `PrivateFrequencies`. `None` makes a single release from all elements.
       windows: a `TimeRange`, whose windows are released with or without data, a `Horizon`, or `None` for the windows
         with data.
       optimize_for: main use of the release, which chooses the layout: "ranks", from which quantiles are computed,
@@ -250,19 +249,18 @@ class PrivateStatistics(PrivateRelease[Output], kind=Statistics):
     Args:
       domain: an `IntegerDomain` or a `FloatDomain`. Its ends are the value range: numbers outside count as the nearest
         end, so means and sums are of clamped numbers. Noise grows with the width of the range. Do not compute the ends
-        from the data. Nulls, NaN and values of other types are dropped.
-      privacy: privacy loss of each release, over all its sums. Under a `Horizon`, the loss of all timeline rows
-        together.
+        from the data. Nulls, NaN and values with other types are dropped.
+      privacy: privacy loss per release, over all its sums. Under a `Horizon`, the loss of all timeline rows together.
       unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records.
       variance: whether the release also contains the variance and the standard deviation. The noise of a count is then
-        up to a quarter larger, and that of a mean up to an eighth.
+        up to a quarter larger, and the noise of a mean up to an eighth.
       item: the number: a field name, a callable, or `None` for the element itself.
-      weight: whole number of times that a record counts, clamped to the bounds of the unit. `None` is 1.
-      keys: released keys, as in `PrivateFrequencies`. `None` makes one release from all elements.
+      weight: whole number of times that a record counts, clamped to the unit's bounds. `None` is 1.
+      keys: released keys, as in `PrivateFrequencies`. `None` makes a single release from all elements.
       windows: a `TimeRange`, whose windows are released with or without data, a `Horizon`, or `None` for the windows
         with data.
 
-    Under a `NormBound`, a unit's weight is scaled, so that it counts less in count, sum and mean alike.
+    Under a `NormBound`, a unit's weight is scaled, and counts less in count, sum and mean alike.
     """
 
     @typing.overload
@@ -331,12 +329,11 @@ class PrivateMetrics(PrivateRelease[Output], kind=Metrics):
 
     Args:
       metrics: metrics by name. A `Metric` defines the kind of release, its field, and its budget share.
-      privacy: privacy loss of each release, over all metrics. Under a `Horizon`, the loss of all timeline rows
-        together.
+      privacy: privacy loss per release, over all metrics. Under a `Horizon`, the loss of all timeline rows together.
       unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records. Its bound applies to all
         metrics together, see `Metrics`.
-      weight: whole number that a record counts in each metric, clamped to the bounds of the unit. `None` is 1.
-      keys: released keys, as in `PrivateFrequencies`. `None` makes one release from all elements.
+      weight: whole number that a record counts in each metric, clamped to the unit's bounds. `None` is 1.
+      keys: released keys, as in `PrivateFrequencies`. `None` makes a single release from all elements.
       windows: a `TimeRange`, whose windows are released with or without data, a `Horizon`, or `None` for the windows
         with data.
     """
@@ -390,21 +387,21 @@ class PrivateTopK(PrivateRelease[Output], kind=TopKSearch):
     Args:
       domain: the universe: an ordered `Domain`, or a `TreeSpec` over it. With `TextDomain` or `BytesDomain`, items are
         counted separately.
-      privacy: privacy loss of each release.
+      privacy: privacy loss per release.
       k: the number of values to find.
       unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records.
       item: the value: a field name, a callable, or `None` for the element itself.
-      weight: whole number that a record counts, clamped to the bounds of the unit. `None` is 1.
-      keys: released keys, as in `PrivateFrequencies`. `None` makes one release from all elements. If items are counted
-        separately, `AssumePublicKeys` assumes nothing, because a key appears only with a released item. `PublicKeys`
-        always have a release in the global window and with `windows`. Elsewhere they appear only with a released item
-        too. `KeySelection` is not supported.
+      weight: whole number that a record counts, clamped to the unit's bounds. `None` is 1.
+      keys: released keys, as in `PrivateFrequencies`. `None` makes a single release from all elements. If items are
+        counted separately, `AssumePublicKeys` assumes nothing, because a key appears only with a released item.
+        `PublicKeys` always have a release in the global window and with `windows`. Elsewhere they appear only with a
+        released item too. `KeySelection` is not supported.
       windows: a `TimeRange`, whose windows are released with or without data, or `None` for the windows with data.
         Lists over a `Horizon` are not supported: release frequencies or quantiles over time.
-      method: `Groups` counts items separately and releases those with enough votes, or with a count above a threshold,
-        as `ReleasedCounts`. `None` does so for text and bytes, and half of the delta of `privacy` pays for the choice.
-        With rho pass `Groups(delta)`. For an ordered domain, `None` is a histogram or a tree. Windows without a
-        released item have a release only in the global window and with `windows`.
+      method: `Groups` counts items separately and releases items with enough votes, or with a count above a threshold,
+        as `ReleasedCounts`. `None` does so for text and bytes, and half of `privacy`'s delta pays for the choice. With
+        rho pass `Groups(delta)`. For an ordered domain, `None` is a histogram or a tree. Windows without a released
+        item have a release only in the global window and with `windows`.
     """
 
     @typing.overload

@@ -1,8 +1,8 @@
 """Write and read releases in files on any Beam filesystem.
 
 Guarantee: releases in files have cost budget, so they are replaced only on request. An existing file is unchanged, and
-an error names it, unless it contains the same releases as the new one. So a replay of the same bytes succeeds, with its
-own complete file or that of an interrupted attempt.
+an error names it, unless it contains the same releases as the new one. Therefore, a replay of the same bytes succeeds,
+with its own complete file or an interrupted attempt's.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ class WriteReleases(beam.PTransform):
 
     In the global window the runner chooses the number of files, `prefix-00000-of-0000n.dpsketch`. In other windows, of
     bounded and unbounded input, each window has one file with all its releases:
-    `prefix-20130101T050000Z-20130101T060000Z.dpsketch`, with its start and end in UTC, so that names sort by time. The
+    `prefix-20130101T050000Z-20130101T060000Z.dpsketch`, with its start and end in UTC so that names sort by time. The
     file appears, complete, when the window closes. `docs/format.md` describes the bytes.
 
     In the global window of bounded input, a file also records the privacy loss of a run whose keys the data choose. The
     run may release no key, and `dpsketch spent` still counts its loss. In other windows, on streams, and in pipelines
     of Java and Go, no file is written without a release. Record the loss of such a run yourself.
 
-    A release in a file has cost budget. So files of an earlier run are an error, unless they contain the same releases,
-    as after a replay or a restart with idempotent noise. In the global window the error is raised while the pipeline is
-    built, if the files are visible there.
+    A release in a file has cost budget. Therefore, files of an earlier run are an error, unless they contain the same
+    releases, as after a replay or a restart with idempotent noise. In the global window the error is raised while the
+    pipeline is built, if the files are visible there.
 
     Args:
       file_path_prefix: beginning of the file names, on any Beam filesystem, without the pattern signs [ ] * ?.
@@ -233,7 +233,7 @@ def _would_replace(path: str) -> FileExistsError:
 
 
 def _shards(prefix: str) -> list[str]:
-    """Find the files of the global window with this prefix, without those of a longer prefix."""
+    """Find the files of the global window with this prefix, without files of a longer prefix."""
     name = re.compile(re.escape(_last_part(prefix)) + r"-\d{5}-of-\d{5}" + re.escape(SUFFIX))
     found = FileSystems.match([f"{prefix}-*-of-*{SUFFIX}"])[0].metadata_list
     return sorted(each.path for each in found if name.fullmatch(_last_part(each.path)))

@@ -82,9 +82,9 @@ class PrivateTransform(ReadsElements):
         """Copy the transform and divide its work for this input size. Results do not depend on it.
 
         Use it for more than a billion rows, or if one worker does most of the work. More rows mean more privacy id
-        shards, so that each fits into a worker's memory, and, on bounded input, sums that are added up in two steps.
-        More keys mean more key shards. `explain` then reports the data that workers exchange, and the memory of the
-        busiest worker.
+        shards each small enough for a worker's memory, and, on bounded input, sums that are added up in two steps. More
+        keys mean more key shards. `explain` then reports the data that workers exchange, and the memory of the busiest
+        worker.
 
         Raises `ValueError` if a shard of records under a norm would exceed a worker's memory. It then needs a
         `resource_limit`.
@@ -112,9 +112,9 @@ class PrivateTransform(ReadsElements):
         Except for continual release, it then compares other bounds and epsilons, and computes the number of people for
         a wanted error, from the noise alone.
 
-        Windows of the pipeline are still unknown, except those of a `TimeRange` or a `Horizon`. In fixed windows
-        without `max_windows`, `RecordBounds` protect an id within each window alone. Under `Record`, sliding windows
-        need more noise. The privacy statement of the release includes this.
+        Windows of the pipeline are still unknown, except in a `TimeRange` or a `Horizon`. In fixed windows without
+        `max_windows`, `RecordBounds` protect an id within each window alone. Under `Record`, sliding windows need more
+        noise. The privacy statement of the release includes this.
 
         Args:
           n: approximate number of records (or weight) in a release, per key if there are keys. Exclude records that the
@@ -145,7 +145,7 @@ class PrivateTransform(ReadsElements):
         return isinstance(bounds, NormLimit) and bounds.resource_limit is None
 
     def display_data(self) -> dict[str, Any]:
-        """List the public settings, without the seed and the key of the hash."""
+        """List the public settings, without the seed and the hash key."""
         return {**self._declared.display_data(), **self.display_of_noise()}
 
     def expand(self, pcoll: beam.PCollection) -> beam.PCollection:
@@ -174,7 +174,7 @@ class PrivateTransform(ReadsElements):
     def _paid_run(
         self, elements: beam.PCollection, resolved: ResolvedRelease, noise: IdempotentNoise | None
     ) -> beam.PCollection | None:
-        """Name the run after an account of a ledger has paid for it. `None` without a ledger."""
+        """Name the run after a ledger account has paid for it. `None` without a ledger."""
         facts = {"is_bounded": elements.is_bounded, "is_idempotent": noise is not None}
         if (bill := bill_of(resolved, self._edges(elements), **facts)) is None:
             return None

@@ -26,7 +26,7 @@ class Bounded(NamedTuple):
       lost: histogram of clipping loss per unit, followed by the clipped weight if it covers a run. `None` if the
         release has no clipping loss.
       max_norm: the clipping norm, if the data chose it.
-      edges: the votes of each voter, if votes are cast twice. See `vote_rounds`.
+      edges: votes per voter, if votes are cast twice. See `vote_rounds`.
       shard: the shard of the ids, in pipelines.
     """
 
@@ -89,7 +89,7 @@ class Bounded(NamedTuple):
 
 
 class Rule(Protocol):
-    """Bounding rule for tables of records. `bound` needs all records of a privacy id in one table."""
+    """Bounding rule for tables of records. `bound` needs all records of a privacy id in a single table."""
 
     @property
     def bounds(self) -> Bounds:

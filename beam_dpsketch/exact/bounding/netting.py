@@ -3,7 +3,7 @@
 Guarantee: sums wrap around as 64-bit integers do, so they are the same in any order and any split. Rows are sorted by
 unit and then by value. The order within a unit does not depend on other units.
 
-Guarantee: a unit's clipping loss is a function of its own original and clipped records, in any order and any split. If
+Guarantee: a unit's clipping loss depends on its own original and clipped records alone, in any order and any split. If
 records are dropped early, or if reading clamps a weight, the column `lost` of a remaining record of the same unit
 carries the lost weight. The column is absent if no weight was lost, and bounding decisions ignore it. Weights are
 unsigned here, and at least one record of each unit remains.
@@ -31,7 +31,7 @@ _NOTHING = np.zeros(0, dtype=np.int64)
 
 
 class UnitWeights(NamedTuple):
-    """Weight per unit: the distinct ids, and int64 of shape (units,)."""
+    """Weight per unit: the distinct ids, and int64, shape (units,)."""
 
     units: pa.Array
     weights: np.ndarray
@@ -60,7 +60,7 @@ def carry(before: pa.Table, after: pa.Table, codes: Codes | None = None) -> pa.T
 
 
 def lost_by_unit(before: pa.Table, after: pa.Table, codes: Codes | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Compute each unit's clipping loss, int64 of shape (units,), and the unit number of each remaining record.
+    """Compute each unit's clipping loss, int64, shape (units,), and each remaining record's unit number.
 
     Both are empty if no weight was lost.
     """

@@ -1,12 +1,12 @@
 """Norm bounding: net the records of each privacy id, then scale contributions longer than the clipping norm.
 
-Guarantee: the result for a privacy id is a function of its own records alone, in any order and any split, without
-randomness. It is within the bound proved in `privacy.norm.scaling`. For tables with a column `window` whose windows
-enter timeline rows, the bound is proved in `privacy.over_time.lengths`, and one factor covers all windows.
+Guarantee: the result for a privacy id depends on its own records alone, in any order and any split, without randomness.
+It is within the bound proved in `privacy.norm.scaling`. For tables with a column `window` whose windows enter timeline
+rows, the bound is proved in `privacy.over_time.lengths`, and one factor covers all windows.
 
-Lengths are computed per part: the counters that have their own scaling factor. Most sketches have one part, and each of
-several metrics is a part. Records are netted within a part, so records that differ only in other metrics become one
-row. Summary counts use the smallest factor of all parts.
+Lengths are computed per part: the counters that have their own scaling factor. Most sketches have a single part, and
+each of several metrics is a part. Records are netted within a part, so records that differ only in other metrics become
+one row. Summary counts use the smallest factor of all parts.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from beam_dpsketch.privacy.side_counters import LostCounter, SideCounter, histog
 
 
 class PartRecords(NamedTuple):
-    """Net records of one part. Items contain only the values of this part, and sizes are |weights|."""
+    """Net records of one part. Items contain only the values in this part, and sizes are |weights|."""
 
     place: int
     rows: NetRecords
@@ -67,7 +67,7 @@ class PartRecords(NamedTuple):
 
 
 class UnitLengths:
-    """Computes the norm of each id. The L1 norm has one part."""
+    """Computes the norm of each id. The L1 norm has a single part."""
 
     def __init__(self, sketch_input: SketchInput, bounds: NormBound) -> None:
         kind, spec = sketch_input.kind, sketch_input.spec
@@ -87,7 +87,7 @@ class UnitLengths:
         return self._denominator * (1 if self._windows(rows) is None else ONE_PAIR)
 
     def sizes(self, rows: NetRecords) -> np.ndarray:
-        """|weight| of net records, capped at the largest weight of an item."""
+        """|weight| of net records, capped at an item's largest weight."""
         return np.abs(np.clip(rows.weights, -self._cap, self._cap))  # clipped first because -2**63 is its own opposite
 
     def in_parts(self, rows: NetRecords) -> list[PartRecords]:
@@ -104,7 +104,7 @@ class UnitLengths:
         return found
 
     def squares(self, parts: Sequence[PartRecords]) -> np.ndarray:
-        """Compute each part's summand in denominator * N^2 for each id: float64 of shape (parts, ids)."""
+        """Compute each part's summand in denominator * N^2 for each id: float64, shape (parts, ids)."""
         return np.stack([self._squares_of_part(part) for part in parts])
 
     def _squares_of_part(self, part: PartRecords) -> np.ndarray:
@@ -147,7 +147,7 @@ class UnitLengths:
 
 
 class ScaledUnits(NamedTuple):
-    """Weight of each id before and after scaling, unsigned, int64 of shape (ids,). All but `net` is in scaled units.
+    """Weight of each id before and after scaling, unsigned, int64, shape (ids,). All but `net` is in scaled units.
 
     Attributes:
       units: the ids.
@@ -163,7 +163,7 @@ class ScaledUnits(NamedTuple):
 
 
 class NormRule:
-    """Scales the records of a table. All records of an id must end up in one table."""
+    """Scales table records. All records of an id must end up in a single table."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class NormRule:
         self._over_time, self._bits, self._lost = sketch_input.over_time, sketch_input.scale_bits, sketch_input.lost
 
     def pays_to_prune(self, records: pa.Table, unit_hashes: np.ndarray) -> bool:
-        """Whether netting may drop a good part of the records, or, without an estimate, whether an id repeats."""
+        """Whether netting may drop a good part of all records, or, without an estimate, whether an id repeats."""
         if self.bounds.resource_limit is not None or not {"key", "window"}.isdisjoint(records.column_names):
             return count_beyond(unit_hashes, 1) > 0
         return repeats_pay(records, unit_hashes)
@@ -260,7 +260,7 @@ class NormRule:
         return [(whole.take(~heavy), factors[0]), *zip(parts, factors, strict=True)], factors
 
     def length_histogram(self, records: pa.Table) -> np.ndarray:
-        """Count ids by length, int64 of shape (bins,): one bin per id, before scaling.
+        """Count ids by length, int64, shape (bins,): one bin per id, before scaling.
 
         All records of an id must be in this table. The histogram is not private: never publish it.
         """
@@ -286,7 +286,7 @@ class NormRule:
         return netted.without_zeros()
 
     def _factors(self, parts: Sequence[PartRecords]) -> np.ndarray:
-        """Factor of each id in each part, int64 of shape (parts, ids)."""
+        """Factor per id in each part, int64, shape (parts, ids)."""
         norms, denominator = self._lengths.squares(parts), self._lengths.denominator(parts[0].rows)
         if len(parts) == 1:
             return scaling.factors(norms, self.bounds.max_norm, denominator)

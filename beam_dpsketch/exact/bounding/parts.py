@@ -1,13 +1,14 @@
 """Split large shards by privacy id, plan shard counts, and hash values to 64 bits.
 
-Guarantee: all records of a privacy id are in one part, so bounds enforced in each part apply to each id. The rule
+Guarantee: all records of a privacy id are in a single part, and bounds enforced in each part apply to each id. The rule
 selects the same records with or without parts. Encoded records need about a sixth of the memory that bounding needs.
 
-The numbers of shards and workers follow from the approximate input size. They never change a result, because records of
-a privacy id always meet and sums are the same in any grouping.
+Shard and worker counts follow from the approximate input size. They never change a result, because records of a privacy
+id always meet and sums are the same in any grouping.
 
-Guarantee: a hash is a function of its value alone, in any column, slice or batch, and is equal for a number and its
-canonical bytes. So all records of a privacy id meet. Equal hashes do not imply equal values. No format contains hashes.
+Guarantee: a hash is determined by its value alone, in any column, slice or batch, and is equal for a number and its
+canonical bytes. Therefore, all records of a privacy id meet. Equal hashes do not imply equal values. No format contains
+hashes.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from beam_dpsketch.exact.reading.groups import group_rows
 from beam_dpsketch.words import shown_plainly
 
 KEY_SHARDS = 256
-"""Default number of key shards, unless more keys are expected."""
+"""Default key shard count, unless more keys are expected."""
 _ROWS_OF_A_SHARD, _MOST_SHARDS = 1 << 22, 1 << 14
 _ROWS_OF_A_BUNDLE, _FEW_SUMS = 100_000, 1000
 _BYTES_OF_A_ROW, _BYTES_TO_BOUND = 50, 300  # for ids of 36 characters, under a norm
@@ -49,8 +50,8 @@ class Scale:
     """Approximate input size of a job, for the method `expecting` of the private transforms.
 
     Args:
-      rows: number of records, 1 to 2**60. On a stream, the number in a window.
-      keys: number of output keys with data. 1 without keys, or if most records have one key.
+      rows: record count, 1 to 2**60. On a stream, the number in a window.
+      keys: number of output keys with data. 1 without keys, or if most records share a key.
     """
 
     rows: int
@@ -65,7 +66,7 @@ class Scale:
         return min(1 << (self.rows // _ROWS_OF_A_SHARD).bit_length(), _MOST_SHARDS)
 
     def key_shards(self, cells: int) -> int:
-        """Choose the number of key shards, given the counters in a release. Each shard is added up at once."""
+        """Choose the key shard count, given the counters in a release. Each shard is added up at once."""
         waiting = self.keys * cells * _BYTES_OF_A_COUNTER // _BYTES_OF_A_SHARD
         return max(KEY_SHARDS, min(1 << waiting.bit_length(), _MOST_SHARDS))
 
@@ -91,7 +92,7 @@ class Scale:
         return of_bundles if shards is None else min(of_bundles, shards)
 
     def fanout(self, shards: int | None) -> int:
-        """Choose the number of workers that add up sums of one release before the last worker does."""
+        """Choose how many workers that add up sums of one release before the last worker does."""
         sums = self.sums(shards)
         return 1 if sums <= _FEW_SUMS else math.isqrt(sums)
 
@@ -99,8 +100,8 @@ class Scale:
         """Yield sentences about the data that workers exchange and keep in memory.
 
         Args:
-          cells: number of counters in a release. 0 if items are counted separately.
-          shards: number of privacy id shards, if any.
+          cells: counters per release. 0 if items are counted separately.
+          shards: privacy id shard count, if any.
           keeps_all: whether a norm includes all items of an id.
           windows: number of windows whose sums for a key are on one worker.
         """
@@ -143,7 +144,7 @@ _CHUNK = 1 << 14  # values per batch, which fit into the cache
 
 
 def shard_hash(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """Hash each value, uint64 of shape (n,). The column must contain canonical bytes or int64 without nulls."""
+    """Hash each value, uint64, shape (n,). The column must contain canonical bytes or int64 without nulls."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if not len(values):
@@ -186,7 +187,7 @@ PARTS = 64
 _SHIFT = np.uint64(64 - (PARTS - 1).bit_length())  # shards are numbered by the lowest bits
 _MANY_BLOCKS = 16  # blocks before the first pruning, which sorts and may drop few records
 _MUCH, _LATER = 4, 3  # if pruning drops less than a fourth, the next one waits for three times as many records
-_MANY_TABLES = 256  # a table takes kilobytes, however few records it has
+_MANY_TABLES = 256  # a table needs kilobytes, even with few records
 
 
 class Parts:

@@ -6,14 +6,14 @@ then their union selects the same records as bounding everything at once.
 Copies of records are sampled without replacement and are never materialized. Guarantee: the numbers are distributed as
 if each copy were a record and `most` records of each group were drawn uniformly without replacement (the multivariate
 hypergeometric distribution). Each binomial draw below is within 2**-45 of its distribution in total variation. Memory
-and time grow with the number of records and the logarithm of the number of copies.
+and time grow with the record count and the logarithm of the copy count.
 
-Proof. Give each copy a priority in [0, 1) whose binary digits are independent fair coins. All orders of the priorities
-are equally likely, so the `most` copies with the smallest priorities are a uniform sample. Find them digit by digit.
-Among the undecided copies, those with next digit 0 have the smaller priorities. If they fit into the remaining room,
-they are selected, and copies with digit 1 stay undecided. Otherwise copies with digit 1 are dropped. Copies of a record
-are interchangeable: of n undecided copies, Binomial(n, 1/2) have digit 0, independently of all earlier digits. Stop as
-soon as all undecided copies fit, or no room is left.
+Proof. Give each copy a priority in [0, 1) whose binary digits are independent fair coins. All orders of priorities are
+equally likely, so the `most` copies with the smallest priorities are a uniform sample. Find them digit by digit. Among
+the undecided copies, copies with next digit 0 have the smaller priorities. If they fit into the remaining room, they
+are selected, and copies with digit 1 stay undecided. Otherwise copies with digit 1 are dropped. Copies of a record are
+interchangeable: of n undecided copies, Binomial(n, 1/2) have digit 0, independently of all earlier digits. Stop as soon
+as all undecided copies fit, or no room is left.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ _MAX_WEIGHT, _MIN_WEIGHT = 1 << 128, 1 << 56  # in a probability table, which om
 
 
 def sample_copies(groups: np.ndarray, copies: np.ndarray, most: int, uniform_bits: UniformBits) -> np.ndarray:
-    """Sample the number of selected copies for each record, int64 of shape (n,).
+    """Sample the number of selected copies for each record, int64, shape (n,).
 
     Args:
-      groups: group of each record, whole numbers of shape (n,).
+      groups: group of each record, whole numbers, shape (n,).
       copies: number of copies of each record, int64 in [0, 2**32).
-      most: maximum number of selected copies per group.
+      most: maximum selected copies per group.
       uniform_bits: the randomness.
     """
     kept = np.zeros_like(copies)
@@ -125,7 +125,8 @@ class Priorities(Protocol):
 
     Attributes:
       column: the column in pruned tables. Records without it are unpruned.
-      is_persistent: whether records keep their priority, so that parts of an id's records can be bounded separately.
+      is_persistent: whether records keep their priority, which allows parts of an id's records to be bounded
+        separately.
     """
 
     column: ClassVar[str]
@@ -173,7 +174,7 @@ class RandomPriorities:
 class KeyedPriorities:
     """Hash of a record's columns, the number of equal records before it, and a secret.
 
-    The choice for a privacy id is a function of its records, in any order and any split. It needs all records of the
+    The choice for a privacy id depends on its records alone, in any order and any split. It needs all records of the
     id, so pruning only counts equal records. A transform bounds once and a release id names one transform, so the id
     and the secret separate this choice from all others. Privacy only requires that the choice for one id ignores other
     ids.
@@ -242,7 +243,7 @@ _MANY = 256  # more copies of one value per bundle could fill the memory of thei
 
 
 class RecordRule:
-    """Samples the records of a table within `RecordBounds`."""
+    """Samples table records within `RecordBounds`."""
 
     def __init__(
         self,
@@ -262,7 +263,7 @@ class RecordRule:
         return not self.bounds.signed and max_multiplicity_at_most(unit_hashes, most)
 
     def pays_to_prune(self, records: pa.Table, unit_hashes: np.ndarray) -> bool:
-        """Whether `prune` may drop a good part of the records. With several keys: whether it drops any record."""
+        """Whether `prune` may drop a good part of all records. With several keys: whether it drops any record."""
         if self.bounds.signed or not {"key", "window"}.isdisjoint(records.column_names):
             return not self.keeps_all(unit_hashes)
         if not self._priorities.is_persistent:
@@ -377,7 +378,7 @@ def count_beyond(values: np.ndarray, limit: int) -> int:
 
 
 def repeats_pay(records: pa.Table, unit_hashes: np.ndarray) -> bool:
-    """Whether a good part of the records repeat the item of an id. For items that are bytes: whether an id repeats."""
+    """Whether a good part of all records repeat the item of an id. For items that are bytes: whether an id repeats."""
     items = records["item"]
     if not pa.types.is_integer(items.type):
         return count_beyond(unit_hashes, 1) > 0
@@ -386,7 +387,7 @@ def repeats_pay(records: pa.Table, unit_hashes: np.ndarray) -> bool:
 
 
 def many_beyond(values: np.ndarray, limit: int) -> bool:
-    """Whether a good part of the values exceed `limit` occurrences, or one value has very many."""
+    """Whether a good part of all values exceed `limit` occurrences, or one value has very many."""
     ordered = np.sort(values)
     return _beyond(ordered, limit) * _LEAST_PRUNED >= len(values) or _beyond(ordered, limit + _MANY) > 0
 

@@ -19,7 +19,7 @@ def rule_of(sketch_input: SketchInput, priorities: Priorities, max_windows: int 
     """Create the rule for the bounds. Before a norm is chosen, use the smallest norm, which nets in the same way.
 
     `max_windows` is the number of windows per period in which an id counts. It is `None` if each window is bounded
-    separately. One norm covers all windows of a period.
+    separately. A norm covers all windows of a period.
     """
     bounds, counters, selection = sketch_input.bounds.least, sketch_input.counters, sketch_input.selection
     if isinstance(bounds, NormBound):

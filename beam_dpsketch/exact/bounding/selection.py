@@ -5,8 +5,8 @@ bounds. Keeping the records with the smallest priorities is uniform if prioritie
 bounding parts first and then their union selects the same records as bounding everything at once. If priorities are
 equal, contents decide, because the order of arrival can depend on other units. Equal contents are exchangeable.
 
-Votes. Guarantee: the votes of an id are a function of its own records alone, in any order and any split. An id votes
-for at most max_keys keys, each key once, and the squares of its votes sum to at most grid^2 (`privacy.selection`).
+Votes. Guarantee: the votes of an id depend on its own records alone, in any order and any split. An id votes for at
+most max_keys keys, each key once, and the squares of its votes sum to at most grid^2 (`privacy.selection`).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def select_within_bounds(
     """Positions of the selected records, in no particular order.
 
     Args:
-      units: privacy unit of each record, whole numbers in [0, n) of shape (n,).
-      partitions: partition of each record, whole numbers in [0, n) of shape (n,).
+      units: privacy unit of each record, whole numbers in [0, n), shape (n,).
+      partitions: partition of each record, whole numbers in [0, n), shape (n,).
       partition_priorities: uint64, equal within a unit and partition. The max_keys smallest are selected.
       priorities: uint32 or uint64, random. The max_per_key smallest in a partition are selected.
       contents: returns numeric columns that order the records of a partition by content. Called only if a record is
@@ -112,7 +112,7 @@ def cast_votes(
     codes: dict[str, np.ndarray],
     values: dict[str, pa.Array],
 ) -> np.ndarray:
-    """Vote of an id in each place, int64 of shape (n,): 0 where it does not vote.
+    """Vote of an id in each place, int64, shape (n,): 0 where it does not vote.
 
     If an id has more than max_keys keys, a hash of the id, the key and the window chooses among them. An attacker can
     construct keys with equal hashes, so the keys themselves break ties. Other ids never influence the choice.
@@ -120,7 +120,7 @@ def cast_votes(
     Args:
       rule: number of keys per id, and the size of a vote.
       voters: id of each place as a whole number, or the id and window if each window is bounded separately.
-      present: whether the id has a nonzero net weight there, bool of shape (n,).
+      present: whether the id has a nonzero net weight there, bool, shape (n,).
       codes: id, key and window of each place, by column, as positions in `values`.
       values: distinct values of each column.
     """

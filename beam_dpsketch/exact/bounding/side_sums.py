@@ -1,8 +1,8 @@
 """Summary counts and key votes of each privacy id, per key and window.
 
-Guarantee: the numbers of an id are a function of its own records alone, in any order and any split. Under a norm each
-counter is within the bound proved in `privacy.aside.side_counters`. Under `RecordBounds`, selected records are counted.
-If windows enter timeline rows, an id votes once for each of max_keys keys, which are chosen once for all windows.
+Guarantee: the numbers of an id depend on its own records alone, in any order and any split. Under a norm each counter
+is within the bound proved in `privacy.aside.side_counters`. Under `RecordBounds`, selected records are counted. If
+windows enter timeline rows, an id votes once for each of max_keys keys, which are chosen once for all windows.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def sums_of_scaled(
       selection: rule for key selection, which adds columns for votes and voters.
       netted: all net records of each unit.
       magnitudes: |net weight| of each record, capped.
-      factors: scaling factor of each record, in units of 2**-32.
-      bits: number of fraction bits in scaled weights.
-      over_time: timeline rows of the windows.
+      factors: scaling factor per record, in units of 2**-32.
+      bits: fraction bits in scaled weights.
+      over_time: timeline rows for the windows.
     """
     scaled = scaling.scaled(magnitudes, factors, bits)
     counts = magnitudes != 0

@@ -2,7 +2,7 @@
 
 Guarantee: in each period a privacy id counts in at most max_windows windows, chosen uniformly at random among the
 windows in which it has data, and within the bounds in each of them. The column `window` contains the last millisecond
-of each record's window. All records of an id in a period must end up in one table.
+of each record's window. All records of an id in a period must end up in a single table.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class Calibrated(Protocol):
 
     @property
     def terms(self) -> ReleaseTerms:
-        """Terms of each release, or of all timeline rows."""
+        """Terms per release, or for all timeline rows."""
 
     @property
     def scaled_units(self) -> Fraction | None:
@@ -148,7 +148,7 @@ class Count(abc.ABC):
 
     Attributes:
       spec: the layout of the counters.
-      name: name of the kind in settings.
+      name: kind name in settings.
       by_item: whether each item is bounded and counted separately, like an output key, without summary counts.
       is_search: whether the release is searched for the most frequent values.
       is_ranked: whether the release answers quantiles rather than item weights.
@@ -218,13 +218,13 @@ class Count(abc.ABC):
         return self
 
     def completed(self, unit: Unit, privacy: PrivacySpec, keys: Keys | None) -> Unit:
-        """Fill in the unit's missing bounds with the defaults of this kind."""
+        """Fill in the unit's missing bounds with this kind's defaults."""
         if not isinstance(unit, PrivacyId):
             return unit
         return dataclasses.replace(unit, bounds=self.completed_bounds(unit.bounds, privacy, keys))
 
     def completed_bounds(self, bounds: ContributionLimit, privacy: PrivacySpec, keys: Keys | None) -> ContributionLimit:
-        """Fill in missing bounds of a privacy id with the defaults of this kind."""
+        """Fill in missing bounds of a privacy id with this kind's defaults."""
         return bounds
 
     def select(
@@ -238,5 +238,5 @@ class Count(abc.ABC):
         return bounds
 
     def display_data(self) -> dict[str, Any]:
-        """List the public settings of the kind alone."""
+        """List the public settings of this kind."""
         return {}

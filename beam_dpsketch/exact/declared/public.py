@@ -133,7 +133,7 @@ class AssumePublicKeys(Keys):
 @named("KeySelection")
 @dataclasses.dataclass(frozen=True)
 class KeySelection(Keys):
-    """Release the keys that enough privacy units vote for, so that the set of keys does not reveal a unit.
+    """Release the keys that enough privacy units vote for. The set of released keys reveals no single unit.
 
     Guarantee: the release is delta-approximate rho-zCDP, as `privacy.selection` proves. Keys that occur for one unit
     alone are released with a probability of at most delta, over all keys and windows of that unit together.
@@ -145,11 +145,10 @@ class KeySelection(Keys):
       delta: the probability that a key with one person alone is released, between 0 and 1. A float means its decimal
         spelling. Choose less than 1 over the number of people, such as 1e-8.
       field: a field name or a callable for the key. `None` if elements are (key, value) pairs.
-      share: budget share of the votes, between 0 and 1. A larger share releases more keys. `None` uses the share that
-        costs the sketches nothing, which is 1/2 under `REPLACE_ONE` with `RecordBounds` and a CountSketch, and
+      share: budget share of the votes, between 0 and 1, where a larger share releases more keys. `None` uses the share
+        that costs the sketches nothing, which is 1/2 under `REPLACE_ONE` with `RecordBounds` and a CountSketch, and
         otherwise 1/4 of the rho without summary counts.
-      min_units: exact number of units that must vote for a key. This is an additional rule of yours, and no part of the
-        guarantee.
+      min_units: exact number of units that must vote for a key, an additional rule beyond the guarantee.
       method: "two_rounds", "gaussian" or "geometric". With two rounds, each unit votes a second time, for keys that the
         first round left undecided. This releases most keys if a unit votes for several, and costs pipelines two more
         shuffles. "gaussian" is one round of votes with noise. "geometric" releases most keys if a unit votes for one,
@@ -216,7 +215,7 @@ class TimeRange:
       start: start of the first window. A `datetime` (UTC if it has no time zone), a Beam `Timestamp`, or seconds since
         1970.
       end: end of the last window.
-      max_releases: maximum number of releases, one for each window and listed key. Required for more than 10,000.
+      max_releases: maximum releases, one for each window and listed key, required above 10,000.
     """
 
     start: Time
@@ -256,7 +255,7 @@ class TimeColumn:
     Rows without a readable time, and rows outside the range, are dropped.
 
     Args:
-      field: the name of the column: timestamps, dates, or text in ISO 8601, in UTC if it has no time zone.
+      field: the column name: timestamps, dates, or text in ISO 8601, in UTC if it has no time zone.
       every: the time between starts of windows. A `timedelta`, or seconds. Omit it with a `Horizon`, which defines it.
       window_size: window length, `every` by default. Longer windows overlap: they slide.
     """

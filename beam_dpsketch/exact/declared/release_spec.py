@@ -47,13 +47,13 @@ class ReleaseSpec:
       privacy: privacy loss of the release. Under a `Horizon`, the loss of all timeline rows together.
       unit: the privacy unit: `PrivacyId`, all records of an id, or `Record`, single records.
       item: the counted value: a field name, a callable, or `None` for the element itself.
-      weight: whole number that a record counts, clamped to the bounds of the unit. `None` is 1.
-      keys: output keys with a release each. `None` for one release.
+      weight: whole number that a record counts, clamped to the unit's bounds. `None` is 1.
+      keys: output keys with a release each. `None` for a single release.
       windows: a `TimeRange` with the released windows, or a `Horizon` for continual release. `None` for the windows
         with data.
       time: time column of a table, for `windows` without a pipeline.
       unreadable: "refuse" a table with many unreadable values, or "drop" these.
-      csv: spelling of numbers and times in CSV files.
+      csv: number and time spelling in CSV files.
 
     >>> from beam_dpsketch import ItemFrequencies, Record, SketchSpec
     >>> ReleaseSpec(ItemFrequencies(SketchSpec()), PrivacySpec(rho=0.5), Record(), item="city").spec.kind
@@ -160,7 +160,7 @@ class ReleaseSpec:
         return self.row_terms(is_bounded=not alone)  # key selection over a horizon requires bounded input
 
     def terms_of_each(self, *, in_windows: bool, overlapping: int = 1, is_stream: bool = False) -> ReleaseTerms:
-        """Compute the terms of each window's release. An element is in several windows if they overlap."""
+        """Compute the terms for each window's release. An element is in several windows if they overlap."""
         terms = self._open_terms(in_windows=in_windows, overlapping=overlapping, is_stream=is_stream)
         if overlapping > 1 or in_windows != (self.time_range is not None):  # a run has the noise in its plan
             planned = terms.selection if is_stream and self.terms.votes_twice else self.terms.selection
@@ -168,7 +168,7 @@ class ReleaseSpec:
         return self.count.decide(terms) if self.horizon is None else terms
 
     def _open_terms(self, *, in_windows: bool, overlapping: int = 1, is_stream: bool = False) -> ReleaseTerms:
-        """Compute the terms of each window before the kind chooses the noise."""
+        """Compute the terms for each window before the kind chooses the noise."""
         selection = self._suited(self.count.select(self.keys, self.unit.bounds, self.privacy), not is_stream)
         privacy = self.privacy if selection is None else self.privacy.losing(selection.delta)
         privacy = privacy.without_side_counters() if self.count.by_item else privacy  # the counts use all of rho
@@ -253,7 +253,7 @@ class ReleaseSpec:
         return hashlib.blake2b(canonical(declared), digest_size=_DIGEST_BYTES).digest()
 
     def display_data(self) -> dict[str, Any]:
-        """List the public settings, without the seed and the key of the hash."""
+        """List the public settings, without the seed and the hash key."""
         spec, limit, horizon, privacy = self.spec, self.privacy_id, self.horizon, self.terms.privacy
         return {
             "sketch": self.sketch_input.kind.name,
@@ -276,7 +276,7 @@ class ResolvedRelease:
 
     Attributes:
       declared: the declaration.
-      terms: terms of each release, or of all timeline rows.
+      terms: terms per release, or for all timeline rows.
       calibrated: the noise and the rule for keys or items, from `Count.calibrate`.
     """
 

@@ -21,8 +21,8 @@ class Record:
     refused.
 
     Args:
-      max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed. Required if weights
-        are read.
+      max_weight: required if weights are read, which are clamped to [0, max_weight], or to [-max_weight, max_weight] if
+        signed.
       signed: whether records may delete (negative weights).
     """
 
@@ -52,14 +52,14 @@ class PrivacyId:
       max_windows: number of windows in which each id counts, within the bounds in each of them. Noise grows with its
         square root. With `RecordBounds` but without `max_windows`, an id is protected within each fixed window alone.
         Sliding windows require it. On bounded input the windows are chosen at random. On unbounded input they are the
-        first windows with data of the id. A `NormBound` requires it on unbounded input only: on bounded input one norm
+        first windows with data of the id. A `NormBound` requires it on unbounded input only: on bounded input a norm
         covers all windows.
-      period: length of time to which `max_windows`, or the norm, applies. The default is all of the input. It is a
-        multiple of the time between starts of windows, as a `timedelta`, a Beam `Duration` or in seconds. A window
-        belongs to the period in which it ends. Periods start with the `TimeRange`, or in 1970. The input must be
-        bounded or have a `TimeRange`.
-      opaque_bytes: whether columns of eight bytes are read by value. Otherwise they are refused, because Polars passes
-        the addresses of Python objects in this form.
+      period: length of time to which `max_windows`, or the norm, applies, by default all of the input. It is a multiple
+        of the time between starts of windows, as a `timedelta`, a Beam `Duration` or in seconds. A window belongs to
+        the period in which it ends. Periods start with the `TimeRange`, or in 1970. The input must be bounded or have a
+        `TimeRange`.
+      opaque_bytes: whether columns of eight bytes are read by value, instead of refused, because Polars passes the
+        addresses of Python objects in this form.
     """
 
     field: Selector

@@ -1,4 +1,4 @@
-"""Windows from the perspective of privacy: those covered by one bound, those released, and their timeline rows.
+"""Windows from the perspective of privacy: windows covered by a bound, released windows, and their timeline rows.
 
 Guarantee: a unit counts only in the windows that the terms of a plan include. `plan_windows` is the single place for
 this decision, and raises for windows in which the privacy promise would be false.
@@ -28,7 +28,7 @@ class Windowing(NamedTuple):
     """Window assignment of elements. All times are in microseconds.
 
     Attributes:
-      name: name of the window function.
+      name: window function name.
       size: window length. 0 if all elements are in the one global window.
       offset: start of any window.
       step: time between starts of windows.
@@ -69,12 +69,12 @@ class WindowPlan(NamedTuple):
     """Released windows with their terms.
 
     Attributes:
-      terms: terms of each release, or of all timeline rows.
+      terms: terms per release, or for all timeline rows.
       starts: starts of the windows that are released with or without data. `None` releases the windows with data.
       periods: periods to which `max_windows` of a privacy id, or its norm, applies. `None` if windows are not limited.
       is_global: whether there is only the global window.
       max_windows: number of windows per period in which a privacy id counts.
-      rows: timeline rows of the windows. `None` if each window has a release.
+      rows: timeline rows for the windows. `None` if each window has a release.
       scale: approximate input size, if given.
     """
 
@@ -285,7 +285,7 @@ def _periods(period_micros: int, windowing: Windowing, starts: range | None) -> 
 
 
 def _windows_of_bound(terms: ReleaseTerms, windowing: Windowing, starts: range | None) -> int | None:
-    """Count the windows covered by one bound. `None` if unknown."""
+    """Count the windows covered by a bound. `None` if unknown."""
     if windowing.is_global or terms.window_count > 1 or (terms.bounds.has_norm and not windowing.is_bounded):
         return 1  # each window is bounded separately
     if not terms.bounds.has_norm:

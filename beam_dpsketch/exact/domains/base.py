@@ -49,7 +49,7 @@ class Universe(ABC):
       written: description of a value in settings, for messages. Only for values that are text.
       column_type: Arrow type to read a CSV column as.
       reads_all: whether every value in a readable column is usable, including text columns.
-      is_ordered: whether values are ordered, so that ranks and quantiles make sense.
+      is_ordered: whether values are ordered, as ranks and quantiles require.
       scale: axis for the values. `None` for numbers and times, and for values without an order.
       is_logarithmic: whether the axis is logarithmic.
     """
@@ -68,7 +68,7 @@ class Universe(ABC):
 
     @property
     def domain(self) -> Universe:
-        """Return the domain itself, so that code can use a domain in place of a layout over it."""
+        """Return the domain itself so that code can use a domain in place of a layout over it."""
         return self
 
     @property

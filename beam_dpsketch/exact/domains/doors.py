@@ -1,6 +1,6 @@
-"""Sources of tables, and advice about a column in the words of each source.
+"""Sources of tables, and advice about a column in each source's words.
 
-Shares of a column are reported in rounded words, which reveal no exact number of records.
+Shares of a column are reported in rounded words, which reveal no exact record count.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Door(enum.IntEnum):
     PANDAS, POLARS, ARROW, TEXT_FILE = range(4)
 
     def cast(self, way: str, name: Any, *more: str) -> str:
-        """Write code that casts a column in one of these ways."""
+        """Write code that casts a column in this way."""
         return self._code(way, self._code("column", _quoted(name)), *map(_quoted, more))
 
     def _code(self, way: str, *parts: str) -> str:
@@ -51,7 +51,7 @@ class Door(enum.IntEnum):
           name: name of the column.
           kind: type to convert the text to.
           meanings: possible meanings of the text.
-          declared: declared spelling of numbers and times.
+          declared: declared number and time spelling.
           are_mixed: whether other objects are among the text.
         """
         found = meanings.spellings

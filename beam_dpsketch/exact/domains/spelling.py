@@ -64,12 +64,12 @@ def trim(texts: pa.Array, *, is_id: bool = False) -> pa.Array:
 
 @dataclasses.dataclass(frozen=True)
 class Spelling:
-    """Spelling of numbers and times in text, with the names of `pandas.read_csv`.
+    """Number and time spelling in text, with the names from `pandas.read_csv`.
 
     Args:
-      thousands: the separator of thousands, as "," in 1,234. A blank or an apostrophe includes its variants.
-      decimal: the separator of the fraction, as "," in 12,5.
-      date_format: the format of times, as "%d/%m/%Y", or "%s", seconds since 1970. ISO 8601 by default.
+      thousands: the thousands separator, as "," in 1,234, where a blank or an apostrophe includes its variants.
+      decimal: the fraction separator, as "," in 12,5.
+      date_format: the format of times, as "%d/%m/%Y", or "%s", seconds since 1970, or ISO 8601 by default.
     """
 
     thousands: str | None = None

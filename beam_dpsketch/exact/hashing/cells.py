@@ -166,7 +166,7 @@ def _row_keys(seed: int, row: int) -> tuple[np.uint64, np.uint64]:
 
 @lru_cache(maxsize=4096)
 def keys_of_rows(seed: int, rows: range) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the two keys of each row, both uint64 of shape (rows, 1)."""
+    """Compute the two keys of each row, both uint64, shape (rows, 1)."""
     first, second = zip(*(_row_keys(seed, row) for row in rows), strict=True)
     return np.array(first)[:, None], np.array(second)[:, None]
 

@@ -36,7 +36,7 @@ _HashAll: TypeAlias = Callable[[Iterable[bytes]], np.ndarray]
 
 
 def fingerprints(items: Iterable[Any], *, item_hash: str = "murmur3", item_key: bytes = b"") -> np.ndarray:
-    """Compute the fingerprints of any iterable, numpy array or pyarrow array of items, uint64 of shape (n,).
+    """Compute the fingerprints for any iterable, numpy array or pyarrow array of items, uint64, shape (n,).
 
     Raises `TypeError` for a type that cannot be counted and `ValueError` for an integer outside 64 bits. Neither
     message contains the item.
@@ -110,7 +110,7 @@ def _hash_column(items: pa.Array | pa.ChunkedArray, hash_all: _HashAll, integers
 
 
 def _hash_distinct(items: pa.Array, hash_all: _HashAll, integers_as_they_are: bool) -> np.ndarray:
-    """Hash the values of a column: text and bytes in blocks with equal lengths, unless they are few or long."""
+    """Hash column values: text and bytes in blocks with equal lengths, unless they are few or long."""
     tag = _TAGS.get(items.type) if hash_all is _murmur3 and not items.null_count else None
     if tag is None:
         return _hash_objects(items.to_pylist(), hash_all, integers_as_they_are)

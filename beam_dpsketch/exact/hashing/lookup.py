@@ -135,7 +135,7 @@ _MAX_INT = np.iinfo(np.int64).max
 
 
 def pack(encoded: Iterable[bytes]) -> bytes:
-    """Compress the canonical bytes of items into one byte string."""
+    """Compress the canonical bytes of items into a byte string."""
     return zstandard.compress(join_parts(encoded), 1)
 
 
@@ -181,7 +181,7 @@ class ItemLookup:
         self._items = items
 
     def find(self, items: Any) -> np.ndarray:
-        """Find the place of each item in a list, numpy array or pyarrow array, int64 of shape (n,).
+        """Find the place of each item in a list, numpy array or pyarrow array, int64, shape (n,).
 
         The place is `NOT_LISTED` for unlisted items, and `NOT_AN_ITEM` for nulls and for values that cannot be counted.
         Raises `TypeError` for a single item, for a two-dimensional array, and for a pyarrow array whose type can never

@@ -14,11 +14,11 @@ _CHUNK = 1 << 12  # values per batch, which fit into the cache
 
 
 def blocks(values: pa.Array, *, most: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-    """Yield the places of values with equal lengths in a column, int64, and their bytes, uint8 of shape (n, length).
+    """Yield the places of values with equal lengths in a column, int64, and their bytes, uint8, shape (n, length).
 
     Args:
       values: text or bytes, without nulls. Offsets have 32 or 64 bits.
-      most: maximum length of values in blocks. Longer values form one block without bytes.
+      most: maximum length of values in blocks. Longer values form a block without bytes.
     """
     _, ends, data = values.buffers()
     wide = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
@@ -47,7 +47,7 @@ _BLOCK = 16
 
 
 def murmur3(values: np.ndarray, tag: bytes = b"") -> np.ndarray:
-    """Hash each row of bytes after a tag: uint64 of shape (n,), from uint8 of shape (n, length)."""
+    """Hash each row of bytes after a tag: uint64, shape (n,), from uint8, shape (n, length)."""
     count, size = len(values), values.shape[1] + len(tag)
     padded = np.zeros((count, max(1, -(-size // _BLOCK)) * _BLOCK), dtype=np.uint8)
     padded[:, : len(tag)] = np.frombuffer(tag, dtype=np.uint8)

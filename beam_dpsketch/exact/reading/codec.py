@@ -1,8 +1,8 @@
 """Compact encoding of record tables: integers use the fewest sufficient bytes, constant columns none.
 
-Guarantee: decoding returns the encoded values and types. The bytes travel between workers with one version of the
-package and wait in state. They are not a release format. A payload is a header (version, columns, rows), then the name,
-type and `_Numbers` header of each column, then the columns. A binary column is its sizes, as numbers, and then all its
+Guarantee: decoding returns the encoded values and types. The bytes travel between workers with a single package version
+and wait in state. They are not a release format. A payload is a header (version, columns, rows), then the name, type
+and `_Numbers` header of each column, then the columns. A binary column is its sizes, as numbers, and then all its
 bytes.
 """
 

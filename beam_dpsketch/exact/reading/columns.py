@@ -41,14 +41,14 @@ _AS_IN_ROWS = (pa.string(), pa.large_string(), pa.int64(), pa.null())
 
 
 class Readable(NamedTuple):
-    """Requirements for the values of an argument.
+    """Requirements for an argument's values.
 
     Attributes:
       description: description of usable columns.
       reads: whether columns with a type are usable.
       find: marks usable values in a list or a column, as bool.
       parsed: type that text in a CSV file is parsed to. `None` if text is the value itself.
-      is_hashed: whether values count by their canonical bytes, so that floats from pandas must become integers.
+      is_hashed: whether values count by their canonical bytes, which require integers instead of pandas floats.
       is_partial: whether a column with a usable type may contain unusable values.
       is_id: whether the values are privacy ids.
       instead: advice as an alternative to rounding fractions.
@@ -181,7 +181,7 @@ def readable_of(argument: str, items: Mapping[str, Readable], opaque: Sequence[s
 def batch_column(
     batch: Any, argument: str, selector: Selector, readable: Readable, tally: Any = None
 ) -> pa.Array | list[Any]:
-    """Read a column of a batch. A `Tally` records its contents."""
+    """Read a batch column. A `Tally` records its contents."""
     if not isinstance(selector, str):
         raise ArgumentTypeError(argument, "must be a column name where elements are batches", "E604")
     is_arrow = isinstance(batch, (pa.RecordBatch, pa.Table))

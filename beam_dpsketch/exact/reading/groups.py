@@ -1,6 +1,6 @@
-"""Group table rows by the values of a column, or by pairs of key and item.
+"""Group table rows by column values, or by pairs of key and item.
 
-A pair is a single value, so that an item is bounded and counted like an output key. Guarantee: pairs have equal bytes
+A pair is a single value, because an item is bounded and counted like an output key. Guarantee: pairs have equal bytes
 if and only if they are equal. The bytes are for workers only.
 """
 
@@ -83,7 +83,7 @@ def split_pair(pair: bytes, *, per_key: bool) -> tuple[bytes, bytes]:
 
 
 def sum_by_pair(pairs: pa.ChunkedArray, rows: np.ndarray) -> Iterator[tuple[bytes, Row]]:
-    """Yield each distinct pair with the sum of its rows, int64 of shape (n, m)."""
+    """Yield each distinct pair with the sum of its rows, int64, shape (n, m)."""
     codes, distinct = dictionary_codes(pairs)
     sums = np.zeros((rows.shape[1], len(distinct)), dtype=np.int64)
     for each, column in zip(sums, rows.T, strict=True):

@@ -37,9 +37,9 @@ class WeightedItems(NamedTuple):
     """Items after bounding, as keys.
 
     Attributes:
-      keys: item keys for the sketch, of shape (n,).
-      weights: int64 of shape (n,).
-      side: summary counts from their units, int64 of shape (side_size,). `None` without any.
+      keys: item keys for the sketch, shape (n,).
+      weights: int64, shape (n,).
+      side: summary counts from their units, int64, shape (side_size,). `None` without any.
       max_norm: the clipping norm, if the data chose it.
     """
 
@@ -53,7 +53,7 @@ class WeightedItems(NamedTuple):
 class SketchInput:
     """Input definition of a sketch: its spec, the bounds on a record's weight, and the summary counts.
 
-    `lost` is the counter of clipping loss. `over_time` contains the timeline rows of the windows. It is `None` if each
+    `lost` is the counter of clipping loss. `over_time` contains the timeline rows for the windows. It is `None` if each
     window has a release.
     """
 
@@ -85,12 +85,12 @@ class SketchInput:
 
     @property
     def own_bins(self) -> int:
-        """Number of clipping histogram bins in each release."""
+        """Clipping histogram bins per release."""
         return 0 if self.lost is None or self.lost.of_run else BINS
 
     @functools.cached_property
     def side_columns(self) -> dict[str, slice]:
-        """Slice of each summary count along the last axis of their array, by name."""
+        """Slice per summary count along the last array axis, by name."""
         sizes = dict.fromkeys((counter.name for counter in self.counters), 1)
         sizes |= {LOST: self.own_bins} if self.own_bins else {}
         sizes |= dict.fromkeys(self.vote_names, 1)
@@ -103,7 +103,7 @@ class SketchInput:
         return len(self.side_names) + self.own_bins
 
     def votes_of(self, side: np.ndarray) -> np.ndarray:
-        """Select the vote columns, of shape (..., vote names)."""
+        """Select the vote columns, shape (..., vote names)."""
         return self._columns(side, self.vote_names)
 
     def released_of(self, side: np.ndarray) -> np.ndarray:
@@ -204,7 +204,7 @@ class SketchInput:
         return self.side_of(numbers, own)
 
     def side_of(self, numbers: np.ndarray, lost: np.ndarray | None) -> np.ndarray:
-        """Assemble summary counts, int64 of shape (side_size,), from numbers for `side_names` and the own bins."""
+        """Assemble summary counts, int64, shape (side_size,), from numbers for `side_names` and the own bins."""
         side = np.zeros(self.side_size, dtype=np.int64)
         for name, number in zip(self.side_names, numbers, strict=True):
             side[self.side_columns[name]] = number
@@ -226,7 +226,7 @@ class SketchInput:
 
 
 def by_argument(selectors: Selectors, items: list[Any] | pa.Array) -> dict[str, Any]:
-    """Split the items of records by argument."""
+    """Split the record items by argument."""
     if not isinstance(selectors.item, tuple):
         return {"item": items}
     values = items.flatten() if isinstance(items, pa.StructArray) else [*map(list, zip(*items, strict=True))]

@@ -225,7 +225,7 @@ def _encode_items(sketch_input: SketchInput | None, items: Any) -> pa.Array:
 
 
 def _joined(columns: list[Any], selectors: Selectors) -> Any:
-    """Combine the items of several metrics in one column, of structs or tuples."""
+    """Combine the items of several metrics in a column with structs or tuples."""
     if all(isinstance(each, pa.Array) for each in columns):
         return pa.StructArray.from_arrays(columns, [*selectors.items])
     return list(zip(*(each.to_pylist() if isinstance(each, pa.Array) else each for each in columns), strict=True))

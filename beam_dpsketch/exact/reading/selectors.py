@@ -1,7 +1,7 @@
 """Select the item, weight, privacy id and key of an element by the caller's declaration. No field is guessed.
 
 Guarantee: batches are distinguished from single records by their type alone, never by values, and messages name only
-types. So an error is about the pipeline and not about a record.
+types. Therefore, an error is about the pipeline and not about a record.
 
 A selector is `None`, a field name or a callable. Names work on `beam.Row`, named tuples, dicts and batches (pyarrow
 `RecordBatch` and `Table`, pandas `DataFrame`). A record is dropped if a value is missing, null, or has a type that
@@ -120,7 +120,7 @@ class Selectors:
 
     @property
     def items(self) -> dict[str, Selector]:
-        """Selector of each item, by argument."""
+        """Selector per item, by argument."""
         return dict(self.item) if isinstance(self.item, tuple) else {"item": self.item}
 
     @property

@@ -77,10 +77,10 @@ class Tally:
 
     Args:
       readables: requirements for each argument.
-      fields: selector of each argument.
+      fields: selector per argument.
       listings: listed values of arguments, if any.
       door: source of the records.
-      spelling: spelling of numbers and times, if all columns are text.
+      spelling: number and time spelling, if all columns are text.
       is_sampled: whether to inspect only some values, as pipeline steps do.
     """
 

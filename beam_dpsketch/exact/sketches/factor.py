@@ -34,8 +34,8 @@ USUAL_SIZE = 1 << 17
 class FactorSpec(Spec):
     """Layout of quantiles over a domain small enough for a histogram: ranks by square-root factorization.
 
-    At equal bounds its ranks have a fifth to a third less noise than those of a `TreeSpec` with exact levels, and a
-    record adds to one counter. This layout is unavailable for wider domains, over a horizon, and under an L2 norm.
+    At equal bounds its ranks have a fifth to a third less noise than in a `TreeSpec` with exact levels, and a record
+    adds to one counter. This layout is unavailable for wider domains, over a horizon, and under an L2 norm.
 
     Args:
       domain: the ordered universe, of at most 2**20 values.

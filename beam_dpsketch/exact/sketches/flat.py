@@ -1,4 +1,4 @@
-"""Flat sketches: one table of counters, in which an item adds its weight to one cell in each row.
+"""Flat sketches: a table of counters, in which an item adds its weight to one cell in each row.
 
 Guarantee of CountSketch before noise: `sign * counter` is an unbiased estimate in each row, also with deletions. The
 median over rows is robust to heavy collisions, and `SketchSpec.for_accuracy` bounds its error. Releases use the Huber
@@ -30,7 +30,7 @@ FlatSelf = TypeVar("FlatSelf", bound="LinearSketch")
 
 
 class LinearSketch(RawSketch):
-    """Raw flat sketch: one table of depth x width exact counters.
+    """Raw flat sketch: a table of depth x width exact counters.
 
     Raises `TypeError` or `ValueError` for items and weights that cannot be counted, without showing them.
     """
@@ -46,7 +46,7 @@ class LinearSketch(RawSketch):
 
     @property
     def counters(self) -> np.ndarray:
-        """Exact counters, int64 of shape (depth, width), read-only. They are not private: never publish them."""
+        """Exact counters, int64, shape (depth, width), read-only. They are not private: never publish them."""
         return read_only(self._counters)
 
     @classmethod

@@ -24,10 +24,10 @@ Self = TypeVar("Self", bound="RawSketch")
 
 
 class Table(NamedTuple):
-    """Properties of one table of counters that determine its noise.
+    """Properties of a table of counters that determine its noise.
 
     Attributes:
-      cells_per_item: number of counters of the table that one item changes.
+      cells_per_item: number of counters of the table that an item changes.
       has_signs: whether an item may count negatively in a counter.
       share: budget share of the table. The shares of a sketch sum to 1.
       squared_amount: square of the largest change by an item of weight 1, in a counter, or in length over all released
@@ -84,7 +84,7 @@ class RawSketch(ABC):
 
     @property
     def is_weighted(self) -> bool:
-        """Whether any weights were given, so that a record may count for more than 1."""
+        """Whether any weights were given, in which case a record may count for more than 1."""
         return self._weighted
 
     @property
@@ -163,7 +163,7 @@ class RawSketch(ABC):
 
     @classmethod
     def own(cls, spec: Any, place: int, keys: np.ndarray) -> np.ndarray:
-        """Extract the keys for one part."""
+        """Extract the keys for a part."""
         return keys
 
     @classmethod
@@ -193,7 +193,7 @@ class RawSketch(ABC):
 
     @classmethod
     def count_many(cls, spec: Any, keys: np.ndarray, weights: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
-        """Count several sketches at once, int64 of shape (count, cells).
+        """Count several sketches at once, int64, shape (count, cells).
 
         Each key counts with its int64 weight in the sketch at its place.
         """
@@ -217,7 +217,7 @@ class RawSketch(ABC):
         return self
 
     def to_vector(self) -> np.ndarray:
-        """Copy all counters, int64 of shape (spec.cells,)."""
+        """Copy all counters, int64, shape (spec.cells,)."""
         return np.concatenate([counters.ravel() for counters in self.counter_tables()])
 
     @classmethod

@@ -40,7 +40,7 @@ class Histogram(RawSketch):
 
     @property
     def counters(self) -> np.ndarray:
-        """Exact counters, int64 of shape (cells,), read-only. They are not private: never publish them."""
+        """Exact counters, int64, shape (cells,), read-only. They are not private: never publish them."""
         return read_only(self._counters)
 
     @classmethod
@@ -193,9 +193,9 @@ class GroupedItems(Spec):
     """A domain, and its released items.
 
     Args:
-      domain: the domain of the items.
+      domain: the item domain.
       encoded_items: the items as `short_keys`, each after its length as four bytes.
-      left_out: in a combination, maximum number of items omitted because only some of the releases contain them.
+      left_out: in a combination, maximum number of items omitted because only some releases contain them.
     """
 
     kind: ClassVar[str] = "groups"

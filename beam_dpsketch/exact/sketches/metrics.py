@@ -4,8 +4,8 @@ The item of a record is a tuple with an item for each sketch, and its key contai
 cannot be counted, because it is null, for example, its sketch ignores the record, and the other sketches count it.
 
 Guarantee: each sketch has the same counters as it would have alone, from the same records and weights. The tables of
-all sketches are the tables of the whole, with the budget share of their sketch. So one bound applies to all of them
-together. Each sketch is a part with its own scaling factor under an L2 norm.
+all sketches are the tables of the whole, with the budget share of their sketch. Therefore, one bound applies to all of
+them together. Each sketch is a part with its own scaling factor under an L2 norm.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class MetricsSpec(Spec):
 
     @functools.cached_property
     def places(self) -> tuple[tuple[np.uint64, np.uint64], ...]:
-        """First bit and largest value of each part's key, if all keys fit into one number. Otherwise empty.
+        """First bit and largest value of each part's key, if all keys fit into 64 bits. Otherwise empty.
 
         Part keys are stored plus 1, and 0 means that there is none.
         """
@@ -116,7 +116,7 @@ class MetricsSpec(Spec):
 
     @property
     def fields_of_bytes(self) -> np.dtype[Any]:
-        """Fields of a key's bytes, if keys do not fit into one number."""
+        """Fields of a key's bytes, if keys do not fit into 64 bits."""
         each = ([(f"has {place}", "u1"), (f"key {place}", "<u8")] for place in range(len(self.parts)))
         return np.dtype([*itertools.chain.from_iterable(each), ("end", "u1")])
 
@@ -154,7 +154,7 @@ class MetricsSpec(Spec):
             yield part, *self.of_part(place, keys)
 
     def of_part(self, place: int, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Extract the keys for one part, and mark records with an item."""
+        """Extract the keys for a part, and mark records with an item."""
         if self.places:
             first, largest = self.places[place]
             own = keys >> first & largest

@@ -9,12 +9,12 @@ at the high end. A record of weight w adds to the counters of one table:
 * to a last counter, the guard, w times the whole over 2^10, rounded up. There is no guard below a whole of 2^7.
 
 Guarantee: a record of weight 1 adds parts that are not negative and sum to the `amount`: the whole and the guard. The
-floors sum to at most Q, because x^2 + (1 - x)^2 <= 1 for x = p / n. So records of weights w change the table by at most
-amount times the sum of |w|, in sum and in length (an L2 norm is at most the L1 norm), under any signs of w. Without a
-guard, equal records at an end attain both. Noise for this single sensitivity on each counter covers all counters
-together, so there are no budget shares. Counters only grow if weights are not negative: then |h - h'|^2 <= |h|^2 +
-|h'|^2, and replacing a unit moves them by at most sqrt(2) times as much in length, and at most twice as much in sum or
-with signed weights.
+floors sum to at most Q, because x^2 + (1 - x)^2 <= 1 for x = p / n. Therefore, records of weights w change the table by
+at most amount times the sum of |w|, in sum and in length (an L2 norm is at most the L1 norm), under any signs of w.
+Without a guard, equal records at an end attain both. Noise for this single sensitivity on each counter covers all
+counters together, so there are no budget shares. Counters only grow if weights are not negative: then |h - h'|^2 <=
+|h|^2 + |h'|^2, and replacing a unit moves them by at most sqrt(2) times as much in length, and at most twice as much in
+sum or with signed weights.
 
 The counters are a linear function of the input in 64-bit integers that wrap around. If a part wraps around, the parts
 correspond to another number of records than the guard counts, which has 2^10 times the room and the noise. n is the
@@ -152,7 +152,7 @@ class StatisticsSpec(Spec):
         return np.rint(positions.astype(np.float64) * (self.steps / last)).astype(np.uint64)
 
     def added(self, places: np.ndarray) -> np.ndarray:
-        """Compute the contributions of unit-weight records, int64 of shape (cells, n), from their steps."""
+        """Compute the contributions of unit-weight records, int64, shape (cells, n), from their steps."""
         low, steps, whole = places.astype(np.int64), self.steps, self.whole
         parts = [low, steps - low]
         if self.variance:
@@ -198,7 +198,7 @@ class NumberSums(RawSketch):
 
     @property
     def counters(self) -> np.ndarray:
-        """Exact counters, int64 of shape (cells,). They are not private: never publish them."""
+        """Exact counters, int64, shape (cells,). They are not private: never publish them."""
         return self.to_vector()
 
     @classmethod

@@ -48,9 +48,9 @@ class Level:
 
     Args:
       bits: log2 of the number of children per node of the previous level.
-      sketch: "exact", "count_sketch" or "count_min". "factor" is possible for the coarsest of several levels.
-      depth: rows. 1 if exact, or a factor.
-      width: columns. The number of nodes if exact, or a factor.
+      sketch: "exact", "count_sketch" or "count_min", or "factor" for the coarsest of several levels.
+      depth: rows, 1 if exact or a factor.
+      width: columns, or the number of nodes if exact or a factor.
       share: budget share of the level.
     """
 
@@ -234,8 +234,8 @@ class TreeSpec(Spec):
           arity: children per node, a power of two. `None` chooses it.
           depth: rows of the sketched levels.
           sketch: "count_sketch" or "count_min", for the levels that are not exact.
-          exact_levels: whether levels that fit are exact. Otherwise every level is a sketch, as in the paper.
-          leaf_share: budget share of the finest level. Other levels divide the rest. `None` splits evenly.
+          exact_levels: whether levels that fit are exact, instead of sketches on every level as in the paper.
+          leaf_share: budget share of the finest level, while other levels divide the rest. `None` splits evenly.
         """
         _validate.instance(Domain, domain=domain)
         _validate.whole(low=1, high=1 << 40, memory=memory)

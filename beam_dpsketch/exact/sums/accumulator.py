@@ -85,7 +85,7 @@ class SketchAccumulator:
             self.add_contributions(self._sketch_input.contributions(items, weights, self._selectors))
 
     def absorb(self, sums: KeyedSums) -> None:
-        """Add a sum for one key with the same sketch input."""
+        """Add a sum for a key with the same sketch input."""
         self.flush()
         if len(sums.dense):
             self._add_dense(sums.dense.copy())
@@ -105,7 +105,7 @@ class SketchAccumulator:
 
     @staticmethod
     def from_bytes(sketch_input: SketchInput, data: bytes) -> SketchAccumulator:
-        """Decode a sum for one key that was encoded with the same sketch input."""
+        """Decode a sum for a key that was encoded with the same sketch input."""
         accumulator = SketchAccumulator(sketch_input)
         accumulator.absorb(KeyedSums.from_bytes(sketch_input, data))
         return accumulator

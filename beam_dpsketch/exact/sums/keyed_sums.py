@@ -42,14 +42,14 @@ class KeyedSums:
     """Raw sketches under construction by key, without noise. `repr` shows no data.
 
     Attributes:
-      sketch_input: input definition of the sketches.
+      sketch_input: input definition for the sketches.
       keys: distinct encoded keys. Only `NO_KEY` in releases without keys.
-      side: summary counts per key, int64 of shape (keys, side_size).
-      places: key number of each entry, int64.
-      items: item key of each entry.
-      weights: weight of each entry, int64.
+      side: summary counts per key, int64, shape (keys, side_size).
+      places: key number per entry, int64.
+      items: item key per entry.
+      weights: entry weights, int64.
       dense_places: numbers of the keys that have counters, int64, ascending.
-      dense: counters of these keys, int64 of shape (dense_places, cells).
+      dense: counters of these keys, int64, shape (dense_places, cells).
       max_norm: the clipping norm of all entries, if the data chose it.
       row: number of the timeline row, if these are sums of one.
     """
@@ -106,7 +106,7 @@ class KeyedSums:
 
     @property
     def votes(self) -> np.ndarray:
-        """Vote columns for key selection, int64 of shape (keys, n), as in `SketchInput.vote_names`."""
+        """Vote columns for key selection, int64, shape (keys, n), as in `SketchInput.vote_names`."""
         return self.sketch_input.votes_of(self.side)
 
     @property
@@ -116,7 +116,7 @@ class KeyedSums:
 
     @property
     def counters(self) -> np.ndarray:
-        """Exact counters per key, int64 of shape (keys, cells)."""
+        """Exact counters per key, int64, shape (keys, cells)."""
         counted = self._count(slice(None), self.places, len(self))
         counted[self.dense_places] += self.dense
         return counted
@@ -340,7 +340,7 @@ def _pack_narrow(values: np.ndarray) -> bytes:
 
 
 def _unpack_narrow(data: memoryview, size: Any) -> tuple[np.ndarray, memoryview]:
-    """Decode integers, int64 of shape (size,), and return the remaining bytes."""
+    """Decode integers, int64, shape (size,), and return the remaining bytes."""
     dtype = _DTYPES[data[0]]
     end = 1 + int(size) * dtype.itemsize
     return np.frombuffer(data[1:end], dtype).astype(np.int64), data[end:]

@@ -1,7 +1,7 @@
-"""Two rounds of votes, in columns: the totals of round one and the additional votes of round two.
+"""Two rounds of votes, in columns: the totals of round 1 and the additional round 2 votes.
 
-Guarantee: in round two an id votes only for keys that it voted for in round one, and its votes are a function of these
-and of the set of considered keys. If windows are bounded separately, an id is a different voter in each window.
+Guarantee: in round 2 an id votes only for keys that it voted for in round 1, and its votes depend on these and on the
+set of considered keys alone. If windows are bounded separately, an id is a different voter in each window.
 
 Tables have a row per key and window, in the columns `key` and, if there are windows, `window`. With `once`, a key is
 chosen once for all windows, and each vote is in one of them.
@@ -38,12 +38,12 @@ def edges_of(sums: pa.Table, *, each_window: bool) -> pa.Table:
 
 
 def cast(side: pa.Table) -> pa.Table:
-    """Select the keys and windows with votes in round one."""
+    """Select the keys and windows with votes in round 1."""
     return side.filter(pa.array(side[VOTES].to_numpy() > 0)).select([*_places(side), VOTES, VOTERS])
 
 
 def first_votes(cast: pa.Table, *, once: bool) -> pa.Table:
-    """Sum the votes of round one per key and window, sorted. A key chosen once is in its first window."""
+    """Sum the round 1 votes per key and window, sorted. A key chosen once is in its first window."""
     sums, places = [(VOTES, "sum"), (VOTERS, "sum")], _places(cast)
     if once and WINDOW in places:
         sums, places = [*sums, (WINDOW, "min")], ["key"]
@@ -63,7 +63,7 @@ def considered(rounds: TwoRounds, first: pa.Table) -> pa.Table:
 
 
 def second_votes(rounds: TwoRounds, edges: pa.Table, left: pa.Table, *, once: bool) -> pa.Table:
-    """Sum the votes of round two per key and window, over all units in the edges. `left` is `considered`."""
+    """Sum the round 2 votes per key and window, over all units in the edges. `left` is `considered`."""
     cast = those_in(edges, left, once=once)
     counts = np.bincount(cast[VOTER].to_numpy()) if len(cast) else np.zeros(0, dtype=np.int64)
     weights = rounds.second_weights(counts[cast[VOTER].to_numpy()])
@@ -77,7 +77,7 @@ def as_sums(votes: pa.Table, name: str, sketch_input: SketchInput) -> Iterator[t
     Args:
       votes: distinct keys and windows.
       name: the vote column: noisy votes or second votes.
-      sketch_input: input definition of the sums.
+      sketch_input: input definition for the sums.
     """
     ends = votes[WINDOW].to_numpy() if WINDOW in votes.column_names else None
     for end in [None] if ends is None else np.unique(ends).tolist():

@@ -1,11 +1,11 @@
-"""Read columns of CSV files, in batches of text. Declared settings define the meaning of text.
+"""Read CSV columns, in batches of text. Declared settings define the meaning of text.
 
-Guarantee: the value of a field depends on its own text alone, so that no record changes how another counts.
+Guarantee: the value of a field depends on its own text alone. No record changes how another counts.
 
-A record is read by its own text alone, wherever it is in the file. So Python's `csv` reads it, and not Arrow, which
-reads blocks: it drops an LF at the start of a block that follows a CR, also within quotes, and overlooks line ends and
-quotes near a zero byte. An unclosed quote changes all later records, so such a file is refused. Blanks around a field
-are layout: they are not part of it, and may precede a quote.
+A record is read by its own text alone, wherever it is in the file. Therefore, Python's `csv` reads it, and not Arrow,
+which reads blocks: it drops an LF at the start of a block that follows a CR, even within quotes, and overlooks line
+ends and quotes near a zero byte. An unclosed quote changes all later records, so such a file is refused. Blanks around
+a field are layout: they are not part of it, and may precede a quote.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _OTHER_FILES = {
 def declared_schema(path: str, names: Sequence[str], declared: ReleaseSpec) -> pa.Schema:
     """Create the schema of the file's columns for a release, as text.
 
-    Raises if the first line lacks a column, or contains it twice. The line may be a record, so it is not shown.
+    Raises if the first line lacks a column, or contains it twice. The line is not shown, because it may be a record.
     """
     columns = columns_of(declared)
     for argument, field in columns.items():
@@ -66,7 +66,7 @@ def _other_separator(names: Sequence[str]) -> str:
 
 
 _ROWS = 128
-"""Rows read as Python objects at once: few, so that they stay in the processor's cache."""
+"""Rows read as Python objects at once: few enough to stay in the processor's cache."""
 _BATCH = 1024
 """Number of these row groups per batch."""
 

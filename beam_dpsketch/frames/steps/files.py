@@ -48,7 +48,7 @@ class Input(NamedTuple):
 
 
 def open_files(names: Sequence[str], declared: ReleaseSpec, on_read: OnRead, say: Say) -> Input:
-    """Open files as a table with the columns of a release, if present.
+    """Open files as a table with the release's columns, if present.
 
     Args:
       names: paths, and patterns with wildcards. All files have the same ending.
@@ -105,7 +105,7 @@ def _open_parquets(paths: list[str], declared: ReleaseSpec, on_read: OnRead) -> 
 
 
 def _family(kind: pa.DataType) -> str:
-    """Classify column types, so that equal values in a class are equal items. Empty for null columns."""
+    """Classify column types so that equal values in a class are equal items. Empty for null columns."""
     kind = unwrap_type(kind)
     if pa.types.is_null(kind):
         return ""

@@ -1,4 +1,4 @@
-"""Plan the release of a table before its rows are read, and raise for mistakes of the caller."""
+"""Plan a table's release before its rows are read, and raise for the caller's mistakes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def path_of(argument: str) -> str:
 
 
 def plan_of_table(declared: ReleaseSpec) -> WindowPlan:
-    """Plan the windows of a table, and raise for windows without times."""
+    """Plan a table's windows, and raise for windows without times."""
     _refuse_windows(declared)
     return plan_windows(declared, windowing_of_table(declared))
 
 
 def resolve(declared: ReleaseSpec) -> tuple[ResolvedRelease, WindowPlan]:
-    """Resolve the release of a table, and plan its windows."""
+    """Resolve a table's release, and plan its windows."""
     plan = plan_of_table(declared)
     return declared.resolved.under(plan.terms), plan
 
@@ -79,7 +79,7 @@ def check_columns(declared: ReleaseSpec, table: TableParts) -> None:
 
 
 def columns_of(declared: ReleaseSpec) -> dict[str, str]:
-    """Look up the column of each argument, and raise for callables."""
+    """Look up each argument's column, and raise for callables."""
     given = declared.selectors.given
     columns = {argument: field for argument, field in given.items() if isinstance(field, str)}
     for argument in given.keys() - columns.keys():
@@ -109,7 +109,7 @@ def _shown(name: str) -> str:
 def nearest(name: str, names: Iterable[Any], columns: dict[str, str]) -> str:
     """Write a hint about a column with a similar name, if the table has another required column.
 
-    Otherwise the names may be values: the first record of a file without a header.
+    Otherwise the names may be values: the first record in a file without a header.
     """
     known = [each for each in names if isinstance(each, str)]
     return _validate.did_you_mean(None if {*columns.values()}.isdisjoint(known) else _validate.nearest(name, known))

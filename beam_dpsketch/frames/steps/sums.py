@@ -1,8 +1,8 @@
 """Steps before the noise, in this process: read, bound, and sum exactly.
 
-Guarantee: the counters equal those of a pipeline on the same records, bit by bit, in any order and any split. Bounding
-by sampling selects records with equal probabilities, and with the secret of a pipeline the same records. All records of
-a privacy id are in one part, so bounds enforced in each part apply to each id.
+Guarantee: the counters equal a pipeline's counters on the same records, bit by bit, in any order and any split.
+Bounding by sampling selects records with equal probabilities, and with the secret of a pipeline the same records. All
+records of a privacy id are in a single part, and bounds enforced in each part apply to each id.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ExactSums:
       parts: one or more batches, possibly empty.
       tally: counts readable values.
       on_read: called after reading all data, before any noise is drawn. May raise.
-      secret: source of sampling and of the chosen norm. `None` uses the entropy of the system.
+      secret: source of sampling and the chosen norm. `None` uses system entropy.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class ExactSums:
         }
 
     def by_pair(self, contributed: Contributed) -> dict[Place, dict[bytes, Row]]:
-        """Sum the rows of each pair of key and item in each window."""
+        """Sum the rows per pair of key and item in each window."""
         nothing = (0,) * (1 + len(self.sketch_input.vote_names))
         counts: dict[Place, dict[bytes, Row]] = {window: defaultdict(lambda: nothing) for window in self._windows.every}
         for window, (pair, row) in contributed.parts:
@@ -125,7 +125,7 @@ class ExactSums:
     def vote_twice(
         self, contributed: Contributed, choice: KeyChoice | None, run: Run
     ) -> Iterator[tuple[Place, KeyedSums]]:
-        """Draw the noisy votes of round one, and yield sums with these and with the votes of round two, per window.
+        """Draw the noisy round 1 votes, and yield sums with these and with the round 2 votes, per window.
 
         Yields nothing unless votes are cast twice.
         """

@@ -27,8 +27,8 @@ class TableParts(NamedTuple):
       names: column names, which may repeat.
       empty: the table without rows.
       parts: rows, as batches for `RecordReader`.
-      door: source of the table.
-      spelling: spelling of numbers and times, if all columns are text.
+      door: table source.
+      spelling: number and time spelling, if all columns are text.
     """
 
     names: list[Any]

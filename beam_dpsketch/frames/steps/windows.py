@@ -32,7 +32,7 @@ class Windows(Protocol):
     """Identity of the windows, as in `ReleaseSpec.identify`."""
 
     def rows(self, part: Any, tally: Tally) -> Iterator[tuple[Place, np.ndarray | None]]:
-        """Yield the rows of a part in each window, at least one pair. `None` selects all rows."""
+        """Yield a part's rows in each window, at least one pair. `None` selects all rows."""
 
     def period(self, window: Place) -> Any:
         """Identify the period of a window. One bound covers a period."""
@@ -58,7 +58,7 @@ class OneWindow:
 
 
 class TimedWindows:
-    """Windows of a declared range.
+    """Windows in a declared range.
 
     Args:
       plan: the released windows.
@@ -97,10 +97,7 @@ class TimedWindows:
         return (window.end - 1) // MILLISECOND
 
     def _assign(self, times: Any) -> tuple[np.ndarray, np.ndarray, int]:
-        """Return rows, the number of the window of each, and how many rows have a time.
-
-        A row comes once for each window that it is in.
-        """
+        """Rows with the number of their window, one entry per window, and the number of rows with a time."""
         positions, usable = self._domain.index(times)
         since = positions.astype(np.int64) - 1
         last, step = since // self._starts.step, self._starts.step
@@ -114,7 +111,7 @@ class TimedWindows:
 
 
 def windows_of(declared: ReleaseSpec, plan: WindowPlan) -> Windows:
-    """Return the windows that the rows of a table are in."""
+    """Choose the windows for the rows of a table."""
     if declared.time is None:
         return OneWindow()
     if (horizon := declared.horizon) is not None:

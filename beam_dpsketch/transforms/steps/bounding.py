@@ -2,9 +2,9 @@
 
 Guarantee: within each window, at most max_per_key records per privacy id and key and at most max_keys keys per privacy
 id are selected, uniformly at random, never per bundle, and weights are clamped. With signed weights the records of an
-id are first netted by key and item, so that an insertion and its deletion cancel. The remainder is split into records
-of at most max_weight, so that the bounds are used in full. Records without a privacy id are dropped. Privacy ids are
-compared exactly, not by a hash. On unbounded input the records of a window are pruned as they arrive, so that the state
+id are first netted by key and item so that an insertion and its deletion cancel. The remainder is split into records of
+at most max_weight so that the bounds are used in full. Records without a privacy id are dropped. Privacy ids are
+compared exactly, not by a hash. On unbounded input the records of a window are pruned as they arrive so that the state
 grows with ids and bounds (signed: with ids and their distinct items). They are bounded in full once, when the window
 ends.
 """
@@ -35,7 +35,7 @@ from beam_dpsketch.transforms.steps.stream_state import MergedInState, keeps_sta
 from beam_dpsketch.transforms.steps.windows import check_timestamps, fires_again_late, is_global, last_time
 
 SHARDS = 256
-"""Default number of privacy id shards, unless more rows are expected."""
+"""Default privacy id shard count, unless more rows are expected."""
 BUFFERED_RECORDS = 1 << 18
 """Number of records buffered before they are written to the shards, unless there are many shards."""
 _SHARDS_OF_A_BUFFER = 1 << 11  # more shards have longer buffers, because tiny parts cost more than their records
@@ -52,7 +52,7 @@ def group_by_shard(
     sketch_input: SketchInput | None,
     scale: Scale | None = None,
 ) -> beam.PCollection:
-    """Group (shard, records as bytes). One shard contains all records of a privacy id in a window."""
+    """Group (shard, records as bytes). A shard contains all records of a privacy id within a window."""
     shard_records = ShardRecords if is_global(elements) else ShardWindowedRecords
     in_state = keeps_state(elements)
     shard = beam.ParDo(shard_records(reader, rule, sketch_input, shards=shards_for(scale), in_state=in_state))
@@ -69,7 +69,7 @@ def unpack(bounded: beam.PCollection, reader: RecordReader, sketch_input: Sketch
 
 
 def shards_for(scale: Scale | None) -> int:
-    """Choose the number of privacy id shards."""
+    """Choose the privacy id shard count."""
     return SHARDS if scale is None else max(SHARDS, scale.shards)
 
 
@@ -79,7 +79,7 @@ def buffered_for(shards: int) -> int:
 
 
 class _WaitingUnit:
-    """Buffer of a window's records. Emitting writes to many shards, so it is rare."""
+    """Buffer of a window's records. Emitting is rare, because it writes to many shards."""
 
     __slots__ = ("elements", "size", "tables")
 
@@ -183,7 +183,7 @@ class ShardRecords(beam.DoFn):
 
 
 class ShardWindowedRecords(ShardRecords):
-    """Sharding for windowed elements. The window parameter dominates the cost, so global elements avoid it."""
+    """Sharding for windowed elements. Global elements avoid the window parameter, which dominates the cost."""
 
     def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterable[WindowedValue] | None:
         waiting = self._waiting.get(window)

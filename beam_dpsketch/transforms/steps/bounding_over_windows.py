@@ -1,4 +1,4 @@
-"""Bounding over several windows: select max_windows windows of each privacy id, among those in which it has data.
+"""Bounding over several windows: select max_windows windows of each privacy id, among the windows in which it has data.
 
 Guarantee: in each period a privacy id counts in at most max_windows windows, and within the bounds in each of them. On
 bounded input they are chosen uniformly at random, in the shuffle that also bounds the records. A norm on bounded input
@@ -58,7 +58,7 @@ class Contributions(NamedTuple):
 
     Attributes:
       values: values of `Bounded.contributions`, or unbounded elements of single records, in their windows.
-      max_norm: the norm in sixteenths of a record, if the data chose it, or `None`.
+      max_norm: the norm in units of 1/16 record, if the data chose it, or `None`.
       lost: exact clipping histogram of the run, or `None` if each release has its own.
     """
 
@@ -126,7 +126,7 @@ def bound_over_windows(
 
 
 def _group_by_period(elements: beam.PCollection, shard: ShardRecords, periods: WindowFn) -> beam.PCollection:
-    """Group (shard, records as bytes). One shard contains all records of a privacy id in a period."""
+    """Group (shard, records as bytes). A shard contains all records of a privacy id in a period."""
     # Outputs carry the earliest timestamp of their shard, and later steps only move time forward, so no output is late.
     into_periods = beam.WindowInto(periods, timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST)
     return (
@@ -144,7 +144,7 @@ def _by_window(bounded: Bounded) -> Iterator[TimestampedValue]:
 
 
 class FirstWindows(beam.PTransform):
-    """Pass elements in the first `max_windows` windows of each id and period, stamped with the end of their window."""
+    """Pass elements in the first `max_windows` windows of each id and period, stamped with their window's end."""
 
     def __init__(self, reader: RecordReader, max_windows: int, periods: WindowFn) -> None:
         super().__init__()

@@ -37,7 +37,7 @@ class ExactStep(beam.PTransform):
     Args:
       declared: the declared release.
       plan: the released windows.
-      idempotent_noise: source of sampling randomness, under a secret. `None` uses the entropy of the system.
+      idempotent_noise: source of sampling randomness, under a secret. `None` uses system entropy.
       run: a side input of the steps that draw noise.
       choice: the key selection. `None` if the data do not choose keys.
     """

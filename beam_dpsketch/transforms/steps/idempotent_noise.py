@@ -3,10 +3,10 @@
 It is for runners that may run a release twice. Guarantee: each release is rho-zCDP against anyone who neither has the
 secret nor breaks HMAC-SHA256 and AES-256. The guarantee is computational. A replayed bundle, a restarted worker, and a
 whole job run again on the same input under the same release id release the same bytes, on any runner and under any
-label, without further privacy loss. A release id names one transform on one input: different data under the same
-release id cost another rho and reveal the difference, and equal releases under it reveal that two inputs are equal. All
-randomness depends on `ReleaseSpec.identify` too. So transforms with other settings are other runs, with unrelated
-noise, even under the same release id.
+label, without further privacy loss. A release id names a single transform on a single input: different data under the
+same release id cost another rho and reveal the difference, and equal releases under it reveal that two inputs are
+equal. All randomness depends on `ReleaseSpec.identify` too. Therefore, transforms with other settings are other runs,
+with unrelated noise, even under the same release id.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class IdempotentNoise:
             )
 
     def resolve_secret(self) -> KeyedRandomness:
-        """Derive the transform's randomness under this release id. Resolves the secret, so only on workers."""
+        """Derive the transform's randomness under this release id. Call it only on workers: it resolves the secret."""
         keyed = KeyedRandomness(self.secret.get_secret_bytes(), encode((self.release_id,)))
         return keyed.derive(self.transform) if self.transform else keyed
 
@@ -77,8 +77,8 @@ class DrawsNoise(beam.DoFn):
     """Step that draws noise, and names its run.
 
     Args:
-      idempotent_noise: makes both a function of a secret, which the step has only while it runs. `None` uses the
-        entropy of the system.
+      idempotent_noise: makes both a function of a secret, which the step has only while it runs. `None` uses system
+        entropy.
     """
 
     def __init__(self, idempotent_noise: IdempotentNoise | None) -> None:
@@ -117,11 +117,11 @@ class Replayable(beam.PTransform):
         releases the same bytes. The secret also decides the sampling of a privacy id's records.
 
         Args:
-          release_id: names this release of this input, such as "visits 2026-11-21". One release id means one transform
-            on one immutable input, in all jobs with this secret. A second transform of a pipeline under it is refused.
-            Use a new id for every planned release, and run again under an old id only to repeat the same release.
-            Labels may change. A run on other data under it (a corrected file, or data that were late the first time) is
-            another release of every window that changed: it costs another rho, and reveals the change.
+          release_id: names this release of this input, such as "visits 2026-11-21". One release id means a single
+            transform on a single immutable input, in all jobs with this secret. A second transform of a pipeline under
+            it is refused. Use a new id for every planned release, and run again under an old id only to repeat the same
+            release. Labels may change. A run on other data under it (a corrected file, or data that were late the first
+            time) is another release of every window that changed: it costs another rho, and reveals the change.
           secret: source of the secret on each worker, at least 32 random bytes, equal on all: `EnvironmentSecret`,
             `FileSecret`, or another Beam `Secret` such as `GcpSecret`. The secret itself is never in the pipeline.
             Anyone who learns it can remove the noise from every release made with it.
@@ -158,8 +158,8 @@ class EnvironmentSecret(Secret):
     A name as long as a secret may be a secret by mistake, and is never repeated in an error.
 
     Args:
-      variable: the name of the variable: letters, digits and underscores. A name of 32 characters or more must be words
-        in one case joined by underscores, which secrets in hex, base32 or base64 are not.
+      variable: the variable name: letters, digits and underscores. A name of 32 characters or more must be words in a
+        single case joined by underscores, which secrets in hex, base32 or base64 are not.
     """
 
     def __init__(self, variable: str) -> None:

@@ -33,8 +33,8 @@ class ReleaseOnce(DrawsNoise):
 
     Args:
       calibration: noise and terms of each release, before the data choose a norm.
-      named: whether each element is (name of its run, element). Otherwise a side input names the run, or each release
-        is a run of its own.
+      named: whether each element is (run name, element). Otherwise a side input names the run, or each release is a run
+        of its own.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class _NameRun(DrawsNoise):
 
 
 def pay_run(pipeline: beam.Pipeline, bill: Bill, idempotent_noise: IdempotentNoise | None) -> beam.PCollection:
-    """Name the run after an account of a ledger has paid for it, as a side input of each step with noise.
+    """Name the run after a ledger account has paid for it, as a side input of each step with noise.
 
     The name is final before the payment, so a worker that repeats the step does not pay again. If `Reshuffle` is not
     durable, a name that is drawn again costs budget. No release stays unpaid.
@@ -138,7 +138,7 @@ class _Pay(beam.DoFn):
 
 
 class RecordSpent(beam.PTransform):
-    """Turn the name of a run into a record of its privacy loss: one element in the global window."""
+    """Turn the name of a run into a record of its privacy loss: a single element in the global window."""
 
     def __init__(self, calibrated: Calibration | Counting, idempotent_noise: IdempotentNoise | None) -> None:
         super().__init__()

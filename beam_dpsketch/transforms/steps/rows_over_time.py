@@ -1,12 +1,12 @@
 """Combine exact sums of windows to exact timeline rows, in the order of windows, for each key.
 
-Guarantee: rows are those of `RowEncoder`, in any order of arrival. Each window counts once: a second sum for a window
-raises. On streams a row is emitted as soon as all windows up to its own have arrived. A window that never arrives
-raises after the end of the horizon. On bounded input a window without data counts as empty. No row is older than the
+Guarantee: rows equal the output of `RowEncoder`, in any order of arrival. Each window counts once: a second sum for a
+window raises. On streams a row is emitted as soon as all windows up to its own have arrived. A window that never
+arrives raises after the horizon's end. On bounded input a window without data counts as empty. No row is older than the
 element that holds back the watermark for it, so no runner drops it as late.
 
-On streams the name of a run is drawn with the first window of each key, and is state like the waiting windows. So all
-rows of a key have the same name, also after a restart, and no two runs of a pipeline share a name.
+On streams the name of a run is drawn with the first window of each key, and is state like the waiting windows.
+Therefore, all rows of a key have the same name, even after a restart, and no two runs of a pipeline share a name.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RowSettings(NamedTuple):
     Attributes:
       horizon: the declared windows.
       mechanism: the timeline rows.
-      sketch_input: input definition of the sums.
+      sketch_input: input definition for the sums.
     """
 
     horizon: Horizon
@@ -66,7 +66,7 @@ class RowSettings(NamedTuple):
         return Timestamp(micros=self.horizon.edges(window)[1] - MILLISECOND)
 
     def push(self, encoder: RowEncoder, key: bytes, payload: bytes | None) -> Iterator[TimestampedValue]:
-        """Yield the sums of each row completed by the next window, at the end of the window."""
+        """Yield the sums of each row completed by the next window, at the window's end."""
         end, sums = self.end(encoder.next_window), None
         if payload is not None:
             sums = KeyedSums.from_bytes(self.sketch_input, payload)
@@ -76,13 +76,13 @@ class RowSettings(NamedTuple):
 class RowsOverTime(beam.PTransform):
     """Combine sums of windows to sums of timeline rows, in a single window for the horizon.
 
-    On streams the output is (name of its run, sum).
+    On streams the output is (run name, sum).
 
     Args:
       settings: parameters of the rows.
       horizon: window function with the horizon, and some time after it, as one window.
       all_rows: computes all rows of a key from its windows.
-      shards: number of key shards, if the data determine the keys, or `None`.
+      shards: key shard count, if the data determine the keys, or `None`.
       run: a side input of the step that chooses keys.
     """
 
@@ -170,7 +170,7 @@ class AllRows(DrawsNoise):
 
 
 class RowsInOrder(beam.DoFn):
-    """Emit (name of the run, row) as soon as all earlier windows of a key have arrived, in any order."""
+    """Emit (run name, row) as soon as all earlier windows of a key have arrived, in any order."""
 
     ENCODER = ReadModifyWriteStateSpec("encoder", coders.BytesCoder())
     EARLY = BagStateSpec("early", coders.TupleCoder((coders.VarIntCoder(), coders.BytesCoder())))
@@ -226,7 +226,7 @@ class RowsInOrder(beam.DoFn):
 
     @on_timer(END)
     def at_end(self, place: Any = _NEXT) -> None:
-        """Raise if a window is missing after the end of the horizon."""
+        """Raise if a window is missing after the horizon's end."""
         expected, _ = place.read() or (0, 0)
         if expected < self._settings.mechanism.windows:
             raise RuntimeError(

@@ -1,12 +1,12 @@
-"""The second round of key votes: the noisy votes of round one, drawn once, go back to the ids that cast them.
+"""The second round of key votes: the noisy round 1 votes, drawn once, go back to the ids that cast them.
 
-Guarantee: if `Reshuffle` is durable, or noise is idempotent, the noisy votes of a key and window are drawn in one step,
-and are final before any step reads them. The same draw steers the second round and decides on keys. An id votes again
-only for keys that it voted for: the edges between voters and keys leave bounding together with the votes. The input is
-bounded, because streams store no votes.
+Guarantee: if `Reshuffle` is durable, or noise is idempotent, the noisy votes of a key and window are drawn in a single
+step, and are final before any step reads them. The same draw steers the second round and decides on keys. An id votes
+again only for keys that it voted for: the edges between voters and keys leave bounding together with the votes. The
+input is bounded, because streams store no votes.
 
-Votes of round one travel to key shards once more. The remaining keys travel back to the id shards, where a row waits
-for each id and key that it voted for.
+Round 1 votes travel to key shards once more. The remaining keys travel back to the id shards, where a row waits for
+each id and key that it voted for.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _PART: TypeAlias = tuple[bytes, bytes]
 class SecondRound(beam.PTransform):
     """Turn `Bounded` into `KeyedSums` without counters.
 
-    They contain the noisy votes of round one, once for each key and window, and the votes of round two. If the bounds
-    cover several windows, each sum is emitted at the last millisecond of its own window.
+    They contain the noisy round 1 votes, once for each key and window, and the round 2 votes. If the bounds cover
+    several windows, each sum is emitted at the last millisecond of its own window.
 
     Args:
-      sketch_input: input definition of the sums.
+      sketch_input: input definition for the sums.
       choice: the key selection.
-      shards: number of key shards.
+      shards: key shard count.
       run: a side input of the step that draws noise.
     """
 
@@ -118,7 +118,7 @@ class InParts(beam.DoFn):
     """Split tables into (shard, bytes of its rows), for each bundle and window.
 
     Args:
-      key_shards: number of key shards. `None` uses the shards of the voting ids.
+      key_shards: key shard count. `None` uses the shards of the voting ids.
     """
 
     def __init__(self, key_shards: int | None = None) -> None:
@@ -155,9 +155,9 @@ class InParts(beam.DoFn):
 
 
 def _sums(votes: pa.Table, name: str, sketch_input: SketchInput) -> Iterator[Any]:
-    """Yield keyed sums with votes, at the end of their window.
+    """Yield keyed sums with votes, at their window's end.
 
-    The end of a window in a period is before that of the period. Time moves forward, so no sum is late.
+    The end of a window in a period is before the period's end. Time moves forward, and no sum is late.
     """
     for end, sums in vote_rounds.as_sums(votes, name, sketch_input):
         yield sums if end is None else TimestampedValue(sums, Timestamp(micros=end * MILLISECOND))

@@ -1,4 +1,4 @@
-"""State of streams: merge payloads of a window as they arrive, and emit the result at the end of the window.
+"""State of streams: merge payloads of a window as they arrive, and emit the result at the window's end.
 
 Guarantee: the state of a key and window is one merged payload, the last payload, and bytes waiting to be merged: at
 most as many as are merged, or `MIN_WAITING` if that is more. The state is deleted when the window has ended. Each
@@ -33,7 +33,7 @@ def loses_timers(pipeline: beam.Pipeline) -> bool:
     """Whether the runner may lose timer outputs.
 
     `BundleBasedDirectRunner`, which `DirectRunner` may choose, does not hold back the watermark for timers: if the
-    watermark jumps over the end of a window, it drops their outputs as late. `FnApiRunner`, also as an embedded job
+    watermark jumps over the end of a window, it drops their outputs as late. `FnApiRunner`, even as an embedded job
     server, fires only one of several fused stateful steps, if their timers have the same name.
     """
     embedded = pipeline.options.view_as(PortableOptions).job_endpoint == "embed"
@@ -50,7 +50,7 @@ def keep_keys_together(pipeline: beam.Pipeline) -> None:
 
 
 class MergedInState(beam.PTransform):
-    """Merge (key, payload), both bytes, to (key, merged payload) at the end of each window.
+    """Merge (key, payload), both bytes, to (key, merged payload) at each window's end.
 
     Args:
       merge: merges payloads to one, associatively and commutatively.

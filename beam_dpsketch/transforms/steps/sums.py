@@ -180,7 +180,7 @@ class AccumulatorCoder(coders.Coder):
 
 
 def key_shards_for(scale: Scale | None, cells: int) -> int:
-    """Choose the number of key shards, given the counters per key."""
+    """Choose the key shard count, given the counters per key."""
     return KEY_SHARDS if scale is None else scale.key_shards(cells)
 
 
@@ -188,8 +188,8 @@ class AddUpKeys(beam.PTransform):
     """Add up `KeyedSums` by key shard, with one element per shard and window.
 
     Args:
-      sketch_input: input definition of the sums.
-      shards: number of key shards.
+      sketch_input: input definition for the sums.
+      shards: key shard count.
       fanout: number of workers that add up the sums of a key shard before the last worker does.
     """
 
@@ -217,7 +217,7 @@ class SumKeys(beam.DoFn):
     """Add up `KeyedSums` to (key shard, bytes), for each bundle and window.
 
     Args:
-      shards: number of key shards.
+      shards: key shard count.
     """
 
     def __init__(self, shards: int) -> None:

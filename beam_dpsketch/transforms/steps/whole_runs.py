@@ -1,9 +1,9 @@
 """Run-wide aggregates for bounded input: the clipping norm and the clipping histogram.
 
 Guarantee: each unit is in at most one bin of the histogram. A unit is an id, or an id within one period, whose records
-are all in one shard. Noise is drawn once, and the norm is final before any step reads it. So all steps of a run use the
-same norm, with the privacy loss stated in `engine.norms`. In the same way, all releases of a run report the same
-clipping histogram, if one bound covers several of them. The exact counts are in no message and in no display data.
+are all in one shard. Noise is drawn once, and the norm is final before any step reads it. Therefore, all steps in a run
+use the same norm, with the privacy loss stated in `engine.norms`. In the same way, all releases of a run report the
+same clipping histogram, if one bound covers several of them. The exact counts are in no message and in no display data.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ NO_RUN: Mapping[str, Any] = MappingProxyType({})
 
 
 class ChooseNorm(beam.PTransform):
-    """Choose one norm from grouped shards, in sixteenths of a record: `Fraction(output, GRID)`.
+    """Choose one norm from grouped shards, in units of 1/16 record: `Fraction(output, GRID)`.
 
     The input is bounded: (shard, records as bytes), grouped by shard, and in windows of a period if units are per
-    period. The output is one element in the global window, also for empty input.
+    period. The output is a single element in the global window, even for empty input.
 
     Args:
       sketch_input: the sketch whose counters are scaled, with the weight bounds.
@@ -110,7 +110,7 @@ def _no_counts(bins: int) -> list[list[int]]:
 
 
 class AddUpForRun(beam.PTransform):
-    """Add up exact counts of all windows to one element in the global window, also for empty input.
+    """Add up exact counts of all windows to a single element in the global window, even for empty input.
 
     `CombineGlobally` would show them in its error if a runner mixed up two runs.
     """
@@ -151,7 +151,7 @@ class AddUpCounts(beam.CombineFn):
 
 
 class DrawNorm(DrawsNoise):
-    """Choose the norm from the exact histogram, in sixteenths of a record."""
+    """Choose the norm from the exact histogram, in units of 1/16 record."""
 
     def __init__(
         self, spec: Any, terms: ReleaseTerms, idempotent_noise: IdempotentNoise | None, *, scaled_units: Fraction
@@ -189,7 +189,7 @@ def norm_of(sixteenths: int | None) -> Fraction | None:
 
 
 class LostByRun(beam.PTransform):
-    """Add up the run's exact clipping histogram: one element in the global window.
+    """Add up the run's exact clipping histogram: a single element in the global window.
 
     Args:
       size: number of counts per shard.
@@ -215,7 +215,7 @@ class DrawLost(beam.PTransform):
 
     Args:
       calibration: calibration of the run's releases.
-      max_norm: the norm in sixteenths of a record, if the data chose it.
+      max_norm: the norm in units of 1/16 record, if the data chose it.
       run: the side input that names the run, if a ledger has to pay first.
     """
 

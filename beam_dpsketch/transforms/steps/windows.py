@@ -1,11 +1,11 @@
 """Windows of Beam: unsupported windowings, their description for `plan_windows`, and the steps of its plan.
 
-Guarantee: if `plan_of` returns, each key and window fires once, at the end of the window, and the number of windows of
-an element is within the terms. Early, late and repeated firings release the same data again, each time with new noise,
-and the average of the releases is less and less private. Data that arrive after the watermark has passed the end of
-their window are dropped, because their window would have to be released a second time. A declared range alone decides
-which windows (and which public keys in them) have a release, so their existence reveals nothing about the data.
-Elements in other windows are dropped before counting or bounding.
+Guarantee: if `plan_of` returns, each key and window fires once, at the window's end, and the number of windows of an
+element is within the terms. Early, late and repeated firings release the same data again, each time with new noise, and
+the average of the releases is less and less private. Data that arrive after the watermark has passed their window's end
+are dropped, because their window would have to be released a second time. A declared range alone decides which windows
+(and which public keys in them) have a release, so their existence reveals nothing about the data. Elements in other
+windows are dropped before counting or bounding.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _check_fires_once(elements: beam.PCollection) -> None:
 
 
 def fires_once(trigger: Any) -> bool:
-    """Whether the trigger fires at the end of the window alone. Late data may still fire it again."""
+    """Whether the trigger fires at the window's end alone. Late data may still fire it again."""
     return isinstance(trigger, DefaultTrigger) or (
         type(trigger) is AfterWatermark and trigger.early is None and trigger.late is None
     )
@@ -98,7 +98,7 @@ def fires_once(trigger: Any) -> bool:
 def fires_again_late(pane: Any) -> bool:
     """Whether a window fires again for late data, which must be dropped. Raise for other second firings.
 
-    Python runners of Beam admit data that arrive when the watermark is exactly at the end of their window.
+    Python runners of Beam admit data that arrive when the watermark is exactly at their window's end.
     """
     if pane.index > 0 and pane.timing == PaneInfoTiming.LATE:
         return True
@@ -263,7 +263,7 @@ def create_always(
       starts: starts of the windows, in microseconds.
       parts: data sent to the workers.
       expand: returns the values of a part.
-      kind: the type of the values.
+      kind: the value type.
     """
     values = beam.FlatMap(expand).with_output_types(kind)
     if starts is None:

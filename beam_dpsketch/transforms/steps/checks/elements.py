@@ -79,7 +79,7 @@ class ReadsElements(Replayable):
         not warn that the types of its elements are unknown. Values that would be clamped, and items that are not among
         `ListedItems`, cause a warning.
 
-        Errors and warnings show values of the sample, so do not pass protected elements.
+        Errors and warnings show values of the sample. Do not pass protected elements.
 
         Args:
           sample: some elements as in the pipeline: rows, dicts, (key, value) pairs, or batches, or a single batch.

@@ -2,8 +2,8 @@
 
 Guarantee: if `check_no_copies` returns, no step before the transform makes several elements from one, which would count
 several times under the noise for a single element. A record is the last value returned by a function of the user that
-`Map`, `FlatMap`, `ParDo` or a combiner calls. Any other step is assumed to pass records on, also in pairs, lists and
-groups. So an unknown Beam step causes a refusal, and not a copy.
+`Map`, `FlatMap`, `ParDo` or a combiner calls. Any other step is assumed to pass records on, even in pairs, lists and
+groups. Therefore, an unknown Beam step causes a refusal, and not a copy.
 
 Three causes make copies: windows assigned again, groups that fire again, and a record that arrives by two ways. The
 walk visits every step, including steps before user functions and their side inputs, because earlier copies persist.
@@ -14,7 +14,7 @@ when it replaces them in a sample.
 
 Other guards warn about runners while the pipeline is built, and refuse to run it twice for one budget. A share of a
 `PrivacyBudget` pays for one release, and each run makes one. Beam calls the error handlers of a pipeline each time that
-`Pipeline.run` begins, before all other work, so an error handler can count runs. It misses runs by other means: a
+`Pipeline.run` begins, before all other work, and an error handler can count runs. It misses runs by other means: a
 template, a notebook, a service, or a runner that is called directly.
 """
 
@@ -124,7 +124,7 @@ def _check_firings(windowing: Any) -> None:
 def _check_one_way(elements: beam.PCollection, find_origin: Callable[[beam.PCollection], Origin]) -> None:
     """Raise for records that arrive by two ways from their source.
 
-    Outputs of one `Partition` are disjoint, so ways that part there may meet again.
+    Outputs of a `Partition` are disjoint, and ways that part there may meet again.
     """
     waiting, passed, read_by = [elements], set(), dict[beam.PCollection, Any]()
     while waiting:
