@@ -1,6 +1,6 @@
-"""Rehearsals: simulations with exact, clipped and private answers side by side, on public or simulated data.
+"""Rehearsals: simulations with exact, clipped and private answers side by side, on public or made-up data.
 
-A rehearsal spends no privacy budget, because its data are public or simulated. On protected data, exact and clipped
+A rehearsal spends no privacy budget, because its data are public or made up. On protected data, exact and clipped
 answers next to private answers would reveal people.
 
 Exact item weights, by key, are computed from all records and from the clipped records.
@@ -212,7 +212,7 @@ def rehearse(
 ) -> Rehearsal:
     """Compute exact, clipped and private answers of a sample under release settings, without spending privacy budget.
 
-    The sample must be public or simulated. Use a sample as large as your data, and similar to it. Noise is the same for
+    The sample must be public or made up. Use a sample as large as your data, and similar to it. Noise is the same for
     every size. A small sample appears noisier than your data.
 
     Args:

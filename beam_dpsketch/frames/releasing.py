@@ -52,7 +52,7 @@ class Window(NamedTuple):
 
 
 def windows_of_table(declared: ReleaseSpec) -> list[Window]:
-    """List all windows in a table's release, before its rows are read."""
+    """Compute the windows of a table's release, before its rows are read."""
     return [*map(Window.of, windows_of(declared, plan_of_table(declared)).every)]
 
 
@@ -113,9 +113,9 @@ def release_frame(table: Any, settings: Any) -> Any:
 
     Returns:
       One release. With `keys`, a dict from key to release, whose attribute `unreleased` contains the privacy loss if no
-        key was selected. For a top-K list, the release to search: call `released.top_k(k)`. With `windows`, a dict from
-        (start, end) to these, for each window in the range. Under a `horizon`, the list of timeline rows for a
-        `SketchTimeline`.
+      key was selected. For a top-K list, the release to search: call `released.top_k(k)`. With `windows`, a dict from
+      (start, end) to these, for each window in the range. Under a `horizon`, the list of timeline rows for a
+      `SketchTimeline`.
 
     Raises:
       ConfigError: a setting cannot be used, or names a column that the table does not have.

@@ -1,9 +1,9 @@
 """`PrivateSketchFn`, a CombineFn with one release, and `BoundContributions`, which clips records to their bounds.
 
 Guarantee: accumulators are exact and sum to the same counters in any order. Noise is drawn only in `extract_output`,
-once per call, without changing an accumulator. Use it in pipelines that need a CombineFn. It cannot guard against
-triggers that fire twice, sliding windows, replays or `as_singleton_view`: each of them is another release. Prefer
-`PrivateFrequencies` and the other private transforms, which guard against them.
+once per call, without changing an accumulator. Use `PrivateSketchFn` if a pipeline needs a CombineFn. It cannot guard
+against triggers that fire twice, sliding windows, replays or `as_singleton_view`: each of them is another release.
+Prefer `PrivateFrequencies` and the other private transforms, which guard against them.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class Rule(Protocol):
 
 
 class MergeTables:
-    """Merge encoded tables and prune the result. The rule's final choice of records does not change."""
+    """Merge encoded tables and prune the result. The rule's final choice does not change."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule

@@ -92,7 +92,7 @@ class Scale:
         return of_bundles if shards is None else min(of_bundles, shards)
 
     def fanout(self, shards: int | None) -> int:
-        """Choose how many workers that add up sums of one release before the last worker does."""
+        """Choose how many workers add up sums of one release before the last worker does."""
         sums = self.sums(shards)
         return 1 if sums <= _FEW_SUMS else math.isqrt(sums)
 

@@ -56,8 +56,8 @@ def sample_copies(groups: np.ndarray, copies: np.ndarray, most: int, uniform_bit
     """Sample the number of selected copies for each record, int64, shape (n,).
 
     Args:
-      groups: group of each record, whole numbers, shape (n,).
-      copies: number of copies of each record, int64 in [0, 2**32).
+      groups: group per record, whole numbers, shape (n,).
+      copies: copy count per record, int64 in [0, 2**32).
       most: maximum selected copies per group.
       uniform_bits: the randomness.
     """

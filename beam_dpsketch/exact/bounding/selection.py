@@ -34,8 +34,8 @@ def select_within_bounds(
     """Positions of the selected records, in no particular order.
 
     Args:
-      units: privacy unit of each record, whole numbers in [0, n), shape (n,).
-      partitions: partition of each record, whole numbers in [0, n), shape (n,).
+      units: privacy unit per record, whole numbers in [0, n), shape (n,).
+      partitions: partition per record, whole numbers in [0, n), shape (n,).
       partition_priorities: uint64, equal within a unit and partition. The max_keys smallest are selected.
       priorities: uint32 or uint64, random. The max_per_key smallest in a partition are selected.
       contents: returns numeric columns that order the records of a partition by content. Called only if a record is
@@ -118,11 +118,11 @@ def cast_votes(
     construct keys with equal hashes, so the keys themselves break ties. Other ids never influence the choice.
 
     Args:
-      rule: number of keys per id, and the size of a vote.
+      rule: number of keys per id, and the vote size.
       voters: id of each place as a whole number, or the id and window if each window is bounded separately.
       present: whether the id has a nonzero net weight there, bool, shape (n,).
       codes: id, key and window of each place, by column, as positions in `values`.
-      values: distinct values of each column.
+      values: distinct values per column.
     """
     places = np.flatnonzero(present)
     order = places[np.argsort(voters[places], kind="stable")]

@@ -1,4 +1,4 @@
-"""Summary counts and key votes of each privacy id, per key and window.
+"""Summary counts and key votes per privacy id, per key and window.
 
 Guarantee: the numbers of an id depend on its own records alone, in any order and any split. Under a norm each counter
 is within the bound proved in `privacy.aside.side_counters`. Under `RecordBounds`, selected records are counted. If
@@ -50,7 +50,7 @@ def sums_of_scaled(
     Args:
       counters: summary counters of a release under a norm.
       selection: rule for key selection, which adds columns for votes and voters.
-      netted: all net records of each unit.
+      netted: all net records per unit.
       magnitudes: |net weight| of each record, capped.
       factors: scaling factor per record, in units of 2**-32.
       bits: fraction bits in scaled weights.
@@ -200,8 +200,8 @@ class RowGroups:
 
     Attributes:
       codes: codes of each group, by column.
-      units: unit of each group, numbered from 0.
-      numbers: group of each row.
+      units: unit per group, numbered from 0.
+      numbers: group per row.
     """
 
     def __init__(self, codes: dict[str, np.ndarray]) -> None:

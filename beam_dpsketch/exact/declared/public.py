@@ -133,7 +133,7 @@ class AssumePublicKeys(Keys):
 @named("KeySelection")
 @dataclasses.dataclass(frozen=True)
 class KeySelection(Keys):
-    """Release the keys that enough privacy units vote for. The set of released keys reveals no single unit.
+    """Select the released keys privately, by the votes of privacy units.
 
     Guarantee: the release is delta-approximate rho-zCDP, as `privacy.selection` proves. Keys that occur for one unit
     alone are released with a probability of at most delta, over all keys and windows of that unit together.
@@ -147,7 +147,7 @@ class KeySelection(Keys):
       field: a field name or a callable for the key. `None` if elements are (key, value) pairs.
       share: budget share of the votes, between 0 and 1, where a larger share releases more keys. `None` uses the share
         that costs the sketches nothing, which is 1/2 under `REPLACE_ONE` with `RecordBounds` and a CountSketch, and
-        otherwise 1/4 of the rho without summary counts.
+        otherwise 1/4 of the rho that remains after the summary counts.
       min_units: exact number of units that must vote for a key, an additional rule beyond the guarantee.
       method: "two_rounds", "gaussian" or "geometric". With two rounds, each unit votes a second time, for keys that the
         first round left undecided. This releases most keys if a unit votes for several, and costs pipelines two more
@@ -215,7 +215,7 @@ class TimeRange:
       start: start of the first window. A `datetime` (UTC if it has no time zone), a Beam `Timestamp`, or seconds since
         1970.
       end: end of the last window.
-      max_releases: maximum releases, one for each window and listed key, required above 10,000.
+      max_releases: maximum number of releases, one for each window and listed key, required above 10,000.
     """
 
     start: Time

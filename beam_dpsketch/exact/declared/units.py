@@ -21,8 +21,8 @@ class Record:
     refused.
 
     Args:
-      max_weight: required if weights are read, which are clamped to [0, max_weight], or to [-max_weight, max_weight] if
-        signed.
+      max_weight: largest weight, required if weights are read, which are clamped to [0, max_weight], or to
+        [-max_weight, max_weight] if signed.
       signed: whether records may delete (negative weights).
     """
 
@@ -58,8 +58,8 @@ class PrivacyId:
         of the time between starts of windows, as a `timedelta`, a Beam `Duration` or in seconds. A window belongs to
         the period in which it ends. Periods start with the `TimeRange`, or in 1970. The input must be bounded or have a
         `TimeRange`.
-      opaque_bytes: whether columns of eight bytes are read by value, instead of refused, because Polars passes the
-        addresses of Python objects in this form.
+      opaque_bytes: whether columns of eight bytes are read by value. By default they are refused, because Polars passes
+        the addresses of Python objects in this form.
     """
 
     field: Selector

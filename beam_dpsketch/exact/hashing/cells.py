@@ -1,7 +1,7 @@
 """Keyed 64-bit mixing: map a fingerprint to a cell in each row, that is, a column in [0, width) and a sign.
 
 Rows and seeds behave like independent random functions. Each has two 64-bit keys, expanded from the seed by BLAKE2b,
-and each fingerprint passes two full-avalanche rounds (the finaliser of SplitMix64, Steele, Lea and Flood, OOPSLA 2014)
+and each fingerprint passes two full-avalanche rounds (the finalizer of SplitMix64, Steele, Lea and Flood, OOPSLA 2014)
 with a key before each. The column is the high half scaled to the width, which deviates from a uniform draw by less than
 width / 2**32. The sign is the lowest bit. The mapping is part of the file format, with version
 `fingerprints.HASH_VERSION`.
@@ -25,7 +25,7 @@ AT_ONCE = 1 << 15
 
 
 def columns(fingerprints: np.ndarray, *, seed: int, row: int, width: int) -> np.ndarray:
-    """Compute the column of each fingerprint (uint64) in a row, int64 of the same shape."""
+    """Compute the column of each fingerprint (uint64) in a row, int64, same shape."""
     return _scale(mix(fingerprints, seed=seed, row=row), width)
 
 

@@ -160,8 +160,8 @@ class SketchSpec(Spec):
         the scale) and has a smaller error on average.
 
         Source: Markov's inequality in each row. Count-Min fails if all rows do: width ceil(e / relative_error).
-        CountSketch fails if half the rows err on the same side, and errors are symmetric: the smallest width with 2
-        P[Bin(depth, 1 / (2 relative_error width)) >= (depth + 1) / 2] <= failure_probability / 2.
+        CountSketch fails if half the rows err on the same side, and errors are symmetric. The width is the smallest for
+        which 2 P[Bin(depth, 1 / (2 relative_error width)) >= (depth + 1) / 2] <= failure_probability / 2.
 
         >>> SketchSpec.for_accuracy(relative_error=0.01, failure_probability=0.01)
         SketchSpec(kind='count_sketch', depth=7, width=512, seed=0, item_hash='murmur3')

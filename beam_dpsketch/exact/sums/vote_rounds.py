@@ -58,7 +58,7 @@ def those_in(table: pa.Table, left: pa.Table, *, once: bool) -> pa.Table:
 
 
 def considered(rounds: TwoRounds, first: pa.Table) -> pa.Table:
-    """Select the keys and windows for round two by noisy votes."""
+    """Select the keys and windows for round 2 by noisy votes."""
     return first.filter(pa.array(rounds.considers(first[NOISY].to_numpy()))).select(_places(first))
 
 

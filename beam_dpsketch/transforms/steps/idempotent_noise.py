@@ -110,7 +110,7 @@ class Replayable(beam.PTransform):
         return self._idempotent_noise is not None
 
     def with_idempotent_noise(self, *, release_id: str, secret: Secret) -> Self:
-        """Copy the transform and make its noise a function of a secret and of all released settings and data.
+        """Copy the transform, with noise that is a function of a secret and of everything that is released.
 
         Use it on Flink, Spark and other runners whose `Reshuffle` is not durable. After a failure they may compute a
         published window again, and new noise would be another release of the same data. With this option the replay

@@ -1,9 +1,9 @@
 """State of streams: merge payloads of a window as they arrive, and emit the result at the window's end.
 
-Guarantee: the state of a key and window is one merged payload, the last payload, and bytes waiting to be merged: at
-most as many as are merged, or `MIN_WAITING` if that is more. The state is deleted when the window has ended. Each
-payload is in exactly one output of its key and window. A runner that admits late data produces several outputs, so a
-`GroupByKey` must follow, which fires once and drops the late outputs.
+Guarantee: the state of a key and window is a merged payload, the last payload, and bytes waiting to be merged: at most
+as many as are merged, or `MIN_WAITING` if that is more. The state is deleted when the window has ended. Each payload is
+in exactly one output of its key and window. A runner that admits late data produces several outputs, so a `GroupByKey`
+must follow, which fires once and drops the late outputs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class MergedInState(beam.PTransform):
     """Merge (key, payload), both bytes, to (key, merged payload) at each window's end.
 
     Args:
-      merge: merges payloads to one, associatively and commutatively.
+      merge: merges payloads, associatively and commutatively.
     """
 
     def __init__(self, merge: Callable[[Iterable[bytes]], bytes]) -> None:
@@ -66,7 +66,7 @@ class MergedInState(beam.PTransform):
 
 
 class MergeInState(beam.DoFn):
-    """Merges the payloads of one key and window in state."""
+    """Merges the payloads of a key and window in state."""
 
     PAYLOADS = BagStateSpec("payloads", coders.BytesCoder())
     SIZES = ReadModifyWriteStateSpec("sizes", coders.TupleCoder((coders.VarIntCoder(), coders.VarIntCoder())))

@@ -92,7 +92,7 @@ def to_state(sums: KeyedSums) -> Iterator[tuple[bytes, bytes]]:
 
 
 class MergeSums:
-    """Merges encoded sums of one key."""
+    """Merges encoded sums of a key."""
 
     def __init__(self, sketch_input: SketchInput) -> None:
         self._sketch_input = sketch_input
@@ -107,7 +107,7 @@ class MergeSums:
 
 
 class RawSketchFn(beam.CombineFn):
-    """Sum elements, or sums of one key, to `KeyedSums` without keys and noise, as input of `ReleaseOnce`."""
+    """Sum elements, or sums of a key, to `KeyedSums` without keys and noise, as input of `ReleaseOnce`."""
 
     def __init__(self, sketch_input: SketchInput, selectors: Selectors) -> None:
         self.sketch_input, self._selectors = sketch_input, selectors

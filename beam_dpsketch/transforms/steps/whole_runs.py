@@ -36,7 +36,7 @@ NO_RUN: Mapping[str, Any] = MappingProxyType({})
 
 
 class ChooseNorm(beam.PTransform):
-    """Choose one norm from grouped shards, in units of 1/16 record: `Fraction(output, GRID)`.
+    """Choose a norm from grouped shards, in units of 1/16 record: `Fraction(output, GRID)`.
 
     The input is bounded: (shard, records as bytes), grouped by shard, and in windows of a period if units are per
     period. The output is a single element in the global window, even for empty input.

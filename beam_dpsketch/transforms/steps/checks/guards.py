@@ -2,8 +2,8 @@
 
 Guarantee: if `check_no_copies` returns, no step before the transform makes several elements from one, which would count
 several times under the noise for a single element. A record is the last value returned by a function of the user that
-`Map`, `FlatMap`, `ParDo` or a combiner calls. Any other step is assumed to pass records on, even in pairs, lists and
-groups. Therefore, an unknown Beam step causes a refusal, and not a copy.
+`Map`, `FlatMap`, `ParDo` or a combiner calls. Any other step is assumed to pass records on, including in pairs, lists
+and groups. Therefore, an unknown Beam step causes a refusal, and not a copy.
 
 Three causes make copies: windows assigned again, groups that fire again, and a record that arrives by two ways. The
 walk visits every step, including steps before user functions and their side inputs, because earlier copies persist.
