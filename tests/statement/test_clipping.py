@@ -87,7 +87,8 @@ def test_few_units_leave_a_lower_end_and_nothing_leaves_none() -> None:
         "clipped_upper_estimate": None,
     }
     assert str(nothing) == (
-        "Clipping: not detected (up to 75 privacy ids may be clipped by 1 or more records each). Intervals do not include it."
+        "Clipping: not detected (up to 75 privacy ids may be clipped by 1 or more records each). "
+        "Intervals do not include it."
     )  # 98.75 % of the noise of 11 counts with sigma = 10
 
 

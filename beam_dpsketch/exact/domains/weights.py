@@ -17,7 +17,7 @@ _MAX_INT = np.iinfo(np.int64).max
 def parse_weights(weights: Sequence[Any] | pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Convert weights to int64, and mark whole numbers. Other weights are 0.
 
-        Weights that do not fit are clamped symmetrically, so that an insertion and its deletion still cancel. The value
+    Weights that do not fit are clamped symmetrically, so that an insertion and its deletion still cancel. The value
     of a weight does not depend on the other weights, which belong to other units.
     """
     if isinstance(weights, pa.Array) and not pa.types.is_decimal(weights.type):
