@@ -159,6 +159,12 @@ def test_one_norm_covers_sliding_windows():
     assert {line.split()[-1] for line in lines} == {"1"}
 
 
+def test_the_statement_for_privacy_officers_is_the_one_shown():
+    page = PAGES["privacy_officers"]
+    code, shown = (fenced(f"<!-- {mark} by tests/test_documentation.py -->", page) for mark in ("executed", "checked"))
+    assert printed_by(code) == shown
+
+
 def test_a_plan_says_what_the_page_on_clipping_shows():
     order, norm = (CLIPPING[CLIPPING.index(each) :] for each in ("## L1 or L2", "## Choose a norm"))
     for page in (order, norm):
