@@ -85,8 +85,8 @@ class Basis:
 UNKNOWN = Basis()
 WITHIN_NOISE = Note(
     "within_noise",
-    "None of these answers differs from 0 by more than noise. Check the type, unit and spelling of the items or "
-    'values: 1 and "1" are different items.',
+    "No answer differs from 0 by more than noise. Check the type, unit and spelling of the items or "
+    "values: the number 1 and the text 1 are different items.",
 )
 
 ONE_RECORD_EACH = Note(

@@ -308,7 +308,7 @@ def check_unit(unit: PrivacyUnit, bounds: ContributionLimit, period_micros: int)
     """Refuse bounds that do not suit the unit, and a period of a unit that has none."""
     if unit.is_one_record and bounds.has_norm:
         raise ArgumentError(
-            "bounds", f"must be $RecordBounds where the unit is {unit.value}; a $NormBound is of a $PrivacyId", "E211"
+            "bounds", "must be $RecordBounds where the unit is one record; a $NormBound is of a $PrivacyId", "E211"
         )
     if unit.is_one_record and (bounds.size, bounds.kept_keys) != (1, 1):
         raise ArgumentError(

@@ -97,7 +97,7 @@ def test_a_plan_as_json_has_the_numbers_of_its_words() -> None:
     Path("time.yaml").write_text(f"{VISITS}horizon: {{start: '2024-01-01', window_size: 1d, windows: 30}}\n")
     code, printed = run("plan", "--config", "time.yaml", "--format", "json")
     assert code == 0
-    assert "over the whole declared horizon" in json.loads(printed)["protected"]
+    assert "over all windows of the horizon" in json.loads(printed)["protected"]
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_ctrl_c_while_it_starts_is_one_line(door: str, module: str, tmp_path: Pa
 @pytest.mark.parametrize("door", DOORS)
 def test_ctrl_c_while_it_ends_changes_nothing(door: str, tmp_path: Path) -> None:
     found = interrupted(door, "the end", tmp_path)
-    assert (found.returncode, found.stderr.count("\ndpsketch: wrote 1")) == (0, 1)
+    assert (found.returncode, found.stderr.count("\ndpsketch: wrote ")) == (0, 1)
     assert len(read_releases(str(tmp_path / "x.dpsketch"))) == 1
 
 
