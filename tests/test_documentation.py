@@ -181,7 +181,7 @@ def test_the_data_choose_a_norm_and_the_release_says_how_much_is_in_it():
         assert abs(estimate - truth) < 3.4 * (estimate - lower)
         assert upper == (math.inf if truth > 5_000 else pytest.approx(2 * estimate - lower, abs=0.1))
     assert "\nClipping: " in output
-    assert "max_norm was chosen" in output
+    assert "norm chosen from the data" in output
 
 
 @pytest.mark.slow

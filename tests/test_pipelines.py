@@ -140,7 +140,7 @@ def test_top_destinations(runner: str, sample: Sample, tmp_path: Path, capsys: p
     released = read_release(str(tmp_path / "top"))
     assert names_in(printed) == [each.item for each in released.top_k(3, [*DESTINATIONS, *UNUSED])]
     assert "Protects      all records of any one privacy id\n" in printed
-    assert "max_norm was chosen from a histogram" in printed
+    assert "(norm chosen from the data, privately)" in printed
     assert released.privacy.norm_spend == AutoNorm().spend
     # Noise may choose any norm; what the release should hold follows from the one that it names.
     check_release(tmp_path / "top", exact_counts(read_table(sample.input), released.privacy.bounds).kept)
@@ -153,7 +153,7 @@ def test_top_destinations_under_a_given_norm(
     printed = capsys.readouterr().out
     truth = Counter(flight.dest for flight in sample.flights if flight.tailnum not in ("NA", ""))
     assert names_in(printed) == [dest for dest, _ in truth.most_common(3)]
-    assert "max_norm was chosen" not in printed
+    assert "norm chosen from the data" not in printed
     assert check_release(tmp_path / "top", truth) < 30
 
 
