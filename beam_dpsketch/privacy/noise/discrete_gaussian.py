@@ -1,8 +1,8 @@
-"""Exact vectorised sampler of the discrete Gaussian: integers x with P(x) ~ exp(-x**2 / (2 sigma_squared)).
+"""Exact vectorized sampler of the discrete Gaussian: integers x with P(x) ~ exp(-x**2 / (2 sigma_squared)).
 
-Every decision is certified by integer intervals or refined with further random bits until it is, so uniform
-random bytes give exactly this distribution, and no generator, seed or buffer of randomness outlives a call.
-The distribution and its privacy guarantee are those of Canonne, Kamath, Steinke 2020 (arXiv:2004.00010).
+Integer intervals certify every decision, or further random bits refine it until they do. Hence uniform random bytes
+give exactly this distribution, and no generator, seed or random buffer outlives a call. The distribution and its
+privacy guarantee are from Canonne, Kamath, Steinke 2020 (arXiv:2004.00010).
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _GUIDE_BITS, _NOT_GUIDED = 11, -1
 
 
 def sample(size: int, sigma_squared: Fraction, *, random_bytes: RandomBytes = os.urandom) -> NDArray[np.int64]:
-    """Draw `size` independent discrete Gaussian integers of parameter `sigma_squared` (1/4 to 2**100).
+    """Draw `size` independent discrete Gaussian integers with parameter `sigma_squared` (1/4 to 2**100).
 
-    `random_bytes(n)` must return n independent uniform bytes; anything but the default is for tests.
+    `random_bytes(n)` must return n independent uniform bytes. Replace the default only in tests.
     """
     return _sampler(check_parameter("sigma_squared", sigma_squared, MIN_PARAMETER, MAX_PARAMETER)).sample(
         check_size(size), random_bytes
@@ -53,12 +53,12 @@ def sample(size: int, sigma_squared: Fraction, *, random_bytes: RandomBytes = os
 
 
 class _Sampler:
-    """Tables of one sigma_squared; immutable and without randomness.
+    """Tables for a sigma_squared, immutable and without randomness.
 
-    |x| = base + offset. The base is a multiple of the step, by inversion of P(base) ~ exp(-base**2 / (2
-    sigma_squared)); the offset is uniform below the step; the pair is accepted with probability
-    exp(-offset (offset + 2 base) / (2 sigma_squared)). The product is exp(-x**2 / (2 sigma_squared)).
-    A fair sign follows, and -0 is rejected because 0 would otherwise count twice.
+    Split |x| = base + offset. The base is a multiple of the step, by inversion of P(base) ~ exp(-base**2 / (2
+    sigma_squared)). The offset is uniform below the step. The pair is accepted with probability exp(-offset (offset + 2
+    base) / (2 sigma_squared)). The product is exp(-x**2 / (2 sigma_squared)). A fair sign follows, and -0 is rejected
+    because 0 would otherwise count twice.
 
     Fewer `prefix_bits` and more `step_bits` than the default make the rare paths frequent, for tests.
     """
@@ -76,11 +76,11 @@ class _Sampler:
         lower = [threshold >> shift for threshold in table.lower]
         upper = [ceiling_shift(threshold, shift) for threshold in table.upper]
         # With C the cumulative probability, prefix < lower[k] proves U < C(k), >= upper[k] proves U >= C(k).
-        # No prefix reaches a saturated upper[k]; entries after the first one are left to the refinement.
+        # No prefix reaches a saturated upper[k]; the refinement handles entries after the first of these.
         entries = upper.index(1 << prefix_bits) + 1
         self._lower = np.array(lower[:entries], dtype=np.uint64)
         self._guide, self._guide_shift = _guide_to(self._lower, prefix_bits)
-        # The smallest prefix that proves "at least k thresholds are <= U"; for k = 0 there is nothing to prove.
+        # The smallest prefix that proves "at least k thresholds are <= U"; k = 0 needs no proof.
         self._certain_from = np.array([0, *upper[:entries]], dtype=np.uint64)
 
     def sample(self, size: int, random_bytes: RandomBytes) -> NDArray[np.int64]:
@@ -100,7 +100,6 @@ class _Sampler:
         return with_signs(magnitude, sign)[keep]
 
     def _invert_prefixes(self, prefixes: NDArray[np.uint64], random_bytes: RandomBytes) -> NDArray[np.int64]:
-        """Invert the cumulative distribution at uniforms with these prefixes."""
         multiples = self._guide.take((prefixes >> self._guide_shift).view(np.int64)).astype(np.int64)
         left = np.flatnonzero(multiples == _NOT_GUIDED)
         multiples[left] = np.searchsorted(self._lower, prefixes[left], side="right")
@@ -121,7 +120,7 @@ class _Sampler:
                 return multiple
 
     def _add_offsets(self, magnitude: NDArray[np.int64], random_bytes: RandomBytes) -> NDArray[np.bool_]:
-        """Add a uniform offset below the step to each multiple of it, in place; return which are accepted."""
+        """Add a uniform offset below the step to each multiple, in place. Return the acceptance mask."""
         offset, uniform, bits = draw_offsets(len(magnitude), self._step_bits, random_bytes)
 
         def accepts_exactly(at: int) -> bool:
@@ -140,7 +139,7 @@ class _Sampler:
 
 
 def _guide_to(lower: NDArray[np.uint64], prefix_bits: int) -> tuple[NDArray[np.int16], np.uint64]:
-    """Return the place in a table that the first bits of a prefix decide, and how many bits follow them."""
+    """Compute the table index for each possible start of a prefix, and the number of remaining bits."""
     shift = np.uint64(max(0, prefix_bits - _GUIDE_BITS))
     starts = np.arange(1 << min(prefix_bits, _GUIDE_BITS), dtype=np.uint64) << shift
     first, last = (
@@ -152,5 +151,5 @@ def _guide_to(lower: NDArray[np.uint64], prefix_bits: int) -> tuple[NDArray[np.i
 
 @functools.lru_cache(maxsize=64)
 def _sampler(sigma_squared: Fraction) -> _Sampler:
-    """Return the sampler of one parameter; building its table takes up to a few milliseconds."""
+    """Build the sampler for a parameter, which needs up to a few milliseconds."""
     return _Sampler(sigma_squared)

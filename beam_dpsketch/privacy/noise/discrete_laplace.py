@@ -1,12 +1,12 @@
-"""Exact vectorised sampler of the discrete Laplace: integers x with P(x) ~ exp(-|x| / scale).
+"""Exact vectorized sampler of the discrete Laplace: integers x with P(x) ~ exp(-|x| / scale).
 
-Every decision is certified by integer intervals or refined with further random bits until it is, so uniform
-random bytes give exactly this distribution, and no generator, seed or buffer of randomness outlives a call.
+Integer intervals certify every decision, or further random bits refine it until they do. Hence uniform random bytes
+give exactly this distribution, and no generator, seed or random buffer outlives a call.
 
-Guarantee: let Delta be the L1 sensitivity of integer counters, the largest sum of absolute changes by one unit.
-With an independent sample of scale Delta / epsilon added to each, they are exactly epsilon-differentially private.
-Source of the guarantee: Ghosh, Roughgarden, Sundararajan 2009 (arXiv:0811.2841), the geometric mechanism.
-Source of the distribution in this form: Canonne, Kamath, Steinke 2020 (arXiv:2004.00010).
+Guarantee: let Delta be the L1 sensitivity of integer counters, the largest sum of absolute changes by a unit. With an
+independent sample with scale Delta / epsilon added to each, they are exactly epsilon-differentially private. Source of
+the guarantee: Ghosh, Roughgarden, Sundararajan 2009 (arXiv:0811.2841), the geometric mechanism. Source of the
+distribution in this form: Canonne, Kamath, Steinke 2020 (arXiv:2004.00010).
 """
 
 from __future__ import annotations
@@ -51,30 +51,30 @@ _TAIL_BITS = 512
 
 
 def sample(size: int, scale: Fraction, *, random_bytes: RandomBytes = os.urandom) -> NDArray[np.int64]:
-    """Draw `size` independent discrete Laplace integers of this scale (1/20 to 2**50).
+    """Draw `size` independent discrete Laplace integers with this scale (1/20 to 2**50).
 
-    `random_bytes(n)` must return n independent uniform bytes; anything but the default is for tests.
+    `random_bytes(n)` must return n independent uniform bytes. Replace the default only in tests.
 
-    The support is unbounded: no tail is cut. An integer outside the range of int64 is returned modulo 2**64, as
-    counters of int64 wrap around, so the guarantee holds for them too. Its probability is below exp(-8000).
+    The support is unbounded: no tail is cut. An integer outside the int64 range is returned modulo 2**64, as int64
+    counters wrap around, hence the guarantee also covers them. Its probability is below exp(-8000).
     """
     return _sampler(check_parameter("scale", scale, MIN_SCALE, MAX_SCALE)).sample(check_size(size), random_bytes)
 
 
 def variance(scale: Fraction) -> float:
-    """Return the variance 2 q / (1 - q)**2 of q = exp(-1 / scale), within 1 part in 10**14.
+    """Compute the variance 2 q / (1 - q)**2 with q = exp(-1 / scale), within 1 part in 10**14.
 
     >>> f"{variance(Fraction(3)):.6f}"
     '17.834255'
     """
-    # The same as 1 / (2 sinh(1 / (2 scale))**2), which has no difference that cancels.
+    # This equals 1 / (2 sinh(1 / (2 scale))**2), which avoids cancellation.
     return 0.5 / math.sinh(1 / (2 * check_parameter("scale", scale, MIN_SCALE, MAX_SCALE))) ** 2
 
 
 def least_quantile(scale: Fraction, probability: Fraction) -> int:
-    """Return the least t >= 1 whose bound of P(x >= t) = p^t / (1 + p) is at most this, where p = exp(-1 / scale).
+    """Compute the least t >= 1 whose bound on P(x >= t) = p^t / (1 + p) is at most this, where p = exp(-1 / scale).
 
-    The bound is above the true probability by less than one part in 2^200.
+    The bound exceeds the true probability by less than one part in 2^200.
 
     >>> least_quantile(Fraction(1), Fraction(1, 100))
     5
@@ -83,7 +83,6 @@ def least_quantile(scale: Fraction, probability: Fraction) -> int:
 
 
 def _tail(scale: Fraction, start: int) -> Fraction:
-    """Return an upper bound of P(x >= start)."""
     bits = _TAIL_BITS
     power = exponential_bounds(start * scale.denominator, scale.numerator, bits)[1]
     p = exponential_bounds(scale.denominator, scale.numerator, bits)[0]
@@ -91,12 +90,12 @@ def _tail(scale: Fraction, start: int) -> Fraction:
 
 
 class _LaplaceSampler:
-    """Tables of one scale; immutable and without randomness.
+    """Tables for a scale, immutable and without randomness.
 
-    |x| = step * multiple + offset. The two are independent, because exp(-|x| / scale) is a product of a factor for
+    Split |x| = step * multiple + offset. Both are independent, because exp(-|x| / scale) is a product with a factor for
     each. The multiple is drawn by inversion: a uniform U gives the largest k with U >= 1 - exp(-step k / scale). The
-    offset is uniform below the step, and accepted with probability exp(-offset / scale). A fair sign follows, and
-    -0 is rejected because 0 would otherwise count twice.
+    offset is uniform below the step, and accepted with probability exp(-offset / scale). A fair sign follows, and -0 is
+    rejected because 0 would otherwise count twice.
 
     Fewer `prefix_bits` and more `step_bits` than the default make the rare paths frequent, for tests.
     """
@@ -121,7 +120,7 @@ class _LaplaceSampler:
             certain_from.append(whole - (power_lower >> _GUARD_BITS))
             certain_below.append(whole - ceiling_shift(power_upper, _GUARD_BITS))
         # A prefix >= certain_from[k] proves "more than k", one < certain_below[k] proves "at most k".
-        # No prefix reaches the last entry; what lies beyond it is left to the refinement.
+        # No prefix reaches the last entry; the refinement handles larger multiples.
         self._certain_from = np.array(certain_from, dtype=np.uint64)
         self._certain_below = np.array(certain_below, dtype=np.uint64)
 
@@ -154,7 +153,6 @@ class _LaplaceSampler:
         return with_signs(magnitude, sign)[keep]
 
     def _invert_prefixes(self, prefixes: NDArray[np.uint64], random_bytes: RandomBytes) -> NDArray[np.int64]:
-        """Return the multiples that uniforms with these prefixes give."""
         multiples = self._multiple_by_index.take((prefixes >> self._index_shift).view(np.int64))
         unknown = np.flatnonzero(multiples == _UNKNOWN)
         multiples[unknown], is_certain = self._search(prefixes[unknown])
@@ -163,12 +161,12 @@ class _LaplaceSampler:
         return multiples
 
     def _search(self, prefixes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the least multiples that uniforms with these prefixes may give, and which of them are certain."""
+        """Compute the least possible multiples for uniforms with these prefixes, and mask the certain multiples."""
         multiples = np.searchsorted(self._certain_from, prefixes, side="right").astype(np.int64, copy=False)
         return multiples, prefixes < self._certain_below.take(multiples)
 
     def _refine_multiple(self, multiple: int, prefix: int, random_bytes: RandomBytes) -> int:
-        """Return the multiple of a uniform that gives this one or more, extending its prefix until it is certain."""
+        """Extend a uniform's prefix until its multiple, at least the given multiple, is certain."""
         bits = self._prefix_bits
         while True:
             lower, upper = self._exponential_bounds((multiple + 1) << self._step_bits, bits)
@@ -183,7 +181,7 @@ class _LaplaceSampler:
                 bits += WORD_BITS
 
     def _draw_offsets(self, candidates: int, random_bytes: RandomBytes) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return uniform offsets below the step, and which of them are accepted."""
+        """Draw uniform offsets below the step, and their acceptance mask."""
         offset, uniform, bits = draw_offsets(candidates, self._step_bits, random_bytes)
 
         def accepts_exactly(at: int) -> bool:
@@ -199,5 +197,5 @@ class _LaplaceSampler:
 
 @functools.lru_cache(maxsize=64)
 def _sampler(scale: Fraction) -> _LaplaceSampler:
-    """Return the sampler of one scale; building its table takes up to a few milliseconds."""
+    """Build the sampler for a scale, which needs up to a few milliseconds."""
     return _LaplaceSampler(scale)

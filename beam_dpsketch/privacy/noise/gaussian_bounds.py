@@ -1,19 +1,19 @@
-"""Bounds of the discrete Gaussian in integers alone: of the exponential, of its thresholds, and of its tail.
+"""Bounds for the discrete Gaussian in integer arithmetic: its exponential, its thresholds, and its tail.
 
-Only Python integers are used and every rounding goes outwards, so the true value lies between the bounds. Bounds of
-exp(-numerator / denominator) and tables of thresholds serve the exact sampler; tables hold no randomness.
+Only Python integers are used and every rounding goes outwards, hence the true value lies between the bounds. Bounds on
+exp(-numerator / denominator) and threshold tables serve the exact sampler. Tables contain no randomness.
 
-Guarantee of the tail: a bound of P(Z >= t) is never below the true probability. It exceeds it by less than 1 in 10^6
-for sigma from 1 to 100, by 2 % at sigma = 1/2, and by less than 6 % for any larger sigma where t is at least 4 sigma.
+Guarantee for the tail: a bound on P(Z >= t) is never below the true probability. It exceeds it by less than 1 in 10^6
+for sigma from 1 to 100, by 2 % at sigma = 1/2, and by less than 6 % for any larger sigma if t is at least 4 sigma.
 
-With P(Z = k) proportional to exp(-k^2 / (2 sigma^2)) over all integers, both parts are bounded by integers alone:
+With P(Z = k) proportional to exp(-k^2 / (2 sigma^2)) over all integers, integers alone bound both parts:
 
-* the tail: terms from t on are added up with every rounding upwards; their ratios decrease, so a geometric series
-  bounds what follows the last one;
-* the whole: the sum over all integers is at least sigma sqrt(2 pi). By Poisson summation it is that times
-  1 + 2 exp(-2 pi^2 sigma^2) + ..., and all these terms are positive.
+* the tail: terms from t on are added up with every rounding upwards. Their ratios decrease, hence a geometric series
+  bounds all terms after the last computed term;
+* the whole: the sum over all integers is at least sigma sqrt(2 pi). By Poisson summation it is that times 1 + 2 exp(-2
+  pi^2 sigma^2) + ..., and all these terms are positive.
 
-The distribution is that of Canonne, Kamath and Steinke 2020 (arXiv:2004.00010).
+The distribution is from Canonne, Kamath and Steinke 2020 (arXiv:2004.00010).
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
 
-# Bits carried beyond the requested ones; they absorb the rounding of the series and of the squarings.
+# Extra bits that absorb the rounding of the series and the squarings.
 _GUARD_BITS = 64
 
 
 def ceiling_shift(value: int, bits: int) -> int:
-    """Return value / 2**bits rounded up, the counterpart of `value >> bits`."""
+    """Compute value / 2**bits rounded up, the counterpart of `value >> bits`."""
     return -(-value >> bits)
 
 
 def exponential_bounds(numerator: int, denominator: int, bits: int) -> tuple[int, int]:
-    """Return integers lower <= exp(-numerator / denominator) * 2**bits <= upper, at most 2 apart."""
+    """Compute integers lower <= exp(-numerator / denominator) * 2**bits <= upper, at most 2 apart."""
     if numerator < 0 or denominator <= 0:
         raise ValueError(f"numerator must be >= 0 and denominator > 0, got {numerator} and {denominator}")
     if bits < 1:
@@ -86,7 +86,7 @@ class GaussianTable:
     upper: tuple[int, ...]
 
     def locate(self, prefix: int, bits: int) -> int | None:
-        """Return the k that every uniform starting with these bits selects, or None if that is not certain.
+        """Find the k that every uniform starting with these bits selects, or `None` if it is not certain.
 
         A uniform U selects the smallest k with U < P(multiple <= k).
         """
@@ -99,7 +99,7 @@ class GaussianTable:
         return index
 
 
-# A table of 128 bits takes about 0.2 megabytes when sigma is large, hence few.
+# A 128-bit table needs about 0.2 megabytes for a large sigma, hence the small cache.
 @functools.lru_cache(maxsize=8)
 def gaussian_table(sigma_squared: Fraction, step_bits: int, precision: int) -> GaussianTable:
     """Build the table of P(k) proportional to exp(-(step k)**2 / (2 sigma_squared)), k = 0, 1, ..."""
@@ -143,7 +143,7 @@ _TWO_PI = Fraction(6283185307179586476925286766559, 10**30)  # rounded down
 
 
 def tail_bound(sigma_squared: Fraction, start: int) -> Fraction:
-    """Return an upper bound of P(Z >= start), at most 1, for start >= 1.
+    """Compute an upper bound on P(Z >= start), at most 1, for start >= 1.
 
     >>> f"{float(tail_bound(Fraction(1), 3)):.6f}"
     '0.004567'
@@ -155,7 +155,7 @@ def tail_bound(sigma_squared: Fraction, start: int) -> Fraction:
     ratio_step = exponential_bounds(2 * denominator, numerator, _BITS)[1]
     total = 0
     for left in range(_TERMS, 0, -1):
-        if term == 1 and 2 * ratio <= one:  # rounded up, all terms that follow are 1 too
+        if term == 1 and 2 * ratio <= one:  # rounded up, all later terms are also 1
             total += left
             break
         total += term
@@ -168,7 +168,7 @@ def tail_bound(sigma_squared: Fraction, start: int) -> Fraction:
 
 @functools.lru_cache(maxsize=1024)
 def least_quantile(sigma_squared: Fraction, probability: Fraction) -> int:
-    """Return the least t >= 1 whose bound of P(Z >= t) is at most this probability.
+    """Compute the least t >= 1 whose bound on P(Z >= t) is at most this probability.
 
     >>> least_quantile(Fraction(1), Fraction(1, 100))
     3
@@ -178,7 +178,7 @@ def least_quantile(sigma_squared: Fraction, probability: Fraction) -> int:
 
 
 def _rough_quantile(tail: Callable[[int], Fraction], sigma_squared: Fraction, probability: Fraction) -> int:
-    """Return about the same: the quantile of a normal law, and two steps of Newton's method on the logarithm."""
+    """Approximate the quantile by a normal law and two Newton steps on the logarithm."""
     sigma = math.isqrt(math.floor(sigma_squared))
     start = max(1, _times(sigma, -NormalDist().inv_cdf(min(max(float(probability), 1e-300), 0.5))))
     for _ in range(2):
@@ -188,7 +188,7 @@ def _rough_quantile(tail: Callable[[int], Fraction], sigma_squared: Fraction, pr
 
 
 def _times(whole: int, factor: float) -> int:
-    """Return about the product, of a number that may be too long for a float."""
+    """Approximate the product with a number that may be too long for a float."""
     return whole * round(factor * (1 << 32)) >> 32
 
 
@@ -197,9 +197,9 @@ def _logarithm(number: Fraction) -> float:
 
 
 def least_start(tail: Callable[[int], Fraction], probability: Fraction, near: int = 1) -> int:
-    """Return the least t >= 1 whose tail, which does not grow with t, is at most this probability.
+    """Compute the least t >= 1 whose tail, which does not grow with t, is at most this probability.
 
-    The search begins at `near`, which changes only how long it takes.
+    The search begins at `near`, which affects only its duration.
     """
     low, high, step = 0, near, 1
     while tail(high) > probability:

@@ -1,21 +1,21 @@
-"""With which probability to release a key where a unit is in one key at most, by a pure epsilon and a delta.
+"""Release probability of a key if each unit is in at most one key, under a pure epsilon and a delta.
 
-Setting: a unit counts 1 in one key. A key of n units is released with probability p(n), by random bits of its own.
+Setting: a unit counts 1 in a single key. A key with n units is released with probability p(n), independently.
 
-Guarantee: adding or removing one unit changes which keys are released by at most (epsilon, delta), and no table with
+Guarantee: adding or removing a unit changes the set of released keys by at most (epsilon, delta), and no table with
 this guarantee releases a key of any size with a larger probability. The rule is p(0) = 0, and
 
     p(n + 1) = min(e^epsilon p(n) + delta, 1 - e^-epsilon (1 - p(n) - delta), 1).
 
 Proof. Two Bernoulli laws p and q are (epsilon, delta) apart if and only if q <= e^epsilon p + delta, the same with p
-and q exchanged, and both for 1 - p and 1 - q. As p grows, only the two bounds above bind. Each is monotone in p(n), so
-the largest p(n) gives the largest p(n + 1). Rounding is downwards: a smaller p(n + 1) stays within both bounds, and p
-never falls, so the other two hold as well.
+and q exchanged, and both for 1 - p and 1 - q. As p grows, only the two bounds above bind. Each is monotone in p(n),
+hence the largest p(n) gives the largest p(n + 1). Rounding is downwards: a smaller p(n + 1) stays within both bounds,
+and p never falls, hence the other two bounds are also satisfied.
 
-Composition. Two laws that are (epsilon, delta) apart are both made, by one post-processing, of two others: with
-probability delta it is told which one it is, else it is told by randomized response of epsilon (Kairouz, Oh and
-Viswanath 2015, arXiv:1311.0776, Theorem 3.1). So the choice is a pure epsilon, but for exceptions with probability
-delta on each input, and is added up as such (`loss.composition`).
+Composition. Two laws that are (epsilon, delta) apart are both made, by the same post-processing, from two others: with
+probability delta the law is revealed, and otherwise only through randomized response with epsilon (Kairouz, Oh and
+Viswanath 2015, arXiv:1311.0776, Theorem 3.1). Hence the choice is a pure epsilon, except for exceptions with
+probability delta on each input, and is added up as such (`loss.composition`).
 
 Source: Desfontaines, Voss, Gipson and Mandayam 2022 (arXiv:2006.03684), Theorem 1, the truncated geometric mechanism.
 """
@@ -41,23 +41,23 @@ _GUARDED = _BITS + 64
 
 @dataclass(frozen=True)
 class KeepTable:
-    """The probability to release a key, by its statistic; statistics beyond the end are kept for certain."""
+    """Release probability of a key by its statistic. Statistics beyond the end are released with certainty."""
 
     thresholds: tuple[int, ...] = field(repr=False)
 
     def keeps(self, statistic: int, random_bytes: RandomBytes) -> bool:
-        """Decide at random whether to release a key: it always takes 16 of the uniform `random_bytes`."""
+        """Decide at random whether to release a key, with exactly 16 of the uniform `random_bytes`."""
         word = random_bytes(_BYTES)
         if len(word) != _BYTES:
             raise ValueError(f"random_bytes must return {_BYTES} bytes, got {len(word)}")
         return int.from_bytes(word, "little") < self._threshold(statistic)
 
     def probability(self, statistic: int) -> Fraction:
-        """Return the exact probability to release a key of this statistic."""
+        """Compute the exact release probability of a key with this statistic."""
         return Fraction(self._threshold(statistic), _ONE)
 
     def least(self, probability: Fraction) -> int:
-        """Return the least statistic that is kept with at least this probability, from 0 to 1."""
+        """Find the least statistic that is released with at least this probability, from 0 to 1."""
         if not 0 <= probability <= 1:
             raise ValueError(f"probability must be between 0 and 1, got {probability}")
         return bisect.bisect_left(self.thresholds, math.ceil(probability * _ONE))
@@ -70,12 +70,12 @@ class KeepTable:
 
 @functools.lru_cache(maxsize=32)
 def geometric_table(grid: int, epsilon: Fraction, delta: Fraction) -> KeepTable:
-    """Return the table of largest probabilities, by a statistic in which each unit counts `grid`.
+    """Build the table with the largest probabilities, by a statistic in which each unit counts `grid`.
 
     Args:
-      grid: what one unit counts.
-      epsilon: of one unit, above 0.
-      delta: of one unit, at least 2^-96.
+      grid: count of a unit.
+      epsilon: loss of a unit, above 0.
+      delta: loss of a unit, at least 2^-96.
     """
     reserve = math.floor(delta * _ONE)
     shrunk = exponential_bounds(epsilon.numerator, epsilon.denominator, _GUARDED)[1]  # e^-epsilon, rounded up

@@ -1,8 +1,8 @@
-"""Derive random bytes from a secret: equal for equal messages, unrelated for different ones.
+"""Random bytes derived from a secret: equal for equal messages, unrelated for different messages.
 
-Guarantee: computational. Without the secret, the bytes of different messages cannot be told from independent uniform
-ones, except by breaking HMAC-SHA256 (a pseudorandom function of the message; Bellare 2006) or AES-256 in counter mode
-(which expands its output; NIST SP 800-38A). Noise made from these bytes is private only as long as that holds.
+Guarantee: computational. Without the secret, distinguishing the bytes for different messages from independent uniform
+bytes requires breaking HMAC-SHA256 (a pseudorandom function of the message, Bellare 2006) or AES-256 in counter mode
+(which expands its output, NIST SP 800-38A). Noise made from these bytes is private only under this assumption.
 
 Uniform random words for the exact samplers, from bytes of any source.
 """
@@ -24,20 +24,20 @@ from beam_dpsketch.encodings import encode
 from beam_dpsketch.errors import ArgumentError
 
 RandomBytes = Callable[[int], bytes]
-"""Returns this many independent uniform bytes."""
+"""Function that returns a given number of independent uniform bytes."""
 
 WORD_BITS = 64
 
 
 def check_size(size: int) -> int:
-    """Return a number of draws; refuse what is none."""
+    """Validate a number of draws."""
     if not isinstance(size, Integral) or isinstance(size, bool) or size < 0:
         raise ValueError(f"size must be an integer >= 0, got {size!r}")
     return int(size)
 
 
 def check_parameter(name: str, value: Fraction, least: Fraction, most: Fraction) -> Fraction:
-    """Return an exact parameter of a sampler; refuse one out of its range."""
+    """Convert a sampler parameter to an exact fraction, or raise if it is out of range."""
     # A float is refused: 0.3 could mean 3/10 or the nearest double, but the privacy statement is exact.
     if isinstance(value, Rational) and not isinstance(value, bool):
         # numpy integers would survive in a Fraction and overflow in the tables.
@@ -48,14 +48,14 @@ def check_parameter(name: str, value: Fraction, least: Fraction, most: Fraction)
 
 
 def random_words(count: int, random_bytes: RandomBytes) -> NDArray[np.uint64]:
-    """Return words of 64 uniform bits."""
+    """Draw words with 64 uniform bits."""
     # The byte order is fixed so that the same bytes give the same noise on every machine.
     words = np.frombuffer(random_bytes(8 * count), dtype="<u8", count=count)
     return words.astype(np.uint64, copy=False)
 
 
 def append_random_word(value: int, random_bytes: RandomBytes) -> int:
-    """Return a number with 64 more uniform bits at its end."""
+    """Append 64 uniform bits to a number."""
     return value << WORD_BITS | int.from_bytes(random_bytes(8), "little")
 
 
@@ -65,7 +65,7 @@ _FIRST_BLOCK = bytes(16)
 
 
 class KeyedRandomness:
-    """A secret and a context: what is released, by which step, for which key and window.
+    """Secret and context: the release, its step, the key and the window.
 
     It is never pickled and never shown.
     """
@@ -81,7 +81,7 @@ class KeyedRandomness:
         return KeyedRandomness(self._secret, encode((self._context, part)))
 
     def random_bytes(self, message: bytes) -> RandomBytes:
-        """Return a function of n that returns the next n bytes of the message's stream, from its start."""
+        """Create a function of n that returns the next n bytes of the message's stream, from its start."""
         key = hmac.new(self._secret, encode((self._context, message)), hashlib.sha256).digest()
         stream = Cipher(algorithms.AES(key), modes.CTR(_FIRST_BLOCK)).encryptor()
         return lambda size: stream.update(bytes(size))

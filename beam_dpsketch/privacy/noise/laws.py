@@ -1,22 +1,23 @@
-"""The laws of noise: the discrete Gaussian, the discrete Laplace, and sums of both; how far each may be from 0.
+"""Noise laws: the discrete Gaussian, the discrete Laplace and sums of both, with margins, quantiles and moments.
 
-The PARAMETER of a law is one number, in squared records: sigma^2 of a Gaussian, 2 scale^2 of a Laplace. It is at least
-the variance. Parameters of noises that are added up add up too.
+The PARAMETER of a law is one number, in squared records: sigma^2 for a Gaussian, 2 scale^2 for a Laplace. It is at
+least the variance. The parameter of a sum is the sum of the parameters.
 
-The GRID. Noise is drawn on whole numbers of 2^-bits of a record. A Gaussian is drawn on a fine grid (`drawing`), and a
-Laplace on that of the weights: on whole records at epsilon 2 its standard deviation is 0.60, on a fine grid 0.71.
+The GRID. Noise is drawn on whole multiples of 2^-bits records. A Gaussian is drawn on a fine grid (`drawing`), and a
+Laplace on the grid of the weights: on whole records at epsilon 2 its standard deviation is 0.60, on a fine grid 0.71.
 
-`margin` is that of an interval around one noisy number. Guarantee: such an interval holds with the given confidence or
-more, over the noise.
+`margin` is the half-width of an interval around a noisy number. Guarantee: over the noise, the interval contains the
+exact number with at least the given confidence.
 
 * Gaussian: for m on the grid P[|noise| > m] <= P[|normal| > m] at the same sigma. The weights exp(-x^2 / (2 sigma^2))
-  of x > m sum to less than the integral from m on, and all weights sum to sigma sqrt(2 pi) or more (Poisson summation).
-  The noise of combined releases has the same tails but for a share below 1e-8, if each sigma is 1.5 steps or more.
-* Laplace: with p = exp(-1 / scale) in steps of the grid, P[|noise| > m] = 2 p^(m + 1) / (1 + p), exactly. A margin is
-  one step at least, so that no noisy number looks exact.
-* Sums: the tail of a sum that has a Laplace in it is between that of a normal and a Laplace law of its parameter, but
-  where these two cross, at about 1.7 deviations. There it is above both by less than 0.3 %. A test compares all
-  mixtures of a grid. So the larger of both is taken, times 1.002.
+  for x > m sum to less than the integral from m on, and all weights sum to at least sigma sqrt(2 pi) (Poisson
+  summation). The noise of combined releases has the same tails up to a share below 1e-8, if each sigma is 1.5 steps or
+  more.
+* Laplace: with p = exp(-1 / scale) in grid steps, P[|noise| > m] = 2 p^(m + 1) / (1 + p), exactly. A margin is one step
+  or more, because no noisy number should look exact.
+* Sums: the tail of a sum with a Laplace term is between the tails of a normal and a Laplace law with its parameter,
+  except near their crossing, at about 1.7 deviations. There it exceeds both by less than 0.3 %. A test compares all
+  mixtures on a grid. Hence the margin is the larger of both, times 1.002.
 """
 
 from __future__ import annotations
@@ -31,41 +32,40 @@ from beam_dpsketch.privacy.noise import discrete_laplace
 
 _LEAST_STEPS = 1 << 10
 EXTRA = 4
-"""The squared steps that `drawing` adds to the parameter of a Gaussian."""
-_MIXED, _DRAWN = 1.002, 1 + 2.0**-18  # the latter covers what `drawing` adds to sigma
+"""Squared steps that `drawing` adds to the parameter of a Gaussian."""
+_MIXED, _DRAWN = 1.002, 1 + 2.0**-18  # _DRAWN covers EXTRA, added to sigma^2 by `drawing`
 _ROUNDING = 1e-12
 
 
 class Noise(enum.Enum):
-    """What noise a number has; the value says it in words."""
+    """Noise law of a number. The value names it in words."""
 
     GAUSSIAN = "a discrete Gaussian"
     LAPLACE = "a discrete Laplace"
     SUM = "a sum of noises, some of them a discrete Laplace"
 
     def plus(self, other: Noise) -> Noise:
-        """Return the law of a sum of independent noises."""
         return self if self is other is Noise.GAUSSIAN else Noise.SUM
 
     def grid_bits(self, parameter: Fraction, squared_unit: int = 1) -> int:
-        """Return by how many bits the grid of the noise is finer than counters.
+        """Compute the bits by which the noise grid is finer than counters.
 
         Args:
-          parameter: in squared records; of several tables, the smallest.
-          squared_unit: the square of what a record counts.
+          parameter: in squared records, the smallest for several tables.
+          squared_unit: squared record count.
         """
         if self is not Noise.GAUSSIAN:
             return 0
-        steps = math.isqrt(math.floor(parameter * squared_unit * _LEAST_STEPS**2))  # of 2^-10 of a counter
+        steps = math.isqrt(math.floor(parameter * squared_unit * _LEAST_STEPS**2))  # in units of 2^-10 counters
         return max(0, (-(-(_LEAST_STEPS**2) // max(steps, 1)) - 1).bit_length())
 
     def margin(self, parameter: Fraction, confidence: float, bits: int) -> float:
-        """Return a number that noise exceeds, up or down, with a probability of at most 1 - confidence, in records.
+        """Compute a number that the noise exceeds, up or down, with probability at most 1 - confidence, in records.
 
         Args:
           parameter: in squared records.
           confidence: between 0 and 1.
-          bits: it is drawn in steps of 2**-bits, or finer ones of a Gaussian.
+          bits: the noise is drawn in steps of 2**-bits. A Gaussian may use finer steps.
         """
         _validate.open_unit_interval(confidence=confidence)
         failure = (1 - confidence) / 2
@@ -78,9 +78,9 @@ class Noise(enum.Enum):
         return max(math.ceil(steps), 0) / (1 << bits)
 
     def deviations(self, probability: float) -> float:
-        """Return from how many roots of its parameter on noise is larger, to one side, with at most this probability.
+        """Compute the one-sided quantile that noise exceeds with at most this probability, in roots of its parameter.
 
-        The grid is taken as fine.
+        The grid is assumed to be fine.
         """
         normal = -NormalDist().inv_cdf(probability)
         if self is Noise.GAUSSIAN:
@@ -89,45 +89,43 @@ class Noise(enum.Enum):
         return laplace if self is Noise.LAPLACE else max(normal, laplace) * _MIXED
 
     def variance(self, parameter: Fraction, bits: int) -> float:
-        """Return the variance, in squared records, of noise that is drawn in steps of 2**-bits; of sums, the most."""
+        """Compute the variance, in squared records, of noise drawn in steps of 2**-bits, or an upper bound for sums."""
         if self is not Noise.LAPLACE:
             return float(parameter)
         return discrete_laplace.variance(scale_of(parameter) * (1 << bits)) / 4**bits
 
     @property
     def measure(self) -> str:
-        """What `spread` is called."""
         return "scale" if self is Noise.LAPLACE else "sigma"
 
     def spread(self, parameter: Fraction) -> float:
-        """Return how wide noise is, from its parameter: the scale of a Laplace, sigma of others."""
+        """Compute the width of the noise from its parameter: the scale of a Laplace, sigma for other laws."""
         return math.sqrt(parameter / 2 if self is Noise.LAPLACE else parameter)
 
     def check(self, *parameters: Fraction) -> None:
-        """Refuse parameters that this noise cannot have."""
         for each in parameters if self is Noise.LAPLACE else ():
             scale_of(each)
 
     def fourth_cumulant(self, variance: float, bits: int) -> float:
-        """Return by how much the fourth moment exceeds 3 variance^2, in records^4; of sums, the most.
+        """Compute the excess of the fourth moment over 3 variance^2, in records^4, or an upper bound for sums.
 
-        Of a discrete Laplace of variance V it is V + 3 V^2, in steps of the grid: squares vary more than those of a
-        Gaussian, and far more where there is little noise. Cumulants add up, and the square of a sum is as large as
-        the sum of squares, or larger.
+        For a discrete Laplace with variance V it is V + 3 V^2, in grid steps: squares vary more than for a Gaussian, by
+        a factor that grows as the noise shrinks. Cumulants add up, and the square of a sum is at least the sum of
+        squares.
 
         Args:
-          variance: of the noise, in squared records.
-          bits: it is drawn in steps of 2**-bits.
+          variance: variance in squared records.
+          bits: the noise is drawn in steps of 2**-bits.
         """
         return 0.0 if self is Noise.GAUSSIAN else variance / 4**bits + 3 * variance**2
 
 
 NOISES = {noise.name.lower(): noise for noise in (Noise.GAUSSIAN, Noise.LAPLACE)}
-"""What may be asked for, by name."""
+"""Noise laws that a caller can request, by name."""
 
 
 def scale_of(parameter: Fraction) -> Fraction:
-    """Return the scale of a Laplace from its parameter 2 scale^2, exactly.
+    """Compute the scale of a Laplace from its parameter 2 scale^2, exactly.
 
     >>> scale_of(Fraction(1, 2))
     Fraction(1, 2)

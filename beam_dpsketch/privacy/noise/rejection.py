@@ -1,7 +1,7 @@
-"""What both exact samplers share: candidates with a uniform offset and a sign, some of them accepted.
+"""Rejection step of both exact samplers: candidates with a uniform offset and a sign, some of them accepted.
 
-Guarantee: a candidate is accepted with probability exp(-x) for an exact rational x. Floats decide only where they are
-certain; else integer bounds do, with as many random bits as it takes.
+Guarantee: a candidate is accepted with probability exp(-x) for an exact rational x. Floats decide only if they are
+certain. Otherwise integer bounds decide, with as many random bits as necessary.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from beam_dpsketch.privacy.noise.gaussian_bounds import exponential_bounds
 from beam_dpsketch.privacy.noise.keyed_randomness import WORD_BITS, RandomBytes, append_random_word, random_words
 
 PREFIX_BITS = WORD_BITS - 1
-"""Of each word; the remaining bit is the sign."""
+"""Bits of each word. The remaining bit is the sign."""
 DRAWN_AT_ONCE = 1 << 15
 """Candidates drawn at a time: small enough for the cache, large enough to hide the cost of a numpy call."""
 _FLOAT_SLACK = 2.0**-40  # acceptance probabilities are wrong by less than 2**-50; the filter allows 1,000 times that
 
 
 def fill(size: int, draw_accepted: Callable[[int], NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return this many accepted numbers; `draw_accepted` is given a number of candidates."""
+    """Collect this many accepted numbers. `draw_accepted` receives a number of candidates."""
     values = np.empty(size, dtype=np.int64)
     filled = 0
     while filled < size:
@@ -35,7 +35,7 @@ def fill(size: int, draw_accepted: Callable[[int], NDArray[np.int64]]) -> NDArra
 def draw_offsets(
     count: int, step_bits: int, random_bytes: RandomBytes
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64], int]:
-    """Return uniform offsets below 2**step_bits, and the first bits of uniforms that decide on them, and how many."""
+    """Draw uniform offsets below 2**step_bits. Return them, the first bits of deciding uniforms, and their number."""
     words = random_words(count, random_bytes)
     # High bits: the offset. Low bits: the uniform.
     uniform_bits = WORD_BITS - step_bits
@@ -45,12 +45,12 @@ def draw_offsets(
 def accept(
     exponents: NDArray[np.floating], uniform: NDArray[np.uint64], bits: int, accepts_exactly: Callable[[int], bool]
 ) -> NDArray[np.bool_]:
-    """Return which uniforms are below exp(exponent), given the first bits of each.
+    """Compare uniforms with exp(exponent), given the first bits of each. Return the mask of smaller uniforms.
 
     Args:
       exponents: 0 or less.
-      uniform: the first bits of each.
-      bits: how many.
+      uniform: the first bits of each uniform.
+      bits: their number.
       accepts_exactly: decides at an index where floats cannot.
     """
     excess = np.exp(exponents) - uniform * 2.0**-bits
@@ -62,7 +62,7 @@ def accept(
 
 
 def is_below_exponential(numerator: int, denominator: int, uniform: int, bits: int, random_bytes: RandomBytes) -> bool:
-    """Decide uniform < exp(-numerator / denominator), given its first bits, with more of them if needed."""
+    """Decide uniform < exp(-numerator / denominator), given its first bits, with more bits if needed."""
     while True:
         lower, upper = exponential_bounds(numerator, denominator, bits)
         if uniform + 1 <= lower:
@@ -74,7 +74,7 @@ def is_below_exponential(numerator: int, denominator: int, uniform: int, bits: i
 
 
 def with_signs(magnitude: NDArray[np.int64], sign: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return numbers, negative where the sign is 1, in place."""
+    """Negate numbers whose sign is 1, in place."""
     magnitude ^= -sign  # two's complement
     magnitude += sign
     return magnitude
