@@ -1,66 +1,69 @@
-"""What releases lose: their epsilon at a delta, how losses compose, and which are foolish.
+"""Composition of privacy losses, conversion to epsilon at a delta, and warnings about unreasonable losses.
 
-The loss of a mechanism is rho, its zero-concentrated differential privacy, and the delta of rare exceptions. Its rho is
-that of Gaussian noise, or of pure parts, which have an epsilon. Epsilon follows from the curve of the Gaussian
-(`gaussian_curve`), rounded up; of sums with pure parts, `zcdp` has the curve of all mechanisms with this rho.
+The loss of a mechanism is rho, its zero-concentrated differential privacy, and the delta of rare exceptions. Its rho
+belongs to Gaussian noise, or to pure parts, which have an epsilon. Epsilon follows from the Gaussian curve
+(`gaussian_curve`), rounded up. For sums with pure parts, `zcdp` has the curve for all mechanisms with this rho.
 
 A mechanism is d-approximate rho-zCDP if, except with probability d on each of the two inputs, it is rho-zCDP (Bun and
-Steinke 2016, arXiv:1605.02065, section 8). Let P = (1 - d) P' + d P'' be its output, and the same with Q. Where P' and
-Q' are (epsilon, c)-DP, P(S) <= (1 - d)(e^epsilon Q'(S) + c) + d <= e^epsilon Q(S) + (1 - d) c + d. So d is lost of
-delta first, and c = (delta - d) / (1 - d) is left for the conversion.
+Steinke 2016, arXiv:1605.02065, section 8). Let P = (1 - d) P' + d P'' be its output, and the same with Q. If P' and Q'
+are (epsilon, c)-DP, then P(S) <= (1 - d)(e^epsilon Q'(S) + c) + d <= e^epsilon Q(S) + (1 - d) c + d. Hence d is
+subtracted from delta first, and c = (delta - d) / (1 - d) remains for the conversion.
 
-Composition. Guarantee: a mechanism of loss (rho, delta) is delta-approximate rho-zCDP for one unit under one relation.
-Of releases with noise of their own, and losses that hold for each:
+Composition. Guarantee: a mechanism with loss (rho, delta) is delta-approximate rho-zCDP for a unit under a relation.
+For releases with independent noise whose losses are valid for each:
 
-* `plus`: all of them together lose the sum, where a unit may be in each.
+* `plus`: all of them together lose the sum, if a unit may be in each.
 * `larger`: they lose the larger rho and the larger delta, if no unit is in both inputs.
-* The releases of one run are one mechanism. Its noise is drawn for the largest change of all its counters together that
-  one unit can cause. So all of them, or some, lose what the run loses, once for each draw of the most drawn part.
+* The releases of a run are a single mechanism. Its noise is calibrated to the largest change of all its counters
+  together by a unit. Hence all releases, or a subset, lose as much as the run loses, once for each draw of the most
+  frequently drawn part.
 
-Proof of the sum. Bun and Steinke 2016 (arXiv:1605.02065), Lemma 7 and section 8: rho adds. Of Gaussian noise, mu =
-sqrt(2 rho) composes in the root of squares, so rho adds too, and the sum has the curve of a Gaussian (`mechanism`). Of
-delta, 1 - (1 - d)(1 - d') is lost, because each mechanism is independent of the other's exceptions. This holds if a
-later release depends on earlier ones.
+Proof of the sum. Bun and Steinke 2016 (arXiv:1605.02065), Lemma 7 and section 8: rho adds. For Gaussian noise, mu =
+sqrt(2 rho) composes as the root of summed squares, hence rho adds as well, and the sum has a Gaussian curve
+(`mechanism`). The delta of the composition is 1 - (1 - d)(1 - d'), because each mechanism is independent of the other's
+exceptions. This remains true if a later release depends on earlier releases.
 
-What must not depend on them is the kind of a release, and how much it spends. That may depend on them too where rho and
-delta have fixed caps (Whitehouse et al. 2023, arXiv:2203.05481), or the sum of pure epsilons has one (Rogers et al.
-2016, arXiv:1605.08294). One epsilon at one delta caps neither: it trades them. Say that 0.7 of rho at epsilon = 2 and
-delta = 1e-6 is spent. An analyst who then takes the rest of rho, or that of delta, by what was seen, can lose 1.98e-6
-at epsilon = 2.
+The kind of a release, and its loss, must not depend on earlier releases. They may depend on them if rho and delta have
+fixed caps (Whitehouse et al. 2023, arXiv:2203.05481), or if the sum of pure epsilons has a cap (Rogers et al. 2016,
+arXiv:1605.08294). A single epsilon at a single delta caps neither: it trades rho for delta. Suppose that 0.7 of rho at
+epsilon = 2 and delta = 1e-6 is spent. An analyst who then spends the rest of rho, or the rest of delta, depending on
+earlier results, can lose 1.98e-6 at epsilon = 2.
 
-Proof of the larger. Added or removed, a unit is in one input, and the output of the other does not change. So is a unit
-that is replaced within one input. Its replacement may also enter the other: one input loses a unit, the other gains
-one, and both losses add. Each is at most half of what its mechanism loses to a replacement, so the sum is at most the
-larger of the two. Why half? Each part of rho has noise for `mechanism.change_factor` times the square of what a unit
-adds, which is 2 or more. Where the parts of keys and sketches share one maximum (`selection`), leaving j keys for j
-others is one of its cases, and costs a removal twice. If this half holds for two mechanisms, it holds for their sum and
-for the larger of both. So three inputs, and combinations of combinations, lose the largest too.
+Proof of the larger. If a unit is added or removed, it is in a single input, and the output for the other does not
+change. The same is true if a unit is replaced within an input. Its replacement may also enter the other input: a unit
+leaves the first, another enters the second, and both losses add. Each is at most half of its mechanism's loss under a
+replacement, hence the sum is at most the larger of the two. Why half? Each part of rho has noise for
+`mechanism.change_factor` times a unit's squared contribution, and this factor is at least 2. If the parts for keys and
+sketches share a maximum (`selection`), replacing j keys by j others is among its cases, and costs a removal twice. If
+this half is valid for two mechanisms, it is valid for their sum and for the larger of both. Hence three inputs, and
+combinations of combinations, also lose the largest.
 
-Pure parts. Noise of the discrete Laplace is epsilon-DP without any delta, and epsilon adds up. It is epsilon^2 / 2-zCDP
-too (Bun and Steinke 2016, Proposition 1.4), so `rho` covers these parts as well. Of a sum with pure parts the smaller
-of two epsilons is shown: that of all rho, and the pure epsilons plus that of the rest at the same delta. Each may
-depend on earlier outputs, and on which data. Proof of the second. Let L be the logarithm of the ratio of probabilities
-of all outputs, on the two inputs. It is the sum of G, of the rest, and of the pure parts, which is at most E. Then
-delta at e + E is the mean of max(0, 1 - exp(e + E - L)), over outputs of the first input, so at most that of max(0, 1 -
-exp(e - G)). This is the delta at e of two mechanisms that differ in the rest alone: both make pure parts of the first
-input.
+Pure parts. Discrete Laplace noise is epsilon-DP without any delta, and epsilon adds up. It is epsilon^2 / 2-zCDP too
+(Bun and Steinke 2016, Proposition 1.4), hence `rho` also covers these parts. For a sum with pure parts, the smaller of
+two epsilons is reported: the epsilon for the whole rho, and the pure epsilons plus the epsilon of the rest at the same
+delta. Each part, and its data, may depend on earlier outputs. Proof of the second. Let L be the logarithm of the ratio
+of probabilities of all outputs, on the two inputs. It is the sum of G, for the rest, and the pure parts, which are at
+most E. Then delta at e + E is the mean of max(0, 1 - exp(e + E - L)), over outputs on the first input, hence at most
+the mean of max(0, 1 - exp(e - G)). This is the delta at e for two mechanisms that differ in the rest alone: both make
+the pure parts of the first input.
 
-The same for delta. Where a unit is added, exceptions are needed on one of the two inputs: that with the unit. So if a
-unit leaves one mechanism, and another enters the other, each of the two data sets has the exceptions of one mechanism.
+The same argument applies to delta. If a unit is added, exceptions are needed on a single input: the input with the
+unit. Hence if a unit leaves a mechanism, and another enters the other, each data set has the exceptions of a single
+mechanism.
 
-Accuracy of an attacker. Somebody knows both inputs, holds each of them for equally likely, sees all outputs, and says
-which input was used. The best guess is right with probability (1 + t) / 2, where t is the total variation distance
-between the two laws of the outputs (Neyman and Pearson). These bound t, and `attack_accuracy` uses the smaller of both:
+Attack accuracy. An attacker has both inputs, considers them equally likely, sees all outputs, and guesses which input
+was used. The best guess is right with probability (1 + t) / 2, where t is the total variation distance between the two
+laws of the outputs (Neyman and Pearson). `attack_accuracy` uses the smaller of two bounds on t:
 
-* Of Gaussian noise, t is the delta at epsilon 0. Of a pure epsilon e, t is at most (exp(e) - 1) / (exp(e) + 1), which
+* For Gaussian noise, t is the delta at epsilon 0. For a pure epsilon e, t is at most (exp(e) - 1) / (exp(e) + 1), which
   the discrete Laplace attains. Mechanisms with t and t' together have at most 1 - (1 - t)(1 - t'): couple the outputs
-  of the first, which are equal with probability 1 - t, and then those of the second.
-* rho-zCDP has a Kullback-Leibler divergence of at most rho (its order 1), so t is at most sqrt(rho / 2) by Pinsker's
-  inequality, and at most sqrt(1 - exp(-rho)) by that of Bretagnolle and Huber (1979).
+  of the first, which are equal with probability 1 - t, and then the outputs of the second.
+* rho-zCDP has a Kullback-Leibler divergence of at most rho (its order 1), hence t is at most sqrt(rho / 2) by Pinsker's
+  inequality, and at most sqrt(1 - exp(-rho)) by the inequality of Bretagnolle and Huber (1979).
 
-With exceptions of probability d, t is at most 1 - (1 - d)(1 - t), as the laws are mixtures with the same weights.
+With exceptions with probability d, t is at most 1 - (1 - d)(1 - t), as the laws are mixtures with the same weights.
 
-Losses as events of `dp_accounting`, for its accountants.
+The module also converts losses to events for the accountants in `dp_accounting`.
 """
 
 from __future__ import annotations
@@ -81,15 +84,15 @@ _ROUND_UP = 1 + 2.0**-40  # exceeds the rounding errors of `attack_accuracy`
 
 
 class Loss(NamedTuple):
-    """What one release, or several together, lose: delta-approximate rho-zCDP.
+    """Privacy loss of a release, or of several together: delta-approximate rho-zCDP.
 
-    The rho of the parts that are not pure is that of Gaussian noise.
+    The rho of parts that are not pure belongs to Gaussian noise.
 
     Attributes:
-      rho: of all parts, exact.
-      delta: of exceptions, exact.
-      pure: the sum of the epsilons of parts that need no delta, exact.
-      pure_rho: the part of rho that is theirs, the sum of epsilon^2 / 2.
+      rho: zCDP loss of all parts, exact.
+      delta: delta of exceptions, exact.
+      pure: the sum of epsilon over parts that need no delta, exact.
+      pure_rho: their part of rho, the sum of epsilon^2 / 2.
 
     >>> Loss(Fraction(1, 2)).plus(Loss(Fraction(1, 4))).rho
     Fraction(3, 4)
@@ -102,51 +105,50 @@ class Loss(NamedTuple):
 
     @classmethod
     def of_pure(cls, epsilon: Fraction, delta: Fraction = Fraction(0)) -> Loss:
-        """Return the loss of noise that is epsilon-DP, and of exceptions."""
+        """Build the loss of epsilon-DP noise with exceptions."""
         rho = epsilon**2 / 2
         return cls(rho, delta, epsilon, rho)
 
     def plus(self, other: Loss) -> Loss:
-        """Return the loss of both, where a unit may be in both inputs; long fractions are rounded up."""
+        """Add losses if a unit may be in both inputs. Long fractions are rounded up."""
         rest = _short(self._rest + other._rest)
         pure, pure_rho = _short(self.pure + other.pure), _short(self.pure_rho + other.pure_rho)
         return Loss(rest + pure_rho, composed_delta(self.delta, other.delta), pure, pure_rho)
 
     def larger(self, other: Loss) -> Loss:
-        """Return the loss of both, where no unit is in both inputs; also the least loss that is as large as each."""
+        """Combine losses if no unit is in both inputs. The result is also the least loss as large as each."""
         rest = max(self._rest, other._rest)
         pure, pure_rho = max(self.pure, other.pure), max(self.pure_rho, other.pure_rho)
         return Loss(rest + pure_rho, max(self.delta, other.delta), pure, pure_rho)
 
     @property
     def _rest(self) -> Fraction:
-        """The rho of the parts that are not pure."""
         return self.rho - self.pure_rho
 
     @property
     def is_pure(self) -> bool:
-        """Whether all of it is pure, but for exceptions."""
+        """Whether the loss is pure, except for exceptions."""
         return self.pure > 0 and not self._rest
 
     def shown(self, delta: float) -> tuple[float, float]:
-        """Return the epsilon that is shown, rounded up, and its delta: a pure loss has one without this delta.
+        """Compute the reported epsilon, rounded up, and its delta: a pure loss has an epsilon without this delta.
 
-        Epsilon is infinite where exceptions have no less of a delta.
+        Epsilon is infinite if the delta of exceptions is at least this delta.
         """
         if self.is_pure:
             return float_above(self.pure), float_above(self.delta)
         return (math.inf if Fraction(repr(delta)) <= self.delta else self.epsilon(delta)), delta
 
     def least_epsilon(self, delta: float) -> float:
-        """Return epsilon at this delta, rounded up; infinite where exceptions have no less of a delta."""
+        """Compute epsilon at this delta, rounded up, or infinity if the delta of exceptions is at least this delta."""
         given = Fraction(repr(float(delta)))
         is_enough = given >= self.delta if self.is_pure else given > self.delta
         return self.epsilon(delta) if is_enough else math.inf
 
     def epsilon(self, delta: float) -> float:
-        """Return epsilon at this delta, rounded up; refuse one that is below that of exceptions.
+        """Compute epsilon at this delta, rounded up, or raise if this delta is below the delta of exceptions.
 
-        A pure loss has an epsilon at that delta itself; others only above it.
+        A pure loss also has an epsilon at the delta of exceptions itself, other losses only above it.
         """
         if self.is_pure and Fraction(repr(float(delta))) == self.delta:
             return float_above(self.pure)
@@ -159,7 +161,7 @@ class Loss(NamedTuple):
 
     @property
     def attack_accuracy(self) -> float:
-        """The highest accuracy of a guess which of two neighboring, equally likely inputs was used; rounded up.
+        """Compute the highest accuracy of guessing between two neighboring, equally likely inputs, rounded up.
 
         >>> round(Loss.of_pure(Fraction(1)).attack_accuracy, 4), round(Loss(Fraction("0.028")).attack_accuracy, 3)
         (0.7311, 0.547)
@@ -173,33 +175,33 @@ class Loss(NamedTuple):
 
     @property
     def attack_words(self) -> str:
-        """The best attack, as a part of a sentence."""
+        """Best attack, as part of a sentence."""
         accuracy = round_up(100 * self.attack_accuracy, 3)
         return f"an attacker who knows all other records may guess correctly in up to {accuracy:g} % of cases"
 
 
 def composed_delta(first: Fraction, second: Fraction) -> Fraction:
-    """Return 1 - (1 - first)(1 - second), rounded up to a multiple of 2^-256 where its denominator is longer."""
+    """Compute 1 - (1 - first)(1 - second), rounded up to a multiple of 2^-256 if its denominator is longer."""
     return _short(first + second - first * second)
 
 
 def _short(exact: Fraction) -> Fraction:
-    """Return a fraction that thousands of sums do not make longer and longer: a multiple of 2^-256, rounded up."""
+    """Round a fraction up to a multiple of 2^-256 so that sums over thousands of fractions stay short."""
     return exact if exact.denominator <= _STEPS else Fraction(math.ceil(exact * _STEPS), _STEPS)
 
 
 def foolish(
     *, noise: float, epsilon: float, delta: float, attack: str, people: float | None = None, who: str = "people"
 ) -> list[str]:
-    """Return what no release should lose or promise, in words; an empty list if the loss suits.
+    """Describe unreasonable losses and guarantees, or return an empty list.
 
     Args:
-      noise: the standard deviation of a count of units that all of the loss pays for.
-      epsilon: the loss of all that is released together, at this delta.
-      delta: at which epsilon is shown; 0 where it is pure.
+      noise: the standard deviation of a unit count that spends the whole loss.
+      epsilon: the total loss at this delta.
+      delta: the delta for epsilon, or 0 if the loss is pure.
       attack: `Loss.attack_words`.
-      people: about how many there are, or a noisy count of them. `None` finds what suits none of 1,000 to a million.
-      who: what they are called.
+      people: approximate or noisy people count. `None` reports problems for every number from 1,000 to a million.
+      who: name for the people.
 
     >>> foolish(noise=2.2, epsilon=2.2, delta=1e-6, attack="", people=10_000)
     []
@@ -226,12 +228,12 @@ def foolish(
 
 
 def _smaller(people: float) -> float:
-    """Return a round delta that is at most a tenth of 1 over the number of people."""
+    """Compute a round delta that is at most 1/10 divided by the number of people."""
     return min(1e-6, 10.0 ** (math.floor(-math.log10(people)) - 1))
 
 
 def left_of_delta(delta: Fraction | float, lost: Fraction) -> float:
-    """Return (delta - lost) / (1 - lost), rounded down: what is left for the conversion; refuse a delta not above lost.
+    """Compute (delta - lost) / (1 - lost), rounded down, for the conversion, or raise unless delta exceeds lost.
 
     >>> left_of_delta(1e-6, Fraction(1, 2_000_000))
     5.00000250000125e-07
@@ -250,11 +252,12 @@ def left_of_delta(delta: Fraction | float, lost: Fraction) -> float:
 
 
 def event_of(loss: Loss, *, ignore_delta: bool) -> Any:
-    """Return a loss as an event: a `GaussianDpEvent`, or a `ZCDpEvent` where not all noise is Gaussian.
+    """Convert a loss to an event: a `GaussianDpEvent`, or a `ZCDpEvent` if not all noise is Gaussian.
 
     Args:
-      loss: what is lost; its pure epsilons are told by their rho, because that package has no event for them.
-      ignore_delta: whether to leave out a delta, which that package has no event for; else a loss with one is refused.
+      loss: privacy loss. Its pure epsilons are represented by their rho, because dp-accounting has no event for them.
+      ignore_delta: whether to omit a delta, for which dp-accounting has no event. By default a loss with delta is
+        refused.
     """
     if loss.delta and not ignore_delta:
         raise ArgumentError(
@@ -268,7 +271,7 @@ def event_of(loss: Loss, *, ignore_delta: bool) -> Any:
 
 
 def event_fields(loss: Loss) -> tuple[str, dict[str, float]]:
-    """Return the name of the event of a loss, without its delta, and its fields."""
+    """Name the event of a loss, without its delta, and list its fields."""
     rho = float_above(loss.rho)
     if loss.pure or not rho:
         return "ZCDpEvent", {"rho": rho}
@@ -276,7 +279,7 @@ def event_fields(loss: Loss) -> tuple[str, dict[str, float]]:
 
 
 def composed_event_of(losses: Iterable[Loss], *, ignore_delta: bool) -> Any:
-    """Return several losses as one event."""
+    """Combine several losses into a single event."""
     events = [event_of(each, ignore_delta=ignore_delta) for each in losses]
     return _package().ComposedDpEvent(events)
 

@@ -1,24 +1,24 @@
-"""The curve of Gaussian noise: its exact (epsilon, delta), always rounded to the safe side.
+"""Gaussian privacy curve: the exact (epsilon, delta) of Gaussian noise, always rounded to the safe side.
 
-Guarantee: Gaussian noise that is rho-zCDP is (epsilon, delta)-DP for every pair returned. With mu = sqrt(2 rho), delta
-is Phi(mu / 2 - epsilon / mu) - e^epsilon Phi(-mu / 2 - epsilon / mu), and no smaller one holds. Source: Balle and Wang
-2018 (arXiv:1805.06530), Theorem 8; Dong, Roth and Su 2019 (arXiv:1905.02383), Corollary 2.13.
+Guarantee: Gaussian noise that is rho-zCDP is (epsilon, delta)-DP for every returned pair. With mu = sqrt(2 rho), delta
+is Phi(mu / 2 - epsilon / mu) - e^epsilon Phi(-mu / 2 - epsilon / mu), and no smaller delta is valid. Sources: Balle and
+Wang 2018 (arXiv:1805.06530), Theorem 8, and Dong, Roth and Su 2019 (arXiv:1905.02383), Corollary 2.13.
 
-Noise on whole numbers, as `noise.drawing` draws it, has at most e^(2 d 2^-110) times the delta at epsilon - s. Here s
-is 4 d 2^-110 for d counters. `delta` adds this for up to 2^40 counters, over all releases that are added up. Where
-epsilon is below s, the delta at epsilon - s is at most that at 0, plus s - epsilon.
+Integer noise, as drawn by `noise.drawing`, has at most e^(2 d 2^-110) times the delta at epsilon - s. Here s is 4 d
+2^-110 for d counters. `delta` adds this for up to 2^40 counters, over all composed releases. If epsilon is below s, the
+delta at epsilon - s is at most the delta at 0, plus s - epsilon.
 
 Proof of the rounding. Let a = mu / 2 - epsilon / mu, and t = mu / 2 + epsilon / mu. With phi the density of a normal
-law and R(x) = (1 - Phi(x)) / phi(x), e^epsilon phi(t) = phi(a). So delta is phi(a) (R(-a) - R(t)); where a is above 0,
-it is 1 - phi(a) (R(a) + R(t)). All of these numbers are decimals of many digits, and every operation is right to half a
-unit in the last place. R is a half less a sum of positive terms, in 30 more digits. Of larger x it is the continued
-fraction 1 / (x + 1 / (x + 2 / (x + ...))), whose convergents are above and below it by turns: two that agree enclose
-it. No other step subtracts. So errors of relative size 10^5 units at most are left, times the condition of the
-exponent, |a| (mu + epsilon / mu). Their sum is added to delta. It is worked out anew with twice the digits until that
-is 10^-12 of delta at most.
+law and R(x) = (1 - Phi(x)) / phi(x), e^epsilon phi(t) = phi(a). Hence delta is phi(a) (R(-a) - R(t)). If a is above 0,
+it is 1 - phi(a) (R(a) + R(t)). All of these numbers are decimals with many digits, and every operation is right to half
+a unit in the last place. R is a half less a sum of positive terms, in 30 more digits. For larger x it is the continued
+fraction 1 / (x + 1 / (x + 2 / (x + ...))), whose convergents are alternately above and below it: two equal convergents
+enclose it. No other step subtracts. Hence errors with relative size at most 10^5 units remain, times the condition of
+the exponent, |a| (mu + epsilon / mu). Their sum is added to delta. The computation is repeated with twice the digits
+until that sum is at most 10^-12 of delta.
 
-`epsilon` and `rho` search with floats first. Then they take the first float that `delta` confirms, so each stays within
-what the other one gave.
+`epsilon` and `rho` search with floats first. Then they return the first float that `delta` confirms, hence each stays
+within the other's result.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from beam_dpsketch.privacy.loss.conversion import check_epsilon, checked_rho, tu
 _DIGITS, _UNITS, _PRECISE = 50, 5, Decimal("1e-12")
 _FAR = 60  # beyond it, a normal law has less than any float
 _SERIES_UNTIL = 8
-_SHIFT, _TIMES = Decimal(2) ** -68, 1 + Decimal(2) ** -60  # of epsilon and of delta, for noise on whole numbers
+_SHIFT, _TIMES = Decimal(2) ** -68, 1 + Decimal(2) ** -60  # of epsilon and delta, for integer noise
 _LEAST = math.ulp(0.0)
 _SMALL_MU = 1e-4
 _STEP = 8
 
 
 def delta(*, rho: Fraction | float, epsilon: float) -> float:
-    """Return the delta of Gaussian noise at this epsilon, rounded up by 10^-11 of it at most, and never 0.
+    """Compute the delta of Gaussian noise at this epsilon, rounded up by at most 10^-11 of it, and never 0.
 
     >>> f"{delta(rho=0.1, epsilon=2.0):.2e}"
     '9.45e-07'
@@ -62,7 +62,7 @@ def delta(*, rho: Fraction | float, epsilon: float) -> float:
 
 
 def epsilon(*, rho: Fraction | float, delta: float) -> float:
-    """Return the smallest epsilon at this delta, rounded up.
+    """Compute the smallest epsilon at this delta, rounded up.
 
     >>> round(epsilon(rho=1, delta=1e-6), 3)
     7.286
@@ -74,7 +74,7 @@ def epsilon(*, rho: Fraction | float, delta: float) -> float:
 
 @functools.lru_cache(maxsize=256)
 def _epsilon(rho: Fraction, delta: float) -> float:
-    """Return the same: each plan, warning and statement of a release asks for it."""
+    """Cache the result: each plan, warning and statement of a release needs it."""
     if _confirmed(rho, 0.0, delta):
         return 0.0
     mu, high = _mu(rho), 1.0
@@ -85,7 +85,7 @@ def _epsilon(rho: Fraction, delta: float) -> float:
 
 
 def rho(*, epsilon: float, delta: float) -> float:
-    """Return the largest rho of Gaussian noise that is (epsilon, delta)-DP, rounded down.
+    """Compute the largest rho for which Gaussian noise is (epsilon, delta)-DP, rounded down.
 
     >>> round(rho(epsilon=1.0, delta=1e-6), 4)
     0.028
@@ -97,7 +97,7 @@ def rho(*, epsilon: float, delta: float) -> float:
 
 @functools.lru_cache(maxsize=256)
 def _rho(epsilon: float, delta: float) -> float:
-    """Return the same, or 0 if there is none: plans ask for it at the same few epsilons."""
+    """Cache the result, or 0 without a solution: plans need it at the same few epsilons."""
     high = 1.0
     while _rough(_mu(high), epsilon) <= delta:
         high *= 2
@@ -106,7 +106,7 @@ def _rho(epsilon: float, delta: float) -> float:
 
 
 def _near(start: float, holds: Callable[[float], bool]) -> tuple[float, float]:
-    """Return what `turn` does, of a condition that begins to hold near the start."""
+    """Find the turn of a condition that becomes true near the start."""
     margin = 2.0**-48
     while not holds(high := start * (1 + margin)):
         margin *= _STEP
@@ -124,13 +124,12 @@ def _context(digits: int) -> decimal.Context:
 
 
 def _delta(rho: Fraction, epsilon: Decimal) -> tuple[Decimal, Decimal]:
-    """Return delta, and how wrong it is at most."""
     square = 2 * rho
     mu = (Decimal(square.numerator) / square.denominator).sqrt()
     far, half = epsilon / mu, mu / 2
     a, t = half - far, half + far
     unit = Decimal(10) ** (_UNITS - decimal.getcontext().prec)
-    blur = unit * t  # of a and t
+    blur = unit * t  # error of a and t
     if a < -_FAR - blur:
         return Decimal(0), Decimal(_LEAST) / 4
     if a > _FAR + blur:
@@ -145,7 +144,7 @@ def _delta(rho: Fraction, epsilon: Decimal) -> tuple[Decimal, Decimal]:
 
 
 def _mills(x: Decimal) -> Decimal:
-    """Return (1 - Phi(x)) / phi(x) of x at least 0."""
+    """Compute (1 - Phi(x)) / phi(x) for x >= 0."""
     if x > _SERIES_UNTIL:
         return _fraction(x)
     with decimal.localcontext() as context:
@@ -160,7 +159,7 @@ def _mills(x: Decimal) -> Decimal:
 
 
 def _fraction(x: Decimal) -> Decimal:
-    """Return the same by convergents, until two agree."""
+    """Compute the same by convergents, until two agree."""
     digits = decimal.getcontext().prec - 1
     numerators, denominators, place = (Decimal(0), Decimal(1)), (Decimal(1), x), 0
     while True:
@@ -174,13 +173,13 @@ def _fraction(x: Decimal) -> Decimal:
 
 @functools.lru_cache(maxsize=16)
 def _pi(digits: int) -> Decimal:
-    """Return pi, by Machin's formula."""
+    """Compute pi by Machin's formula."""
     with decimal.localcontext(_context(digits + 10)):
         return 16 * _arctangent(5) - 4 * _arctangent(239)
 
 
 def _arctangent(inverse: int) -> Decimal:
-    """Return arctan(1 / inverse), by its alternating series."""
+    """Compute arctan(1 / inverse) by its alternating series."""
     power, total, place = Decimal(1) / inverse, Decimal(0), 1
     while power > Decimal(1).scaleb(-decimal.getcontext().prec):
         total += power / place if place % 4 == 1 else -power / place
@@ -193,7 +192,6 @@ def _mu(rho: Fraction | float) -> float:
 
 
 def _rough(mu: float, epsilon: float) -> float:
-    """Return delta by floats, for a search."""
     far = epsilon / mu
     a, t = mu / 2 - far, mu / 2 + far
     if a > 0:

@@ -1,4 +1,4 @@
-"""Who pays for a release: a part of a budget, once, or an account of a ledger, each time that one is made."""
+"""Payment for releases: by a budget share, once, or by a ledger account, for each release."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from beam_dpsketch.errors import ArgumentError, BudgetExceededError, PrivacyWarn
 from beam_dpsketch.privacy.loss.composition import Loss
 
 STREAM, IDEMPOTENT = "is_stream", "is_idempotent"
-"""Facts of a release: it pays as it begins, for all records that are still to come; its release id names the run."""
+"""Facts about a release: it pays at the start, for all future records. Its release id names the run."""
 
 
 class Purpose(abc.ABC):
-    """What a `PrivacySpec` is for, if somebody counts what it spends."""
+    """Purpose of a `PrivacySpec` whose spending is counted."""
 
     @abc.abstractmethod
     def settle(self, release: Any, delta: Fraction) -> None:
         """Pay for a release while it is declared, or raise.
 
         Args:
-          release: names it; equal names are one release.
-          delta: what it loses to the choice of keys or items.
+          release: identifier. Equal identifiers denote the same release.
+          delta: loss by key or item selection.
         """
 
 
 class Uses:
-    """The first release of each table, and in each pipeline, that a spec of no budget, or settings, were used for.
+    """First release per table and pipeline for a spec without a budget, or for settings.
 
     Args:
-      user: what is used, as the warning calls it.
-      way: how to spend it once.
+      user: name of the spec or the settings in the warning.
+      way: advice for spending it once.
     """
 
     def __init__(
@@ -50,14 +50,14 @@ class Uses:
     @staticmethod
     @functools.lru_cache(maxsize=256)
     def of_settings(_digest: bytes) -> Uses:
-        """Return the uses of equal settings, which have this digest."""
+        """Return the uses of equal settings, identified by this digest."""
         return Uses("equal settings are", "privacy: {share: 1/2, of: {epsilon: 1, delta: 1.0e-6}}")
 
     def note(self, source: Any, release: Any) -> None:
-        """Note a release of a table, or in a pipeline; warn once if it is the second of the same one."""
+        """Record a release for a table or a pipeline. Warn once if it is the second for the same source."""
         known, first = self._first.get(id(source), (type(None), None))
         if known() is not source:
-            with contextlib.suppress(TypeError):  # what has no weak references
+            with contextlib.suppress(TypeError):  # objects without weak references
                 forget = functools.partial(self._first.pop, id(source))
                 self._first[id(source)] = weakref.ref(source, forget), release
         elif first != release and not self._has_warned:
@@ -71,7 +71,7 @@ class Uses:
 
 
 class OneRelease(Purpose):
-    """The one release that a part of a budget pays for."""
+    """Purpose of a budget share, which pays for a single release."""
 
     def __init__(self, take_delta: Callable[[Fraction], None]) -> None:
         self._take_delta = take_delta
@@ -79,7 +79,7 @@ class OneRelease(Purpose):
         self._release: Any = None
 
     def settle(self, release: Any, delta: Fraction) -> None:
-        """Name the release, and take its delta; refuse a second one."""
+        """Record the release, and spend its delta from the budget, or raise for a second release."""
         with self._lock:
             if self._release is None:
                 self._take_delta(delta)
@@ -94,30 +94,30 @@ class OneRelease(Purpose):
 
 
 class Bill(Protocol):
-    """What one release costs, and who pays it. It goes to workers, so it holds no open file."""
+    """Cost of a release, and its payer. It goes to workers, hence it contains no open file."""
 
     def check(self) -> None:
-        """Raise if it could not be paid now; nothing is spent."""
+        """Raise if the account cannot pay now, without spending."""
 
     def pay(self, run: bytes) -> None:
-        """Pay durably, or raise; a second payment for a run of the same name costs nothing more."""
+        """Pay durably, or raise. Another payment for a run with the same name is free."""
 
 
 class Payer(Purpose):
-    """An account that pays each time that a release is made, and not while it is declared."""
+    """Account that pays each time a release is made, not while it is declared."""
 
     @abc.abstractmethod
     def bill(self, loss: Loss, terms: Mapping[str, Any], what: Mapping[str, Any]) -> Bill:
-        """Return the bill for a release.
+        """Build the bill for a release.
 
         Args:
-          loss: of all that one run releases.
+          loss: loss of all releases in a run.
           terms: its `unit` and its `relation`.
-          what: plain public facts that are noted with the payment.
+          what: plain public facts that are recorded with the payment.
         """
 
     def settle(self, release: Any, delta: Fraction) -> NoReturn:
-        """Raise: who asks for this would not pay when the release is made."""
+        """Raise, because a declared release would not pay when it is made."""
         raise ArgumentError(
             "privacy",
             "must not be of a ledger here, where nothing could pay before the noise; take a private transform, such "

@@ -1,7 +1,7 @@
-"""Zero-concentrated differential privacy to (epsilon, delta), by the tight bound, always rounded to the safe side.
+"""Conversion from zero-concentrated differential privacy to (epsilon, delta), tight, and rounded to the safe side.
 
-Guarantee: a rho-zCDP mechanism is (epsilon, delta)-DP for every pair returned. It serves what is not Gaussian noise
-alone, whose curve `gaussian_curve` has. Source: Canonne, Kamath and Steinke 2020 (arXiv:2004.00010), Corollary 13.
+Guarantee: a rho-zCDP mechanism is (epsilon, delta)-DP for every returned pair. It covers mechanisms beyond Gaussian
+noise, whose curve is in `gaussian_curve`. Source: Canonne, Kamath and Steinke 2020 (arXiv:2004.00010), Corollary 13.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _ROUND_UP = 1 + 1e-9
 
 
 def delta(*, rho: Fraction | float, epsilon: float) -> float:
-    """Return the smallest delta that the conversion gives at this epsilon, rounded up, at most 1.
+    """Compute the smallest delta from the conversion at this epsilon, rounded up, at most 1.
 
     delta = min over alpha > 1 of exp((alpha - 1)(alpha rho - epsilon)) / (alpha - 1) * (1 - 1 / alpha)**alpha. Every
-    alpha gives a true bound, so the search for the best one cannot make the result wrong.
+    alpha gives a true bound, hence the result is valid even if the search misses the best alpha.
 
     >>> f"{delta(rho=0.1, epsilon=2.14):.2e}"
     '1.02e-06'
@@ -31,7 +31,7 @@ def delta(*, rho: Fraction | float, epsilon: float) -> float:
     rho = max(float(rho) * _ROUND_UP, sys.float_info.min)
 
     def bound_grows(order_minus_one: float) -> bool:
-        """Return whether the bound grows with the order alpha; in alpha - 1, nothing cancels near order 1."""
+        """Whether the bound grows with the order alpha, computed in alpha - 1 to avoid cancellation near order 1."""
         return (1 + 2 * order_minus_one) * rho - epsilon - _log_order_ratio(order_minus_one) > 0
 
     upper = 1.0
@@ -43,7 +43,7 @@ def delta(*, rho: Fraction | float, epsilon: float) -> float:
 
 
 def epsilon(*, rho: Fraction | float, delta: float) -> float:
-    """Return the smallest epsilon that the conversion gives at this delta, rounded up.
+    """Compute the smallest epsilon from the conversion at this delta, rounded up.
 
     >>> round(epsilon(rho=1, delta=1e-6), 3)
     7.766
@@ -57,7 +57,7 @@ def epsilon(*, rho: Fraction | float, delta: float) -> float:
 
 
 def rho(*, epsilon: float, delta: float) -> float:
-    """Return the largest rho whose conversion stays within (epsilon, delta), rounded down.
+    """Compute the largest rho whose conversion stays within (epsilon, delta), rounded down.
 
     >>> round(rho(epsilon=1.0, delta=1e-6), 4)
     0.0244
@@ -71,7 +71,7 @@ def rho(*, epsilon: float, delta: float) -> float:
 
 
 def _delta(rho: Fraction | float, epsilon: float) -> float:
-    return delta(rho=rho, epsilon=epsilon)  # for functions with a parameter named delta
+    return delta(rho=rho, epsilon=epsilon)  # alias for functions with a parameter named delta
 
 
 def _log_order_ratio(order_minus_one: float) -> float:
