@@ -1,30 +1,32 @@
-"""The square-root factor over the values of a domain: integers in, integers out, exactly.
+"""Square-root factorization over the values of a domain: integers in, integers out, exactly.
 
 A histogram h over n values is released as rows W h + noise, with W = L diag(g). L is the lower triangular Toeplitz
-matrix of c_k (`square_root`), rounded to 2**-10, or 2**-12 above 2**17 values, and g are the gains, in units of 2**-7.
-Both are whole numbers, so what is bounded here is what is computed, rounding included. It costs 0.2 % of the error.
+matrix with c_k (`square_root`), rounded to 2**-10, or 2**-12 above 2**17 values, and g are the gains, in units of
+2**-7. Both are whole numbers, hence the bound covers the computed rows, rounding included. It costs 0.2 % of the error.
 
-Guarantee: let D^2 be `squared_length`, the squared length of the longest column of W. For a unit that adds a histogram
-f with weights of either sign that sum to K in size, |W f| <= K D, attained by one value. So rows with discrete Gaussian
-noise of parameter K^2 D^2 / (2 rho) are rho-zCDP where a unit is added or removed (Canonne, Kamath and Steinke 2020,
-Theorem 4). If it is replaced, the squared change is at most 2 K^2 D^2 without negative weights, else 4 K^2 D^2.
+Guarantee: let D^2 be `squared_length`, the squared length of the longest column in W. For a unit that adds a histogram
+f whose weights, with either sign, sum to K in size, |W f| <= K D, attained by a single value. Hence rows with discrete
+Gaussian noise with parameter K^2 D^2 / (2 rho) are rho-zCDP if a unit is added or removed (Canonne, Kamath and Steinke
+2020, Theorem 4). If it is replaced, the squared change is at most 2 K^2 D^2 without negative weights, otherwise 4 K^2
+D^2.
 
 Proof. W f is a sum of columns, each at most D long, times weights: at most K D by the triangle inequality. All entries
-of W are at least 0, so W f . W f' >= 0 for f and f' without negative entries, and |W f - W f'|^2 is at most
-|W f|^2 + |W f'|^2. With signs it is at most (|W f| + |W f'|)^2. Value i once with weight K and once with -K attains
-this in a longest column, so 2 would be too little there.
+of W are at least 0, hence W f . W f' >= 0 for f and f' without negative entries, and |W f - W f'|^2 is at most |W f|^2
++ |W f'|^2. With signs it is at most (|W f| + |W f'|)^2. Value i once with weight K and once with -K attains this in a
+longest column, hence 2 would be too little there.
 
-A norm of order 1 bounds K. One of order 2 measures counters one by one, which bounds no rows: it is refused.
+An L1 norm bounds K. An L2 norm measures counters separately, which bounds no rows: it is refused.
 
-Encoding is exact. Whole numbers x = g h are cut into limbs of 14 bits, and each is convolved with the coefficients by a
-Fourier transform in float64. For n = 2^20 the limb has a length of at most 2^24, the coefficients at most 2^14, so
+Encoding is exact. Whole numbers x = g h are cut into limbs with 14 bits, and each is convolved with the coefficients by
+a Fourier transform in float64. For n = 2^20 the limb has a length of at most 2^24, the coefficients at most 2^14, hence
 the rounding error of a product is below 2^-6 by the usual bound (Higham 2002, Theorem 24.2), and `rint` is exact.
 
-Rows wrap around at 2^63. `rows` refuses weights by which one could come near that, before anything wraps. The refusal
-depends on the exact data, and rho does not cover it: whoever sees it learns that they are that heavy, 2^27 records or
-more under a norm, and 2^32 without, whose grid of noise is finer; of more than 2^17 values, a quarter of that.
+Rows wrap around at 2^63. `rows` refuses weights by which a row could come near that, before anything wraps. The refusal
+depends on the exact data, and rho does not cover it: everyone who sees it learns that the weights are that large, at
+least 2^27 records under a norm, and 2^32 without a norm, including the finer noise grid. Above 2^17 values, it is a
+quarter of that.
 
-Source of the scaled columns: the module `privacy.over_time.binned` has the same for windows.
+Source of the scaled columns: the module `privacy.over_time.binned`, which scales columns over windows in the same way.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ _ROUNDING = 1 + 2.0**-20
 
 @dataclasses.dataclass(frozen=True)
 class ToeplitzRoot:
-    """The factor over `size` values, 1 to 2**20."""
+    """Square-root factorization over `size` values, 1 to 2**20."""
 
     size: int
 
@@ -59,41 +61,41 @@ class ToeplitzRoot:
 
     @property
     def coefficients(self) -> np.ndarray:
-        """The first column of L: int64 of shape (size,), read-only, not ascending."""
+        """First column of L: int64, shape (size,), read-only, not ascending."""
         return _parts(self.size)[0]
 
     @property
     def gains(self) -> np.ndarray:
-        """g: int64 of shape (size,), read-only, not descending."""
+        """g: int64, shape (size,), read-only, not descending."""
         return _parts(self.size)[1]
 
     @property
     def squared_length(self) -> int:
-        """D^2, what the longest column of W has."""
+        """D^2, the squared length of the longest column in W."""
         return _parts(self.size)[2]
 
     @property
     def total_cells(self) -> int:
-        """How many counters of a histogram have as much noise in their sum as the total has here, or a few more."""
+        """Number of histogram counters whose sum has as much noise as the total has here, or slightly more."""
         return math.ceil((1 + math.log(self.size) / math.pi) ** 2)
 
     @property
     def dropped_bits(self) -> int:
-        """How many low bits of rows their noise drowns in any case: below 2**-10 of D, and sigma is D / 16 or more."""
+        """Number of low row bits always far below the noise: less than 2**-10 of D, while sigma is at least D / 16."""
         return max(0, (self.squared_length >> 20).bit_length() - 1) // 2
 
     def room(self, bits: int) -> int:
-        """Return below which weight rows fit, wherever it is, where a record counts 2**bits with the grid of noise."""
+        """Compute the weight below which rows fit, for any value, if a record counts 2**bits with the noise grid."""
         return int((MAX_ROW >> bits) / (_ROUNDING * int(self.coefficients[0]) * int(self.gains[-1])))
 
     def rows(self, counters: np.ndarray, grid_bits: int = 0) -> np.ndarray:
-        """Return W h, exactly: int64 of the shape of the counters, (size,).
+        """Compute W h, exactly: int64 of the shape of the counters, (size,).
 
         Args:
           counters: h, int64.
-          grid_bits: by how many bits rows will be shifted for their noise.
+          grid_bits: bits by which rows will be shifted for their noise.
 
-        Raises `ArgumentError` where a row may not fit.
+        Raises `ArgumentError` if a row may not fit.
         """
         most = max(int(counters.max(initial=0)), -int(counters.min(initial=0)))
         if most * int(self.gains[-1]) >= MAX_ROW:
@@ -129,7 +131,6 @@ def _spectrum(size: int) -> np.ndarray:
 
 
 def _padded(size: int) -> int:
-    """Return the length of a transform in which nothing wraps around."""
     return 1 << (2 * size - 1).bit_length()
 
 

@@ -1,23 +1,23 @@
-"""Two ways to make rows of windows: the binned square root, and the binary tree.
+"""Two mechanisms over windows: the binned square root, and the binary tree.
 
-THE BINNED SQUARE ROOT: one noisy row for each window, with errors close to the best possible. The matrix that adds up
-prefixes is the square of the lower triangular Toeplitz matrix of c_k = binom(2k, k) / 4^k. So rows y = C x + z with
-that C, and prefixes C y, have nearly the least error that any mechanism has (Fichtenberger, Henzinger and Upadhyay
-2023). But row t needs all windows before it. Here windows of similar age share a bin and the mean of their weights
-(Andersson and Pagh 2024), so O(log T) sums are enough. Gains then make all columns about equally long: late windows are
-in few rows, and the noise is that of the longest column.
+THE BINNED SQUARE ROOT: a noisy row for each window, with errors close to the optimum. The matrix that adds up prefixes
+is the square of the lower triangular Toeplitz matrix with c_k = binom(2k, k) / 4^k. Hence rows y = C x + z with that C,
+and prefixes C y, have almost the least error of any mechanism (Fichtenberger, Henzinger and Upadhyay 2023). But row t
+needs all windows before it. Here windows of similar age share a bin and their mean weight (Andersson and Pagh 2024) so
+that O(log T) sums suffice. Gains then make all columns about equally long: late windows are in few rows, and the noise
+is calibrated to the longest column.
 
-Guarantee: `mechanism` says why all rows together are rho-zCDP. All numbers here are whole, so the sensitivity is that
-of what is computed, rounding included.
+Guarantee: `mechanism` proves that all rows together are rho-zCDP. All numbers here are whole, hence the sensitivity
+covers the computed rows, rounding included.
 
-Which bins. Row t covers windows 0 to t with aligned bins. Two halves join as soon as the younger one's end is 2^l
-`ratio` windows back, where 2^l is the size of what they make. In units of Delta / sqrt(2 rho), prefixes have a
-root-mean-square error of 3.01 at 1,024 windows; the least possible is 2.91, and the binary tree has 5.65.
+Bins. Row t covers windows 0 to t with aligned bins. Two halves join as soon as the younger half's end is 2^l `ratio`
+windows back, where 2^l is the size of the joined bin. In units of Delta / sqrt(2 rho), prefixes have a root-mean-square
+error of 3.01 at 1,024 windows. The least possible is 2.91, and the binary tree has 5.65.
 
 THE BINARY TREE: a noisy row for each dyadic range of windows, as soon as its last window closes. A record is in one
-node of each level. The windows of a unit add up in nodes that hold several of them: the most that m windows can do on a
-level whose nodes have s windows is to fill m // s nodes and to put the rest into another. The first m windows do so on
-all levels at once.
+node per level. The windows of a unit add up in nodes that contain several of them. On a level whose nodes have s
+windows, m windows can at most fill m // s nodes and put the rest into another node. The first m windows do so on every
+level.
 
 Sources: Chan, Shi and Song 2011 (the tree); Zhao et al., NeurIPS 2022, Appendix D (its sketches).
 """
@@ -44,11 +44,11 @@ _RATIO, _GAIN_BITS = 4, 8
 @named("BinnedRoot")
 @dataclasses.dataclass(frozen=True)
 class BinnedRoot(RowMechanism):
-    """The binned square root; row t comes out with window t.
+    """Binned square root. Row t is released with window t.
 
     Args:
-      windows: how many windows there are, 2 to 2**17.
-      ratio: how many times its size a bin must be old, 1 to 16. More takes more memory and has less error.
+      windows: window count, 2 to 2**17.
+      ratio: least age of a bin, as a multiple of its size, 1 to 16. A larger ratio uses more memory and has less error.
       weight_bits: a window counts 2**weight_bits in its own row, 4 to 16.
       gain_bits: gains are in units of 2**-gain_bits, 2 to 8.
     """
@@ -66,7 +66,7 @@ class BinnedRoot(RowMechanism):
 
     @classmethod
     def over(cls, windows: int) -> BinnedRoot:
-        """Return the mechanism with weights fine enough that rounding costs nothing."""
+        """Build the mechanism with weights fine enough that rounding is negligible."""
         return cls(windows, weight_bits=12 if windows <= MAX_DENSE else 16)
 
     @property
@@ -105,13 +105,13 @@ def _bins(window: int, ratio: int) -> Iterator[tuple[int, int, int]]:
 
 @functools.lru_cache(maxsize=8)
 def _weights(mechanism: BinnedRoot) -> list[np.ndarray]:
-    """Return, for each level, the weight of a bin of each age: the mean of c over its windows, rounded; int64."""
+    """Compute, for each level, the weight of a bin at each age: the mean of c over its windows, rounded, int64."""
     sums, weights = [0, *itertools.accumulate(coefficients(mechanism.windows))], []
     for level in range(mechanism.windows.bit_length()):
         size = 1 << level
         shift = FRACTION_BITS - mechanism.weight_bits + level
         ages = range(mechanism.windows - size + 1)
-        oldest = min(len(ages), mechanism.ratio * 2 * size + size)  # by then it has joined a larger one
+        oldest = min(len(ages), mechanism.ratio * 2 * size + size)  # by then it has joined a larger bin
         means = [(sums[age + size] - sums[age] + (1 << (shift - 1))) >> shift for age in ages[:oldest]]
         weights.append(np.array(means, dtype=np.int64))
     return weights
@@ -119,7 +119,6 @@ def _weights(mechanism: BinnedRoot) -> list[np.ndarray]:
 
 @functools.lru_cache(maxsize=8)
 def _gains_and_length(mechanism: BinnedRoot) -> tuple[tuple[int, ...], int]:
-    """Return the gains, and the largest squared length of a column with its gain."""
     gains, length = gains_of(_squared_columns(mechanism), mechanism.gain_bits)
     return tuple(gains.tolist()), length
 
@@ -130,7 +129,7 @@ def _squared_columns(mechanism: BinnedRoot) -> np.ndarray:
         size = 1 << level
         squares = np.append(0, np.cumsum(np.square(weights)))
         ends = np.arange(size, windows + 1, size)
-        # A bin is used from the age at which its halves join until it joins its neighbour.
+        # A bin is used from the age at which its halves join until it joins its neighbor.
         youngest = mechanism.ratio * size if level else 0
         joined = 2 * mechanism.ratio * size + np.where((ends >> level) % 2, size, 0)
         beyond = np.minimum(windows - ends + 1, joined)
@@ -142,7 +141,7 @@ def _squared_columns(mechanism: BinnedRoot) -> np.ndarray:
 @named("BinaryTree")
 @dataclasses.dataclass(frozen=True)
 class BinaryTree(RowMechanism):
-    """All nodes of a binary tree that end within the windows; those that end with one window are in order of size."""
+    """All nodes in a binary tree that end within the windows. Nodes with the same last window are ordered by size."""
 
     words = "the binary tree"
 
@@ -182,7 +181,7 @@ class BinaryTree(RowMechanism):
         return self.windows.bit_length()
 
     def squared_reach(self, reached: int) -> Fraction:
-        """Return the squared change of all nodes by a unit in this many windows, over that of one; attained."""
+        """Compute the squared change of all nodes by a unit in this many windows, relative to one (attained)."""
         _validate.whole(low=1, high=self.windows, reached=reached)
         most = 0
         for level in range(self.windows.bit_length()):

@@ -1,33 +1,33 @@
-"""The length of a unit over all rows: what norms and side counters must bound where windows go into rows over time.
+"""Length of a unit over all timeline rows, which norms and side counters bound.
 
-Guarantee: let a unit add v_s to the cells of window s, for all keys, with parts of sizes that sum to a_j[s] in cell j,
-all in units of 2^-ROW_SCALE_BITS. Let N^2 be the sum below, of the unit's net weights, and let `norm.scaling` scale
-each of them by c = min(1, max_norm / N), rounded down. Then over all rows, keys and tables t
+Guarantee: let a unit add v_s to the cells in window s, for all keys, as terms whose sizes sum to a_j[s] in cell j, all
+in units of 2^-ROW_SCALE_BITS. Let N^2 be the sum below, over the unit's net weights, and let `norm.scaling` scale each
+of them by c = min(1, max_norm / N), rounded down. Then over all rows, keys and tables t
 
     sum of (share_t / cells_t) |sum over s of C_s v_s|^2 <= (2^ROW_SCALE_BITS max_norm)^2 max_s G_ss,
 
 where C_s is column s of C and G = C^T C. `RowMechanism.squared_length` is max_s G_ss, by which sigma^2 is multiplied.
 
-The rule. Q is the sum over tables of share_t / cells_t times the sum over keys and cells j of a_j' G a_j, and N^2 is
-Q / max_s G_ss. Pairs of windows count too: rows hold several windows, and the parts of a unit add up there. The
-diagonal alone is a length 2.0 times too small for five windows in a row at T = 1,024.
+The rule. Q is the sum over tables of share_t / cells_t times the sum over keys and cells j of a_j' G a_j, and N^2 is Q
+/ max_s G_ss. Pairs of windows also count: rows contain several windows, and a unit's contributions add up there. The
+diagonal alone gives a length that is 2.0 times too small for five consecutive windows at T = 1,024.
 
-Proof. C has no entry below 0. So in row n and cell j the unit adds at most sum over s of C_ns a_j[s] in size, with any
-signs. Squared and summed over rows this is a_j' G a_j. All entries of G are at least 0: it grows with each size, and
-shrinks by c^2 or more where all sizes shrink by c and are rounded down. No entry of G is above max_s G_ss, by Cauchy
-and Schwarz. So a_j' G a_j / max_s G_ss <= (sum of a_j)^2, and N is at most the unit's total weight, as without rows: a
-unit with at most max_norm records is not changed. Replacing a unit costs 2 and 4 times as much as in `norm.scaling`,
-because C f and C g have no entry below 0 where f and g have none.
+Proof. C has no negative entry. Hence in row n and cell j the unit adds at most sum over s of C_ns a_j[s] in size, with
+any signs. Squared and summed over rows this is a_j' G a_j. All entries of G are at least 0: it grows with each size,
+and shrinks by c^2 or more if all sizes shrink by c and are rounded down. No entry of G exceeds max_s G_ss, by Cauchy
+and Schwarz. Hence a_j' G a_j / max_s G_ss <= (sum of a_j)^2, and N is at most the unit's total weight, as without rows:
+a unit with at most max_norm records is not changed. Replacing a unit costs 2 and 4 times as much as in `norm.scaling`,
+because C f and C g have no negative entry if f and g have none.
 
 Numbers. `RowMechanism.pair_weights` gives G / max_s G_ss in units of 2^-PAIR_BITS, rounded up, at most 1. With them N^2
-is a whole number over one denominator, exact in float64 below 2^53. Above, it is rounded up by more than the error of
-2^28 additions. Where `pair_weights` is `None`, each pair counts as 1, and a_j' G a_j as (sum of a_j)^2.
+is a whole number over a common denominator, exact in float64 below 2^53. Above, it is rounded up by more than the error
+of 2^28 additions. If `pair_weights` is `None`, each pair counts as 1, and a_j' G a_j as (sum of a_j)^2.
 
-Rows over time from the exact counters of windows: integers in, integers out, with O(log T) sums in memory.
+Encoder. Timeline rows from the exact counters of windows: integers in, integers out, with O(log T) sums in memory.
 
-Guarantee: the rows are C x of `mechanism`, exactly, also where it is stored and read back in between. It refuses
+Guarantee: the rows are C x in `mechanism`, exactly, including after storing and reading the state. The encoder refuses
 weights by which a row could reach 2^62, before anything wraps around and answers are wrong. The refusal depends on the
-exact data, and rho does not cover it: whoever sees it learns that they are that heavy.
+exact data, and rho does not cover it: everyone who sees it learns that the weights are that large.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ _MAX_PLACE = 1 << 62
 def squared_norms(
     mechanism: RowMechanism, groups: np.ndarray, units: np.ndarray, windows: np.ndarray, rows: Iterable[Row]
 ) -> np.ndarray:
-    """Return denominator * 2^PAIR_BITS * N^2 of each unit: float64 of shape (units,), exact below 2^53.
+    """Compute denominator * 2^PAIR_BITS * N^2 per unit: float64, shape (units,), exact below 2^53.
 
     Args:
-      mechanism: which rows there are.
-      groups: the unit and key of each net weight as one number: from 0, none left out, int64 of shape (n,).
-      units: the unit of each group: whole numbers from 0, ascending, none left out.
-      windows: the number of each net weight's window, int64 of shape (n,).
-      rows: as `norm.scaling.squared_norms` takes them.
+      mechanism: defines the rows.
+      groups: the unit and key of each net weight as a single number: from 0, without gaps, int64, shape (n,).
+      units: the unit of each group: whole numbers from 0, ascending, without gaps.
+      windows: the number of each net weight's window, int64, shape (n,).
+      rows: as in `norm.scaling.squared_norms`.
     """
     weights = mechanism.pair_weights()
     if weights is None:
@@ -75,12 +75,12 @@ def squared_norms(
 
 
 class WindowPairs:
-    """Squares numbers of units in windows, each number together with those of the same group in other windows.
+    """Squared sums of a unit's numbers across windows, including products between windows in the same group.
 
     Args:
-      mechanism: which rows there are.
-      groups: what adds up in a row, a unit and key, as a whole number from 0: int64 of shape (n,).
-      windows: the number of each number's window, int64 of shape (n,); each only once in a group.
+      mechanism: defines the rows.
+      groups: numbers that add up in a row, a unit and key, as a whole number from 0: int64, shape (n,).
+      windows: the window of each number, int64, shape (n,), each only once per group.
     """
 
     def __init__(self, mechanism: RowMechanism, groups: np.ndarray, windows: np.ndarray) -> None:
@@ -88,11 +88,11 @@ class WindowPairs:
         self._order, self._groups, self._windows = np.lexsort((windows, groups)), groups, windows
 
     def squares(self, sizes: np.ndarray, needed: np.ndarray) -> np.ndarray:
-        """Return numbers whose sum over a group is 2^PAIR_BITS a' G a / max_s G_ss: float64, exact below 2^53.
+        """Compute numbers whose sum over a group is 2^PAIR_BITS a' G a / max_s G_ss: float64, exact below 2^53.
 
         Args:
-          sizes: a of each group and window, not below 0, of shape (n,).
-          needed: which are asked for, bool of shape (n,), all of a group or none; the others get 0.
+          sizes: a of each group and window, nonnegative, shape (n,).
+          needed: mask of requested numbers, bool, shape (n,), whole groups only. The others get 0.
         """
         squares, order = np.zeros(len(sizes)), self._order[needed[self._order]]
         groups, sizes = self._groups[order], sizes[order].astype(np.float64)
@@ -108,7 +108,7 @@ class WindowPairs:
 def _sum_by_window(
     places: np.ndarray, windows: np.ndarray, magnitudes: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the distinct pairs of place and window, ascending, and the sum of the magnitudes at each; all int64."""
+    """Compute the distinct pairs of place and window, ascending, and the sum of the magnitudes at each, all int64."""
     if (int(places.max(initial=0)) + 1) * count < _MAX_PLACE:
         packed, sums = scaling.sum_by_place(places * np.int64(count) + windows, magnitudes)
         return packed // count, packed % count, sums
@@ -118,14 +118,14 @@ def _sum_by_window(
 
 
 class _Sum(NamedTuple):
-    """The sum of gain times counters over a bin, and what no counter in it exceeds."""
+    """Sum of gain times counters over a bin, and an upper bound on its counters."""
 
     counters: np.ndarray
     most: int
 
 
 class RowEncoder:
-    """Turns windows, in order, into rows."""
+    """Encoder from windows, in order, to timeline rows."""
 
     def __init__(self, mechanism: RowMechanism) -> None:
         self._mechanism = mechanism
@@ -134,7 +134,7 @@ class RowEncoder:
         self.next_window = 0
 
     def push(self, counters: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the number and the exact counters of each row that the next window brings; use all of them."""
+        """Yield the number and the exact counters of each row released with the next window. Consume all of them."""
         window, gain = self.next_window, self._gains[self.next_window]
         most = _largest(counters)
         _check(gain * most)
@@ -153,14 +153,14 @@ class RowEncoder:
         return len(self._sums)
 
     def to_bytes(self) -> bytes:
-        """Encode the state; the bytes travel between workers only."""
+        """Encode the state. The bytes travel between workers only."""
         header = np.array([self.next_window, *itertools.chain(*self._sums)], dtype=np.int64)
         counters = [each.counters.tobytes() for each in self._sums.values()]
         return zstandard.compress(join_parts([header.tobytes(), *counters]), 1)
 
     @classmethod
     def from_bytes(cls, mechanism: RowMechanism, data: bytes) -> RowEncoder:
-        """Return an encoder that goes on where `to_bytes` was called."""
+        """Restore an encoder from the bytes of `to_bytes`."""
         encoder, (header, *counters) = cls(mechanism), split_parts(zstandard.decompress(data))
         encoder.next_window, *places = np.frombuffer(header, dtype=np.int64).tolist()
         for level, place, each in zip(places[::2], places[1::2], counters, strict=True):

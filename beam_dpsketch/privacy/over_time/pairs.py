@@ -1,7 +1,7 @@
-"""Sums over all pairs of windows in which a unit adds something, each pair with a weight of its own.
+"""Sums over all pairs of windows to which a unit contributes, with a weight for each pair.
 
-Lengths of units over rows are such sums. Weights are whole numbers in units of
-2^-PAIR_BITS, at most 1. Sums are exact in float64 below 2^53. Above, they are off by less than 2^28 additions can be.
+Lengths of units over rows are such sums. Weights are whole numbers in units of 2^-PAIR_BITS, at most 1. Sums are exact
+in float64 below 2^53. Above, their error is less than the error of 2^28 additions.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ _CHUNK = 512
 
 
 def pair_up(groups: np.ndarray, windows: np.ndarray, sizes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return numbers whose sum over a group is that of weight * size * size over its pairs: float64, one for each size.
+    """Compute numbers whose sum over a group is the sum of weight * size * size over its pairs: float64, one per size.
 
-    Which way is taken depends on the group alone.
+    The group alone determines the algorithm.
 
     Args:
-      groups: what adds up, as a whole number from 0: int64 of shape (n,), ascending.
-      windows: the window of each size, int64 of shape (n,), each only once in a group.
-      sizes: what is in each window, not below 0, of shape (n,).
-      weights: of each pair of windows, int64 of shape (windows, windows), from 0 to ONE_PAIR.
+      groups: group of each size, as a whole number from 0: int64, shape (n,), ascending.
+      windows: the window of each size, int64, shape (n,), each only once per group.
+      sizes: contribution to each window, nonnegative, shape (n,).
+      weights: weight of each pair of windows, int64, shape (windows, windows), from 0 to ONE_PAIR.
     """
     sizes, squares = sizes.astype(np.float64), np.zeros(len(groups))
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
@@ -41,7 +41,7 @@ def pair_up(groups: np.ndarray, windows: np.ndarray, sizes: np.ndarray, weights:
 def _squares_of_filled(
     starts: np.ndarray, counts: np.ndarray, windows: np.ndarray, sizes: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
-    """Return the sum over the pairs of each group, by matrix products.
+    """Compute the sum over the pairs of each group, by matrix products.
 
     Products with the high and the low half of the weights are exact in any order, because totals are small.
     """
@@ -61,7 +61,7 @@ def _squares_of_filled(
 
 
 def _squares_by_lag(groups: np.ndarray, windows: np.ndarray, sizes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return, for each size, weight * size^2 and twice weight * size * size for each later one of its group."""
+    """Compute, for each size, weight * size^2 and twice weight * size * size for each later size in its group."""
     squares = weights[windows, windows] * sizes * sizes
     first, lag = np.arange(len(groups)), 0
     while len(first):
