@@ -1,32 +1,32 @@
-"""The mechanisms: how far a unit moves the counters, and the noise that hides it.
+"""Privacy mechanisms: sensitivity of the counters, and the noise that covers it.
 
-Gaussian. Guarantee: let sigma^2 = Delta^2 / (2 rho), where Delta is the L2 sensitivity of a vector of integers. Adding
-an independent discrete Gaussian of parameter sigma^2 + 4 to each of them is rho-zCDP, and has the (epsilon, delta)
-curve of a continuous Gaussian of parameter sigma^2, as `noise.drawing` proves. Counters and noise live in one ring of
-64-bit integers that wrap around, which is post-processing; saturation before the noise would not be. Source: Canonne,
-Kamath and Steinke 2020 (arXiv:2004.00010), Theorem 4.
+Gaussian. Guarantee: let sigma^2 = Delta^2 / (2 rho), where Delta is the L2 sensitivity of an integer vector. Adding an
+independent discrete Gaussian with parameter sigma^2 + 4 to each entry is rho-zCDP, and has the (epsilon, delta) curve
+of a continuous Gaussian with parameter sigma^2, as `noise.drawing` proves. Counters and noise live in one ring of
+64-bit integers that wrap around, which is post-processing. Saturation before the noise would not be post-processing.
+Source: Canonne, Kamath and Steinke 2020 (arXiv:2004.00010), Theorem 4.
 
 Laplace. Guarantee: let scale = Delta / epsilon, where Delta is the L1 sensitivity: the largest sum of absolute changes.
-Adding an independent discrete Laplace of this scale to each of them is epsilon-DP, and needs no delta. Parts with
-shares of epsilon are one mechanism: the ratio of probabilities is at most e^epsilon_i for each. Source: Ghosh,
-Roughgarden and Sundararajan 2009 (arXiv:0811.2841).
+Adding an independent discrete Laplace with this scale to each entry is epsilon-DP, and needs no delta. Parts with
+shares of epsilon are one mechanism: each probability ratio is at most e^epsilon_i. Source: Ghosh, Roughgarden and
+Sundararajan 2009 (arXiv:0811.2841).
 
-L2 sensitivity: how far one unit can move the counters of a sketch, in the worst case over all hash functions. The hash
-is public, so an adversary may choose items by where they land, and a small sketch has every coincidence anyway. Two
-things follow that a histogram does not teach. (1) k distinct items of one unit may share all their cells, so they count
-k times, not sqrt(k). (2) Two items may share their cells with opposite signs, so replacing one by the other moves each
-cell by 2: for CountSketch `REPLACE_ONE` costs 2 sqrt(depth), not the sqrt(2 depth) of the paper. Each entry is attained
-by brute force in the tests.
+L2 sensitivity: the largest change of a sketch's counters by a unit, in the worst case over all hash functions. The hash
+is public, hence an adversary may choose items by their cells, and a small sketch has every coincidence anyway. Sketches
+differ from histograms in two ways. (1) k distinct items of a unit may share all their cells, hence they count k times,
+not sqrt(k). (2) Two items may share their cells with opposite signs, hence replacing an item by the other moves each
+cell by 2: for CountSketch `REPLACE_ONE` costs 2 sqrt(depth), not the sqrt(2 depth) of the paper. Tests attain each
+entry by brute force.
 
-L1 sensitivity. Let W be the most total weight, without signs, of a unit over all keys and windows: max_keys times
-max_per_key times max_weight, or b under a `NormBound` of order 1. An item adds its weight to cells_per_item counters,
-under all hashes and signs. So adding or removing a unit changes the counters by at most cells_per_item W in
-sum, and replacing it by twice that, because both sums of changes can be apart. Both are attained. A norm of order 2 has
+L1 sensitivity. Let W be the largest total weight, without signs, of a unit over all keys and windows: max_keys times
+max_per_key times max_weight, or b under a `NormBound` with an L1 norm. An item adds its weight to cells_per_item
+counters, under all hashes and signs. Hence adding or removing a unit changes the counters by at most cells_per_item W
+in sum, and replacing it by twice that, because the two contributions can be disjoint. Both are attained. An L2 norm has
 no such bound: a unit may have b^2 items.
 
-Under a `NormBound` with max_norm b the changes of all tables together are bounded (`norm.scaling`), and each table has
-the noise of b records of one item. What is returned for a table is then its part of that bound: in a flat sketch of
-`cells_per_item` rows, the largest squared change itself, attained by b records of one item.
+Under a `NormBound` with max_norm b the changes in all tables together are bounded (`norm.scaling`), and each table has
+the noise for b records of the same item. The result for a table is then its share of that bound: in a flat sketch with
+`cells_per_item` rows, the largest squared change itself, attained by b records of the same item.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from beam_dpsketch.privacy.noise.laws import Noise
 
 
 class Randomness(enum.Enum):
-    """Where the noise comes from; the value says it in words."""
+    """Source of the noise. The value describes it in words."""
 
     SYSTEM = "the entropy of the operating system"
     KEYED = (
@@ -56,11 +56,11 @@ _MIN_SCALE = Fraction(1, 16)
 
 
 class Sensitivity(NamedTuple):
-    """How far one unit can move counters, in records.
+    """Largest change of counters by a unit, in records.
 
     Attributes:
       squared: the largest sum of squared changes.
-      total: the largest sum of absolute changes; `None` if there is no limit that is known.
+      total: the largest sum of absolute changes, or `None` without a known limit.
     """
 
     squared: Fraction
@@ -68,11 +68,11 @@ class Sensitivity(NamedTuple):
 
 
 class Spending(NamedTuple):
-    """What a release spends, and by which noise.
+    """Privacy loss that a release spends, by noise type.
 
     Attributes:
-      rho: zCDP of all of it.
-      epsilon: what Laplace noise spends; `None` where noise is Gaussian.
+      rho: zCDP loss of the whole release.
+      epsilon: loss with Laplace noise, or `None` with Gaussian noise.
     """
 
     rho: Fraction
@@ -84,18 +84,18 @@ class Spending(NamedTuple):
 
     @property
     def whole(self) -> Fraction:
-        """All of it: rho of Gaussian noise, epsilon of Laplace noise."""
+        """Whole loss: rho with Gaussian noise, epsilon with Laplace noise."""
         return self.rho if self.epsilon is None else self.epsilon
 
     @property
     def of_one_count(self) -> Fraction:
-        """The noise parameter of a count of units that all of it pays for."""
+        """Noise parameter of a unit count that spends the whole loss."""
         return 1 / (2 * self.rho) if self.epsilon is None else 2 / self.epsilon**2
 
     def parameter(self, change: Sensitivity, *, share: Fraction = Fraction(1), squared_unit: int = 1) -> Fraction:
-        """Return the parameter of the noise, as `noise.laws` has it, for a share of what is spent, in squared records.
+        """Compute the noise parameter, as defined in `noise.laws`, for a budget share, in squared records.
 
-        Refuses noise that hides nothing, or is so large that counters would wrap around, as `sigma_squared` does.
+        Raises `ArgumentError` for sigma < 1/16 and for noise at which counters would wrap around, like `sigma_squared`.
         """
         if self.epsilon is None:
             return sigma_squared(
@@ -118,10 +118,11 @@ class Spending(NamedTuple):
 def sigma_squared(
     *, squared_sensitivity: Fraction | int, rho: Fraction, share: Fraction = Fraction(1), squared_unit: int = 1
 ) -> Fraction:
-    """Return the noise parameter sigma^2 = Delta^2 / (2 rho share), exactly, for a share of rho.
+    """Compute the noise parameter sigma^2 = Delta^2 / (2 rho share), exactly, for a budget share.
 
-    Refuses sigma < 1/16, which hides nothing, and sigma > 2**50, where counters would wrap around. Where a record
-    counts more than 1, and `squared_unit` is the square of that, counters wrap around that much earlier.
+    Raises `ArgumentError` for sigma < 1/16, which hides nothing, and for sigma > 2**50, where counters would wrap
+    around. If a record counts more than 1, `squared_unit` is the square of that count, by which counters wrap around
+    earlier.
 
     >>> sigma_squared(squared_sensitivity=20, rho=Fraction(1))
     Fraction(10, 1)
@@ -154,36 +155,37 @@ MAX_WINDOWS = (1 << 32) - 1
 def squared_l2_sensitivity(
     *, cells_per_item: int, has_signs: bool, bounds: Bounds, relation: NeighboringRelation, reach: Fraction | int = 1
 ) -> Fraction:
-    """Return the largest squared L2 change of all counters that one privacy unit can cause.
+    """Compute the largest squared L2 change of all counters by one privacy unit.
 
-    With C the total weight a unit may contribute to one sketch (or max_norm), one row changes by at most
+    With C the total weight a unit may contribute to a sketch (or max_norm), a row changes by at most
 
-    * C when a unit is added or removed: all its weight in one cell;
-    * sqrt(2) C when it is replaced, if its cells only grow: C leaves one cell and enters another;
-    * 2 C when it is replaced and cells may grow or shrink, because the sketch has signs or the weights do: C in
-      one cell turns into -C.
+    * C when a unit is added or removed: all its weight in one cell,
+    * sqrt(2) C when it is replaced and its cells only grow: C leaves one cell and enters another,
+    * 2 C when it is replaced and cells may grow or shrink, because sketch or weights have signs: C in one cell turns
+      into -C.
 
-    All rows can do so together (cells_per_item of them), and so can max_keys sketches and `reach` windows, whose
-    changes are orthogonal: each factor multiplies the square. In rows over time the changes of windows add up. Their
-    weights are not negative, so the same factors hold, and `reach` is `RowMechanism.squared_reach`.
+    All cells_per_item rows can change together, and so can max_keys sketches and `reach` windows, whose changes are
+    orthogonal: each factor multiplies the square. In timeline rows the changes of windows add up. Their weights are not
+    negative, hence the same factors apply, and `reach` is `RowMechanism.squared_reach`.
 
     Args:
-      cells_per_item: counters that one item touches (the depth; 1 for an exact histogram).
+      cells_per_item: counters that an item touches (the depth; 1 for an exact histogram).
       has_signs: whether an item may count negatively in a cell.
-      bounds: what one unit may contribute.
-      relation: the relation between neighbouring inputs.
-      reach: the squared change of all releases by a unit, over that of one of them: how many windows it can reach.
+      bounds: contribution bounds of a unit.
+      relation: the relation between neighboring inputs.
+      reach: squared change of all releases by a unit, divided by its squared change of a single release: the unit's
+        reachable windows.
     """
     _validate.whole(low=1, high=MAX_WINDOWS, cells_per_item=cells_per_item)
     squared_reach = check_reach(reach)
     row = change_factor(relation, has_signs=has_signs or bounds.signed)
-    return row * int(cells_per_item) * bounds.squared_length * squared_reach  # int: numpy's overflow
+    return row * int(cells_per_item) * bounds.squared_length * squared_reach  # int: a numpy integer could overflow
 
 
 def sensitivity(
     *, cells_per_item: int, has_signs: bool, bounds: Bounds, relation: NeighboringRelation, reach: Fraction | int = 1
 ) -> Sensitivity:
-    """Return how far one privacy unit can move all counters of a table; arguments as in `squared_l2_sensitivity`."""
+    """Compute the largest change of a table by one privacy unit, arguments as in `squared_l2_sensitivity`."""
     squared = squared_l2_sensitivity(
         cells_per_item=cells_per_item, has_signs=has_signs, bounds=bounds, relation=relation, reach=reach
     )
@@ -193,7 +195,7 @@ def sensitivity(
 
 
 def check_reach(reach: Fraction | int) -> Fraction:
-    """Return a reach as an exact fraction; refuse one below 1."""
+    """Convert a reach to an exact fraction, or raise if it is below 1."""
     if not isinstance(reach, Fraction):
         _validate.whole(low=1, high=MAX_WINDOWS, reach=reach)
     elif reach < 1:
@@ -202,10 +204,10 @@ def check_reach(reach: Fraction | int) -> Fraction:
 
 
 def change_factor(relation: NeighboringRelation, *, has_signs: bool = False) -> int:
-    """Return the largest squared change by a unit, over that of adding it.
+    """Compute the largest squared change by a unit, divided by the squared change of adding it.
 
-    It is 2 or more where a unit is replaced, for a single number too: its replacement may be in another window, period
-    or release. `privacy.loss.zcdp` needs that a removal costs half a replacement at most.
+    The factor is at least 2 if a unit is replaced, for a single number too: the replacement may be in another window,
+    period or release. The proof in `privacy.loss.composition` requires that a removal costs at most half a replacement.
     """
     if relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
         return 1
@@ -213,13 +215,13 @@ def change_factor(relation: NeighboringRelation, *, has_signs: bool = False) -> 
 
 
 def total_factor(relation: NeighboringRelation) -> int:
-    """Return the largest sum of absolute changes by a unit, over that of adding it, with signs or without.
+    """Compute the largest sum of absolute changes by a unit, divided by the sum from adding it, for any signs.
 
-    It is 2 where a unit is replaced, for a single number too, as in `change_factor`.
+    The factor is 2 if a unit is replaced, for a single number too, as in `change_factor`.
     """
     return 1 if relation is NeighboringRelation.ADD_OR_REMOVE_ONE else 2
 
 
 def one_count(relation: NeighboringRelation, reach: int = 1) -> Sensitivity:
-    """Return how far one unit moves counts of units: it is in one at most, in each of `reach` windows."""
+    """Compute the sensitivity of unit counts: a unit is in at most one of them, in each of `reach` windows."""
     return Sensitivity(Fraction(change_factor(relation) * reach), Fraction(total_factor(relation) * reach))
