@@ -1,21 +1,21 @@
-"""Side counters: how many units, records and how much weight a release holds, and how much the bounds took away.
+"""Side counters: noisy numbers of units and records, total weight, and clipping loss of a release.
 
-Guarantee: each counter is its own mechanism with its own part of the loss. The parts, with that of the sketch, sum to
-the loss exactly: to rho, or to the epsilon of Laplace noise. For all records of one unit, a counter changes by at most
+Guarantee: each counter is a separate mechanism with its own share of the loss. These shares and the sketch's share sum
+to the loss exactly: to rho, or to epsilon with Laplace noise. All records of a unit change a counter by at most
 `sensitivity`, over all keys and windows.
 
-What is counted. For unit u and counter q, v_q has one number for each output cell: a key and window; without both there
-is one cell. With net weights n, as `norm.scaling` scales them to f / F, where F = 2^SCALE_BITS:
+Counted quantities. For unit u and counter q, v_q has one number for each output cell: a key and window. Without keys
+and windows there is a single cell. With net weights n, which `norm.scaling` scales to f / F, where F = 2^SCALE_BITS:
 
-* units: 1 in each cell where a net weight is not 0;
+* units: 1 in each cell with a nonzero net weight;
 * records: the records, before netting;
 * weight: the sum of f / F, with signs;
 * clipped: the sum of |n| - |f| / F;
-* scaled: units, of those whose factor is below 1.
+* scaled: units whose factor is below 1.
 
-The rule. None rides on the factor of the norm: a scaled unit may have any number of records. Its kept weight can reach
-b sqrt(cells of a row x keys x windows), where b is max_norm. So each counter has its own factor per unit, c_q =
-min(1, K_q / |v_q|), rounded down, over all cells together. In cell j the unit adds sign(v_qj) floor(|v_qj| c_q F).
+The rule. No counter uses the factor of the norm: a scaled unit may have any number of records. Its clipped weight can
+reach b sqrt(cells of a row x keys x windows), where b is max_norm. Hence each counter has its own factor per unit, c_q
+= min(1, K_q / |v_q|), rounded down, over all cells together. In cell j the unit adds sign(v_qj) floor(|v_qj| c_q F).
 
     counter           K             Delta: add or remove   replace
     units, scaled     sqrt(cells)   K                      sqrt(2) K
@@ -24,80 +24,81 @@ min(1, K_q / |v_q|), rounded down, over all cells together. In cell j the unit a
     weight, signed    4 b           K                      2 K
     clipped           b             K                      sqrt(2) K
 
-`cells` is in how many cells a unit counts in full: b^2 rounded down, or 1 if that is less, and not more than there are.
-A unit that the norm does not scale has at most b^2 cells: each of its cells adds 1 or more to N^2.
+`cells` is the largest number of cells in which a unit counts in full: b^2 rounded down, but at least 1 and at most the
+number of output cells. A unit that the norm does not scale has at most b^2 cells: each cell adds at least 1 to N^2.
 
-Proof. Rounding down shrinks each number, so |f_q| <= F K: what adding or removing costs. Replacing f by g changes the
-counter by |f - g|, squared |f|^2 + |g|^2 - 2 f.g. Without negative numbers f.g >= 0, so it is at most sqrt(2) K. With
-signs it is at most |f| + |g| = 2 K. Units are not constant under `REPLACE_ONE` either: all records of the replacement
-may be dropped, or cancel. Where each window is bounded alone and a unit reaches m windows, all bounds hold for each
-window, so the squares are m times as large. Each entry is attained.
+Proof. Rounding down shrinks each number, hence |f_q| <= F K, which is the cost of adding or removing. Replacing f by g
+changes the counter by |f - g|, squared |f|^2 + |g|^2 - 2 f.g. Without negative numbers f.g >= 0, hence it is at most
+sqrt(2) K. With signs it is at most |f| + |g| = 2 K. Units are not constant under `REPLACE_ONE` either: all records of
+the replacement may be dropped, or cancel. If each window is bounded separately and a unit reaches m windows, all bounds
+apply to each window, hence the squares are m times as large. Each entry is attained.
 
-Order 1. Under a norm of order 1, the length |v| above is the sum of absolute numbers, and so is Delta: K where a unit
-is added or removed, and 2 K where it is replaced. A unit that the norm does not scale has at most b cells. `cells` is
-then b rounded down, or what there are, and K of units and scaled is `cells` itself. Their L2 length is at most its
-root, because each number is 1 at most. K of records and weight is b: the scaled weight of a unit is never more, so the
-counter of weight leaves nothing out. Under `RecordBounds`, K is the size of one cell times max_keys.
+L1 norm. Under an L1 norm, the length |v| above is the sum of absolute numbers, and so is Delta: K if a unit is added or
+removed, and 2 K if it is replaced. A unit that the norm does not scale has at most b cells. Then `cells` is b rounded
+down, but at most the number of output cells, and K of units and scaled is `cells` itself. Their L2 length is at most
+its root, because each number is at most 1. K of records and weight is b: the scaled weight of a unit never exceeds b,
+hence the counter of weight omits no weight. Under `RecordBounds`, K is the size of a cell times max_keys.
 
-Under Laplace noise a counter costs more than under Gaussian noise: its noise grows with 1 / share, not with the root.
-So the usual shares are others there.
+A counter costs more under Laplace noise than under Gaussian noise, because Laplace noise grows with 1 / share instead
+of its root. Therefore Laplace noise has different default shares.
 
-One cell is like several. There a replacement changes the counter by K at most. But with noise for K, a removal would
-cost as much as a replacement, and a unit whose replacement is in another period or release would pay twice.
+A single cell is treated like several. There a replacement changes the counter by at most K. But with noise for K, a
+removal would cost as much as a replacement, and a unit whose replacement is in another period or release pays twice.
 
-Rows over time, from bounded input under a norm. The cells of a unit are keys and windows, and |v|^2 is the sum over
-keys of v' G v / max_s G_ss, with G of the rows and |v| in place of v (`over_time.lengths`). F is 2^ROW_SCALE_BITS, and
-K stays. Each number of v is scaled down and rounded down, and no entry of G is below 0. So over all rows the unit
-changes the counter by at most K F in length, times the root of max_s G_ss = `RowMechanism.squared_length`. f.g of two
-units becomes the sum over keys of f' G g, which is at least 0 where f and g have no number below 0. So the table holds.
+Timeline rows, from bounded input under a norm. The cells of a unit are keys and windows, and |v|^2 is the sum over keys
+of v' G v / max_s G_ss, with G of the rows and |v| in place of v (`over_time.lengths`). F is 2^ROW_SCALE_BITS, and K
+stays. Each number in v is scaled down and rounded down, and no entry of G is negative. Hence over all rows the unit
+changes the counter by at most K F in length, times the root of max_s G_ss = `RowMechanism.squared_length`. For two
+units, f.g becomes the sum over keys of f' G g, at least 0 if f and g have no negative numbers. Hence the table applies.
 
-`RecordBounds` need no factor. They keep max_keys cells, max_per_key records in each, and
-max_weight of each record. So K^2 is max_keys times the square of 1 (units), of max_per_key
-(records) and of its product with max_weight (weight). `clipped` and `scaled` need a norm.
+`RecordBounds` need no factor. They keep max_keys cells, max_per_key records in each, and max_weight of each record.
+Hence K^2 is max_keys times the square of 1 (units), max_per_key (records), or max_per_key times max_weight (weight).
+`clipped` and `scaled` require a norm.
 
-Counters that are equal by definition are one counter with one share. Without weights each record weighs 1; with one
-record per cell each unit has one. `Record()` of weight 1 has one counter, for units, records and weight.
+Counters that are equal by definition are a single counter with a single share. Without weights each record weighs 1.
+With a single record per cell each unit has one record. `Record()` with weight 1 has one counter for units, records and
+weight.
 
-A release whose own counters sum to the weight pays for no counter of it that is less exact. A sum of M counters that
-each have noise for the whole loss has the parameter M b^2 / (2 rho), and a side counter K^2 / (2 share rho). So the sum
-is at least as exact where M b^2 share <= K^2, but for what is left for the counters; under Laplace noise the share is
-squared. Both sides are public before the noise.
+If the release's own counters sum to the weight, it omits any less accurate weight counter. A sum over M counters, each
+with noise for the whole loss, has the parameter M b^2 / (2 rho), and a side counter K^2 / (2 share rho). Hence the sum
+is at least as accurate if M b^2 share <= K^2, up to the remaining share for the counters. With Laplace noise the share
+is squared. Both sides are public before the noise.
 
-`clipped` and `scaled` are there only where no histogram tells what was lost (`privacy.aside.lost_histogram`): over
-time, for keys of a stream, and with signed weights. They share the part of rho that is given for `lost`. `clipped` is a
-lower bound: a unit that lost more than b counts with b, so a few heavy units hide their loss. Nor does it see what
-`max_per_item` and `resource_limit` leave out. Show it as "at least".
+`clipped` and `scaled` exist only without a clipping histogram (below): over time, for keys of a stream, and with signed
+weights. They divide the budget share given for `lost`. `clipped` is a lower bound: a unit that lost more than b counts
+with b, hence a few heavy units hide their loss. It does not include weight removed by `max_per_item` and
+`resource_limit`. Report it as "at least".
 
-Source: sigma^2 = Delta^2 / (2 rho_q) and the sum of rho_q are Canonne, Kamath and Steinke 2020 (arXiv:2004.00010).
-4 b is a choice: in two logs kept weight cut at b is 82 to 84 % of all, and 98 to 100 % at 4 b.
+Source: sigma^2 = Delta^2 / (2 rho_q) and the sum of rho_q are Canonne, Kamath and Steinke 2020 (arXiv:2004.00010). 4 b
+is a choice: in two logs, weight capped at b is 82 to 84 % of the total, and 98 to 100 % at 4 b.
 
-What bounding took from each unit: one noisy histogram for a run, in 11 bins of a factor 4.
+Clipping histogram: number of privacy units by clipping loss, one noisy histogram per run, in 11 bins by factors of 4.
 
-Guarantee: one bin or none of the histogram counts a unit, with 1, by the unit's own records alone.
+Guarantee: a unit is counted in at most one bin, with 1, by its own records alone.
 
-Proof of the sensitivity. Bins do not overlap, and their edges depend on the bounds alone: those that were declared, or
-the norm that was chosen before and is public. Let e(u) be the vector with a 1 in the bin of the loss of unit u, or 0
-without one. The exact histogram is the sum of e(u) over all units. Adding or removing a unit changes it by one e(u), of
-L1 and squared L2 length 1 at most. Replacing u by v changes it by e(v) - e(u): at most 1 in each of two bins, so 2 in
-L1 and 2 in squared L2 length. That is `mechanism.one_count`, for any number of bins, and each is attained. Where
-windows are bounded alone and a unit reaches m of them, it is in m histograms, and both lengths are m times as large.
-The histogram has its own part of rho, and is drawn once, after the norm is known.
+Proof of the sensitivity. Bins do not overlap, and their edges depend on the bounds alone: the declared bounds, or the
+norm that was chosen before and is public. Let e(u) be the vector with a 1 in the bin for the loss of unit u, or 0
+without a bin. The exact histogram is the sum of e(u) over all units. Adding or removing a unit changes it by one e(u),
+with L1 and squared L2 length at most 1. Replacing u by v changes it by e(v) - e(u): at most 1 in each of two bins,
+hence 2 in L1 and 2 in squared L2 length. That is `mechanism.one_count`, for any number of bins, and each is attained.
+If windows are bounded separately and a unit reaches m windows, it is in m histograms, and both lengths are m times as
+large. The histogram has its own budget share, and is drawn once, after the norm is known.
 
-What is lost. A unit loses its weight less what is kept of it, without signs: what a norm scales away, what
-`RecordBounds` drop, and what a weight exceeds `max_weight` by. What `max_per_item` leaves out is not lost: a release
-with that bound counts no more of an item.
+Clipping loss. A unit's clipping loss is its weight minus its clipped weight, without signs: the weight removed by the
+scaling of a norm, in records dropped by `RecordBounds`, and above `max_weight`. Weight removed by `max_per_item` is
+excluded: a release with that bound counts no more of an item.
 
-Bins. Bin j, from 0 on, counts losses x with 4^(first + j) <= x < 4^(first + j + 1); the last one has no end. Smaller
-losses are in no bin. 4^first is at most an eighth of the smallest limit: of the norm, of `max_weight` and of
-`resource_limit`. A unit that loses less to a norm keeps eight ninths of its weight or more. `RecordBounds` may drop a
-record of weight 1, so an eighth of `max_weight` counts there, or 1 if that is more. Bins are powers of 4, so histograms
-of different norms add up.
+Bins. Bin j >= 0 counts losses x with 4^(first + j) <= x < 4^(first + j + 1). The last bin is unbounded. Smaller losses
+are in no bin. 4^first is at most an eighth of the smallest limit: the norm, `max_weight` or `resource_limit`. A unit
+that loses less to a norm keeps at least eight ninths of its weight. `RecordBounds` may drop a record with weight 1,
+hence the limit there is an eighth of `max_weight`, or 1 if that is more. Bins are powers of 4, hence histograms for all
+norms add up.
 
-Where the histogram is. A release that is alone in bounding its units has its own. Where one bound covers several keys
-or windows, there is one histogram for all of them, because one for each would need noise for every cell that a unit
-reaches. It has half of its part of rho, and the weight kept of all of them has the other half.
+Scope. A release that alone bounds its units has its own histogram. If a single bound covers several keys or windows,
+they share a single histogram, because separate histograms would need noise for every cell that a unit reaches. The
+shared histogram has half of its budget share, and the total clipped weight has the other half.
 
-Lengths of units cannot take the place of losses: of a web log that loses 58 %, they show 15 %, without noise too.
+Lengths of units cannot replace losses: for a web log that loses 58 %, they show 15 %, even without noise.
 """
 
 from __future__ import annotations
@@ -126,9 +127,9 @@ from beam_dpsketch.words import shown_plainly
 USUAL_SHARE = Fraction(1, 50)
 UNITS, RECORDS, WEIGHT, LOST, CLIPPED, SCALED = "units", "records", "weight", "lost", "clipped", "scaled"
 _UNDER_LAPLACE = {UNITS: Fraction(1, 100), RECORDS: Fraction(1, 200), WEIGHT: Fraction(1, 100), LOST: Fraction(3, 100)}
-"""In the place of the usual share: all cost more there, and a loss that nobody sees misleads most."""
+"""In place of the default share: all counters cost more with Laplace noise, and an undetected loss misleads most."""
 ROOM = 4
-"""Times max_norm of order 2: what a unit may have of records and of weight."""
+"""Limit for the records and the weight of a unit, as a multiple of max_norm under an L2 norm."""
 _MAX_SIZE = (1 << 61) - 1
 
 
@@ -136,19 +137,19 @@ _MAX_SIZE = (1 << 61) - 1
 @named("SideCounters")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SideCounters:
-    """Which parts of rho, or of epsilon under Laplace noise, pay for counting units, records, weight, and losses.
+    """Budget shares for the noisy numbers of units and records, the total weight, and the clipping loss.
 
-    The usual 1/50 stands for 1/100 of epsilon under Laplace noise, where counting aside costs more: for 1/200 of
-    records, and for 3/100 of losses. All other shares are taken as they are given.
+    Shares are fractions of rho, or of epsilon with Laplace noise. With Laplace noise, where side counters cost more,
+    the default 1/50 becomes 1/100, but 1/200 for records and 3/100 for losses. All other shares are used as given.
 
     Args:
-      units: the part for the number of people, or of what is protected. Like all parts it is of rho, between 0 and 1; a
-        float means its decimal spelling, and `None` leaves the counter out.
-      records: the part for the number of records, which are not counted without it.
-      weight: the part for the total weight, unless the counters sum to it as exactly.
-      lost: the part for a histogram of the weight that the bounds clip from each id. Over time, for keys of a stream
-        and with signed weights: for the weight that a `NormBound` takes away and the number of units that it scales,
-        half each; there, other bounds do not spend it.
+      units: budget share for the number of people, or of other privacy units. Like all shares it is a fraction of rho,
+        between 0 and 1. A float means its decimal spelling, and `None` disables the counter.
+      records: budget share for the number of records, which are counted only if it is set.
+      weight: budget share for the total weight, unless the sketch's counters sum to it with the same accuracy.
+      lost: budget share for a histogram of the weight clipped per privacy id. Over time, for keys of a stream and with
+        signed weights, it pays for the weight clipped by a `NormBound` and the number of scaled units, half each.
+        There, other bounds do not spend it.
     """
 
     units: Fraction | float | None = USUAL_SHARE
@@ -167,20 +168,20 @@ class SideCounters:
             )
 
     def share(self, name: str, noise: Noise = Noise.GAUSSIAN) -> Fraction:
-        """Return the part of the loss for one of the fields, exactly; 0 if it is left out."""
+        """Compute the exact budget share of a field, or 0 if it is disabled."""
         given = Fraction(getattr(self, name) or 0)
         return _UNDER_LAPLACE[name] if noise is Noise.LAPLACE and given == USUAL_SHARE else given
 
 
 class SideCounter(NamedTuple):
-    """One counter of a release.
+    """Side counter of a release.
 
     Attributes:
-      names: what it counts; several names are equal by definition.
-      share: its part of rho.
-      squared_limit: the square of the L2 length of what a unit adds, at most, in records.
+      names: the counted quantities. Several names are equal by definition.
+      share: its budget share.
+      squared_limit: largest squared L2 length of a unit's contribution, in records.
       signed: whether it may count downwards.
-      limit: the same for its L1 length; `None` if only the other is limited.
+      limit: largest L1 length of a unit's contribution, or `None` if only the L2 length is limited.
     """
 
     names: tuple[str, ...]
@@ -194,7 +195,7 @@ class SideCounter(NamedTuple):
         return self.names[0]
 
     def sensitivity(self, relation: NeighboringRelation, *, reach: Fraction | int = 1) -> Sensitivity:
-        """Return the largest change that one unit can cause over all cells."""
+        """Compute the largest change by a unit over all cells."""
         squared = change_factor(relation, has_signs=self.signed) * self.squared_limit * reach
         return Sensitivity(squared, None if self.limit is None else total_factor(relation) * self.limit * reach)
 
@@ -207,17 +208,18 @@ class SideCounter(NamedTuple):
         scale_bits: int = SCALE_BITS,
         pairs: WindowPairs | None = None,
     ) -> np.ndarray:
-        """Return sign(v) floor(|v| c F), c = min(1, K / |v|) rounded down, int64: what each unit adds to each cell.
+        """Compute sign(v) floor(|v| c F), c = min(1, K / |v|) rounded down, int64: the clipped values per unit.
 
-        |v| is the L1 length where that is limited, and else the L2 length; of rows over time always the latter.
+        The length |v| is the L1 length if that is limited, and otherwise the L2 length. For timeline rows it is the L2
+        length.
 
         Args:
-          values: v of each unit and cell, in units of 2^-bits: int64 of shape (n,). Sizes above 2^(61 - scale_bits)
-            count as that, and numbers below 0 as 0 if the counter is not signed.
-          units: the unit of each number: whole numbers from 0, none left out.
+          values: v per unit and cell, in units of 2^-bits: int64, shape (n,). Sizes above 2^(61 - scale_bits) are
+            clamped to it, and negative numbers to 0 if the counter is not signed.
+          units: the unit of each number: whole numbers from 0, without gaps.
           bits: 0 to scale_bits.
           scale_bits: F is 2^scale_bits.
-          pairs: which numbers add up in rows over time; `None` if none do.
+          pairs: numbers that add up in timeline rows, or `None` without such rows.
         """
         most = _MAX_SIZE >> (scale_bits - bits)
         values = np.clip(values, -most if self.signed else 0, most)
@@ -244,15 +246,15 @@ def side_counters(
     noise: Noise = Noise.GAUSSIAN,
     total_cells: int | None = None,
 ) -> tuple[SideCounter, ...]:
-    """Return the counters of a release under these bounds; equal ones once, with the largest of their shares.
+    """Build the side counters of a release. Equal counters are merged, with the largest of their shares.
 
     Args:
-      shares: which ones, and their parts of rho; `None` for none.
-      bounds: how much of each unit counts.
-      max_cells: under a norm, how many cells it covers: 1 without keys and windows. `None` if that is not known.
-      clips: whether two counters say what a norm takes away, in the place of a histogram of what is lost.
-      noise: of the release.
-      total_cells: how many counters of the release sum to the weight; `None` if none do.
+      shares: the enabled counters and their budget shares. `None` disables all.
+      bounds: contribution bounds per unit.
+      max_cells: under a norm, number of cells that it covers: 1 without keys and windows. `None` if unknown.
+      clips: whether two counters report the clipping of a norm, in place of a clipping histogram.
+      noise: noise type.
+      total_cells: number of the release's counters that sum to the weight, or `None` if none do.
     """
     check_bounds(bounds)
     if max_cells is not None:
@@ -273,7 +275,7 @@ def side_counters(
 
 
 def equal_counts(bounds: Bounds) -> list[tuple[str, ...]]:
-    """List units, records and weight, with those together that are equal by definition under these bounds."""
+    """Group units, records and weight by equality under these bounds."""
     equal = (bounds.max_per_key == 1, not bounds.has_weights) if isinstance(bounds, RecordBounds) else (False, False)
     found: list[tuple[str, ...]] = [(UNITS,)]
     for name, same in zip((RECORDS, WEIGHT), equal, strict=True):
@@ -282,7 +284,7 @@ def equal_counts(bounds: Bounds) -> list[tuple[str, ...]]:
 
 
 def same_as(name: str, bounds: Bounds) -> tuple[str, ...]:
-    """Return the names of what equals this count by definition, with its own."""
+    """List the names that equal this count by definition, including its own."""
     return next(names for names in equal_counts(bounds) if name in names)
 
 
@@ -314,7 +316,7 @@ def _under_record_bounds(shares: SideCounters, bounds: RecordBounds, noise: Nois
 
 
 def share_left(counters: tuple[SideCounter, ...], *others: Fraction) -> Fraction:
-    """Return the part of rho that is left for the sketch; `others` are further parts, as of lost weight.
+    """Compute the remaining budget share for the sketch. `others` are further shares, such as the clipping histogram.
 
     >>> from beam_dpsketch import NormBound
     >>> share_left(side_counters(SideCounters(), NormBound(20)), Fraction(1, 50))
@@ -331,39 +333,39 @@ _OF_LIMIT = 8
 
 
 class LostIn(enum.Enum):
-    """Which histogram tells what a release lost."""
+    """Scope of the clipping histogram."""
 
     RELEASE = enum.auto()
-    """Its own: no other release holds records of its units under the same bound."""
+    """One per release: no other release contains records of its units under the same bound."""
 
     RUN = enum.auto()
-    """That of its run: one bound covers several releases."""
+    """One per run: a single bound covers several releases."""
 
     NOWHERE = enum.auto()
-    """None: rows over time, and keys of a stream, count what a norm clipped."""
+    """None: timeline rows, and keys of a stream, count the weight clipped by a norm."""
 
 
 class Uncounted(enum.Flag):
-    """What settings drop or change before anything is counted, so that no number of a release tells it."""
+    """Records that settings drop or change before anything is counted, and that no number of a release includes."""
 
     NOTHING = 0
     LATE = 1  # records of a stream that arrive after the release of their window
     OUTSIDE = 2  # records outside the declared windows
-    LATER_WINDOWS = 4  # of a stream, records of a privacy id after its first `max_windows` windows of each period
-    EXCESS_WEIGHT = 8  # the part of weights beyond `max_weight`, if no histogram measures it
+    LATER_WINDOWS = 4  # on streams, records after the first `max_windows` windows of a privacy id in each period
+    EXCESS_WEIGHT = 8  # weight above `max_weight`, if no histogram measures it
     UNLISTED_ITEMS = 16  # records whose item is not listed
     UNLISTED_KEYS = 32  # records whose key is not listed
-    CLAMPED = 64  # values outside a declared range are not dropped, but count at its ends
+    CLAMPED = 64  # values outside a declared range, which count at its ends
 
 
 class LostCounter(NamedTuple):
-    """The histogram of lost weight of a release, or of a run.
+    """Clipping histogram of a release or a run.
 
     Attributes:
-      share: its part of rho.
-      first: the smallest loss of its first bin is FACTOR**first.
-      kept: the counter of the weight that is kept in the run; `None` if the release counts its own.
-      reach: how many releases one unit is in, each with a histogram of its own.
+      share: its budget share.
+      first: the smallest loss in its first bin is FACTOR**first.
+      kept: counter of the run's clipped weight, or `None` if the release counts its own.
+      reach: releases that contain a unit, each with a separate histogram.
     """
 
     share: Fraction
@@ -373,7 +375,7 @@ class LostCounter(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many numbers are counted: the bins, and what is kept."""
+        """Number of counted values: the bins, and the clipped weight."""
         return BINS + (self.kept is not None)
 
     @property
@@ -382,7 +384,6 @@ class LostCounter(NamedTuple):
 
     @property
     def shares(self) -> Fraction:
-        """The part of rho of all that is counted."""
         return self.share + (0 if self.kept is None else self.kept.share)
 
 
@@ -395,15 +396,15 @@ def lost_counter(
     windows: int,
     noise: Noise = Noise.GAUSSIAN,
 ) -> LostCounter | None:
-    """Return what counts lost weight under these bounds; `None` if nothing does.
+    """Build the clipping histogram for these bounds, or `None` without one.
 
     Args:
-      shares: the parts of rho of what is counted aside; `None` for none.
-      bounds: how much of each unit counts.
-      where: which histogram it is.
-      one_record: whether each record is a unit, which loses what its weight is clamped by.
-      windows: the windows that one unit can reach, each within the bounds.
-      noise: of the release.
+      shares: budget shares for the side counters. `None` disables all.
+      bounds: contribution bounds per unit.
+      where: scope of the histogram.
+      one_record: whether each record is a unit, which loses only the clamped part of its weight.
+      windows: windows that a unit can reach, each within the bounds.
+      noise: noise type.
     """
     share = Fraction(0) if shares is None else shares.share(LOST, noise)
     if not share or where is LostIn.NOWHERE or bounds.signed or (one_record and not bounds.has_weights):
@@ -421,7 +422,6 @@ def lost_counter(
 
 
 def _first(bounds: Bounds) -> int:
-    """Return the exponent of the smallest loss of the first bin."""
     least = Fraction(bounds.max_weight)
     if isinstance(bounds, NormBound):
         limits = (bounds.max_norm, bounds.resource_limit, bounds.max_weight if bounds.says_max_weight else None)
@@ -431,10 +431,10 @@ def _first(bounds: Bounds) -> int:
 
 
 def histogram(lost: np.ndarray, first: int, *, bits: int = 0) -> np.ndarray:
-    """Return how many units are in each bin, int64 of shape (BINS,). It is not private: never publish it.
+    """Compute the exact clipping histogram, int64, shape (BINS,). It is not private: never publish it.
 
     Args:
-      lost: what each unit lost, int64 of shape (units,), in units of 2**-bits, 0 or more.
+      lost: clipping loss per unit, int64, shape (units,), in units of 2**-bits, 0 or more.
       first: as in `LostCounter`.
       bits: 0 or more.
     """
@@ -443,5 +443,5 @@ def histogram(lost: np.ndarray, first: int, *, bits: int = 0) -> np.ndarray:
 
 
 def least_losses(first: int, bins: int = BINS) -> np.ndarray:
-    """Return the smallest loss of each bin, float64 of shape (bins,)."""
+    """Compute the smallest loss of each bin, float64, shape (bins,)."""
     return FACTOR ** np.arange(first, first + bins)

@@ -1,4 +1,4 @@
-"""The terms of a release, all known before the noise: what it spends, whom it protects, how much of each may count."""
+"""Terms of a release, fixed before the noise: privacy loss, privacy unit and contribution bounds."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MAX_PERIOD = (1 << 63) - 1
 
 
 class Disclosure(enum.Flag):
-    """What a release shows without noise, by the caller's choice."""
+    """Facts that a release publishes without noise, by the caller's choice."""
 
     NONE = 0
     KEYS = 1
@@ -58,29 +58,29 @@ class Disclosure(enum.Flag):
 @named("ReleaseTerms")
 @dataclasses.dataclass(frozen=True)
 class ReleaseTerms:
-    """What a release promises, and to whom.
+    """Privacy terms of a release.
 
-    Noise is calibrated by its bounds. Where the data choose the norm, `norm` says how, and until then the bounds are
-    those of a norm of 1; `under` gives the terms after the choice. Nothing is released before the choice.
+    Its bounds determine the noise. If the data choose the norm, `norm` describes the choice, and the bounds are those
+    for a norm of 1 until `under` gives the terms after the choice. No release precedes the choice.
 
     Args:
-      privacy: what the release may spend; taken from a budget, it pays for one release.
-      bounds: what one unit contributes at most: the caller's promise, which the transforms enforce. Give `max_weight`
-        where weights were accumulated. An `AutoNorm` becomes the `norm`.
-      norm: how the data choose the norm; `None` if they do not, or have.
-      unit: whose presence is hidden.
-      window_count: releases (windows) that one unit can reach, each within the bounds; rho covers all of them.
-      period_micros: length of a period in microseconds if the unit is one within a period, else 0; `window_count` is
+      privacy: loss that the release may spend. From a budget, it pays for a single release.
+      bounds: largest contribution of a unit: the caller's promise, which the transforms enforce. Give `max_weight` if
+        weights were accumulated. An `AutoNorm` becomes the `norm`.
+      norm: how the data choose the norm, or `None` if they do not, or have done so.
+      unit: the privacy unit.
+      window_count: releases (windows) that a unit can reach, each within the bounds. Rho covers all of them.
+      period_micros: length of a period in microseconds if the unit is within a period, otherwise 0. `window_count` is
         then the number of windows that the unit can reach in one period.
-      overlapping: in how many windows a record is, at most.
+      overlapping: largest number of windows that contain a record.
       first_windows: whether a unit counts in its first `window_count` windows, as on streams.
-      disclosed: what is published in addition to the release, for the statement.
-      output_cells: how many releases, one for each key and window, one bound covers; `None` if that is not known.
-      norm_spend: the part of rho that chose the norm, if it was not given.
-      selection: what decides which keys, or items, are released; `None` if that is not decided from the data.
-      lost_in: which histogram tells the weight that bounding took.
-      total_cells: how many counters of the release sum to its total weight; `None` if none do.
-      uncounted: what is dropped before anything is counted.
+      disclosed: facts published in addition to the release, for the statement.
+      output_cells: number of releases, one for each key and window, covered by a single bound, or `None` if unknown.
+      norm_spend: budget share that chose the norm, if it was not given.
+      selection: rule that decides which keys, or items, are released, or `None` without private selection.
+      lost_in: scope of the clipping histogram.
+      total_cells: number of the release's counters that sum to its total weight, or `None` if none do.
+      uncounted: records dropped before anything is counted.
     """
 
     privacy: PrivacySpec
@@ -115,16 +115,14 @@ class ReleaseTerms:
         _validate.whole_fields(self, "period_micros", low=0, high=MAX_PERIOD)
         if self.output_cells is not None:
             _validate.whole_fields(self, "output_cells", low=1, high=1 << 62)
-        self.share_left  # noqa: B018  # refuses parts of rho that leave nothing for the sketch
+        self.share_left  # noqa: B018  # raises if shares leave no rho for the sketch
 
     def _check_horizon(self) -> None:
-        """Refuse a unit over a horizon: what a unit does to rows over time is in `RowTerms`."""
         if self.unit.over_horizon:
             raise ValueError(f"unit must not be one over a horizon here, got {self.unit.value}: transforms make rows")
 
     @functools.cached_property
     def counters(self) -> tuple[SideCounter, ...]:
-        """What is counted aside, one number each in each release."""
         bounds = self.bounds
         clips = self.lost_in is LostIn.NOWHERE or bounds.signed
         cells = {"max_cells": self.output_cells, "total_cells": self.total_cells}
@@ -132,20 +130,17 @@ class ReleaseTerms:
 
     @property
     def noise(self) -> Noise:
-        """Which noise the release has."""
         return self.privacy.spending.noise
 
     def with_noise(self, noise: Noise) -> ReleaseTerms:
-        """Return the same with a noise that was decided."""
         return dataclasses.replace(self, privacy=self.privacy.with_noise(noise))
 
     def grid_bits(self, parameter: Fraction) -> int:
-        """Return by how many bits the grid of noise is finer than counters, given the least parameter in records."""
+        """Compute how many bits finer than counters the noise grid is, given the least parameter in records."""
         return self.noise.grid_bits(parameter, self.squared_unit)
 
     @functools.cached_property
     def lost(self) -> LostCounter | None:
-        """What tells the weight that bounding took; `None` if no histogram does."""
         return lost_counter(
             self.privacy.side_counters,
             self.bounds,
@@ -157,22 +152,22 @@ class ReleaseTerms:
 
     @property
     def aside(self) -> int:
-        """How many numbers each release counts aside, without votes for keys."""
+        """Number of side values in each release, without votes for keys."""
         return len(self.counters) + (0 if self.lost is None or self.lost.of_run else BINS)
 
     @property
     def selections(self) -> int:
-        """How many selections of keys, each within the bounds, one unit can vote in."""
+        """Key selections, each within the bounds, in which a unit can vote."""
         return self.window_count
 
     @property
     def reach(self) -> Fraction:
-        """The squared change of all releases by a unit, over that of one of them."""
+        """Squared change of all releases by a unit, divided by its squared change of a single release."""
         return Fraction(self.window_count)
 
     @property
     def delta(self) -> Fraction:
-        """The delta that a unit loses to the selection of keys or items, over all of them and all windows."""
+        """Delta that a unit loses to key or item selection, over all keys, items and windows."""
         return Fraction(0) if self.selection is None else self.selection.delta
 
     @property
@@ -181,7 +176,6 @@ class ReleaseTerms:
 
     @property
     def shown(self) -> tuple[float, float]:
-        """The epsilon that is shown, and its delta."""
         return self.loss.shown(self.privacy.shown_delta)
 
     @property
@@ -189,7 +183,7 @@ class ReleaseTerms:
         return self.privacy.loss(self.delta)
 
     def foolish(self, people: float | None = None) -> list[str]:
-        """Return what is foolish about epsilon and delta, in words; `people` is about how many units there are."""
+        """Describe unreasonable values for epsilon and delta. `people` is the approximate number of units."""
         who, privacy = "records" if self.unit.is_one_record else "people", self.privacy
         epsilon, delta = self.shown
         noise = math.sqrt(privacy.spending.of_one_count)
@@ -201,17 +195,17 @@ class ReleaseTerms:
 
     @property
     def share_left(self) -> Fraction:
-        """The part of rho for the counters of the sketch, and for the votes that select keys."""
+        """Budget share for the sketch's counters and the votes that select keys."""
         spend = self.norm_spend if self.norm is None else self.norm.spend
         return share_left(self.counters, spend or Fraction(0), Fraction(0) if self.lost is None else self.lost.shares)
 
     @property
     def asked(self) -> ContributionLimit:
-        """What the caller said: the bounds, or how the data choose the norm."""
+        """Contribution limit set by the caller: the bounds, or the choice of a norm."""
         return self.bounds if self.norm is None else self.norm
 
     def under(self, max_norm: int | Fraction | None) -> ReleaseTerms:
-        """Return the terms that noise is calibrated by: with this norm if the data choose it, else as they are."""
+        """Build the terms that calibrate the noise, with this norm if the data choose it."""
         if self.norm is None:
             return self
         assert max_norm is not None
@@ -220,7 +214,7 @@ class ReleaseTerms:
 
     @property
     def votes(self) -> SelectionRule | None:
-        """The rule by which units vote for keys or items; `None` if they do not."""
+        """Voting rule for keys or items, or `None` without votes."""
         return None if self.selection is None else self.selection.votes(self.bounds, self.noise)
 
     @property
@@ -232,24 +226,23 @@ class ReleaseTerms:
         return self.selection is not None and self.selection.counts_items
 
     def without_side_counters(self) -> ReleaseTerms:
-        """Return the terms of a release that counts nothing aside."""
         return dataclasses.replace(self, privacy=self.privacy.without_side_counters())
 
     def paying_for(self, release: Any) -> ReleaseTerms:
-        """Return the same terms without a budget; raise if a part of a budget has paid for another release."""
+        """Build the terms without a budget, or raise if the budget share has paid for another release."""
         return dataclasses.replace(self, privacy=self.privacy.paying_for(release, self.delta))
 
     def bill(self, what: Mapping[str, Any]) -> Bill | None:
-        """Return the bill for all that one run releases, with facts that are noted with it; without a ledger, none."""
+        """Build the bill for a run, with facts to record, or `None` without a ledger."""
         payer, terms = self.privacy.payer, {"unit": self.unit, "relation": self.privacy.relation}
         return None if payer is None else payer.bill(self.loss, terms, what)
 
     def without_budget(self) -> ReleaseTerms:
-        """Return equal terms that pay for nothing: for releases of made-up data, which cost nothing."""
+        """Build equal terms that pay for nothing, for releases of simulated data, which cost nothing."""
         return dataclasses.replace(self, privacy=self.privacy.without_budget())
 
     def for_noise(self) -> ReleaseTerms:
-        """Return the terms that keyed noise depends on. A batch and a stream of the same data have equal ones."""
+        """Build the terms that keyed noise depends on. They are equal for a batch and a stream of the same data."""
         return dataclasses.replace(self.without_budget(), uncounted=Uncounted.NOTHING)
 
     @property
@@ -258,7 +251,7 @@ class ReleaseTerms:
 
     @property
     def squared_unit(self) -> int:
-        """The square of what a record of weight 1 counts before the noise, where it counts most."""
+        """Squared largest count of a record with weight 1, before the noise."""
         return 4**self.scale_bits
 
 
@@ -266,10 +259,10 @@ class ReleaseTerms:
 @named("RowTerms")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RowTerms(ReleaseTerms):
-    """What all rows of a horizon promise together; the unit is one over the horizon.
+    """Terms shared by all timeline rows of a horizon. The unit spans the horizon.
 
-    Of `window_count`: under `RecordBounds` a unit counts in that many windows, and on unbounded input under a norm; on
-    bounded input one norm covers all windows, and it is 1.
+    Under `RecordBounds`, and on unbounded input under a norm, `window_count` is the number of windows in which a unit
+    counts. On bounded input, a single norm covers all windows, and `window_count` is 1.
     """
 
     mechanism: RowMechanism
