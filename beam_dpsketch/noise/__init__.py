@@ -1,1 +1,1 @@
-"""Raw sketches to released ones, without Beam: what is chosen, and the noise."""
+"""Norm choice, key selection and noise for exact sketches, without Beam."""

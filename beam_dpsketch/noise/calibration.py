@@ -1,4 +1,4 @@
-"""Which tables of a release get noise, and how its keys are chosen: worked out once, before there are data."""
+"""Calibration of a release: its noisy tables and key selection, fixed before the data are read."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from beam_dpsketch.statement.side_notes import SideNote
 
 @dataclasses.dataclass(frozen=True)
 class Calibration:
-    """What the noise of releases of a spec under some terms is; workers get it, and do not work it out again.
+    """Noise for all releases with the same spec and terms; workers receive it and do not recompute it.
 
-    Where the data choose the norm, all is of a norm of 1 until then; `with_norm` makes the tables of a release.
+    If the data choose the norm, all tables assume a norm of 1 until then. `with_norm` builds the tables of a release.
 
     Attributes:
       spec: the sketch.
-      terms: those of each release.
-      counters: the tables of the sketch; of a norm of 1 under an `AutoNorm`, as are the next two.
-      aside: the tables of one number that each release counts aside.
-      lost: the histogram of lost weight, and the weight kept if it is of the run; () if it is not told.
-      choice: how keys are chosen; `None` if the data do not choose them.
-      scaled_units: how many units should be longer than the norm; `None` if the data do not choose it.
+      terms: privacy terms per release.
+      counters: the sketch's tables, for a norm of 1 under an `AutoNorm`, like `aside` and `lost`.
+      aside: the tables of the side counters, with a single number per release.
+      lost: the clipping histogram, and the clipped weight if it is counted per run, or () without one.
+      choice: key selection, or `None` if the data do not choose keys.
+      scaled_units: target for the number of units longer than the norm, or `None` if the data do not choose it.
     """
 
     spec: Any
@@ -48,7 +48,7 @@ class Calibration:
 
     @classmethod
     def of(cls, spec: Any, terms: ReleaseTerms) -> Calibration:
-        """Return the noise; refuse settings that cannot work."""
+        """Calibrate the noise, or raise if the settings cannot work."""
         known = terms.under(1)
         choice = choose_keys(spec, terms)
         found = cls(spec, terms, counter_tables(spec, known), tables.aside(known), tables.lost(known), choice)
@@ -57,22 +57,22 @@ class Calibration:
 
     @property
     def per_table(self) -> tuple[Fraction, ...]:
-        """The noise parameter of each table of the sketch, in squared records."""
+        """Noise parameter per sketch table, in squared records."""
         return tuple(table.parameter for table in self.counters)
 
     @property
     def of_release(self) -> tuple[NoisyTable, ...]:
-        """The tables of each release but its counters, in the order in which they are drawn."""
+        """All tables of a release except its counters, in drawing order."""
         return self.aside if self.lost_is_of_run else self.aside + self.lost
 
     @functools.cached_property
     def notes(self) -> tuple[SideNote, ...]:
-        """What a release says of its tables of one number."""
+        """Statement notes for the side counters."""
         return tuple(map(_note, self.terms.counters, self.aside, itertools.repeat(self.terms.scale_bits)))
 
     @functools.cached_property
     def empty_lost(self) -> LostNote | None:
-        """What a release says of its histogram of lost weight."""
+        """Statement note for the clipping histogram."""
         if (counter := self.terms.lost) is None:
             return None
         bins, *of_kept = self.lost
@@ -88,20 +88,20 @@ class Calibration:
 
     @property
     def lost_is_of_run(self) -> bool:
-        """Whether the histogram of lost weight is drawn once for all releases of a run."""
+        """Whether the clipping histogram is drawn once for all releases in a run."""
         return len(self.lost) > 1
 
     @property
     def note(self) -> KeyNote | None:
-        """What a release says of the choice of its keys."""
+        """Statement note for key selection."""
         return None if self.choice is None else self.choice.note
 
     def with_terms(self, terms: ReleaseTerms) -> Calibration:
-        """Return the same under terms that differ in their budget, or in what is disclosed, alone."""
+        """Replace the terms, which may differ only in their budget or their disclosed facts."""
         return dataclasses.replace(self, terms=terms)
 
     def with_norm(self, max_norm: Fraction | None) -> Calibration:
-        """Return the noise of a release: under this norm if the data choose it, else as it is."""
+        """Calibrate the noise for a chosen norm; unchanged unless the data choose it."""
         if self.terms.norm is None:
             return self
         if max_norm not in self._under_norms:
@@ -114,7 +114,7 @@ class Calibration:
 
 
 def check_paid(found: Sequence[NoisyTable], terms: ReleaseTerms, choice: KeyChoice | None) -> None:
-    """Refuse tables that cost more than the choices of a norm and of keys leave of what a release may spend."""
+    """Raise if the tables cost more than the choices of norm and keys leave from the release's loss."""
     chosen = (terms.norm_spend or Fraction(0)) + (Fraction(0) if choice is None else choice.note.share)
     left = (1 - chosen) * terms.privacy.spending.whole
     if sum(table.share for table in found) > 1 - chosen or sum(table.cost for table in found) > left:
@@ -122,7 +122,6 @@ def check_paid(found: Sequence[NoisyTable], terms: ReleaseTerms, choice: KeyChoi
 
 
 def _note(counter: SideCounter, table: NoisyTable, scale_bits: int) -> SideNote:
-    """Return the note of a side counter that is 0, on the grid of its noise."""
     return SideNote(
         names=counter.names,
         share=table.share,
@@ -135,14 +134,14 @@ def _note(counter: SideCounter, table: NoisyTable, scale_bits: int) -> SideNote:
 
 
 def calibrate(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
-    """Return the noise parameter of each table, in squared records; refuse settings that cannot work."""
+    """Compute the noise parameter per table, in squared records, or raise if the settings cannot work."""
     found = counter_tables(spec, terms)
     tables.aside(terms)
     return tuple(table.parameter for table in found)
 
 
 def counter_tables(spec: Any, terms: ReleaseTerms) -> tuple[NoisyTable, ...]:
-    """Return the tables of a sketch; refuse settings that cannot work."""
+    """Build a sketch's tables, or raise if the settings cannot work."""
     if terms.bounds.has_norm and terms.bounds.total_weight is None:
         _check_rows_bounded(spec)
     if terms.noise is Noise.LAPLACE and (refused := why_not_laplace(spec, terms)) is not None:
@@ -151,7 +150,6 @@ def counter_tables(spec: Any, terms: ReleaseTerms) -> tuple[NoisyTable, ...]:
 
 
 def _check_rows_bounded(spec: Any) -> None:
-    """Refuse a square-root factor under a norm of order 2, which measures counters and not the rows made of them."""
     if any(part.spec.has_factor for part in raw_type(spec).parts(spec)):
         raise ArgumentError(
             "domain",
@@ -162,12 +160,12 @@ def _check_rows_bounded(spec: Any) -> None:
 
 
 def table_parameters(spec: Any, terms: ReleaseTerms) -> tuple[Fraction, ...]:
-    """Return the noise parameter of each table, in squared records: of what a record adds to it at most."""
+    """Compute the noise parameter per table, in squared records that a record adds at most."""
     return tuple(table.parameter for table in tables.counters(spec, terms, sketch_share(spec, terms)))
 
 
 def why_not_laplace(spec: Any, terms: ReleaseTerms) -> ArgumentError | None:
-    """Return why a release cannot have Laplace noise; `None` if it can."""
+    """Build the error if a release cannot have Laplace noise, or return `None`."""
     needs = fix = ""
     if not spec.takes_laplace:
         needs = "ranks and searches read many counters at once"

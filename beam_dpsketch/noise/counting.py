@@ -1,8 +1,8 @@
-"""Exact counts to released ones.
+"""Noise and thresholds for exact counts.
 
-Guarantee: `privacy.grouped_counts` proves what a release costs. It needs one decision for each item, key and window,
-with noise of its own: whoever decides again from the same count and votes makes another release. What neither its count
-nor its votes bring in is left out with its item.
+Guarantee: `privacy.grouped_counts` proves the loss. It requires one decision per item, key and window, with independent
+noise: another decision from the same count and votes is another release. An item that neither its count nor its votes
+release is omitted.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _LIKELY = Fraction(1, 100)
 
 
 class Counting(NamedTuple):
-    """How counts become a release, worked out before there are data.
+    """Noise and thresholds for counts, fixed before the data are read.
 
     Attributes:
-      spec: the domain of the items.
-      terms: of each release; where the data choose the norm, with the one that they chose, or with 1 before that.
-      declared: the same as they are declared.
-      items: the table of all counts.
-      note: what a release says of its items.
-      choice: how votes bring items in; `None` if units do not vote.
-      scaled_units: how many units should be longer than the norm; `None` if the data do not choose it.
+      spec: the item domain.
+      terms: privacy terms per release, with the chosen norm, or with a norm of 1 before the data choose it.
+      declared: the terms as declared.
+      items: the table for all counts.
+      note: statement note for the items.
+      choice: item selection by votes, or `None` if units do not vote.
+      scaled_units: target for the number of units longer than the norm, or `None` if the data do not choose it.
     """
 
     spec: GroupedItems
@@ -60,12 +60,12 @@ class Counting(NamedTuple):
 
     @classmethod
     def of(cls, spec: GroupedItems, declared: ReleaseTerms, norm: Fraction | int = 1) -> Counting:
-        """Return how releases under these terms are made; refuse settings that cannot work.
+        """Calibrate releases under these terms, or raise if the settings cannot work.
 
         Args:
-          spec: the domain of the items.
+          spec: the item domain.
           declared: the terms.
-          norm: counts where the data choose it; before that, all is of a norm of 1, and noise grows with it.
+          norm: the norm, if the data choose it, or 1 before the choice. Noise grows with it.
         """
         terms = declared.under(norm)
         (table,) = counter_tables(spec, terms)
@@ -76,31 +76,31 @@ class Counting(NamedTuple):
         return cls(spec, terms, declared, items, note, choice)
 
     def with_norm(self, max_norm: Fraction | None) -> Counting:
-        """Return the same of a release: under this norm if the data choose it, else as it is."""
+        """Calibrate for a chosen norm; unchanged unless the data choose it."""
         return self if max_norm is None else Counting.of(self.spec, self.declared, max_norm)
 
     @property
     def _deciding(self) -> tuple[Any, ...]:
-        """The settings of the choice of items, without the words of the note."""
+        """Settings that determine the released items, without the texts of the note."""
         votes = None if self.choice is None else self.choice.deciding
         return self.note.max_items, self.note.threshold, self.note.scale_bits, votes
 
     @property
     def per_table(self) -> tuple[Fraction, ...]:
-        """The noise parameter of the one table of counts."""
+        """Noise parameter for counts."""
         return (self.items.parameter,)
 
     def with_terms(self, terms: ReleaseTerms) -> Counting:
-        """Return the same under terms that differ in their budget, or in what is disclosed, alone."""
+        """Replace the terms, which may differ only in their budget or their disclosed facts."""
         return self._replace(terms=terms.under(self.terms.bounds.size), declared=terms)
 
     def add_noise(self, counts: np.ndarray, random_bytes: RandomBytes = os.urandom) -> tuple[np.ndarray, np.ndarray]:
-        """Return the noisy counts on the grid of the note, int64 of shape (n,), and which reach the threshold, bool.
+        """Draw noisy counts on the note's grid, int64, shape (n,), and compare them with the threshold, bool.
 
         Args:
-          counts: the exact count of each item, in units of 2**-scale_bits, int64 of shape (n,); items that no unit
-            counts for must not be among them.
-          random_bytes: where the randomness comes from.
+          counts: the exact count per item, in units of 2**-scale_bits, int64, shape (n,). Items without a contributing
+            unit must be absent.
+          random_bytes: source of the randomness.
         """
         noisy = self.items.draw(counts, random_bytes)
         return noisy, noisy >= self.note.threshold
@@ -108,13 +108,13 @@ class Counting(NamedTuple):
     def draw(
         self, rows: np.ndarray, randomness: Sequence[KeyedRandomness] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the noisy counts of one or more items as `add_noise` does, and which are released, by count or votes.
+        """Draw the noisy counts of items, like `add_noise`, and select the released items by count or votes.
 
         Keyed randomness is bound to the count and to all settings, so that equal bytes never serve two counts.
 
         Args:
-          rows: the exact count of each item, then, if units vote, what `find_chosen` takes; int64 of shape (n, m).
-          randomness: the secret of each item, key and window; `None` takes the entropy of the system.
+          rows: the exact count per item, followed by the columns of `find_chosen` if units vote, int64, shape (n, m).
+          randomness: the secret for each item, key and window. `None` uses system entropy.
         """
         if randomness is None:
             noisy, released = self.add_noise(rows[:, 0])
@@ -133,13 +133,13 @@ class Counting(NamedTuple):
     def gather(
         self, rows: Iterable[tuple[bytes, int]], part: bytes, draw: bytes, randomness: Randomness
     ) -> NoisyReleases:
-        """Return one release of released counts: post-processing.
+        """Build a release from released counts: post-processing.
 
         Args:
-          rows: items as `short_keys` gives them, each once, with their noisy counts.
-          part: the first two thirds of the release id, and `draw` its last third.
+          rows: items as `short_keys`, each once, with their noisy counts.
+          part: the first two thirds of the release id. `draw` is its last third.
           draw: see `part`.
-          randomness: where the noise came from.
+          randomness: source of the noise.
         """
         terms = self.terms
         drowned = min(self.note.scale_bits, tables.drowned([self.items], terms.squared_unit))
@@ -168,9 +168,9 @@ class Counting(NamedTuple):
         )
 
     def _nameable(self, ordered: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-        """Return the rows whose items have a name of their own.
+        """Select rows whose items have a unique name.
 
-        Bytes that are not valid text have none. A text that is cut within a character may have the name of another.
+        Bytes that are not valid text have no name. Text that is cut within a character may have another item's name.
         """
         names = self.spec.domain.from_short_keys([key for _, key in ordered])
         whole_first = sorted(range(len(ordered)), key=lambda place: ordered[place][1][-1] == TRUNCATED)
@@ -184,7 +184,7 @@ class Counting(NamedTuple):
 
 
 def note_of(terms: ReleaseTerms, parameter: Fraction) -> GroupNote:
-    """Return the note of the threshold on counts, without votes; the parameter of their noise is in squared records."""
+    """Build the note for the threshold on counts, without votes, from the noise parameter in squared records."""
     rule = terms.selection
     assert isinstance(rule, GroupRule)
     if (votes := terms.votes) is not None:
@@ -197,6 +197,6 @@ def note_of(terms: ReleaseTerms, parameter: Fraction) -> GroupNote:
 
 
 def draw_of(rows: Iterable[tuple[bytes, int]], randomness: KeyedRandomness) -> bytes:
-    """Return the last third of a release id, a function of what is released and of a secret."""
+    """Derive the last third of a release id from the released rows and a secret."""
     digest = hashlib.blake2b(encode(tuple(sorted(rows))), digest_size=32).digest()
     return randomness.random_bytes(message("rows", digest, []))(DRAW_BYTES)

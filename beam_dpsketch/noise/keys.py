@@ -1,7 +1,7 @@
-"""Votes to chosen keys.
+"""Key selection from votes.
 
-Guarantee: `privacy.selection` proves what the choice costs. It needs one decision for each key and window, with
-randomness of its own: whoever decides again from the same votes makes another release.
+Guarantee: `privacy.selection` proves the loss. It requires one decision per key and window, with independent
+randomness: another decision from the same votes is another release.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ _MOST = Fraction(99, 100)
 
 
 class KeyChoice(NamedTuple):
-    """How keys are chosen, worked out before there are data.
+    """Key selection, calibrated before the data are read.
 
     Attributes:
-      rule: who votes, and for what.
-      note: what a release says of it.
-      sketch_share: the part of rho that is left for the sketches.
-      votes: the noisy votes of each round; () if `table` decides.
-      table: the probabilities by votes; `None` if noise decides.
-      rounds: the rule of two rounds; `None` if there is one.
+      rule: selection rule for the votes.
+      note: statement note for key selection.
+      sketch_share: remaining budget share for the sketches.
+      votes: the noisy votes per round, or () if `table` decides.
+      table: release probabilities by votes, or `None` if noise decides.
+      rounds: the rule for two rounds, or `None` with a single round.
     """
 
     rule: SelectionRule
@@ -62,18 +62,18 @@ class KeyChoice(NamedTuple):
 
     @property
     def deciding(self) -> tuple[Any, ...]:
-        """All settings that a decision depends on, exactly; `half` and `most` of the note are words, in floats."""
+        """All settings that a decision depends on, exactly. In the note, `half` and `most` are rounded for display."""
         note = self.note
         return self.rule, note.method, note.share, note.grid, note.sigma_squared, note.threshold
 
     def keeps(self, votes: np.ndarray, units: np.ndarray, *others: np.ndarray, random_bytes: Any = os.urandom) -> Any:
-        """Return which keys are released, bool of shape (n,).
+        """Decide which keys are released, bool, shape (n,).
 
         Args:
-          votes: the exact votes of each key, int64 of shape (n,).
-          units: how many units vote for it, int64 of shape (n,).
-          others: of two rounds, the exact votes of the second and the noisy votes of the first.
-          random_bytes: where the randomness comes from.
+          votes: the exact votes per key, int64, shape (n,).
+          units: voting units per key, int64, shape (n,).
+          others: with two rounds, the exact votes in the second and the noisy votes in the first.
+          random_bytes: source of the randomness.
         """
         considered = (units >= self.rule.min_units) & (votes > 0)
         if self.rounds is not None:
@@ -89,15 +89,15 @@ class KeyChoice(NamedTuple):
 def find_chosen(
     choice: KeyChoice, votes: np.ndarray, randomness: Sequence[KeyedRandomness] | None = None
 ) -> np.ndarray:
-    """Return which keys are released, bool of shape (n,).
+    """Decide which keys are released, bool, shape (n,).
 
     Keyed randomness is bound to the votes and to all settings, so that equal bytes never serve two decisions.
 
     Args:
-      choice: how keys are chosen.
-      votes: the exact votes of each key, and how many units cast them, int64 of shape (n, 2); of two rounds, then the
-        exact votes of the second and the noisy votes of the first, of shape (n, 4).
-      randomness: the secret of each key; `None` takes the entropy of the system.
+      choice: key selection.
+      votes: the exact votes and voting units per key, int64, shape (n, 2). With two rounds, followed by the exact votes
+        in the second and the noisy votes in the first, shape (n, 4).
+      randomness: the secret for each key. `None` uses system entropy.
     """
     if randomness is None:
         return choice.keeps(*votes.T)
@@ -109,9 +109,9 @@ def find_chosen(
 
 
 def draw_first(choice: KeyChoice, votes: np.ndarray, randomness: Sequence[KeyedRandomness] | None = None) -> np.ndarray:
-    """Return the noisy votes of the first of two rounds, int64 of shape (n,); arguments as in `find_chosen`.
+    """Draw the noisy votes in the first of two rounds, int64, shape (n,), with the arguments of `find_chosen`.
 
-    Each call draws other noise: what steers the second round, and what decides, must be of one call.
+    Each call draws new noise: the second round and the decision must use the same call.
     """
     first = choice.votes[0]
     if randomness is None:
@@ -124,14 +124,14 @@ def draw_first(choice: KeyChoice, votes: np.ndarray, randomness: Sequence[KeyedR
 def with_noisy_votes(
     choice: KeyChoice, first: pa.Table, end: int, secret: KeyedRandomness | None, *, once: bool
 ) -> pa.Table:
-    """Return the votes of round one with a column of noisy ones, drawn once for all that reads them.
+    """Add a column with the noisy votes of round one, drawn once for all readers.
 
     Args:
-      choice: how keys are chosen.
-      first: what `vote_rounds.first_votes` returns.
-      end: the last millisecond of the window where a table has none; 0 for the global one, and for a horizon.
-      secret: of the transform; `None` takes the entropy of the system.
-      once: whether a key is chosen once for all windows.
+      choice: key selection.
+      first: result of `vote_rounds.first_votes`.
+      end: the last millisecond of the window if a table has no window column, or 0 for the global window or a horizon.
+      secret: secret of the transform. `None` uses system entropy.
+      once: whether a key is selected once for all windows.
     """
     ends = first[WINDOW].to_pylist() if WINDOW in first.column_names and not once else [end] * len(first)
     secrets, keys = None, first["key"].to_pylist()
@@ -144,14 +144,13 @@ def with_noisy_votes(
 def _streams(
     choice: KeyChoice, step: str, votes: np.ndarray, randomness: Sequence[KeyedRandomness]
 ) -> Iterator[RandomBytes]:
-    """Yield the random bytes of a step for each key."""
     settings = settings_of(choice.votes, choice.deciding)
     for keyed, each in zip(randomness, votes, strict=True):
         yield keyed.random_bytes(message(step, settings, [each]))
 
 
 def choose_keys(spec: Any, terms: ReleaseTerms) -> KeyChoice | None:
-    """Calibrate the votes for keys or items; return `None` without votes, and refuse settings that cannot work."""
+    """Calibrate the votes for keys or items; `None` without votes. Raise if the settings cannot work."""
     if (rule := terms.votes) is None:
         return None
     share, remaining = _shares(rule, spec, terms)
@@ -160,7 +159,7 @@ def choose_keys(spec: Any, terms: ReleaseTerms) -> KeyChoice | None:
 
 
 def choose_keys_alone(terms: ReleaseTerms) -> KeyChoice:
-    """Return how keys are chosen where nothing else is released, with all that may be spent."""
+    """Calibrate key selection that spends the whole loss, if it is the only release."""
     rule, privacy, whole = terms.votes, terms.privacy, Fraction(1)
     assert rule is not None
     epsilon = privacy.spending.epsilon
@@ -168,10 +167,10 @@ def choose_keys_alone(terms: ReleaseTerms) -> KeyChoice:
 
 
 def with_best_method(terms: ReleaseTerms) -> ReleaseTerms:
-    """Return the terms of a list of keys with the method, if it is open, that needs the fewest units for a key.
+    """Choose the voting method with the fewest units per released key, if the method is open.
 
-    That is on average over units that vote for one key and units that vote for as many as they may. Public settings
-    alone decide.
+    The criterion averages units that vote for a single key and units that vote for the maximum. Public settings alone
+    decide.
     """
     rule = terms.votes
     assert rule is not None
@@ -183,7 +182,7 @@ def with_best_method(terms: ReleaseTerms) -> ReleaseTerms:
             found = _with_method(terms, dataclasses.replace(rule, method=method))
             half = choose_keys_alone(found).note.half
             needed.setdefault(half * (1 + rule.grid / rule.classes[-1][1]), found)
-    if not needed:  # then Gaussian noise says what is wrong
+    if not needed:  # raises the error for Gaussian noise
         return _with_method(terms, dataclasses.replace(rule, method=ONE_ROUND[0]))
     return needed[min(needed)]
 
@@ -202,13 +201,12 @@ def _with_method(terms: ReleaseTerms, rule: SelectionRule) -> ReleaseTerms:
 
 
 def sketch_share(spec: Any, terms: ReleaseTerms) -> Fraction:
-    """Return the part of rho that the counters of the sketch get."""
+    """Compute the budget share for the sketch's counters."""
     rule = terms.votes
     return terms.share_left if rule is None else _shares(rule, spec, terms)[1]
 
 
 def _shares(rule: SelectionRule, spec: Any, terms: ReleaseTerms) -> tuple[Fraction, Fraction]:
-    """Return the parts of rho that votes and sketches get; the first may cost nothing."""
     cost, relation, left = _sketch_cost(spec, terms), terms.privacy.relation, terms.share_left
     free = selection.free_share(rule, left, cost, relation)
     share = max(free, left * USUAL_VOTE_SHARE) if rule.share is None else rule.share
@@ -219,7 +217,7 @@ def _shares(rule: SelectionRule, spec: Any, terms: ReleaseTerms) -> tuple[Fracti
 
 
 def _sketch_cost(spec: Any, terms: ReleaseTerms) -> SketchCost:
-    """Return what a sketch costs in a key that a unit enters or leaves; `mechanism` has the factors of its tables."""
+    """Compute the sketch cost in a key that a unit enters or leaves, from the table factors in `mechanism`."""
     bounds, relation = terms.bounds, terms.privacy.relation
     move = Fraction(0)
     for table in raw_type(spec).tables(spec):
@@ -237,7 +235,6 @@ def _calibrated(
     remaining: Fraction,
     epsilon: Fraction | None = None,
 ) -> KeyChoice:
-    """Return the choice where votes cost this rho, or this epsilon, and leave a part for the sketch."""
     sigma_squared = selection.votes_sigma_squared(rule.grid, rho, relation) * window_count
     smallest = largest = sigma_squared
     if rule.has_two_rounds:

@@ -1,13 +1,13 @@
-"""Exact sketches to noisy releases: each table of a release is drawn once.
+"""Noisy releases from exact sketches: each table in a release is drawn once.
 
-Guarantee: the release loses what its terms say, for the given neighbouring relation, if no unit contributed more than
-`terms.bounds` allow: rho-zCDP by Gaussian noise, or epsilon-DP by Laplace noise. Every call draws new noise from the
-operating system's entropy and is one more release: call it once for each sketch. With keyed randomness the noise is a
-function of the secret, its context, all settings and all exact counters: equal calls are one release, byte for byte,
-and calls that differ in anything have unrelated noise. If one were left out, two releases of the same counters that
-differ only in it would share noise and reveal the counters. The raw sketch does not change.
+Guarantee: the release loses at most its terms, under the given neighboring relation, if no unit contributed more than
+`terms.bounds` allow: rho-zCDP with Gaussian noise, or epsilon-DP with Laplace noise. Every call draws new noise from
+system entropy and is another release. Call it once per sketch. With keyed randomness the noise is a function of the
+secret, its context, all settings and all exact counters: equal calls are the same release, byte for byte, and calls
+that differ in anything have unrelated noise. Omitting any of these would let two releases with the same counters share
+noise and reveal the counters. The raw sketch does not change.
 
-Releases of a run before their noise: one by one, or in columns.
+`Part` and `PartColumns` contain the components of a run before their noise, separately or in columns.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from beam_dpsketch.statement.stated import Stated
 
 
 class Part(NamedTuple):
-    """One of several releases of a run, before its noise.
+    """Component of a run (a key or window), before its noise.
 
     Attributes:
-      raw: the sketch of all the data of the part.
-      side: the exact number of each of `ReleaseTerms.counters`, int64, in units of 2**-scale_bits; then the histogram
-        of lost weight, if it is of the release.
-      name: what `part_name` calls the part.
-      run: 16 bytes for all releases of one run of a transform, and for no other: the caller's promise that the bounds
-        hold over all of them together; of a row over time, its timeline. `None` makes the release a run of its own.
+      raw: the sketch over all data in the component.
+      side: the exact side counters in `ReleaseTerms.counters`, int64, in units of 2**-scale_bits, followed by the
+        clipping histogram if it is counted per release.
+      name: result of `part_name` for the component.
+      run: 16 bytes, unique to a run of a transform. They are the caller's promise that the bounds cover all its
+        releases together. For a timeline row, they name its timeline. `None` makes the release a separate run.
     """
 
     raw: RawSketch
@@ -56,16 +56,16 @@ class Part(NamedTuple):
 
 
 class PartColumns(NamedTuple):
-    """Several releases of a run, before their noise, in columns: what `Part` has of each.
+    """Components of a run, before their noise, in columns with the fields of `Part`.
 
     Attributes:
-      kind: of their sketches, of `spec`, which count in units of 2**-scale_bits.
+      kind: class of their sketches with `spec`, which count in units of 2**-scale_bits.
       spec: see `kind`.
       scale_bits: see `kind`.
-      counters: the exact counters of each, int64 of shape (parts, spec.cells).
-      side: of each, int64 of shape (parts, numbers).
-      names: of each.
-      runs: of each.
+      counters: the exact counters, int64, shape (parts, spec.cells).
+      side: the side values, int64, shape (parts, numbers).
+      names: name of each component.
+      runs: run of each component.
     """
 
     kind: type[RawSketch]
@@ -78,7 +78,7 @@ class PartColumns(NamedTuple):
 
     @classmethod
     def of(cls, parts: Sequence[Part], terms: ReleaseTerms) -> PartColumns:
-        """Return one or more parts in columns; refuse those that do not suit the terms, or each other."""
+        """Convert components to columns, or raise if they do not match the terms or each other."""
         for part in parts:
             checked(part.raw, parts[0].raw, terms)
         first = parts[0].raw
@@ -93,7 +93,7 @@ class PartColumns(NamedTuple):
         )
 
     def alone(self, place: int) -> PartColumns:
-        """Return one of them."""
+        """Select a single component."""
         one = slice(place, place + 1)
         return self._replace(
             counters=self.counters[one], side=self.side[one], names=self.names[one], runs=self.runs[one]
@@ -101,7 +101,7 @@ class PartColumns(NamedTuple):
 
 
 def checked(raw: RawSketch, first: RawSketch, terms: ReleaseTerms) -> RawSketch:
-    """Return a raw sketch; refuse one that does not suit the terms, or is of another kind than the first."""
+    """Validate a raw sketch against the terms and the kind of the first sketch."""
     _validate.instance(RawSketch, raw=raw)
     if raw.is_weighted and not terms.bounds.says_max_weight:
         raise ArgumentError(
@@ -130,14 +130,14 @@ def release_parts(
     row: int | None = None,
     lost: LostNote | None = None,
 ) -> NoisyReleases:
-    """Release one or more parts, each with noise of its own; what is equal for all is worked out once.
+    """Release components, each with independent noise, and compute common results once.
 
     Args:
-      parts: all of one kind, and of the spec of the calibration; in columns, or one by one.
-      calibration: the noise and the terms of each. What is taken from a budget pays for one part.
-      randomness: the secret of each part; `None` takes the entropy of the system.
-      row: the number of this row over time, under `RowTerms`; else `None`.
-      lost: the noisy histogram of lost weight of the run; `None` if each release has its own, or none.
+      parts: components of the same kind, with the calibration's spec, in columns or separately.
+      calibration: noise and terms. A budget share pays for a single component.
+      randomness: the secret for each component. `None` uses system entropy.
+      row: this timeline row's number under `RowTerms`, otherwise `None`.
+      lost: the run's noisy clipping histogram. `None` if it is counted per release, or absent.
     """
     terms = calibration.terms
     if calibration.lost_is_of_run and lost is None:
@@ -146,7 +146,7 @@ def release_parts(
     exact = parts if isinstance(parts, PartColumns) else PartColumns.of(parts, terms)
     if terms.norm is not None:
         raise ArgumentError("bounds", "must be a $NormBound: only a transform chooses the norm of $AutoNorm", "E218")
-    for _ in exact.names[:2]:  # the second is refused
+    for _ in exact.names[:2]:  # raises for the second component
         terms.privacy.paying_for(object())
     note = None
     bits, drowned = calibration.counters[0].grid_bits, tables.drowned(calibration.counters, terms.squared_unit)
@@ -190,12 +190,12 @@ def release_parts(
 
 
 def draw_lost(exact: np.ndarray, calibration: Calibration, randomness: Secret = None) -> list[int]:
-    """Add noise to what a run lost, as `LostNote.with_values` takes it. Each call is one more release.
+    """Add noise to the run's clipping histogram, for `LostNote.with_values`. Each call is another release.
 
     Args:
-      exact: the counts of the histogram, and then the weight kept, int64.
-      calibration: that of the releases of the run.
-      randomness: the secret that the noise is made from; `None` takes the entropy of the system.
+      exact: the histogram counts, followed by the clipped weight, int64.
+      calibration: calibration of the run's releases.
+      randomness: the secret for the noise. `None` uses system entropy.
     """
     if not calibration.lost_is_of_run:
         raise ValueError("calibration must tell what a run lost")
@@ -207,7 +207,7 @@ def draw_lost(exact: np.ndarray, calibration: Calibration, randomness: Secret = 
 
 
 def _draw(parts: PartColumns, calibration: Calibration, random_bytes: RandomBytes) -> tuple[Any, ...]:
-    """Return the release id of each part, its noisy side counters and noisy counters; keyed noise needs this order."""
+    """Draw the release ids, noisy side counters and noisy counters, in the order that keyed noise requires."""
     fresh = io.BytesIO(random_bytes(sum(DRAW_BYTES if run else RUN_BYTES + DRAW_BYTES for run in parts.runs)))
     ids = [
         part_of_run(run or fresh.read(RUN_BYTES), name) + fresh.read(DRAW_BYTES)
@@ -220,7 +220,7 @@ def _draw(parts: PartColumns, calibration: Calibration, random_bytes: RandomByte
 
 
 def _draw_columns(exact: np.ndarray, found: Sequence[NoisyTable], random_bytes: RandomBytes) -> np.ndarray:
-    """Return numbers aside with noise, int64 of shape (parts, numbers): the columns of each table together."""
+    """Add noise to side values, int64, shape (parts, numbers), drawing the columns of each table together."""
     ends = [*itertools.accumulate((table.size or 0 for table in found), initial=0)]
     if exact.shape[1] != ends[-1]:
         raise ValueError("side must have a column for each number of the tables")
@@ -232,6 +232,5 @@ def _draw_columns(exact: np.ndarray, found: Sequence[NoisyTable], random_bytes: 
 
 
 def _message(part: PartColumns, settings: bytes, row: int | None) -> bytes:
-    """Return what the noise of one part is a function of."""
     place = (part.runs[0] or b"", part.names[0], *(() if row is None else (row,)))
     return message("release", settings, [part.side[0], part.counters[0]], place)

@@ -1,18 +1,18 @@
-"""Exact histogram of lengths to chosen norm.
+"""Norm choice from an exact histogram of lengths.
 
-Guarantee: the norm costs its part of the loss, (spend rho)-zCDP or (spend epsilon)-DP, for the given neighbouring
-relation, where each unit is in one bin at most, by its own records alone. With counters that cost the rest, choice and
-release are rho-zCDP together.
+Guarantee: the norm costs its share of the loss, (spend rho)-zCDP or (spend epsilon)-DP, under the given neighboring
+relation, if each unit is in at most one bin, by its own records alone. With counters that cost the rest, choice and
+release together are rho-zCDP.
 
-Proof. Adding or removing a unit changes one count by 1. Replacing one changes up to two counts by 1 each. The discrete
-Gaussian of parameter Delta^2 / (2 spend rho) is then (spend rho)-zCDP (Canonne, Kamath and Steinke 2020, Theorem 4).
-The norm is a function of the noisy counts and of public numbers, so it costs no more: the noisy counts themselves are
-never published. For each norm that can come out, the release is zCDP of the part of rho that is left. zCDP composes
-where the second mechanism depends on what the first one says, and the parts add (Bun and Steinke 2016, Lemma 2.3). So
-the statement of the release may say the norm. The same holds of Laplace noise, whose epsilons add up.
+Proof. Adding or removing a unit changes one count by 1. Replacing a unit changes up to two counts by 1 each. The
+discrete Gaussian with parameter Delta^2 / (2 spend rho) is then (spend rho)-zCDP (Canonne, Kamath and Steinke 2020,
+Theorem 4). The norm is a function of the noisy counts and public numbers, hence it costs no more. The noisy counts
+themselves are never published. For each possible norm, the release is zCDP with the remaining share of rho. zCDP
+composes if the second mechanism depends on the first's output, and the shares add (Bun and Steinke 2016, Lemma 2.3).
+Hence the release's statement may report the norm. The same is true for Laplace noise, whose epsilons add up.
 
-The proof needs one draw: whoever scales and whoever adds noise must read the same norm. Another draw from the same
-counts is another release of them.
+The proof requires a single draw: scaling and noise must use the same norm. Another draw from the same counts is another
+release.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from beam_dpsketch.privacy.norm.choice import GRID, choose
 from beam_dpsketch.privacy.terms import ReleaseTerms
 
 NORM_PART = encode(("norm",))
-"""What names the choice among all that one secret makes."""
+"""Name of the norm choice among all draws from a secret."""
 
 
 def choose_norm(
@@ -47,21 +47,21 @@ def choose_norm(
     *,
     scaled_units: Fraction,
 ) -> Fraction:
-    """Add noise to a histogram of lengths and return the norm that it leads to, which may be published.
+    """Choose a norm from a histogram of lengths after adding noise. The norm may be published.
 
-    Every call draws new noise and is one more release. With keyed randomness the noise is a function of the secret, its
-    context, the spec, the terms and the exact counts. Equal calls choose equal norms. The noises of calls that differ
-    in anything are unrelated.
+    Every call draws new noise and is another release. With keyed randomness the noise is a function of the secret, its
+    context, the spec, the terms and the exact counts. Equal calls choose equal norms. Calls that differ in anything
+    have unrelated noise.
 
     Args:
-      histogram: how many units are of each length, as `norm.choice.histogram` returns it: int64 of shape (bins,).
+      histogram: number of units by length, from `norm.choice.histogram`: int64, shape (bins,).
       spec: the sketch whose counters are scaled.
-      terms: those of the release, with an `AutoNorm`; its `spend` pays for the choice.
-      randomness: the secret that the noise is made from; `None` takes the entropy of the system.
-      scaled_units: how many units should be longer than the norm: a public number, on which no guarantee rests.
+      terms: privacy terms of the release, with an `AutoNorm`. Its `spend` pays for the choice.
+      randomness: the secret for the noise. `None` uses system entropy.
+      scaled_units: target for the number of units longer than the norm. It is public, and no guarantee depends on it.
 
     Returns:
-      The norm in records of one item: a multiple of 1/16, 1 or more.
+      The norm in records with the same item: a multiple of 1/16, at least 1.
     """
     table = choice_table(terms)
     if histogram.dtype != np.int64 or histogram.shape != (table.size,):
@@ -76,7 +76,7 @@ def choose_norm(
 
 
 def choice_table(terms: ReleaseTerms) -> NoisyTable:
-    """Return the noisy histogram of lengths; refuse terms under which a norm cannot be chosen."""
+    """Build the noisy histogram of lengths, or raise if the terms do not allow a chosen norm."""
     auto, privacy = terms.norm, terms.privacy
     _validate.instance(AutoNorm, bounds=terms.asked)
     assert auto is not None
@@ -97,7 +97,7 @@ def choice_table(terms: ReleaseTerms) -> NoisyTable:
 
 
 def _largest_norm(spec: Any, terms: ReleaseTerms) -> Fraction:
-    """Return the largest norm whose noise counters can hold; noise is proportional to it, or grows less."""
+    """Compute the largest norm whose noise fits the counters. Noise grows at most in proportion to the norm."""
     of_one = terms.under(1)
     of_weights = (*counter_tables(spec, of_one), *aside(of_one), *lost(of_one)[1:])
     largest = max(table.parameter * table.unit for table in of_weights)

@@ -1,8 +1,8 @@
-"""One run of a release: all that is chosen and drawn in it, and the name of each of its parts.
+"""Run of a release: all its choices and draws, and the names of its components.
 
-Guarantee: each draw has a place in the run, and no two places share randomness. Under a secret, each draw is a
-function of the secret, the place, all settings and all exact counts: whoever repeats the run gets the same bytes, in a
-pipeline or without one. Without a secret, each call draws new noise and is another release.
+Guarantee: each draw has a place in the run, and no two places share randomness. With a secret, each draw is a function
+of the secret, the place, all settings and all exact counts: repeating the run gives the same bytes, in a pipeline or
+without one. Without a secret, each call draws new noise and is another release.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ from beam_dpsketch.statement.stated import Stated
 
 LOST_PART = encode(("lost",))
 COUNTERS = 1 << 18
-"""From how many on noise is drawn, because sums that wait for it take memory."""
+"""Number of counters at which waiting sums get their noise, to limit memory."""
 
 
 class Place(NamedTuple):
-    """Where in a run a release is.
+    """Position of a release in a run.
 
     Attributes:
-      key: its key alone; () without keys.
-      start: when its window opens, in microseconds since 1970.
-      end: when it closes.
-      pane: which firing of the window it is.
+      key: a 1-tuple with its key, or () without keys.
+      start: start of its window, in microseconds since 1970.
+      end: end of the window.
+      pane: index of the window's firing.
     """
 
     key: tuple[Any, ...] = ()
@@ -65,33 +65,33 @@ class Place(NamedTuple):
     pane: int = 0
 
     def name(self, *which: Any) -> bytes:
-        """Return the `part_name` of a part of the window."""
+        """Build the `part_name` of a component in the window."""
         return part_name(which, self.start, self.end)
 
     @property
     def of_key(self) -> tuple[Any, ...]:
-        """What tells the key from others of the window."""
+        """Name of the key within the window."""
         return ("key", *self.key) if self.key else ()
 
 
 WHOLE = Place()
-"""The one release of the global window."""
+"""Place of the only release in the global window."""
 
 
 def place_of_horizon(horizon: Horizon) -> Place:
-    """Return the place of what is decided once for all windows of a horizon."""
+    """Build the place for decisions that cover all windows in a horizon."""
     return Place(start=horizon.start_micros, end=horizon.end_micros)
 
 
 class Sum(NamedTuple):
-    """Exact sums of a window that wait for their noise.
+    """Exact sums in a window that wait for their noise.
 
     Attributes:
       place: the window.
-      sums: the sums of its keys, or the one sum without keys.
-      run: the name of the run, if it was drawn already. Under a secret it counts for nothing, because the secret names
-        the run. Else `None` makes each release a run of its own.
-      output: where the releases go; the caller's, who gets it back.
+      sums: sums per key, or a single sum without keys.
+      run: name of the run, if drawn already. With a secret it is ignored, because the secret names the run. Without
+        either, each release is a separate run.
+      output: destination of the releases, returned to the caller.
     """
 
     place: Place
@@ -101,7 +101,7 @@ class Sum(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Some sums whose noise is drawn together, with the place of each, and what they are part of."""
+    """Sums whose noise is drawn together, with the place of each, and the sum that contains them."""
 
     whole: Sum
     sums: KeyedSums
@@ -109,11 +109,11 @@ class _Block(NamedTuple):
 
 
 class Run:
-    """Chooses and draws for the releases of a transform.
+    """Norm choice, key selection and noise for a transform's releases.
 
     Args:
-      secret: of the transform under its release id; `None` takes the entropy of the system.
-      name: of the one run that this is, if it was drawn already.
+      secret: secret of the transform under its release id. `None` uses system entropy.
+      name: name of this run, if drawn already.
     """
 
     def __init__(self, secret: KeyedRandomness | None = None, name: bytes | None = None) -> None:
@@ -121,40 +121,40 @@ class Run:
 
     @property
     def is_named(self) -> bool:
-        """Whether its name was drawn already."""
+        """Whether the run's name was drawn already."""
         return self._name is not None
 
     @property
     def source(self) -> Randomness:
-        """Where the noise comes from."""
+        """Source of the noise."""
         return Randomness.SYSTEM if self._secret is None else Randomness.KEYED
 
     def name(self, drawn: bytes | None = None) -> bytes:
-        """Return the name of the run: made from the secret, else the one that was drawn before, or a new one.
+        """Return the run's name: derived from the secret, or the name drawn before, or a new name.
 
-        A secret, a release id and all settings name it, so a replay is the same run.
+        A secret, a release id and all settings determine the name. A replay is therefore the same run.
         """
         if self._secret is not None:
             return self._secret.random_bytes(b"run")(RUN_BYTES)
         return drawn or self._name or os.urandom(RUN_BYTES)
 
     def choose_norm(self, histogram: np.ndarray, spec: Any, terms: ReleaseTerms, *, scaled_units: Fraction) -> Fraction:
-        """Return the norm that an exact histogram of lengths leads to, which may be published."""
+        """Choose a norm from an exact histogram of lengths. The norm may be published."""
         secret = None if self._secret is None else self._secret.derive(NORM_PART)
         return choose_norm(histogram, spec, terms, secret, scaled_units=scaled_units)
 
     def choose(self, choice: KeyChoice, votes: np.ndarray, places: Sequence[Place]) -> np.ndarray:
-        """Return which keys are released, given the votes of each, as `find_chosen` does."""
+        """Decide which keys are released, given the votes per key, like `find_chosen`."""
         return find_chosen(choice, votes, self._secrets((place, place.name(*place.of_key)) for place in places))
 
     def with_first_votes(self, choice: KeyChoice, first: pa.Table, end: int, *, once: bool) -> pa.Table:
-        """Return the votes of round one with noisy ones, as `with_noisy_votes` does."""
+        """Add noisy votes to the votes of round one, like `with_noisy_votes`."""
         return with_noisy_votes(choice, first, end, self._secret, once=once)
 
     def find_released(self, choice: KeyChoice | None, sums: KeyedSums, window: Place) -> tuple[list[Place], np.ndarray]:
-        """Return the place of each key of a window, and the numbers of those that are released, in order.
+        """List each key's place in a window, and the indices of released keys, in order.
 
-        The data choose them, or they are all that Beam can hold.
+        Released keys are selected by votes, if the data choose keys, and must be valid Unicode for Beam.
         """
         keys = [(decode(key),) if key != NO_KEY else () for key in sums.keys.to_pylist()]
         places = [Place(key, window.start, window.end, window.pane) for key in keys]
@@ -164,11 +164,11 @@ class Run:
         return places, np.flatnonzero(kept)
 
     def draw_lost(self, exact: np.ndarray, calibration: Calibration, max_norm: Fraction | None = None) -> list[int]:
-        """Return the noisy histogram of what the run lost, and the noisy weight kept: what may be published.
+        """Draw the run's noisy clipping histogram and noisy clipped weight, which may be published.
 
         Args:
-          exact: the same without noise, of all units of the run, int64.
-          calibration: that of the releases, before the data have chosen a norm.
+          exact: the same without noise, over all units in the run, int64.
+          calibration: calibration of the releases, before the data choose a norm.
           max_norm: the norm, if the data chose it.
         """
         secret = None if self._secret is None else self._secret.derive(LOST_PART)
@@ -177,20 +177,20 @@ class Run:
     def release(
         self, waiting: Iterable[Sum], calibration: Calibration, lost: Sequence[int] | None = None
     ) -> Iterator[tuple[list[tuple[Place, Any]], NoisyReleases]]:
-        """Yield releases that have the same terms, each with noise of its own, after their places and outputs.
+        """Yield releases with the same terms, each with independent noise, after their places and outputs.
 
-        `lost` is what `draw_lost` returned for the run; `None` if each release has its own histogram, or none.
+        `lost` is the result of `draw_lost` for the run. `None` if the histogram is counted per release, or absent.
         """
         groups: dict[Any, list[_Block]] = defaultdict(list)
         counted: Counter[Any] = Counter()
         for whole in waiting:
             sums, cells = whole.sums, whole.sums.sketch_input.spec.cells
-            choice = calibration.choice if sums.row is None else None  # a key with rows is chosen for all of them
+            choice = calibration.choice if sums.row is None else None  # a key is selected once for all its rows
             places, released = self.find_released(choice, sums, whole.place)
             size = max(1, COUNTERS // cells)
             for number, block in enumerate(sums.ordered(released).blocks(size)):
                 own = [places[place] for place in released[number * size :][:size].tolist()]
-                # A norm that the data chose is part of the terms, and may be another one in each window.
+                # A chosen norm is part of the terms, and may differ between windows.
                 terms = sums.max_norm, sums.row
                 groups[terms].append(_Block(whole, block, own))
                 counted[terms] += len(own) * cells
@@ -203,7 +203,7 @@ class Run:
     def _draw(
         self, blocks: list[_Block], calibration: Calibration, lost: Sequence[int] | None
     ) -> tuple[list[tuple[Place, Any]], NoisyReleases]:
-        """Draw the noise of sums that have one norm, and one number if they are rows over time."""
+        """Draw the noise of sums with the same norm, and with the same row number if they are timeline rows."""
         sums = KeyedSums.joined([each.sums for each in blocks])
         places = [place for each in blocks for place in each.places]
         known, sketch_input, row = calibration.with_norm(sums.max_norm), sums.sketch_input, sums.row
@@ -225,7 +225,7 @@ class Run:
     def count(
         self, counting: Counting, pairs: Sequence[tuple[bytes, Row]], window: Place = WHOLE
     ) -> Iterator[tuple[bytes, int]]:
-        """Yield the pairs of key and item in a window that are released, with their noisy counts."""
+        """Yield the released pairs of key and item in a window, with their noisy counts."""
         if pairs:
             secrets = self._secrets((window, window.name("item", pair)) for pair, _ in pairs)
             noisy, released = counting.draw(np.array([row for _, row in pairs], dtype=np.int64), secrets)
@@ -234,39 +234,36 @@ class Run:
     def gather(
         self, counting: Counting, rows: list[tuple[bytes, int]], place: Place, run: bytes | None = None
     ) -> NoisyReleases:
-        """Return one release of the counts that `count` released for a key, of a run that may have its name already."""
+        """Build a key's release from its released counts, in a run that may already have a name."""
         part, draw = place.name(*place.of_key), os.urandom(DRAW_BYTES)
         if self._secret is not None:
             draw = draw_of(rows, release_randomness(self._secret, part, place.pane))
         return counting.gather(rows, part_of_run(self.name(run), part), draw, self.source)
 
     def spent_alone(self, calibrated: Calibration | Counting, run: bytes | None = None) -> Stated:
-        """Return the statement of a run with this noise that chose no key, or item, and so releases nothing."""
+        """Build the statement for a run that selected no key or item."""
         terms, noise, note = calibrated.terms, calibrated.per_table, calibrated.note
         release_id = part_of_run(self.name(run), part_name(("nothing",))) + bytes(DRAW_BYTES)
         return Stated.of(terms, noise, randomness=self.source, release_id=release_id, keys=note)
 
     def _secrets(self, parts: Iterable[tuple[Place, bytes]]) -> list[KeyedRandomness] | None:
-        """Return the randomness of named parts, each in its window."""
         if (secret := self._secret) is None:
             return None
         return [release_randomness(secret, name, place.pane) for place, name in parts]
 
 
 def _names(sums: KeyedSums, window: Place) -> list[bytes]:
-    """Return the `part_name` of each key of a window, or that of the window without keys."""
     keys = sums.keys.to_pylist()
     return [window.name()] if keys == [NO_KEY] else key_part_names(keys, window.start, window.end)
 
 
 def _told(lost: Sequence[int] | None, calibration: Calibration) -> LostNote | None:
-    """Return the noisy histogram that `Run.draw_lost` drew; `None` if the releases have none of the run."""
     empty = calibration.empty_lost
     return None if lost is None or empty is None else empty.with_values(lost)
 
 
 def release_alone(sums: KeyedSums, calibration: Calibration) -> NoisyReleases:
-    """Return the release of an exact sum that is a run of its own; each call draws new noise."""
+    """Release an exact sum as a separate run. Each call draws new noise."""
     ((_, releases),) = Run().release([Sum(WHOLE, sums)], calibration)
     return releases
 
@@ -274,12 +271,12 @@ def release_alone(sums: KeyedSums, calibration: Calibration) -> NoisyReleases:
 def bill_of(
     resolved: ResolvedRelease, windows: tuple[int, ...], *, is_bounded: bool = True, is_idempotent: bool = False
 ) -> Bill | None:
-    """Return the bill for all that one run releases, if an account of a ledger pays for it; else `None`.
+    """Build the bill for all releases in a run, or `None` without a ledger account.
 
     Args:
       resolved: the release under its terms.
       windows: see `ReleaseSpec.identify`.
-      is_bounded: whether all records are there as it pays; others are those of a stream.
+      is_bounded: whether all records are present at payment. Otherwise they belong to a stream.
       is_idempotent: whether a secret and a release id name the run.
     """
     declared, terms = resolved.declared, resolved.terms
@@ -291,5 +288,5 @@ def bill_of(
 
 
 def release_randomness(transform: KeyedRandomness, part: bytes, pane: int = 0) -> KeyedRandomness:
-    """Return the randomness of one release: of a part, as `part_name` names it, and of the firing of its window."""
+    """Derive a release's randomness from its `part_name` and its window's firing."""
     return transform.derive(encode((part, pane)))

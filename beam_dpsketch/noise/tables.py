@@ -1,13 +1,13 @@
-"""Noisy tables: all numbers that get noise are in one, and `NoisyTable.draw` is the one place that adds it.
+"""Noisy tables: the only containers of numbers that get noise, and `NoisyTable.draw`, the only place that adds it.
 
-A table is a vector of exact whole numbers. Before there are data it is known how far one unit moves it, which part of
-the loss pays for that, and so which noise it gets, on which grid. (Keys that are chosen by a table of probabilities get
-no noise: `privacy.noise.geometric_table` draws each decision.)
+A table is a vector of exact integers. Its sensitivity, its budget share, and therefore its noise and noise grid are
+known before the data. (Keys that are selected by a probability table get no noise: `privacy.noise.geometric_table`
+draws each decision.)
 
-Guarantee: `draw` costs `cost`, if no unit moves the exact numbers further than `change` says: rho of a Gaussian
-(`privacy.noise.drawing`), epsilon of a Laplace (`privacy.noise.discrete_laplace`). Costs of tables that are drawn with
-independent bytes add up, also where a later table depends on what an earlier one says (`privacy.loss.composition`).
-Each builder below names the proof of its `change`.
+Guarantee: `draw` costs `cost`, if no unit changes the exact numbers by more than `change`: rho for a Gaussian
+(`privacy.noise.drawing`), epsilon for a Laplace (`privacy.noise.discrete_laplace`). Costs of tables drawn with
+independent bytes add up, even if a later table depends on an earlier output (`privacy.loss.composition`). Each builder
+below names the proof for its `change`.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from beam_dpsketch.privacy.side_counters import BINS, SideCounter
 from beam_dpsketch.privacy.terms import ReleaseTerms
 
 NOISE_VERSION = 10
-"""The version of what turns a secret into noise and decisions; another version of a keyed draw is another draw."""
+"""Version of the derivation from a secret to noise and decisions. Another version of a keyed draw is another draw."""
 
 
 @named("NoisyTable")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoisyTable:
-    """Numbers that get noise, before there are data.
+    """Numbers that get noise, described before the data are read.
 
     Attributes:
       names: "counters", "units", "records", "weight", "clipped", "scaled", "lost", "kept", "votes", "lengths" or
-        "items"; several are equal by definition.
-      size: how many numbers it has in each release; `None` where the spec or the data say.
-      change: how far one unit moves it at most, in records.
-      share: its part of what the release spends.
+        "items". Several names are equal by definition.
+      size: count of numbers per release, or `None` if the spec or the data determine it.
+      change: sensitivity to a unit, in records.
+      share: its budget share.
       noise: a discrete Gaussian, or a discrete Laplace.
-      parameter: of the noise, in squared records, exact.
-      unit: the square of what a record counts, at most, in the exact numbers.
-      grid_bits: by how many bits the grid of the noise is finer than the exact numbers.
-      dropped_bits: how many low bits are rounded off after the noise.
+      parameter: noise parameter, in squared records, exact.
+      unit: squared largest count of a record in the exact numbers.
+      grid_bits: bits by which the noise grid is finer than the exact numbers.
+      dropped_bits: low bits that are rounded off after the noise.
     """
 
     names: tuple[str, ...]
@@ -68,14 +68,14 @@ class NoisyTable:
     def of(
         cls, *names: str, change: Sensitivity, spending: Spending, share: Fraction, unit: int = 1, size: int | None = 1
     ) -> NoisyTable:
-        """Return the table with the noise that its share pays for; refuse noise that hides nothing or has no room.
+        """Build the table with the noise for its share, or raise if the noise is too small or does not fit.
 
         Args:
           names: see `NoisyTable`.
-          change: how far one unit moves it.
-          spending: what the release spends.
-          share: the part of that for this table.
-          unit: the square of what a record counts.
+          change: sensitivity to a unit.
+          spending: loss that the release spends.
+          share: its budget share.
+          unit: squared record count.
           size: see `NoisyTable`.
         """
         parameter, noise = spending.parameter(change, share=share, squared_unit=unit), spending.noise
@@ -91,23 +91,23 @@ class NoisyTable:
         )
 
     def in_whole_numbers(self) -> NoisyTable:
-        """Return the same, rounded to whole numbers after the noise, which adds up to 1/12 to its variance."""
+        """Round to integers after the noise, which adds up to 1/12 to its variance."""
         return dataclasses.replace(self, dropped_bits=self.grid_bits)
 
     @property
     def cost(self) -> Fraction:
-        """The rho of a Gaussian, or the epsilon of a Laplace."""
+        """Rho for a Gaussian, or epsilon for a Laplace."""
         if self.noise is Noise.GAUSSIAN:
             return self.change.squared / (2 * self.parameter)
         assert self.change.total is not None
         return self.change.total / scale_of(self.parameter)
 
     def draw(self, exact: np.ndarray, random_bytes: RandomBytes = os.urandom) -> np.ndarray:
-        """Return the numbers with noise, int64 of the same shape. Each call is one more release of them.
+        """Add noise to the numbers, int64, same shape. Each call is another release.
 
         Args:
-          exact: int64; a record counts the root of `unit` at most.
-          random_bytes: where the randomness comes from.
+          exact: int64, in which a record counts at most the root of `unit`.
+          random_bytes: source of the randomness.
         """
         parameter = self.parameter * self.unit
         drawn = add_noise(exact, parameter, self.grid_bits, noise=self.noise, random_bytes=random_bytes)
@@ -115,29 +115,29 @@ class NoisyTable:
 
 
 def settings_of(found: Sequence[NoisyTable], *settings: Any) -> bytes:
-    """Return the bytes of all settings of a draw, and of its tables, for `message`."""
+    """Encode a draw's settings, including its tables, for `message`."""
     return canonical((settings, tuple(found)))
 
 
 def message(what: str, settings: bytes, exact: Iterable[np.ndarray], place: Item = ()) -> bytes:
-    """Return what keyed noise is a function of: its version, what is drawn and where, all settings, all exact numbers.
+    """Encode the inputs of keyed noise: its version, the draw's kind and place, all settings, all exact numbers.
 
-    If one were left out, two draws of the same numbers that differ only in it would share noise and reveal them.
+    If an input were omitted, two draws of the same numbers that differ only in it would share noise and reveal them.
 
     Args:
-      what: which draw it is.
-      settings: what `settings_of` returns.
+      what: kind of draw.
+      settings: result of `settings_of`.
       exact: the exact numbers, int64.
-      place: what tells the draw from others of the same numbers, as far as the secret itself does not.
+      place: distinguishes draws of the same numbers, unless the secret does.
     """
     numbers = [np.ascontiguousarray(each, dtype="<i8").tobytes() for each in exact]
     return encode(("draw", NOISE_VERSION, what, settings, place, *numbers))
 
 
 def counters(spec: Any, terms: ReleaseTerms, share: Fraction) -> tuple[NoisyTable, ...]:
-    """Return the tables of a sketch, or of each row over time, on the grid of the one with the least noise.
+    """Build a sketch's tables, or of each timeline row, on the noise grid of the least noisy table.
 
-    Proof: `privacy.mechanism` and `privacy.norm.scaling`; of rows over time `privacy.over_time`.
+    Proof: `privacy.mechanism` and `privacy.norm.scaling`; for timeline rows `privacy.over_time`.
     """
     relation, spending, unit = terms.privacy.relation, terms.privacy.spending, terms.squared_unit
     found = []
@@ -157,14 +157,14 @@ def counters(spec: Any, terms: ReleaseTerms, share: Fraction) -> tuple[NoisyTabl
 
 
 def aside(terms: ReleaseTerms) -> tuple[NoisyTable, ...]:
-    """Return what each release counts aside. Proof: `privacy.aside.side_counters`."""
+    """Build the tables of the side counters. Proof: `privacy.side_counters`."""
     return tuple(of_counter(counter, counter.names, terms, terms.reach) for counter in terms.counters)
 
 
 def lost(terms: ReleaseTerms) -> tuple[NoisyTable, ...]:
-    """Return the histogram of lost weight, and the weight kept where it is of the run; () if it is not told.
+    """Build the clipping histogram, and the clipped weight if it is counted per run, or () without one.
 
-    Proof: `privacy.aside.lost_histogram`.
+    Proof: `privacy.side_counters`.
     """
     if (counter := terms.lost) is None:
         return ()
@@ -175,7 +175,7 @@ def lost(terms: ReleaseTerms) -> tuple[NoisyTable, ...]:
 
 
 def lengths(auto: AutoNorm, spending: Spending, relation: NeighboringRelation) -> NoisyTable:
-    """Return the histogram of lengths that chooses a norm: one unit is in one bin. Proof: `engine.norms`."""
+    """Build the histogram of lengths for a norm choice: a unit is in a single bin. Proof: `noise.norms`."""
     size = bin_count(auto.max_weight)
     return NoisyTable.of(
         "lengths", change=one_count(relation), spending=spending, share=auto.spend, size=size
@@ -185,7 +185,7 @@ def lengths(auto: AutoNorm, spending: Spending, relation: NeighboringRelation) -
 def votes(
     grid: int, parameter: Fraction, relation: NeighboringRelation, window_count: int, share: Fraction
 ) -> NoisyTable:
-    """Return one round of votes: those of one unit have a norm of `grid` in each of its windows.
+    """Build a voting round: the votes of a unit have a norm of `grid` in each of its windows.
 
     Proof: `privacy.selection`.
     """
@@ -194,7 +194,7 @@ def votes(
 
 
 def drowned(tables: Sequence[NoisyTable], unit: int) -> int:
-    """Return how many low bits of counters, on their grid, the noise of these tables drowns."""
+    """Count the low counter bits, on the noise grid, that are far below the noise in these tables."""
     bits = tables[0].grid_bits
     return drowned_bits([table.parameter for table in tables], unit * 4**bits, bits)
 
@@ -202,6 +202,6 @@ def drowned(tables: Sequence[NoisyTable], unit: int) -> int:
 def of_counter(
     counter: SideCounter, names: tuple[str, ...], terms: ReleaseTerms, reach: Fraction | int = 1
 ) -> NoisyTable:
-    """Return the table of one number that is counted aside, in each of `reach` windows that a unit is in."""
+    """Build the table of a side counter, with a number in each of the `reach` windows of a unit."""
     change, unit = counter.sensitivity(terms.privacy.relation, reach=reach), terms.squared_unit
     return NoisyTable.of(*names, change=change, spending=terms.privacy.spending, share=counter.share, unit=unit)
