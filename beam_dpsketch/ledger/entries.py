@@ -1,7 +1,4 @@
-"""Entries: what a ledger holds, one after the other, as text; each names the digest of the one before.
-
-Accounts: what is protected, how much it may lose, and in which periods the limit begins anew.
-"""
+"""Ledger entries as text, chained by digests, and accounts with their limits and periods."""
 
 from __future__ import annotations
 
@@ -22,12 +19,12 @@ from beam_dpsketch.privacy.contributions import NeighboringRelation, PrivacyUnit
 from beam_dpsketch.privacy.loss.composition import Loss
 
 PERIODS: Mapping[str, str] = {"none": "", "month": "%Y-%m", "year": "%Y"}
-"""How the periods of a calendar are written, in UTC; `none` is one period without end."""
+"""Format of each calendar period, in UTC. `none` is a single unbounded period."""
 ACCOUNT_UNITS: Mapping[str, tuple[PrivacyUnit, ...]] = {
     "privacy_id": (PrivacyUnit.PRIVACY_ID, PrivacyUnit.PRIVACY_ID_OVER_HORIZON),
     "record": (PrivacyUnit.RECORD, PrivacyUnit.RECORD_OVER_HORIZON),
 }
-"""What releases of an account may protect."""
+"""Privacy units that an account may protect."""
 _NAME = re.compile(r"[^\W_][\w .:/@+-]{0,99}")
 _FORMS = {"none": r"", "month": r"[0-9]{4}-(0[1-9]|1[0-2])", "year": r"[0-9]{4}"}
 _EXAMPLES = {"month": "2026-11", "year": "2026"}
@@ -36,15 +33,15 @@ _MAX_TEXT = 500
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Account:
-    """What all releases of a data set may lose together, for each thing that they protect.
+    """Privacy budget for all releases from a data set, per privacy unit and period.
 
     Attributes:
-      name: up to 100 letters, digits and signs, in the ledger once.
-      limit: for each period.
-      data_set: what the releases are made of, in free words.
-      unit: what is protected: "privacy_id", all records of a person, or "record".
-      relation: the neighbouring relation under which losses are added up.
-      period: when the limit begins anew: "month", "year", or "none", which streams need.
+      name: unique in the ledger, up to 100 letters, digits and signs.
+      limit: limit per period.
+      data_set: description of the data behind the releases, in free words.
+      unit: the protected unit: "privacy_id", all records of a person, or "record".
+      relation: the neighboring relation under which losses are added up.
+      period: when the limit starts again: "month", "year", or "none", which streams require.
     """
 
     name: str
@@ -66,7 +63,7 @@ class Account:
         check_text(data_set=self.data_set)
 
     def check_terms(self, unit: PrivacyUnit, relation: NeighboringRelation) -> None:
-        """Refuse a release that protects something else than the account adds up."""
+        """Refuse a release whose unit or relation differs from the account's."""
         if unit not in ACCOUNT_UNITS[self.unit]:
             what, more = f"account {self.name!r} adds up the losses of {ACCOUNT_UNITS[self.unit][0].value}", ""
             if unit in (PrivacyUnit.PRIVACY_ID_IN_WINDOW, PrivacyUnit.PRIVACY_ID_IN_PERIOD):
@@ -81,18 +78,18 @@ class Account:
             )
 
     def period_of(self, time: datetime.datetime) -> str:
-        """Return the period that a time is in."""
+        """Compute the period that contains a time."""
         return time.astimezone(datetime.UTC).strftime(PERIODS[self.period])
 
     def checked_period(self, period: str) -> str:
-        """Return a period that was named, or raise."""
+        """Validate the name of a period."""
         if not re.fullmatch(_FORMS[self.period], period):
             form = f'one as "{_EXAMPLES[self.period]}"' if self.period in _EXAMPLES else "left out: it has no end"
             raise ArgumentError("period", f"of account {self.name!r} must be {form}, got {period[:20]!r}", "E135")
         return period
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the account in plain values."""
+        """Convert the account to plain values."""
         return {
             "name": self.name,
             "limit": self.limit.as_dict(),
@@ -104,14 +101,14 @@ class Account:
 
 
 def read_account(written: Mapping[str, Any]) -> Account:
-    """Return the account that `as_dict` wrote; raise `ValueError`, `TypeError` or `KeyError` for anything else."""
+    """Restore an account from `as_dict`, or raise `ValueError`, `TypeError` or `KeyError` for other input."""
     fields = dict(written)
     relation = NeighboringRelation[fields.pop("relation")]
     return Account(**{**fields, "limit": read_limit(fields["limit"]), "relation": relation})
 
 
 def check_text(**texts: str) -> None:
-    """Refuse what is not a text of at most 500 characters."""
+    """Require text with at most 500 characters."""
     for name, text in texts.items():
         _validate.instance(str, **{name: text})
         if len(text) > _MAX_TEXT or not text.isprintable():
@@ -119,10 +116,10 @@ def check_text(**texts: str) -> None:
 
 
 START = "0" * 64
-"""What the first entry names in place of a digest."""
+"""Placeholder for a previous digest in the first entry."""
 LEDGER, ACCOUNT, SPEND, WRITE_OFF = ENTRY_KINDS = ("ledger", "account", "spend", "write_off")
 NAMED = "is_period_named"
-"""A fact of a payment whose period is not that of the clock."""
+"""Fact about a payment whose period was named, not read from the clock."""
 _RATIO = re.compile(r"\d+(/[1-9]\d*)?", re.ASCII)
 _MAX_DIGITS, _MAX_AMOUNT = 1000, 10**13
 _YEARS = range(1970, 9000)
@@ -131,19 +128,19 @@ _UTC = datetime.UTC
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LedgerEntry:
-    """One entry, which never changes.
+    """Immutable ledger entry.
 
     Attributes:
       number: its place, from 0.
       kind: "ledger", the first; "account", "spend" or "write_off".
-      time: when it was made, by the clock of who made it.
-      who: in free words.
-      account, period: what it belongs to.
-      payment: names the run of a release: the first 32 hexadecimal digits of its release ids.
-      loss: what it costs, or what is written off.
-      total: of the account in this period, after it.
-      what: facts: of a release its kind, settings and their digest; of an account itself; of a write-off the reason.
-      previous: the digest of the entry before.
+      time: creation time, by the clock of its writer.
+      who: its author, in free words.
+      account, period: the account and period that it changes.
+      payment: name of the release's run: the first 32 hexadecimal digits of its release ids.
+      loss: its cost, or the written-off cost.
+      total: total loss of the account in this period, after the entry.
+      what: facts: a release's kind, settings and their digest, an account's fields, or the reason for a write-off.
+      previous: the digest of the previous entry.
     """
 
     number: int
@@ -159,7 +156,7 @@ class LedgerEntry:
     previous: str = START
 
     def to_text(self) -> str:
-        """Return the entry as JSON, always the same."""
+        """Serialize the entry as canonical JSON."""
         fields = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
         fields["time"] = self.time.isoformat(timespec="microseconds").replace("+00:00", "Z")
         fields |= {"loss": _loss_as_dict(self.loss), "total": _loss_as_dict(self.total)}
@@ -167,17 +164,17 @@ class LedgerEntry:
 
     @property
     def by_clock(self) -> int:
-        """1 for a payment in the period of a clock, else 0."""
+        """1 for a payment in a period read from the clock, otherwise 0."""
         return int(self.kind == SPEND and not self.what.get(NAMED))
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the text, which names all entries before it too."""
+        """SHA-256 of the text, which also covers all previous entries."""
         return digest_of(self.to_text())
 
     @classmethod
     def of(cls, number: int, body: Any, digest: Any) -> LedgerEntry:
-        """Return the entry whose text `to_text` wrote; refuse any other text, and one that is not of this digest."""
+        """Parse an entry from `to_text`, and verify its digest."""
         try:
             if digest_of(body) != digest:
                 raise ValueError
@@ -200,17 +197,17 @@ def _is_well_formed(entry: LedgerEntry) -> bool:
 
 
 def digest_of(text: str) -> str:
-    """Return the SHA-256 of a text in hexadecimal digits."""
+    """Compute the SHA-256 of a text in hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def now() -> datetime.datetime:
-    """Return what the clock says."""
+    """Read the clock."""
     return datetime.datetime.now(_UTC)
 
 
 def user() -> str:
-    """Return who runs this process, as the system calls them."""
+    """Look up the system's name for the user of this process."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):
@@ -222,7 +219,6 @@ def _loss_as_dict(loss: Loss) -> dict[str, Any]:
 
 
 def _read_loss(written: Mapping[str, Any]) -> Loss:
-    """Return a loss; raise `ValueError`, `TypeError` or `KeyError` for anything else."""
     if {*written} != {*Loss._fields}:
         raise ValueError
     amounts = {name: _fraction(value) for name, value in written.items()}

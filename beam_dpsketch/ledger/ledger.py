@@ -1,4 +1,4 @@
-"""`Ledger`: accounts that pay for releases, outlive the jobs that make them, and refuse what is too much."""
+"""`Ledger`: accounts that pay for releases, outlive the jobs, and refuse payments above their limits."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from beam_dpsketch.privacy.loss.composition import composed_event_of
 
 
 class Ledger:
-    """Accounts of losses, in a file of SQLite or in a database of PostgreSQL.
+    """Accounts of privacy loss, in an SQLite file or a PostgreSQL database.
 
-    Guarantee: at every time, all releases that an account has paid for in a period are together within its limit, by
-    the theorem of `privacy.loss.composition`, over all processes that spend. See `LossLimit` for analysts who choose
-    what they spend by what they have seen. An entry is durable before the noise of
-    its release is drawn. So a crash costs budget, and never a release without an entry. It holds for those who spend
-    through the ledger, and stops nobody who writes to the file or the database in another way.
+    Guarantee: at every time, all releases paid by an account in a period are together within its limit, by the theorem
+    in `privacy.loss.composition`, over all processes that spend. `LossLimit` covers analysts who choose their spending
+    from earlier results. An entry is durable before its release draws noise. A crash can therefore cost budget, but
+    never leaves a release without an entry. The guarantee covers spending through the ledger. It cannot prevent other
+    writes to the file or the database.
 
     Args:
-      address: a file of this machine, or `postgresql://user@host/database`, without a password. Nothing is opened yet.
+      address: a file on this machine, or `postgresql://user@host/database`, without a password. The constructor does
+        not open it.
 
     >>> import tempfile
     >>> from beam_dpsketch.ledger.limits import LossLimit
@@ -45,18 +46,18 @@ class Ledger:
 
     @property
     def address(self) -> str:
-        """Where it is."""
+        """File or URL of the ledger."""
         return self._address
 
     def __repr__(self) -> str:
         return f"<Ledger at {self._address}>"
 
     def create(self, account: Account, *, who: str | None = None) -> None:
-        """Add an account, and make the ledger if there is none; `ArgumentError` if it has an account of this name.
+        """Add an account, and create the ledger if necessary, or raise `ArgumentError` for a used name.
 
         Args:
           account: see `Account`. It never changes.
-          who: adds it, in free words; `None` is the user of this process.
+          who: its author, in free words. `None` is the user of this process.
         """
         _validate.instance(Account, account=account)
         who = _who(who)
@@ -74,51 +75,51 @@ class Ledger:
     def spend(
         self, account: str, spec: PrivacySpec, *, who: str | None = None, period: str | None = None
     ) -> PrivacySpec:
-        """Return a spec like this one, whose releases the account pays for each time that they are made.
+        """Build an equal spec whose releases the account pays for, each time that they are made.
 
-        A pipeline pays as it runs, in a step before the noise; `release_frame` and `release` pay before they draw.
-        Building, `explain`, `check` and `rehearse` cost nothing. Each run pays again, also of a template, and each
-        transform of a pipeline pays for itself. Where the account has less left, the run fails before it draws noise,
-        with `BudgetExceededError`.
+        A pipeline pays as it runs, in a step before the noise. `release_frame` and `release` pay before they draw
+        noise. Building, `explain`, `check` and `rehearse` are free. Each run pays again, including runs of a template,
+        and each transform in a pipeline pays separately. If the remaining budget is too small, the run fails with
+        `BudgetExceededError` before it draws noise.
 
         Args:
           account: its name.
-          spec: what each release may spend, of no budget.
-          who: pays, in free words; `None` is the user of this process.
-          period: which pays, as "2026-11"; `None` takes that of the clock. Name it where the data are of an earlier
-            one.
+          spec: loss of each release, without a budget.
+          who: the payer, in free words. `None` is the user of this process.
+          period: the paying period, such as "2026-11". `None` uses the clock. Name it if the data belong to an earlier
+            period.
         """
         _validate.instance(PrivacySpec, spec=spec)
         return spec.paid_by(payer_of(self._address, account, who=who, period=period))
 
     def account(self, name: str) -> Account:
-        """Return an account."""
+        """Look up an account."""
         check_text(account=name)
         with self._book() as book:
             return account_of(book, name)
 
     def entries(self) -> list[LedgerEntry]:
-        """Return all entries, oldest first."""
+        """List the entries, oldest first."""
         with self._book() as book:
             return [entry for entry, _ in book.each()]
 
     def accounts(self) -> list[Account]:
-        """Return all accounts, oldest first."""
+        """List the accounts, oldest first."""
         return [account_in(each) for each in self.entries() if each.kind == ACCOUNT]
 
     def balances(self) -> list[Balance]:
-        """Return what is spent of each account, in the period in which it was made, and in each that was used."""
+        """Compute the balances of each account, in the period of its creation and in each used period."""
         return sums.balances_of(self.entries())
 
     def write_off(self, payment: str, reason: str, *, who: str | None = None) -> LedgerEntry:
-        """Take back what was paid for a release that was not made; the payment stays visible, with the reason.
+        """Refund a payment for a release that was not made. The payment stays visible, with the reason.
 
-        It is your word that nothing of the release was seen by anybody.
+        You assert that no person saw any part of the release.
 
         Args:
-          payment: the name of its run, 32 hexadecimal digits, which `entries` shows.
+          payment: name of its run, 32 hexadecimal digits, shown by `entries`.
           reason: in free words.
-          who: in free words; `None` is the user of this process.
+          who: the author, in free words. `None` is the user of this process.
         """
         check_text(payment=payment, reason=reason)
         if not reason.strip():
@@ -130,18 +131,18 @@ class Ledger:
             return write_off(book, payment, reason, who)
 
     def verify(self, head: str | None = None) -> Verified:
-        """Add up all entries again, and raise `LedgerError` if one of them was changed by accident.
+        """Add up all entries again, or raise `LedgerError` if an entry was changed by accident.
 
-        Who writes to the ledger on purpose can make all digests anew: keep the head elsewhere, and give it here.
+        A deliberate writer can recompute all digests. Store the head elsewhere, and pass it here.
 
         Args:
-          head: the digest of an earlier `verify`, which the ledger must still hold.
+          head: the digest from an earlier `verify`, which the ledger must still contain.
         """
         with self._book() as book:
             return sums.verify(book.each(), head)
 
     def paid(self, account: str) -> list[LedgerEntry]:
-        """Return the payments of an account that count, without those that were written off."""
+        """List an account's payments, without written-off payments."""
         self.account(account)
         found: dict[str, LedgerEntry] = {}
         for each in self.entries():
@@ -152,12 +153,12 @@ class Ledger:
         return list(found.values())
 
     def to_dp_event(self, account: str, period: str | None = None, *, ignore_delta: bool = False) -> Any:
-        """Return all payments of an account that count as one event; needs the package dp-accounting.
+        """Convert an account's payments to a single event, which requires the package dp-accounting.
 
         Args:
           account: its name.
-          period: one that `balances` names; `None` takes all of them together.
-          ignore_delta: see `PrivacyStatement.to_dp_event`: add `balances()` deltas by hand.
+          period: a period listed by `balances`. `None` combines all periods.
+          ignore_delta: see `PrivacyStatement.to_dp_event`: add the deltas from `balances()` by hand.
         """
         periods = [each.period for each in self.balances() if each.account.name == account]
         if period is not None and period not in periods:
@@ -180,6 +181,6 @@ def _who(who: str | None) -> str:
 
 
 def payer_of(address: str, account: str, *, who: str | None = None, period: str | None = None) -> AccountPayer:
-    """Return an account as what pays; nothing is opened."""
+    """Build the payer for an account without opening the ledger."""
     check_text(account=account, **({} if period is None else {"period": period}))
     return AccountPayer(address_of(address), account, _who(who), period)

@@ -1,4 +1,4 @@
-"""How much all releases of an account may lose together: (epsilon, delta), a pure epsilon, or rho."""
+"""Limit on the total loss of an account: (epsilon, delta), a pure epsilon, or rho."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ _DIGITS, _STEPS, _MOST = 4, 48, 1_000_000
 
 @dataclasses.dataclass(frozen=True)
 class LossLimit:
-    """The most that all releases of an account may lose together, as `privacy.loss.composition` adds it up.
+    """Largest total loss of an account's releases, added up by `privacy.loss.composition`.
 
-    Args are given by name, each a fraction, or a float, whose decimal spelling counts:
+    Arguments are keyword-only, each a fraction, or a float that means its decimal spelling:
 
-      rho: of zero-concentrated differential privacy, which Gaussian noise spends and which adds up.
-      epsilon: in place of rho. With delta, all kinds of noise may be spent; without it, pure releases alone.
-      delta: between 0 and 1. Next to rho it limits what the choice of keys and items may lose; without it, nothing may.
+      rho: limit on zero-concentrated differential privacy, which Gaussian noise spends and which adds up.
+      epsilon: in place of rho. With delta, all kinds of noise may be spent. Without delta, only pure releases.
+      delta: between 0 and 1. Next to rho it limits the delta of key and item selection. Without it, their delta must be
+        0.
 
-    Analysts who adapt: epsilon with delta trades rho, the epsilon of pure releases and the delta of keys for one
-    another. So this limit is proven where the kind of a release, and how much it spends, do not depend on earlier
-    answers. Who chooses them by what has been released can lose more. With rho, or with epsilon alone, each amount has
-    a cap of its own. These hold then too (Whitehouse et al. 2023, arXiv:2203.05481). What is asked may depend on
-    earlier answers under each limit.
+    Adaptive analysts: epsilon with delta trades rho, the epsilon of pure releases and the delta of keys for each other.
+    This limit is therefore proven if the kind and the loss of a release do not depend on earlier answers. Choosing them
+    from earlier answers can lose more. With rho, or with epsilon alone, each amount has a separate cap. These limits
+    remain valid under such choices (Whitehouse et al. 2023, arXiv:2203.05481). The questions may depend on earlier
+    answers under each limit.
 
     >>> LossLimit(epsilon=1, delta=1e-6).holds(Loss(Fraction(1, 50)))
     True
@@ -61,7 +62,7 @@ class LossLimit:
         object.__setattr__(self, "delta", Fraction(0) if delta is None else _decimal_below(delta))
 
     def holds(self, loss: Loss) -> bool:
-        """Return whether this loss, of all releases together, is within the limit."""
+        """Whether this total loss is within the limit."""
         if self.rho is not None:
             return loss.rho <= self.rho and loss.delta <= self.delta
         assert self.epsilon is not None
@@ -71,7 +72,7 @@ class LossLimit:
         return not math.isinf(epsilon) and Fraction(repr(epsilon)) <= self.epsilon
 
     def advice(self, loss: Loss) -> str:
-        """Return what may help where a loss is refused."""
+        """Format advice for a refused loss."""
         if self.rho is None and not self.delta and (loss.delta or loss.rho != loss.pure_rho):
             return (
                 "This account takes pure releases alone, of Laplace noise and without chosen keys: use one whose limit "
@@ -80,7 +81,7 @@ class LossLimit:
         return "Ask for less"
 
     def share(self, loss: Loss) -> float:
-        """Return how much of the limit is spent, 1 where it is reached, above it where that is not allowed."""
+        """Compute the spent fraction of the limit: 1 at the limit, and more above it."""
         if self.rho is not None:
             of_delta = loss.delta / self.delta if self.delta else Fraction(int(loss.delta > 0) * 2)
             return float(max(loss.rho / self.rho, of_delta))
@@ -90,7 +91,7 @@ class LossLimit:
         return float(loss.pure / self.epsilon) if self.holds(loss) else math.inf
 
     def left(self, loss: Loss) -> Loss:
-        """Return the largest loss of one more release, rounded down: pure where the limit is, else Gaussian."""
+        """Compute the largest loss of another release, rounded down: pure under a pure limit, otherwise Gaussian."""
         if self.rho is not None:
             return Loss(max(self.rho - loss.rho, Fraction(0)))
         assert self.epsilon is not None
@@ -105,9 +106,9 @@ class LossLimit:
         return Loss(low)
 
     def words(self, loss: Loss | None = None) -> str:
-        """Return the limit in words, or a loss in the same ones, in a few digits, rounded up.
+        """Format the limit, or a loss in its units, rounded up to a few digits.
 
-        Next to a limit with a delta, a pure loss keeps its own delta, unless the delta of the limit lowers its epsilon.
+        Next to a limit with a delta, a pure loss keeps its own delta, unless the limit's delta lowers its epsilon.
         """
         if self.rho is not None:
             rho, delta = (self.rho, self.delta) if loss is None else (loss.rho, loss.delta)
@@ -122,7 +123,7 @@ class LossLimit:
         return f"epsilon = {_shown(self.epsilon if loss is None else loss.pure)}"
 
     def left_words(self, spent: Loss) -> str:
-        """Return in words what is left for one more release, in a few digits, rounded down."""
+        """Format the remaining loss for another release, rounded down to a few digits."""
         left = self.left(spent)
         if self.rho is not None:
             keys = max(self.delta - spent.delta, Fraction(0)) / (1 - spent.delta)
@@ -133,13 +134,13 @@ class LossLimit:
         return f"epsilon = {_floored(epsilon)} at delta = {_shown(self.delta)}"
 
     def as_dict(self) -> dict[str, str]:
-        """Return the limit in plain values, exact."""
+        """Convert the limit to plain values, exact."""
         given = {"rho": self.rho, "epsilon": self.epsilon, "delta": self.delta}
         return {name: str(value) for name, value in given.items() if value}
 
 
 def read_limit(written: Mapping[str, Any]) -> LossLimit:
-    """Return the limit that `as_dict` wrote; raise `ValueError`, `TypeError` or `AttributeError` for anything else."""
+    """Restore a limit from `as_dict`, or raise `ValueError`, `TypeError` or `AttributeError`."""
     return LossLimit(**{name: Fraction(value) for name, value in written.items()})
 
 
@@ -152,7 +153,7 @@ def _floored(value: Fraction | float) -> str:
 
 
 def _decimal_below(delta: Fraction | float) -> Fraction:
-    """Return the largest decimal of a float that is not above a delta."""
+    """Compute the largest decimal spelling of a float that does not exceed delta."""
     exact = delta if isinstance(delta, Fraction) else Fraction(repr(float(delta)))
     nearest = float(exact)
     found = Fraction(repr(nearest))

@@ -1,7 +1,7 @@
-"""A payment: one entry for a release, durable before its noise, or a refusal.
+"""Payment for a release: a durable entry before its noise, or an error.
 
-Guarantee: what accounts have granted in a period is within their limits at every time, over all processes. A payment is
-added once for each run, also where a worker is asked again. A crash leaves the entry, or nothing.
+Guarantee: the payments granted to an account in a period are within its limit at every time, over all processes. A
+payment is added once per run, even if a worker retries. A crash leaves a complete entry, or none.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from beam_dpsketch.privacy.loss.composition import Loss
 from beam_dpsketch.privacy.loss.payment import IDEMPOTENT, STREAM, Payer
 
 SKEW = datetime.timedelta(minutes=5)
-"""By how much clocks of machines may differ."""
+"""Tolerated difference between machine clocks."""
 
 
 @dataclasses.dataclass(frozen=True)
 class AccountPayer(Payer):
-    """An account that pays each time that a release is made.
+    """Account that pays each time a release is made.
 
     Attributes:
-      address: of the ledger.
+      address: address of the ledger.
       account: its name.
-      who: pays, in free words.
-      period: the one that pays; `None` takes that of the clock.
+      who: the payer, in free words.
+      period: the paying period. `None` uses the clock.
     """
 
     address: str
@@ -45,7 +45,7 @@ class AccountPayer(Payer):
 
 @dataclasses.dataclass(frozen=True)
 class AccountBill:
-    """What one release costs an account."""
+    """Cost of a release for an account."""
 
     payer: AccountPayer
     loss: Loss
@@ -53,15 +53,15 @@ class AccountBill:
     what: Mapping[str, Any]
 
     def check(self) -> None:
-        """Raise if it could not be paid now; nothing is spent."""
+        """Raise if the account cannot pay now, without spending."""
         self.check_with([])
 
     def check_with(self, others: Iterable[AccountBill]) -> None:
-        """Do the same for several bills, paid one after the other."""
+        """Raise if the account cannot pay several bills in sequence, without spending."""
         check_together([self, *others])
 
     def pay(self, run: bytes) -> None:
-        """Pay durably, or raise; a second payment for a run of the same name costs nothing more."""
+        """Pay durably, or raise. Another payment for a run with the same name is free."""
         with open_store(self.payer.address).writing() as execute:
             book, payment = Book(execute), run.hex()
             book.check_version()
@@ -86,7 +86,7 @@ class AccountBill:
             book.add(entry, occasion_of(payment, known))
 
     def _check_same(self, known: LedgerEntry, book: Book) -> None:
-        """Refuse another release that has the name of a paid run, and a release id that comes again in a new period."""
+        """Refuse a different release with the name of a paid run, and a release id repeated in a new period."""
         if (known.account, known.loss) != (self.payer.account, self.loss):
             raise LedgerError("", f"payment {known.payment} is of another release, so this one is not paid for", "E144")
         if self.what.get(IDEMPOTENT) and (period := self._place(book)[2]) != known.period:
@@ -98,7 +98,6 @@ class AccountBill:
             raise LedgerError("", words, "E144")
 
     def _place(self, book: Book) -> tuple[Account, datetime.datetime, str]:
-        """Return the account, and when and in which period it pays."""
         account = account_of(book, self.payer.account)
         account.check_terms(self.terms["unit"], self.terms["relation"])
         time = entries.now()
@@ -126,7 +125,6 @@ class AccountBill:
         return account, time, account.period_of(time)
 
     def _total(self, account: Account, period: str, spent: Loss) -> Loss:
-        """Return what is spent with this; refuse more than the limit."""
         total, limit = spent.plus(self.loss), account.limit
         if not limit.holds(total):
             said = f" in {period}" if period else ""
@@ -143,7 +141,7 @@ class AccountBill:
 
 
 def check_together(bills: Iterable[AccountBill]) -> None:
-    """Raise if bills could not be paid one after the other; nothing is spent."""
+    """Raise if bills cannot be paid in sequence, without spending."""
     spent: dict[tuple[str, str, str], Loss] = {}
     for bill in bills:
         with open_store(bill.payer.address).reading() as execute:
@@ -155,7 +153,7 @@ def check_together(bills: Iterable[AccountBill]) -> None:
 
 
 def account_of(book: Book, name: str) -> Account:
-    """Return an account of a ledger."""
+    """Look up an account in a ledger."""
     entry = book.on(f"account:{name}")
     if entry is None:
         raise ArgumentError(
@@ -165,7 +163,7 @@ def account_of(book: Book, name: str) -> Account:
 
 
 def account_in(entry: LedgerEntry) -> Account:
-    """Return the account that an entry adds."""
+    """Parse the account that an entry adds."""
     try:
         return read_account(entry.what)
     except (ValueError, TypeError, KeyError, AttributeError, ZeroDivisionError):
@@ -173,7 +171,7 @@ def account_in(entry: LedgerEntry) -> Account:
 
 
 def write_off(book: Book, payment: str, reason: str, who: str) -> LedgerEntry:
-    """Add the entry that takes a payment back; all sums are added up again without it."""
+    """Add a write-off entry for a payment, and add up the total again without it."""
     known = book.of_payment(payment)
     if not known:
         raise ArgumentError("payment", f"must be one of the ledger: {payment[:100]!r} is none", "E137")
@@ -192,5 +190,5 @@ def write_off(book: Book, payment: str, reason: str, who: str) -> LedgerEntry:
 
 
 def occasion_of(payment: str, known: list[LedgerEntry]) -> str:
-    """Return what comes once: the next entry of a payment."""
+    """Build the unique key of a payment's next entry."""
     return f"payment:{payment}:{len(known)}"

@@ -1,4 +1,4 @@
-"""Where ledgers are: a file, or a database of PostgreSQL."""
+"""Ledger addresses: a file, or a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WITHOUT_SLASHES = re.compile(r"postgres[\w+]*:", re.IGNORECASE)
 
 
 def address_of(given: str | os.PathLike[str]) -> str:
-    """Return an address that means the same in every folder of the machine; refuse one that is none.
+    """Normalize a ledger address to the same meaning in every folder on the machine, or raise if it is invalid.
 
     >>> address_of("postgresql://ledger@db.example.com/privacy")
     'postgresql://ledger@db.example.com/privacy'
@@ -30,7 +30,7 @@ def address_of(given: str | os.PathLike[str]) -> str:
         raise ArgumentError("address", "must be the name of a file in Unicode, or a URL of PostgreSQL", "E139")
     scheme, separator, _ = address.partition("://")
     if not separator and not _WITHOUT_SLASHES.match(address):
-        return re.sub("^//", "/", os.path.abspath(address))  # which POSIX lets stand
+        return re.sub("^//", "/", os.path.abspath(address))  # POSIX keeps a leading double slash
     if scheme != _SCHEME:
         raise ArgumentError(
             "address", "must be a file of this machine, or begin with postgresql://; no other place is known", "E139"
@@ -56,7 +56,7 @@ def address_of(given: str | os.PathLike[str]) -> str:
 
 
 def _names_a_password(address: str) -> bool:
-    """Return whether an address may hold a password, also one with signs that end the host of a URL."""
+    """Whether an address may contain a password, including after characters that end the URL's host."""
     try:
         parts = urllib.parse.urlsplit(address)
     except ValueError:
@@ -75,5 +75,5 @@ def _is_unicode(text: str) -> bool:
 
 
 def open_store(address: str) -> Store:
-    """Return the store at an address."""
+    """Create the store for an address."""
     return PostgresStore(address) if "://" in address else SqliteStore(address)

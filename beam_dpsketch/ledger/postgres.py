@@ -1,7 +1,7 @@
-"""A ledger in a table of PostgreSQL, by SQLAlchemy.
+"""Ledger in a PostgreSQL table, with SQLAlchemy.
 
-Guarantee: one writer at a time, by a lock that the server ends with the transaction or the connection; a commit is on
-the disk of the server before it returns.
+Guarantee: a single writer at a time, by a lock that the server releases with the transaction or the connection. A
+commit is on the server's disk before it returns.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from beam_dpsketch.errors import ArgumentError, LedgerError
 from beam_dpsketch.ledger.store import CREATE, LOCK_SECONDS, TABLE, Execute, Store
 
 SCHEMA, USUAL_SCHEMA = "schema", "public"
-"""The setting of an address that names the schema of the table, and the schema of an address without it."""
+"""Address setting with the table's schema, and its default."""
 _FIND = (
     "SELECT nspname FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace "
     f"WHERE relname = '{TABLE}' AND relkind IN ('r', 'p', 'v', 'f') AND relpersistence <> 't' ORDER BY nspname"
 )
-"""Finds the schemas with a ledger, also those whose tables this user may not read."""
+"""Finds the schemas with a ledger, including tables that this user may not read."""
 _LOCK = 0x6470736B65746368  # "dpsketch"
 _SETTINGS = (
     "SELECT set_config('synchronous_commit', 'on', true), set_config('lock_timeout', :seconds, true), "
@@ -38,15 +38,15 @@ _SAID = {
     "no password": "asks for a password: put it into the password file of PostgreSQL, or into PGPASSWORD",
     "authentication failed": "does not know this user, or takes another password",
 }
-"""What is said where the server says this."""
+"""Explanations of server messages."""
 
 
 class PostgresStore(Store):
-    """A database.
+    """PostgreSQL database with a ledger.
 
     Args:
-      url: as `postgresql://user@host/database?schema=privacy`, without a password. The search path of the user does
-        not count, so an address is one ledger for all users.
+      url: such as `postgresql://user@host/database?schema=privacy`, without a password. The user's search path is
+        ignored. An address therefore means the same ledger for all users.
     """
 
     def __init__(self, url: str) -> None:
@@ -71,7 +71,7 @@ class PostgresStore(Store):
             yield execute
 
     def _find(self, execute: Execute, *, create: bool = False) -> bool:
-        """Look for the ledger; raise if it is missing and not to be created, or another schema has one already."""
+        """Look for the ledger, or raise if it is required but missing, or if another schema already has a ledger."""
         schemas = [name for (name,) in execute(_FIND)]
         is_found = self._schema in schemas
         if not is_found and not (create and (self._is_named or not schemas)):
@@ -103,18 +103,18 @@ class PostgresStore(Store):
 
 @functools.lru_cache(maxsize=16)
 def _engine(url: str) -> Any:
-    """Return what connects; it keeps no connection, which two processes could share after a fork."""
+    """Create an engine without a connection pool, because processes could share a pool after a fork."""
     sql = _sqlalchemy()
     made = sql.make_url(url).set(drivername="postgresql+psycopg").difference_update_query([SCHEMA])
     places = {*made.query} | {name for name in ("host", "port") if getattr(made, name)}
-    options = dict.fromkeys({"host", "hostaddr", "port"} - places, "")  # so that PGHOST and the like do not count
-    options["client_encoding"] = "utf8"  # also of a database that names no encoding
+    options = dict.fromkeys({"host", "hostaddr", "port"} - places, "")  # ignore PGHOST and similar variables
+    options["client_encoding"] = "utf8"  # including databases without a declared encoding
     return sql.create_engine(made, poolclass=sql.pool.NullPool, isolation_level="READ COMMITTED", connect_args=options)
 
 
 def _sqlalchemy() -> Any:
     try:
-        import psycopg  # noqa: F401  # which it would ask for later
+        import psycopg  # noqa: F401  # SQLAlchemy imports it later
         import sqlalchemy
     except ImportError:
         raise ArgumentError(

@@ -1,9 +1,8 @@
-"""A ledger in a file of SQLite, by the standard library.
+"""Ledger in an SQLite file, with the standard library.
 
-Guarantee: a commit is on the disk before it returns: file, journal and folder (`synchronous = EXTRA`). The locks are
-those of the system: they end with the process that holds them. What a killed process had begun is rolled back by the
-next one.
-Network file systems do not keep such locks, so they are refused where the system says what they are.
+Guarantee: a commit is on the disk before it returns: file, journal and folder (`synchronous = EXTRA`). The operating
+system provides the locks, which end with their process. The next process rolls back a killed process's transaction.
+Network file systems do not keep such locks. The store refuses them if the system reports the file system type.
 """
 
 from __future__ import annotations
@@ -41,20 +40,20 @@ _SAID = {
     "folder that is there",
     "disk i/o": "could not be read or written: the disk, or a limit of this process, refuses it",
 }
-"""What is said where SQLite says this."""
+"""Explanations of SQLite messages."""
 _NOTHING = "; nothing was spent"
 _PAUSE = 0.06
 
 
 class SqliteStore(Store):
-    """A file."""
+    """SQLite file with a ledger."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Execute]:
-        mode = "rw" if os.access(self._path, os.W_OK) else "ro"  # what a killed process left is rolled back
+        mode = "rw" if os.access(self._path, os.W_OK) else "ro"  # rw rolls back a killed process's transaction
         with self._open(mode) as connection, self._said():
             connection.execute("BEGIN")
             yield _executing(connection)
@@ -80,14 +79,14 @@ class SqliteStore(Store):
             uri = f"file:{urllib.parse.quote(self._path)}?mode={mode}"
             connection = sqlite3.connect(uri, timeout=LOCK_SECONDS, isolation_level=None, uri=True)
             connection.text_factory = _as_text
-        with contextlib.closing(connection):  # which rolls back what was not committed
+        with contextlib.closing(connection):  # rolls back uncommitted changes
             yield connection
 
     @contextlib.contextmanager
     def _said(self, more: str = "") -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a message that holds damaged text
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter if the message contains damaged text
             said = str(error).lower()
             words = next((words for part, words in _SAID.items() if part in said), None)
             if words is None:
@@ -98,7 +97,7 @@ class SqliteStore(Store):
 
 
 def _begin(connection: sqlite3.Connection) -> None:
-    """Wait for the lock. All who wait ask equally often, which SQLite leaves to those who have waited least."""
+    """Wait for the lock with uniformly random pauses, because SQLite's own backoff favors the latest waiter."""
     ends = time.monotonic() + LOCK_SECONDS
     connection.execute("PRAGMA busy_timeout = 0")
     while True:
@@ -109,11 +108,11 @@ def _begin(connection: sqlite3.Connection) -> None:
             if "locked" not in str(error) or time.monotonic() > ends:
                 raise
         time.sleep(_PAUSE * os.urandom(1)[0] / 255)
-    connection.execute(f"PRAGMA busy_timeout = {1000 * LOCK_SECONDS}")  # for those who read
+    connection.execute(f"PRAGMA busy_timeout = {1000 * LOCK_SECONDS}")  # for readers
 
 
 def _as_text(data: bytes) -> str:
-    """Return a text of the file; where it is damaged, one that no digest fits."""
+    """Decode text from the file. Damaged text becomes text that fits no digest."""
     return data.decode("utf-8", "replace")
 
 
@@ -125,16 +124,16 @@ def _executing(connection: sqlite3.Connection) -> Execute:
 
 
 def refuse_network(path: str, mounts: Iterable[str] | None = None) -> None:
-    """Refuse a file that is on another machine.
+    """Refuse a file on another machine.
 
     Args:
       path: the file.
-      mounts: the lines of Linux about what is mounted where; `None` reads them.
+      mounts: lines of Linux's mount table. `None` reads them.
     """
     if mounts is None:
         try:
             mounts = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-        except OSError:  # of another system
+        except OSError:  # not Linux
             return
     real, found = os.path.realpath(path), ("", "")
     for line in mounts:

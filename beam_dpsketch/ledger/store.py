@@ -1,7 +1,7 @@
-"""What keeps entries: one table, in SQLite or PostgreSQL, by the same SQL; and how its rows are read and added.
+"""Entry store: a table in SQLite or PostgreSQL, with the same SQL for reading and adding rows.
 
-Guarantee: `writing` lets in one process at a time, and what was added is durable when it ends, or nothing of it
-stays. Rows are added, and never changed.
+Guarantee: `writing` admits a single process at a time. Added rows are durable when it ends, or are all discarded. Rows
+are added, and never changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Execute: TypeAlias = Callable[..., list[tuple[Any, ...]]]
 
 VERSION = 2
 LOCK_SECONDS = 300
-"""How long a process waits for others."""
+"""Largest wait for other processes, in seconds."""
 
 TABLE = "dpsketch_ledger"
 CREATE = (
@@ -37,32 +37,32 @@ _INSERT = (
     "VALUES (:number, :occasion, :account, :period, :payment, :by_clock, :body, :digest)"
 )
 _PLACE = ("account", "period", "payment", "by_clock")
-"""Columns that repeat what the text of an entry contains, for indexes."""
+"""Columns that repeat parts of an entry's text, for indexes."""
 _SELECT = "SELECT number, body, digest FROM dpsketch_ledger"
 _LAST = "ORDER BY number DESC LIMIT 1"
 _FIRST = "SELECT occasion FROM dpsketch_ledger WHERE number = 0"
 
 
 class Store(abc.ABC):
-    """A place for a ledger."""
+    """Storage for a ledger."""
 
     @abc.abstractmethod
     def reading(self) -> contextlib.AbstractContextManager[Execute]:
-        """Open it to read one state of it."""
+        """Open the store to read a consistent snapshot."""
 
     @abc.abstractmethod
     def writing(self, *, create: bool = False) -> contextlib.AbstractContextManager[Execute]:
-        """Open it alone, and make what was written durable at the end; `create` makes the table if there is none."""
+        """Lock the store, and commit durably at the end. `create` makes a missing table."""
 
 
 class Book:
-    """The entries of an open store."""
+    """Entries in an open store."""
 
     def __init__(self, execute: Execute) -> None:
         self._execute = execute
 
     def create(self, who: str) -> None:
-        """Make the first entry, if there is none."""
+        """Add the first entry, if there is none."""
         if not self._execute(f"{_SELECT} {_LAST}"):
             first = LedgerEntry(
                 number=0, kind=LEDGER, time=entries.now(), who=who, what={"version": VERSION}, previous=START
@@ -70,7 +70,7 @@ class Book:
             self._insert(first, f"version:{VERSION}")
 
     def check_version(self) -> None:
-        """Refuse the format of another version of this package."""
+        """Refuse the format of another package version."""
         found = [str(occasion).removeprefix("version:") for (occasion,) in self._execute(_FIRST)]
         if not found:
             raise LedgerError("", "the table of the ledger has no first entry, so it is not a whole one", "E142")
@@ -83,7 +83,7 @@ class Book:
             )
 
     def add(self, entry: LedgerEntry, occasion: str) -> LedgerEntry:
-        """Add an entry after the last one, which it names, on an occasion that comes once."""
+        """Append an entry with the previous digest, under a unique occasion."""
         last = self._last("")
         if last is None:
             raise LedgerError("", "the ledger has no first entry", "E142")
@@ -92,7 +92,7 @@ class Book:
         return entry
 
     def _insert(self, entry: LedgerEntry, occasion: str) -> None:
-        """Add a row that can be read again, or raise: the transaction then leaves nothing."""
+        """Insert a row and read it back. On error the transaction leaves no row."""
         place = {name: getattr(entry, name) for name in _PLACE}
         written: dict[str, Any] = {"number": entry.number, "body": entry.to_text(), "digest": entry.digest}
         self._execute(_INSERT, occasion=occasion, **written, **place)
@@ -109,24 +109,24 @@ class Book:
             raise LedgerError("", words, "E148")
 
     def total(self, account: str, period: str) -> Loss:
-        """Return what is spent of an account in a period."""
+        """Compute the spent loss of an account in a period."""
         last = self._last("WHERE account = :account AND period = :period", account=account, period=period)
         return Loss() if last is None else last.total
 
     def last_by_clock(self, account: str) -> LedgerEntry | None:
-        """Return the last payment of an account whose period is that of a clock."""
+        """Find an account's last payment in a period read from the clock."""
         return self._last("WHERE account = :account AND by_clock = 1", account=account)
 
     def of_payment(self, payment: str) -> list[LedgerEntry]:
-        """Return the entries of a payment: spent, written off, and so on by turns."""
+        """List the entries of a payment, alternately spent and written off."""
         return self._read("WHERE payment = :payment ORDER BY number", payment=payment)
 
     def on(self, occasion: str) -> LedgerEntry | None:
-        """Return the entry of an occasion."""
+        """Find the entry with an occasion."""
         return next(iter(self._read("WHERE occasion = :occasion", occasion=occasion)), None)
 
     def each(self) -> Iterator[tuple[LedgerEntry, str]]:
-        """Yield all entries with their occasions, and refuse columns that say another thing than the text."""
+        """Yield the entries with their occasions, or raise if columns contradict the text."""
         columns = ", ".join(("number, body, digest, occasion", *_PLACE))
         for number, body, digest, occasion, *place in self._execute(
             f"SELECT {columns} FROM dpsketch_ledger ORDER BY number"
@@ -137,7 +137,7 @@ class Book:
             yield entry, occasion
 
     def not_written_off(self, account: str, period: str, without: LedgerEntry) -> Loss:
-        """Return what is spent of an account in a period, added up again, without an entry."""
+        """Add up the spent loss of an account in a period, without an entry."""
         where = "WHERE account = :account AND period = :period ORDER BY number"
         spent: dict[str, LedgerEntry] = {}
         for each in self._read(where, account=account, period=period):
@@ -156,7 +156,7 @@ class Book:
 
 
 def add_up(losses: Any) -> Loss:
-    """Return what losses are together, where one unit may be in all inputs."""
+    """Add up losses if a unit may be in all inputs."""
     total = Loss()
     for each in losses:
         total = total.plus(each)

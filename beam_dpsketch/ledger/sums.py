@@ -1,4 +1,4 @@
-"""What a ledger adds up to: balances, and the recount that finds what was changed by accident."""
+"""Ledger totals: balances, and verification that finds accidental changes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from beam_dpsketch.privacy.loss.composition import Loss
 
 
 class Balance(NamedTuple):
-    """What is spent and left of an account in one period.
+    """Spent and remaining loss in an account's period.
 
     Attributes:
       account: the account, with its limit.
-      period: as `2026-11`; empty where it has no end.
-      spent: what all paid releases lose together, exact.
-      payments: how many count.
-      written_off: how many were written off.
+      period: such as `2026-11`, or empty if unbounded.
+      spent: total loss of all paid releases, exact.
+      payments: number of valid payments.
+      written_off: number of written-off payments.
     """
 
     account: Account
@@ -31,17 +31,17 @@ class Balance(NamedTuple):
 
     @property
     def share(self) -> float:
-        """How much of the limit is spent: 1 where it is reached."""
+        """Spent fraction of the limit: 1 at the limit."""
         return self.account.limit.share(self.spent)
 
     @property
     def left(self) -> Loss:
-        """The largest loss of one more release, rounded down: pure where the limit is."""
+        """Largest loss of another release, rounded down: pure under a pure limit."""
         return self.account.limit.left(self.spent)
 
 
 def balances_of(entries: Iterable[LedgerEntry]) -> list[Balance]:
-    """Return the balances of all accounts, in the period in which they were made, and in each that was used."""
+    """Compute all balances, in the period of each account's creation and in each used period."""
     accounts: dict[str, Account] = {}
     places: dict[tuple[str, str], list[LedgerEntry]] = {}
     for each in entries:
@@ -62,12 +62,12 @@ def _balance(accounts: dict[str, Account], name: str, period: str, found: list[L
 
 
 def together(balances: Iterable[Balance]) -> Loss:
-    """Return what periods lose together, if the same people are in each."""
+    """Add up the loss over periods, if the same people are in each."""
     return add_up(each.spent for each in balances)
 
 
 def largest(balances: Iterable[Balance]) -> Loss:
-    """Return what periods lose of what is protected within each, if every release reads its own period alone."""
+    """Combine the loss over periods for units within a period, if every release reads its own period alone."""
     total = Loss()
     for each in balances:
         total = total.larger(each.spent)
@@ -75,12 +75,12 @@ def largest(balances: Iterable[Balance]) -> Loss:
 
 
 class Verified(NamedTuple):
-    """What a recount found.
+    """Result of a verification.
 
     Attributes:
-      entries: how many there are.
-      head: the digest of the last one, which names all before it.
-      balances: of all accounts, counted again.
+      entries: number of entries.
+      head: the digest of the last entry, which covers all previous entries.
+      balances: all balances, recomputed.
     """
 
     entries: int
@@ -89,11 +89,11 @@ class Verified(NamedTuple):
 
 
 def verify(entries: Iterable[tuple[LedgerEntry, str]], head: str | None = None) -> Verified:
-    """Count all entries again; raise `LedgerError` at the first that is not what it should be.
+    """Recompute all entries, or raise `LedgerError` at the first invalid entry.
 
     Args:
-      entries: all of them, with their occasions.
-      head: a digest that was kept elsewhere: the ledger must hold the entry that has it.
+      entries: all entries, with their occasions.
+      head: a digest stored elsewhere, whose entry the ledger must contain.
     """
     recount = _Recount()
     found = [recount.add(entry, occasion) for entry, occasion in entries]
@@ -107,8 +107,6 @@ def verify(entries: Iterable[tuple[LedgerEntry, str]], head: str | None = None) 
 
 
 class _Recount:
-    """All sums, from the entries alone."""
-
     def __init__(self) -> None:
         self.previous, self.digests = START, set[str]()
         self._accounts: dict[str, Account] = {}
@@ -117,7 +115,6 @@ class _Recount:
         self._totals: dict[tuple[str, str], Loss] = {}
 
     def add(self, entry: LedgerEntry, occasion: str) -> LedgerEntry:
-        """Count one entry."""
         expected: Any = {LEDGER: self._ledger, ACCOUNT: self._account, SPEND: self._spend, WRITE_OFF: self._write_off}
         number = len(self.digests)
         self._require(entry, entry.number == number, f"entry {number} is missing")
@@ -156,7 +153,7 @@ class _Recount:
         return occasion_of(entry.payment, known[:-1])
 
     def _known(self, entry: LedgerEntry, before: str) -> list[LedgerEntry]:
-        """Return the entries of a payment, with this one, which must come after one of this kind, or be the first."""
+        """Record an entry for a payment, which must follow an entry of kind `before`, or be the first."""
         known = self._payments.setdefault(entry.payment, [])
         follows = known[-1].kind == before if known else before == WRITE_OFF
         self._require(entry, follows, "it is there twice")
