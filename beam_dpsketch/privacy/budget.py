@@ -1,9 +1,9 @@
-"""How much privacy a release may spend.
+"""Privacy loss that a release may spend.
 
-rho (zero-concentrated differential privacy) is what Gaussian noise spends, and it adds up; (epsilon, delta) is derived
-from it. Laplace noise spends epsilon itself, without a delta. Both are exact fractions, so parts of a budget sum to the
-whole and not to a little more. A part of a budget pays for one release: a second use of it is refused. Releases that
-select their keys spend a delta too (`KeySelection`).
+Gaussian noise spends rho (zero-concentrated differential privacy), which adds up over releases; (epsilon, delta) is
+derived from it. Laplace noise spends epsilon itself, without a delta. Rho and epsilon are exact fractions, hence budget
+shares sum exactly to the whole budget. A budget share pays for one release, and a second release raises an error.
+Releases with `KeySelection` also spend a delta.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ USUAL_DELTA = 1e-6
 @named("PrivacySpec")
 @dataclasses.dataclass(frozen=True)
 class PrivacySpec:
-    """The privacy loss one release may cause, under a neighbouring relation.
+    """Privacy loss that a release may cause, under a neighboring relation.
 
-    Guarantee: by Gaussian noise the release is rho-zCDP, and so (epsilon, delta)-DP with epsilon = `epsilon(delta)` for
-    every delta. By Laplace noise it is epsilon-DP: pure, without a delta. With a `KeySelection` it is delta-approximate
-    rho-zCDP; then too epsilon and delta, where they are given, hold for all of it. A spec that was taken from a budget
-    pays for one release of this process; uses of pickled copies are not counted. Each run of a pipeline is another
-    release. With a spec from a budget, `Pipeline.run` refuses the second run of one pipeline object, unless its noise
-    is idempotent. Runs of a template, a notebook or a service are not seen, and nor are runs with a spec from no
-    budget: pay for each.
+    Guarantee: with Gaussian noise the release is rho-zCDP, and therefore (epsilon, delta)-DP with epsilon =
+    `epsilon(delta)` for every delta. With Laplace noise it is epsilon-DP: pure, without a delta. With a `KeySelection`
+    it is delta-approximate rho-zCDP, and a given epsilon and delta still cover the whole release.
 
-    Args are given by name: `PrivacySpec(2)` is refused, because it does not say whether 2 is epsilon or rho.
+    A spec from a budget pays for one release in this process. Uses of pickled copies are not counted. Each pipeline run
+    is another release: with a spec from a budget, `Pipeline.run` refuses a second run of the same pipeline object,
+    unless its noise is replayable. The package cannot detect repeated runs of a template, a notebook or a service, nor
+    any runs with a spec from no budget. Pay for each of these runs.
+
+    Arguments are keyword-only: `PrivacySpec(2)` is refused, because 2 could be epsilon or rho.
 
     Args:
-      rho: what the release may spend, above 0, in place of `epsilon`. A float means its decimal spelling, so 0.1 is
-        1/10 exactly.
-      epsilon: what the release may spend, above 0; without `delta` it is pure, by Laplace noise. Gaussian noise uses
-        the largest rho that is (epsilon, delta)-DP, rounded down; Laplace noise is epsilon-DP. A pure epsilon needs
-        keys that the data do not choose: it is for frequencies, statistics, quantiles by a histogram, and others whose
-        plan says so.
-      delta: less than 1 / the number of people, as 1e-6; next to `rho` it says where statements show epsilon. It does
-        not change the noise there.
+      rho: zCDP loss of the release, above 0, in place of `epsilon`. A float means its decimal: 0.1 is exactly 1/10.
+      epsilon: privacy loss of the release, above 0; without `delta` it is pure, with Laplace noise. Gaussian noise uses
+        the largest rho that is (epsilon, delta)-DP, rounded down. Laplace noise is epsilon-DP. A pure epsilon requires
+        keys that are chosen without the data. It supports frequencies, statistics, quantiles from a histogram, and
+        other releases whose plan says so.
+      delta: less than 1 / the number of people, such as 1e-6; next to `rho` it is the delta at which statements report
+        epsilon. There it does not change the noise.
       relation: `ADD_OR_REMOVE_ONE`, or `REPLACE_ONE`, which doubles the noise of CountSketch.
-      side_counters: which parts of rho pay for counting units and weight, what the bounds clip, and records if they
-        are asked for; `None` leaves these counts out, and gives all of rho to the sketch.
-      noise: "gaussian" or "laplace"; without it, what gives the narrower intervals. Public settings alone decide, with
-        epsilon and delta, and plan and statement say which it is.
+      side_counters: budget shares for the counts of units and weight, the clipping histogram, and optionally records.
+        `None` disables these counts, and leaves all of rho to the sketch.
+      noise: "gaussian" or "laplace"; by default, the noise with the narrower intervals. Public settings, epsilon and
+        delta alone decide. The plan and the statement report the decision.
 
     >>> PrivacySpec(rho=0.1).rho
     Fraction(1, 10)
@@ -74,8 +74,8 @@ class PrivacySpec:
     promises_delta: bool
     is_part: bool = dataclasses.field(compare=False, repr=False)
 
-    _uses: ClassVar[Uses | None] = None  # a spec that a caller made has its own
-    _purpose: ClassVar[Purpose | None] = None  # what a budget or an account of a ledger pays for has one of its own
+    _uses: ClassVar[Uses | None] = None  # set per object in __init__
+    _purpose: ClassVar[Purpose | None] = None  # set for budget shares and ledger accounts
 
     @_validate.by_keyword("$loss")
     def __init__(
@@ -117,35 +117,35 @@ class PrivacySpec:
 
     @property
     def spending(self) -> Spending:
-        """What noise spends; of a noise that is not decided, as a Gaussian."""
+        """Privacy loss that noise spends. Undecided noise counts as Gaussian."""
         return Spending(self.rho, self.pure if self.noise is Noise.LAPLACE else None)
 
     def loss(self, delta: Fraction = Fraction(0)) -> Loss:
-        """Return the loss of a release that loses this delta to the choice of keys or items."""
+        """Compute the loss of a release that spends this delta on key or item selection."""
         pure = self.spending.epsilon
         return Loss(self.rho, delta) if pure is None else Loss.of_pure(pure, delta)
 
     def with_noise(self, noise: Noise) -> PrivacySpec:
-        """Return the spec of a release with this noise, where it was left open; of a Laplace, epsilon was given."""
+        """Build the spec with this noise, if the noise is undecided. Laplace noise requires epsilon."""
         if noise is self.noise:
             return self
-        if self.noise is not None:  # rho is that of the noise that was given, and of no other
+        if self.noise is not None:  # rho was derived for the given noise
             words = f'must be left out, or "{noise.name.lower()}": as it is set, this release takes no other noise'
             raise ArgumentError("noise", words, "E129")
         rho = Loss.of_pure(self.pure).rho if noise is Noise.LAPLACE and self.pure else self.rho
         return self._changed(self._with(noise=noise, rho=rho))
 
     def epsilon(self, delta: float) -> float:
-        """Return the epsilon at this delta, rounded up, without chosen keys; of noise that is open, by a Gaussian."""
+        """Compute epsilon at this delta, rounded up, without key selection. Undecided noise counts as Gaussian."""
         return self.loss().epsilon(delta)
 
     def losing(self, delta: Fraction) -> PrivacySpec:
-        """Return the spec of a release that loses this delta to `KeySelection`.
+        """Build the spec for a release that spends this delta on `KeySelection`.
 
-        Epsilon and delta, where they were given, stay a promise for all of it, so rho shrinks. A given rho stays.
+        A given epsilon and delta continue to cover the whole release, hence rho shrinks. A given rho stays.
 
         Args:
-          delta: above 0, and below the delta that was given.
+          delta: above 0, and below the given delta.
         """
         if delta and not self.promises_delta:
             raise ArgumentError(
@@ -155,18 +155,18 @@ class PrivacySpec:
                 "E102",
             )
         if self.noise is Noise.LAPLACE and delta <= Fraction(repr(self.shown_delta)):
-            return self  # which needs no delta of its own
+            return self  # Laplace noise spends no delta
         left = left_of_delta(self.shown_delta, delta)
         if self.pure is None:
             return self
         return self._changed(self._with(rho=Fraction(gaussian_curve.rho(epsilon=_float_below(self.pure), delta=left))))
 
     def paying_for(self, release: Any, delta: Fraction = Fraction(0)) -> PrivacySpec:
-        """Return the spec of a release, without its budget; raise if a part of a budget has paid for another release.
+        """Build the release's spec without its budget, or raise if its budget share has paid for another release.
 
         Args:
-          release: names it; equal names are one release.
-          delta: what it loses to `KeySelection`, which the budget must have.
+          release: identifier. Equal identifiers denote the same release.
+          delta: spent on `KeySelection`. The budget must contain it.
         """
         if self._purpose is not None:
             self._purpose.settle(release, delta)
@@ -178,20 +178,20 @@ class PrivacySpec:
 
     @property
     def is_of_budget(self) -> bool:
-        """Whether it was taken from a budget."""
+        """Whether the spec is a share of a budget."""
         return self._purpose is not None and self.payer is None
 
     @property
     def payer(self) -> Payer | None:
-        """The account that pays each time that a release is made, if there is one."""
+        """Account that pays for each release, if any."""
         return self._purpose if isinstance(self._purpose, Payer) else None
 
     def without_budget(self) -> PrivacySpec:
-        """Return an equal spec that pays for nothing, for releases of made-up data."""
+        """Build an equal spec that pays for nothing, for releases of simulated data."""
         return self._with()
 
     def without_side_counters(self) -> PrivacySpec:
-        """Return the same spec, of the same budget, for a release that counts nothing aside."""
+        """Build a spec with the same budget for a release without side counters."""
         return self._changed(self._with(side_counters=None))
 
     def _with(self, **changes: Any) -> PrivacySpec:
@@ -200,12 +200,12 @@ class PrivacySpec:
 
     @property
     def currency(self) -> str:
-        """What adds up: "epsilon" under Laplace noise, else "rho"."""
+        """Additive unit of the loss: "epsilon" for Laplace noise, otherwise "rho"."""
         return "epsilon" if self.noise is Noise.LAPLACE else "rho"
 
     @property
     def amount(self) -> Fraction:
-        """How much of it there is."""
+        """Loss in units of `currency`."""
         return self.rho if self.spending.epsilon is None else self.spending.epsilon
 
     def _of(self, amount: Fraction, **changes: Any) -> PrivacySpec:
@@ -214,21 +214,21 @@ class PrivacySpec:
         return self._with(rho=amount, noise=Noise.GAUSSIAN, pure=None, is_part=True, **changes)
 
     def part(self, amount: Fraction, take_delta: Callable[[Fraction], None]) -> PrivacySpec:
-        """Return a part of this budget, which pays for one release; that takes its delta from the budget.
+        """Build a spec for a budget share, which pays for a release and its delta.
 
         Args:
-          amount: of the `currency`.
+          amount: in units of `currency`.
           take_delta: called with the delta of the release.
         """
         spent = self._of(amount)
         return spent._for(OneRelease(take_delta))
 
     def share(self, share: Fraction, side_counters: SideCounters | None) -> PrivacySpec:
-        """Return a share of what this may spend, for a release of its own; nobody counts the shares."""
+        """Build a spec for a fraction of this loss, for a separate release. The shares are not counted."""
         return self._of(self.amount * share, side_counters=side_counters)
 
     def paid_by(self, payer: Payer) -> PrivacySpec:
-        """Return an equal spec, whose releases this account pays for each time that they are made."""
+        """Build an equal spec whose releases are each paid for by this account."""
         if self._purpose is not None:
             raise ArgumentError("spec", "must be of no budget and no other account: give $epsilon_and_delta", "E143")
         return self._with()._for(payer)
@@ -243,12 +243,12 @@ class PrivacySpec:
 
     def __repr__(self) -> str:
         words = self.loss_in_words()
-        if self.noise is Noise.GAUSSIAN and self.pure is None:  # chosen keys spend a delta next to this rho
+        if self.noise is Noise.GAUSSIAN and self.pure is None:  # key selection spends a delta next to this rho
             words += " without chosen keys"
         return f"<PrivacySpec of {words}, {self.relation.name}>"
 
     def loss_in_words(self, amount: Fraction | None = None, delta: Fraction = Fraction(0)) -> str:
-        """Return the loss, or that of an amount of it, with a delta of exceptions, in a few digits, rounded up."""
+        """Format the loss, or an amount of it, with the delta of exceptions, rounded up to a few digits."""
         part = self if amount is None else self._of(amount)
         if part.noise is Noise.LAPLACE:
             lost = f" at delta = {round_up(delta, 6):g}" if delta else ""
@@ -269,7 +269,7 @@ class PrivacySpec:
 
 
 def _float_below(exact: Fraction) -> float:
-    """Return a float that exceeds this neither by its value nor by its decimal spelling."""
+    """Return a float that exceeds this fraction neither by its value nor by its decimal spelling."""
     found = float(exact)
     return found if max(Fraction(found), Fraction(repr(found))) <= exact else math.nextafter(found, 0.0)
 
@@ -282,7 +282,6 @@ def _unpickled(*fields: Any) -> PrivacySpec:
 
 
 def _read_noise(noise: Any, epsilon: Fraction | float | None, delta: float | None) -> Noise | None:
-    """Return the noise that was asked for, or that is left without a delta; `None` if settings decide."""
     if noise is not None:
         _validate.one_of(tuple(NOISES), noise=noise)
     if epsilon is None:

@@ -1,4 +1,4 @@
-"""What is protected and how much of it may count: the privacy unit, the neighbouring relation, contribution bounds."""
+"""Privacy unit, neighboring relation and contribution bounds."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ MAX_CONTRIBUTION = 1 << 31
 
 
 class Default(int):
-    """A default that can be told from the same number given by a caller."""
+    """Default that differs from an equal number given by the caller."""
 
 
 class DefaultFraction(Fraction):
-    """The same of a part."""
+    """Default fraction that differs from an equal fraction given by the caller."""
 
 
 class NeighboringRelation(enum.Enum):
-    """Which two inputs must be hard to tell apart."""
+    """Relation between the two inputs that must be hard to distinguish."""
 
     REPLACE_ONE = "replace one"
-    """One unit's records are exchanged for any other admissible ones; the number of units is public."""
+    """The records of a unit are exchanged for any other admissible records. The number of units is public."""
 
     ADD_OR_REMOVE_ONE = "add or remove one"
-    """One unit's records are all there or all missing."""
+    """The records of a unit are all present or all absent."""
 
 
 class PrivacyUnit(enum.Enum):
-    """What the guarantee protects; the value spells it."""
+    """Privacy unit that the guarantee protects. The value is its meaning in words."""
 
     RECORD = "any one record (a person with several records is protected less)"
     RECORD_IN_THIS_RELEASE = (
@@ -54,60 +54,60 @@ class PrivacyUnit(enum.Enum):
 
     @property
     def is_one_record(self) -> bool:
-        """Whether single records are protected; the bounds then keep every record."""
+        """Whether single records are protected. The bounds then keep every record."""
         return self in (PrivacyUnit.RECORD, PrivacyUnit.RECORD_IN_THIS_RELEASE, PrivacyUnit.RECORD_OVER_HORIZON)
 
     @property
     def noun(self) -> str:
-        """The privacy unit in one or two words."""
+        """Noun for the privacy unit."""
         return "record" if self.is_one_record else "privacy id"
 
     @property
     def span(self) -> str:
-        """The time within which the unit is protected: "window", "period", or "" for all of it."""
+        """Time span of the protection: "window", "period", or "" if unlimited."""
         spans = {PrivacyUnit.PRIVACY_ID_IN_WINDOW: "window", PrivacyUnit.PRIVACY_ID_IN_PERIOD: "period"}
         return spans.get(self, "")
 
     @property
     def over_horizon(self) -> bool:
-        """Whether the releases are rows over time, or answers from them."""
+        """Whether the releases are timeline rows, or answers from them."""
         return self in (PrivacyUnit.RECORD_OVER_HORIZON, PrivacyUnit.PRIVACY_ID_OVER_HORIZON)
 
 
 class ContributionLimit:
-    """How much of each privacy unit may count, as a caller says it: `Bounds`, or `AutoNorm`, which the data resolve."""
+    """Contribution limit chosen by the caller: `Bounds`, or `AutoNorm`, which the data resolve."""
 
     has_norm: ClassVar[bool] = False
-    """Whether a unit is scaled down to a length, or else loses records."""
+    """Whether a unit is scaled to a length. Without a norm, records are dropped."""
 
     max_weight: int
     signed: bool
 
     @property
     def size(self) -> int | Fraction | None:
-        """`max_norm`, or `max_per_key`; `None` if the data choose it."""
+        """`max_norm` or `max_per_key`, or `None` if the data choose it."""
         raise NotImplementedError
 
     def bound(self, size: int | Fraction) -> Bounds:
-        """Return the bounds of another size, or of the one that was chosen."""
+        """Build the bounds with another size, or with the chosen size."""
         raise NotImplementedError
 
     @property
     def least(self) -> Bounds:
-        """The bounds, or the smallest that the data may choose."""
+        """The bounds, or the smallest bounds that the data may choose."""
         return self.bound(1)
 
     max_keys: int | None = None
-    """In how many keys a unit counts or votes, or for how many items; `None` if that is not said."""
+    """Largest number of keys or items in which a unit counts or votes, or `None` if unset."""
 
     @property
     def kept_keys(self) -> int | None:
-        """How many keys of a unit are kept; `None` if all are."""
+        """Largest number of keys kept per unit, or `None` if all are kept."""
         return None
 
     @property
     def says_max_weight(self) -> bool:
-        """Whether max_weight was given, not left at its default."""
+        """Whether the caller set max_weight."""
         return not isinstance(self.max_weight, Default)
 
     @property
@@ -120,22 +120,22 @@ class ContributionLimit:
         return -self.max_weight if self.signed else 0
 
     def given(self, otherwise: RefusalError) -> Bounds:
-        """Return the bounds; raise this error where the data would have to choose them first."""
+        """Return the bounds, or raise this error if the data must choose them first."""
         raise otherwise
 
     def suiting(self, items: int) -> Self:
-        """Return the same with what suits a list of that many items, where it is left out and Laplace noise may be."""
+        """Fill unset fields for a list with this many items, if Laplace noise is possible."""
         return self
 
     def within_max_keys(self) -> Self:
-        """Return the same, dropping the items of a unit beyond `max_keys`."""
+        """Limit each unit to `max_keys` items."""
         return self
 
     def as_dict(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}  # type: ignore[arg-type]
 
     def words(self, of: Any, *, combined: bool = False) -> str:
-        """Spell the contribution bounds.
+        """Describe the contribution limit.
 
         Args:
           of: the terms of a release, or its statement.
@@ -159,20 +159,20 @@ class ContributionLimit:
 
 
 class Bounds(ContributionLimit):
-    """How much of each privacy unit may count: `NormBound` or `RecordBounds`. Noise is calibrated by these."""
+    """Contribution bounds of each privacy unit: `NormBound` or `RecordBounds`. They determine the noise."""
 
     @property
     def squared_length(self) -> Fraction:
-        """The square of the length of what one unit adds at most, in records of one item of weight 1."""
+        """Squared length of the largest contribution by a unit, in records of the same item with weight 1."""
         raise NotImplementedError
 
     @property
     def total_weight(self) -> Fraction | None:
-        """The most weight, without signs, of one unit over all keys; `None` if there is no limit."""
+        """Largest total weight, without signs, of a unit over all keys, or `None` if unlimited."""
         raise NotImplementedError
 
     def squared_most_of_one_item(self, items: int) -> Fraction:
-        """Return the square of the most that a unit of this many items, or more, adds to one of them, in records."""
+        """Squared largest contribution to an item by a unit with at least this many items, in records."""
         raise NotImplementedError
 
     @property
@@ -183,7 +183,7 @@ class Bounds(ContributionLimit):
         return self
 
     def union(self, other: Bounds) -> Bounds:
-        """Return the tightest bounds that allow all that either allows."""
+        """Build the tightest bounds that allow every contribution allowed by either operand."""
         if type(other) is not type(self):
             raise IncompatibleSketchError(
                 "releases under RecordBounds and under a NormBound cannot be combined: make both under one of them"
@@ -192,26 +192,26 @@ class Bounds(ContributionLimit):
         return type(self)(**{name: self._wider(*both) for name, both in limits.items()})
 
     def _wider(self, *limits: Any) -> Any:
-        """Return the limit that allows more, where `None` allows all."""
         return None if None in limits else max(limits)
 
 
 @named("RecordBounds")
 @dataclasses.dataclass(frozen=True)
 class RecordBounds(Bounds):
-    """How much one privacy unit may contribute to one release; the transforms enforce every bound.
+    """Contribution bounds in records per privacy unit and release. The transforms enforce every bound.
 
-    Take numbers that are known without the data. What exceeds them is dropped, and noise grows with them.
+    Choose numbers without looking at the data. Excess records are dropped, and noise grows with the bounds.
 
     Args:
-      max_per_key: records kept of each unit and key, chosen at random; without keys, of each unit.
-      max_keys: in how many keys, or items one by one, an id counts; required there. They are chosen at random. Items
-        are counted one by one as text is; without keys and such items each unit is in one release, and it is left out.
-      max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed; must be given
-        where weights are read.
-      signed: whether records may delete (negative weights). Then records of a unit are first netted by item, so
-        that an insert and its delete in the same window and key cancel, and what is left of an item is split
-        into records of at most max_weight.
+      max_per_key: records kept per unit and key, chosen at random; without keys, per unit.
+      max_keys: largest number of keys, or separately counted items, per privacy id, chosen at random, required with
+        keys or such items. Text items are counted separately. Without either, each unit is in a single release, without
+        this argument.
+      max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed. Required if weights
+        are read.
+      signed: whether records may delete (negative weights). The records of a unit are then first netted by item, which
+        cancels an insert and its delete in the same window and key. The net weight of an item is split into records of
+        at most max_weight.
     """
 
     max_per_key: int
@@ -240,7 +240,7 @@ class RecordBounds(Bounds):
 
     @property
     def max_weight_per_key(self) -> int:
-        """The total weight, without signs, that one unit may contribute to one sketch."""
+        """Largest total weight, without signs, that a unit may contribute to a sketch."""
         return self.max_per_key * self.max_weight
 
     @property
@@ -255,7 +255,7 @@ class RecordBounds(Bounds):
         return Fraction(self.max_weight_per_key**2)
 
     def _wider(self, *limits: Any) -> Any:
-        return max((each for each in limits if each is not None), default=None)  # `None` is one key
+        return max((each for each in limits if each is not None), default=None)  # `None` means one key
 
     def words(self, of: Any, *, combined: bool = False) -> str:
         if of.unit.is_one_record:
@@ -269,17 +269,17 @@ class RecordBounds(Bounds):
 
 
 def is_in_windows(of: Any) -> bool:
-    """Return whether bounds are of each of several windows, or of the first ones alone."""
+    """Whether bounds apply to each of several windows, or to the first windows alone."""
     return bool(of.first_windows or of.window_count > 1)
 
 
 def per_window(of: Any) -> str:
-    """Say that bounds hold in each window, if a unit is protected within it or counts in several."""
+    """Format the scope of bounds that apply per window: units within a window, or in several windows."""
     return " and window" * (of.unit is PrivacyUnit.PRIVACY_ID_IN_WINDOW or of.window_count > 1)
 
 
 def windows_in_words(of: Any) -> str:
-    """Say in which windows a unit counts, where they are limited."""
+    """Describe the windows in which a unit counts, if they are limited."""
     if not (is_in_windows(of) or of.period_micros or of.unit.over_horizon):
         return ""
     period = " of the horizon" * of.unit.over_horizon
@@ -292,7 +292,7 @@ def windows_in_words(of: Any) -> str:
 
 
 def check_bounds(bounds: Any) -> None:
-    """Raise `TypeError` unless these are bounds, or a request for some."""
+    """Raise `TypeError` unless the value is a contribution limit."""
     if not isinstance(bounds, ContributionLimit) or not dataclasses.is_dataclass(bounds):
         raise ArgumentTypeError(
             "bounds", f"must be NormBound(...), $AutoNorm or RecordBounds(...), got {type(bounds).__name__}", "E202"
@@ -305,7 +305,7 @@ ADD_OR_REMOVE_ONE = NeighboringRelation.ADD_OR_REMOVE_ONE
 
 
 def check_unit(unit: PrivacyUnit, bounds: ContributionLimit, period_micros: int) -> None:
-    """Refuse bounds that do not suit the unit, and a period of a unit that has none."""
+    """Check that bounds and period fit the privacy unit."""
     if unit.is_one_record and bounds.has_norm:
         raise ArgumentError(
             "bounds", "must be $RecordBounds where the unit is one record; a $NormBound is of a $PrivacyId", "E211"

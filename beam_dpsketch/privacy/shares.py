@@ -1,4 +1,4 @@
-"""A budget that a pipeline shares out among its releases: parts sum to the whole, and never to more."""
+"""Privacy budget that a pipeline divides among its releases. The shares never sum to more than the whole."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _MAX_PARTS = 1 << 20
 
 
 class Remaining(NamedTuple):
-    """What is left of a budget.
+    """Remaining privacy budget.
 
     Attributes:
-      rho: exact, as `spend` takes it; of Laplace noise 0 here.
-      epsilon: what one release of all this rho would lose at this delta by Gaussian noise, rounded up. These epsilons
-        do not add up; rho does. Of Laplace noise, what is left of epsilon, which adds up.
-      delta: at which epsilon is shown; 0 under Laplace noise.
-      keys_delta: what is left for `KeySelection` and `Groups`. They take it when their transform is applied.
-      words: the same in a few digits.
+      rho: exact, accepted by `spend`, or 0 for a budget with Laplace noise.
+      epsilon: loss at `delta` of a release that spends all remaining rho with Gaussian noise, rounded up. These
+        epsilons do not add up, but rho does. With Laplace noise, the remaining epsilon, which adds up.
+      delta: delta for `epsilon`, or 0 with Laplace noise.
+      keys_delta: remaining delta for `KeySelection` and `Groups`. They spend it when their transform is applied.
+      words: the same amounts in a few digits.
     """
 
     rho: Fraction
@@ -40,18 +40,19 @@ class Remaining(NamedTuple):
 
 
 class PrivacyBudget:
-    """The loss of one run of one pipeline, spent while the pipeline is built; it can be neither copied nor pickled.
+    """Privacy budget for one run of one pipeline, spent while the pipeline is built. It cannot be copied or pickled.
 
-    A template that runs every day needs a budget for every day, which the code that starts it must keep.
+    A template that runs every day needs a new budget every day. The code that starts it must store these budgets.
 
-    It is rho, which Gaussian noise spends; or where epsilon stands without a delta, or with noise="laplace", epsilon.
-    Of few releases that count few things each, the latter have the closer answers: each gets its share of epsilon, but
-    only the root of its share of rho. One budget has one kind of noise, because both together would lose more.
+    The budget is rho, which Gaussian noise spends. With epsilon and no delta, or with noise="laplace", it is epsilon.
+    Epsilon gives more accurate answers for few releases with few counters each: noise grows with the inverse of a share
+    of epsilon, but only with the inverse root of a share of rho. One budget has one kind of noise, because both
+    together would lose more.
 
-    Takes the arguments of `PrivacySpec`, by name, and
+    Accepts the arguments of `PrivacySpec`, by keyword, and
 
-      keys_delta: the sum of the deltas of all `KeySelection` and `Groups` that it may pay for. With epsilon and delta,
-        it is a part of this delta.
+      keys_delta: sum of the deltas of all `KeySelection` and `Groups` that the budget may pay for. With epsilon and
+        delta, it is a part of this delta.
 
     >>> budget = PrivacyBudget(epsilon=2, delta=1e-6)
     >>> pages, delays = budget.spend(share=0.5), budget.spend(share=1/4)
@@ -86,7 +87,7 @@ class PrivacyBudget:
 
     @property
     def remaining(self) -> Remaining:
-        """What is not yet spent, as rho and as epsilon; `print` it."""
+        """Unspent budget, as rho and as epsilon. `print` it."""
         left, total = self._remaining, self._total
         if total.currency == "epsilon":
             return Remaining(Fraction(0), float(left), 0.0, self._keys_delta, self._words(left))
@@ -109,12 +110,12 @@ class PrivacyBudget:
 
     @_validate.by_keyword("share=..., a part of the whole budget, or rho=...")
     def spend(self, *, rho: Fraction | float | None = None, share: Fraction | float | None = None) -> PrivacySpec:
-        """Take a part out of the budget for one transform; `BudgetExceededError` if less is left.
+        """Spend a share of the budget on a transform, or raise `BudgetExceededError` if less is left.
 
         Args:
-          rho: how much; not of a budget of Laplace noise.
-          share: instead of rho, its part of the whole budget, above 0 and at most 1: what settings call `share`. A
-            float is read as the ratio that it stands for: 1/3 is a third, so three of them are all of it.
+          rho: amount, except for budgets with Laplace noise.
+          share: in place of rho, fraction of the whole budget, above 0 and at most 1: the `share` of settings. A float
+            means the ratio that it stands for: 1/3 is a third, and three of them spend the whole budget.
         """
         if (rho is None) == (share is None):
             raise ArgumentError("", "exactly one of share and rho must be given: spend(share=1/4)", "E115")
@@ -134,10 +135,10 @@ class PrivacyBudget:
         return self._total.part(exact, self._take_delta)
 
     def split(self, parts: int) -> tuple[PrivacySpec, ...]:
-        """Take all that is left, in equal parts, each for one transform; `BudgetExceededError` if nothing is left.
+        """Spend the remaining budget in equal shares, one per transform, or raise `BudgetExceededError`.
 
         Args:
-          parts: how many; together they spend exactly what was left.
+          parts: number of shares. Together they spend exactly the remaining budget.
         """
         _validate.whole(low=1, high=_MAX_PARTS, parts=parts)
         with self._lock:

@@ -1,4 +1,4 @@
-"""Norms: how long what one unit adds to all counters together may be, as a number or as a choice of the data."""
+"""Clipping norms: the largest length of a unit's contribution, given as a number or chosen from the data."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from beam_dpsketch.words import length_of_time, shown_plainly, up_to
 _MAX_DENOMINATOR = 1 << 16
 _LARGEST_SPEND = Fraction(1, 2)
 _SHORT_LIST = 16
-"""Up to how many listed items a norm of order 1 suits, at the best norm of each order."""
+"""Largest number of listed items for which an L1 norm is better, at the best norm of each kind."""
 _USUAL_SPEND = DefaultFraction(1, 20)
-_SPEND_OF_SHORT_LISTS = Fraction(1, 5)  # their noise is so small that the norm decides how close answers are
+_SPEND_OF_SHORT_LISTS = Fraction(1, 5)  # little noise: the norm determines the error
 ITEM_SHARES = {"largest": Fraction(7, 100), "typical": Fraction(1, 50)}
 
 
 class NormLimit(ContributionLimit):
-    """A norm, known or not: units are scaled down to a length."""
+    """Clipping norm, given or to be chosen: units are scaled down to a length."""
 
     has_norm: ClassVar[bool] = True
     resource_limit: int | None
@@ -42,11 +42,9 @@ class NormLimit(ContributionLimit):
         return dataclasses.replace(self, resource_limit=min(limits, default=None))  # type: ignore[type-var]
 
     def _norm(self) -> str:
-        """Name the norm."""
         raise NotImplementedError
 
     def _in_full(self, of: Any) -> str:
-        """Say what always counts in full, or how it will be known."""
         raise NotImplementedError
 
     def words(self, of: Any, *, combined: bool = False) -> str:
@@ -69,35 +67,37 @@ class NormLimit(ContributionLimit):
 @named("NormBound")
 @dataclasses.dataclass(frozen=True)
 class NormBound(NormLimit, Bounds):
-    """How long what one privacy unit adds to all counters together may be; the transforms enforce it.
+    """Clipping norm: the largest length of a privacy unit's contribution to all counters. The transforms enforce it.
 
-    Each person's records get one common weight of at most 1, just small enough that the length (the root of the sum of
-    squares) of all that the person adds is at most that of `max_norm` records of one item. Noise grows with `max_norm`:
-    it is that of `RecordBounds(max_norm)`. A person with up to `max_norm` records is not scaled, and one whose records
-    are spread over many items may have many more. All keys count together, and on bounded input all windows.
+    Each person's records get a common weight of at most 1, just small enough that the length (the root of the summed
+    squares) of the person's total contribution is at most the length of `max_norm` records with the same item. Noise
+    grows with `max_norm`: it equals the noise of `RecordBounds(max_norm)`. A person with up to `max_norm` records is
+    not scaled, and a person whose records are spread over many items may have many more. All keys count together, and
+    on bounded input all windows.
 
-    The length above is of order 2. Of order 1 it is the total weight, without signs: `max_norm` records of
-    all items together. Laplace noise needs that, and is closer where a person's records are of few items.
+    This length is the L2 norm (order 2). The L1 norm (order 1) is the total weight, without signs: `max_norm` records
+    of all items together. Laplace noise requires the L1 norm, which is more accurate for people with few items.
 
-    Take a number that is known without the data: about as many records as a typical heavy person has of one item.
+    Choose a number without looking at the data: approximately a heavy person's usual number of records with the same
+    item.
 
     Args:
-      max_norm: how many records of one item of an id count in full. It is the largest length, in such records of weight
-        1: an integer or a `Fraction`, up to 2**31. Where weights are read, it is a total weight, and at least
-        max_weight.
+      max_norm: number of records with the same item that count in full per privacy id. It is the largest length, in
+        such records with weight 1: an integer or a `Fraction`, up to 2**31. If weights are read, it is a total weight,
+        and at least max_weight.
       max_weight: weights are clamped to [0, max_weight], or to [-max_weight, max_weight] if signed, and then added up
-        by item; must be given where weights are read.
-      max_per_item: how much one unit may count for one item, in each key and window; 1 counts people per item, as long
-        as a person's length is within `max_norm`. `None` leaves it to `max_norm`.
-      signed: whether records may delete (negative weights). An insert and its delete of one item, key and window cancel
-        before anything else.
-      resource_limit: how many different items are kept of a unit, to save memory, chosen by a hash; an item counts
-        again in each key and window. It is not a privacy bound and does not lower the noise. `None` keeps all.
-      max_keys: for how many keys one unit votes where `KeySelection` chooses keys, which needs it. Records in other
-        keys still count there. On bounded input with windows it is for how many pairs of key and window; over a
-        `Horizon`, keys are chosen once for all windows. Where items are counted one by one, as text is, for how many of
-        them one unit counts; `None` is then 128. `None` elsewhere.
-      order: 2, the root of the sum of squares; or 1, the total weight, which Laplace noise needs.
+        by item. Required if weights are read.
+      max_per_item: largest count of a privacy unit for an item, in each key and window; 1 counts people per item, as
+        long as a person's length is within `max_norm`. With `None`, `max_norm` is the only limit.
+      signed: whether records may delete (negative weights). An insert and its delete with the same item, key and window
+        cancel before anything else.
+      resource_limit: largest number of distinct items kept per privacy unit, to save memory, chosen by a hash; an item
+        counts again in each key and window. It is not a privacy bound and does not lower the noise. `None` keeps all.
+      max_keys: number of keys for which a privacy unit votes under `KeySelection`, which requires it. Records in other
+        keys still count there. On bounded input with windows it is the number of pairs of key and window. Over a
+        `Horizon`, keys are selected once for all windows. If items are counted separately, as text is, it is the number
+        of items for which a unit counts, 128 by default. Otherwise it is `None`.
+      order: 2, the root of the summed squares; or 1, the total weight, which Laplace noise requires.
     """
 
     max_norm: int | Fraction
@@ -148,7 +148,7 @@ class NormBound(NormLimit, Bounds):
 
     @property
     def shown_norm(self) -> str:
-        """max_norm in digits, all of them if it is an integer."""
+        """max_norm in digits, with all digits if it is an integer."""
         return str(self.max_norm) if isinstance(self.max_norm, int) else f"{float(self.max_norm):g}"
 
     def _norm(self) -> str:
@@ -156,10 +156,10 @@ class NormBound(NormLimit, Bounds):
         return f"clipped to {'a total weight' if self.order == 1 else 'an L2 norm'} of {self.shown_norm}{records}"
 
     def _in_full(self, of: Any) -> str:
-        """Say up to how many records of a unit no limit can take anything of them.
+        """Describe the number of records per unit that no limit can clip.
 
-        Records of weights that sum to n have at most n items, and a length of at most n. Over the k windows that they
-        are in, that is n times the root of k, and a total weight of k n.
+        Records whose weights sum to n contain at most n items, and have a length of at most n. Over k windows, the
+        length is at most n times the root of k, and the total weight k n.
         """
         items = (self.resource_limit, self.max_keys if of.counts_items else None)
         limits = [self.max_per_item, *(limit and limit // of.overlapping for limit in items)]
@@ -177,30 +177,29 @@ class NormBound(NormLimit, Bounds):
 @named("AutoNorm")
 @dataclasses.dataclass(frozen=True)
 class AutoNorm(NormLimit):
-    """Choose the `max_norm` of a `NormBound` from the data; a part of rho pays for the choice.
+    """Choose the `max_norm` of a `NormBound` from the data. A budget share pays for the choice.
 
-    Guarantee: the choice costs `spend` times rho, and the counters cost the rest. The parts sum to rho exactly. The
-    choice is a function of a noisy histogram: how many units there are of each length. `privacy.norm.choice` has the
-    proof and the rule.
+    Guarantee: the choice costs `spend` times rho, and the counters cost the rest. The shares sum to rho exactly. The
+    choice is a function of a noisy histogram: the number of units by length. `privacy.norm.choice` has proof and rule.
 
-    Short lists have up to 16 items, counted in each listed key, and a promise by an epsilon, so that Laplace noise is
-    taken. At each order's best norm, order 1 is closer there.
+    Short lists have up to 16 items, counted in each listed key, and a guarantee by an epsilon, which allows Laplace
+    noise. At the best norm of each kind, the L1 norm is more accurate there.
 
     Args:
-      spend: the part of rho that buys the choice, above 0 and at most 1/2. A float means its decimal spelling. It is
-        1/20, or 1/5 for short lists. Take 1/10 if there are fewer than 10,000 units, or if a few units are far longer
-        than all others.
-      optimize_for: "largest", the most frequent items, of 3 to 5 % of all records each; or "typical", rarer ones, of
-        about 1 %, which a smaller norm suits.
-      item_share: in place of `optimize_for`, a guess: which part of a heavy unit's length one item that you ask about
-        has, above 0, at most 1. It is 7/100 for the largest items, and 1/50 for typical ones; for short lists of M
-        items, 1/M if that is more. Of trees, it is about a rank.
-      max_weight: as in `NormBound`, like all that follow.
-      max_per_item: as there.
-      signed: as there.
-      resource_limit: as there.
-      order: as there. Where it is left out, it is 1 for short lists, and else 2.
-      max_keys: as there, of items; keys that the data choose need a norm that is given.
+      spend: budget share that pays for the choice, above 0 and at most 1/2. A float means its decimal spelling. The
+        default is 1/20, or 1/5 for short lists. Use 1/10 for fewer than 10,000 units, or if a few units far exceed all
+        others.
+      optimize_for: "largest", the most frequent items, with 3 to 5 % of all records each; or "typical", rarer items
+        with about 1 %, for which a smaller norm is better.
+      item_share: in place of `optimize_for`, estimated share of a heavy unit's length that comes from a queried item,
+        above 0, at most 1. The default is 7/100 for the largest items, and 1/50 for typical items. For short lists with
+        M items it is 1/M if that is more. For trees, it describes a rank.
+      max_weight: as in `NormBound`, like all following arguments.
+      max_per_item: as in `NormBound`.
+      signed: as in `NormBound`.
+      resource_limit: as in `NormBound`.
+      order: as in `NormBound`. The default is 1 for short lists, and 2 otherwise.
+      max_keys: as in `NormBound`, for items. Keys selected from the data require a given norm.
 
     >>> AutoNorm(spend=0.1).spend
     Fraction(1, 10)
@@ -246,7 +245,7 @@ class AutoNorm(NormLimit):
 
     @property
     def asked_share(self) -> Fraction:
-        """`item_share`, or what `optimize_for` stands for."""
+        """`item_share`, or the share that `optimize_for` stands for."""
         return ITEM_SHARES[self.optimize_for] if self.item_share is None else self.item_share
 
     def bound(self, size: int | Fraction) -> NormBound:
