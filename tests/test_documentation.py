@@ -327,6 +327,10 @@ def test_names_in_the_table_of_all_names_exist():
     assert not missing
 
 
+def test_the_index_lists_every_page():
+    assert set(re.findall(r"\]\((\w+)\.md\)", PAGES["index"])) == set(PAGES) - {"index"}
+
+
 def test_linked_files_exist():
     for page in (ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("*/*/README.md")):
         text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
