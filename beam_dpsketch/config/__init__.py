@@ -1,7 +1,8 @@
-"""Settings in place of Python: plain values to the value objects of the package.
+"""Build the package's value objects from plain settings.
 
-Each function reads one block and returns one value object. A block is a dict, JSON text, YAML text (where PyYAML is
-installed), a named tuple, or a row of Beam; nothing here imports Beam. Names are those of the Python arguments:
+Each function reads one block and returns one value object. A block is a dict, JSON text, YAML text (if PyYAML is
+installed), a named tuple or a Beam row. This package does not import Beam. Settings have the names of the Python
+arguments:
 
     kind: top_k
     item: source_ip
@@ -13,7 +14,7 @@ installed), a named tuple, or a row of Beam; nothing here imports Beam. Names ar
 
 | function | settings |
 |---|---|
-| `read_release` | all of a release, to a `ReleaseSpec` |
+| `read_release` | a whole release, as a `ReleaseSpec` |
 | `read_privacy` | `{epsilon, delta}` or `{rho, delta}`, with relation, side_counters |
 | `read_side_counters` | `{units, records, weight, lost}`, or `none` |
 | `read_unit` | `record`, `{record: {...}}`, or `{privacy_id, norm or records, max_windows, period}` |
@@ -22,21 +23,21 @@ installed), a named tuple, or a row of Beam; nothing here imports Beam. Names ar
 | `read_keys` | `{public: [...], field}`, `{select: {delta, ...}, field}`, or `{assume_public: true, field}` |
 | `read_windows` | `{start, end}`, or `[start, end]` |
 | `read_horizon` | `{start, window_size, windows, mechanism}` |
-| `read_time` | `{field, every, window_size}` of a table, or the name of the column |
-| `read_csv` | `{thousands, decimal, date_format}` of CSV files |
+| `read_time` | `{field, every, window_size}` in a table, or the column name |
+| `read_csv` | `{thousands, decimal, date_format}` in CSV files |
 | `read_method` | `{groups: {delta}}` |
-| `read_domain` | `{type, ...}`, or the name of a type without settings |
+| `read_domain` | `{type, ...}`, or a type name without settings |
 | `read_tree` | `{memory, ...}` or `{levels: [...]}`, over a domain |
 | `read_spec` | `{depth, width, ...}` or `{relative_error, failure_probability, ...}` |
 | `read_items` | a list |
-| `read_ask` | one kind of question, `{quantiles: [0.5]}`, to an `Ask` |
+| `read_ask` | one question, `{quantiles: [0.5]}`, as an `Ask` |
 
-Every mistake is a `ConfigError`. Its message begins with the path of the setting, and says what was expected and how to
-repair it. Settings are public, but keys, items and the key of a hash are not shown in messages.
+Every mistake raises a `ConfigError`. Its message begins with the path of the setting, then names the expected value and
+the fix. Messages do not show keys, items or the key of a hash, although settings are public.
 
-Numbers may be text, because YAML reads 1e-6 as text. Booleans are not numbers. Times are ISO text in quotes, or seconds
-since 1970; without a zone they are in UTC. Lengths of time are text such as `30m`, `1h` or `7d`, or seconds. What is
-`null` is not given. `docs/settings.md` lists all settings.
+Numbers may be text, because YAML reads 1e-6 as text. Booleans are not numbers. Times are quoted ISO text, or seconds
+since 1970. Without a time zone they are in UTC. Durations are text such as `30m`, `1h` or `7d`, or seconds. A `null`
+value counts as missing. `docs/settings.md` lists all settings.
 """
 
 from beam_dpsketch.config.asking import read_ask

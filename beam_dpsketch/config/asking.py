@@ -1,4 +1,4 @@
-"""Read what a release is asked: `ask`."""
+"""Questions in settings (`ask`), read into `Ask`."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _WORDS = f"give one kind of question: {', '.join(QUESTIONS)}"
 
 
 def read_ask(settings: Any, path: str = "ask", domain: Domain | BytesDomain | None = None) -> Ask:
-    """Return one kind of question: `{quantiles: [0.5, 0.95], confidence: 0.9}`.
+    """Read one question, such as `{quantiles: [0.5, 0.95], confidence: 0.9}`.
 
     Args:
       settings: the block.
-      path: where it is, for errors.
-      domain: that of the release, which says how values are written; `None` for a sketch without one, whose items are
-        text, whole numbers, bytes or lists of these.
+      path: its path, for errors.
+      domain: the release's domain, which defines how values are spelled. `None` for a sketch without a domain, whose
+        items are text, integers, bytes or lists of these.
     """
     given = plain(settings, path)
     block = read_block(given, path, ASK_BLOCK, **_readers(value_reader(domain)))
@@ -64,8 +64,6 @@ def read_ask(settings: Any, path: str = "ask", domain: Domain | BytesDomain | No
 
 
 def _listed(read: Reader, fewest: int = 1, words: str = "must not be empty") -> Reader:
-    """Return the reader of a list that is not too short."""
-
     def values(settings: Any, path: str) -> tuple[Any, ...]:
         found = tuple(read_list(settings, path, read))
         if len(found) < fewest:
@@ -76,7 +74,7 @@ def _listed(read: Reader, fewest: int = 1, words: str = "must not be empty") -> 
 
 
 def _readers(value: Reader) -> Mapping[str, Reader]:
-    """Return the readers of all that depends on the domain, by the reader of a value."""
+    """Build readers for arguments whose spelling depends on the domain."""
     values = _listed(value)
 
     def pair(settings: Any, path: str) -> tuple[Any, ...]:
@@ -99,7 +97,6 @@ def _readers(value: Reader) -> Mapping[str, Reader]:
 
 
 def _check_ranges(pairs: Any, path: str, domain: Any) -> None:
-    """Refuse ranges whose ends are swapped."""
     for place, pair in enumerate(pairs):
         low, high = domain.index(pair)[0]
         if low > high:
@@ -129,7 +126,7 @@ def _read_real(value: Any, path: str) -> float:
 
 
 def value_reader(domain: Domain | BytesDomain | None) -> Reader:
-    """Return the reader of a value of a domain, or of an item where there is none."""
+    """Build the reader for values of a domain, or for items if there is no domain."""
 
     def read_text(value: Any, path: str) -> Any:
         assert domain is not None
@@ -144,7 +141,7 @@ def value_reader(domain: Domain | BytesDomain | None) -> Reader:
 
 
 _READERS: Mapping[type, Reader] = {int: read_whole, float: _read_real, datetime.datetime: read_time, bytes: _read_hex}
-"""By the type of values; how text is read depends on the domain."""
+"""Forms by value type. The spelling of text depends on the domain."""
 
 _ASKED: Mapping[Takes, tuple[Form, str]] = {
     Takes.SHARES: (Form(list[float], _listed(_read_share)), "a list, as `[0.5, 0.95]`"),
@@ -169,4 +166,4 @@ ASK_BLOCK = Block(
         "confidence": Entry("of each interval, between 0 and 1", NUMBER_FORM, usual=0.95),
     },
 )
-"""The settings of a question; values are read as the domain has them."""
+"""Settings of each question. The domain defines the spelling of values."""

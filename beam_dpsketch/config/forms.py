@@ -1,6 +1,6 @@
-"""How settings are written and read: single values, lists, and blocks, most of them made of value objects.
+"""Forms of settings: single values, lists, and blocks built from the arguments of value objects.
 
-Numbers may be written as text. Errors begin with the path of what is wrong.
+Numbers may be written as text. Error messages begin with the path of the setting.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _READ_AS_BOOLEAN = "YAML reads yes, no, on and off as booleans: put it in quotes
 
 
 class Form(NamedTuple):
-    """How a value is written.
+    """Spelling of a value.
 
     Attributes:
-      shape: its type in the schemas that Beam shows.
-      read: reads it.
+      shape: its type in Beam schemas.
+      read: its reader.
     """
 
     shape: Any
@@ -55,7 +55,7 @@ class Form(NamedTuple):
 
 
 def read_text(value: Any, path: str) -> str:
-    """Return a text that is not empty, such as the name of a field."""
+    """Read a non-empty text, such as a field name."""
     if isinstance(value, str) and value:
         return value
     hint = f"; {_READ_AS_BOOLEAN}" if isinstance(value, bool) else ""
@@ -63,7 +63,7 @@ def read_text(value: Any, path: str) -> str:
 
 
 def read_number(value: Any, path: str) -> int | float:
-    """Return a finite number, given as such or as text: YAML reads 1e-6 as text."""
+    """Read a finite number, or its text, because YAML reads 1e-6 as text."""
     number = _number(value)
     if number is None:
         raise refusal(path, f"expected a number, got {shown(value)}")
@@ -73,7 +73,7 @@ def read_number(value: Any, path: str) -> int | float:
 
 
 def read_exact(value: Any, path: str) -> int | float | Fraction:
-    """Return a finite number, which may also be a ratio, such as 1/50."""
+    """Read a finite number or a ratio, such as 1/50."""
     if isinstance(value, Fraction):
         return value
     if isinstance(value, str) and len(value) <= _MAX_DIGITS and _RATIO.fullmatch(value.strip()):
@@ -82,13 +82,13 @@ def read_exact(value: Any, path: str) -> int | float | Fraction:
 
 
 def read_fraction(value: Any, path: str) -> Fraction:
-    """Return a number as a fraction; a float means its decimal spelling."""
+    """Read a number as a fraction. A float stands for its decimal spelling."""
     number = read_exact(value, path)
     return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
 
 
 def read_whole(value: Any, path: str) -> int:
-    """Return a whole number; 10.0 and 1e6 are such."""
+    """Read an integer. 10.0 and 1e6 are integers."""
     number = _number(value)
     if isinstance(number, float) and number.is_integer() and abs(number) <= EXACT:
         return int(number)
@@ -98,7 +98,7 @@ def read_whole(value: Any, path: str) -> int:
 
 
 def read_flag(value: Any, path: str) -> bool:
-    """Return true or false."""
+    """Read a boolean."""
     if isinstance(value, bool):
         return value
     if value in ("true", "false"):
@@ -107,7 +107,7 @@ def read_flag(value: Any, path: str) -> bool:
 
 
 def read_choice(choices: Mapping[str, Any], others: Mapping[str, str] | None = None) -> Reader:
-    """Return the reader of one of these words, which returns what the word stands for; `others` may be meant by it."""
+    """Build a reader that maps a word to its value in `choices`. `others` maps synonyms to words, for hints."""
 
     def read(value: Any, path: str) -> Any:
         if not isinstance(value, str) or value.lower() not in choices:
@@ -119,7 +119,7 @@ def read_choice(choices: Mapping[str, Any], others: Mapping[str, str] | None = N
 
 
 def read_bytes(value: Any, path: str) -> bytes:
-    """Return bytes, given as such or in hexadecimal digits; errors do not show them, because they may be a secret."""
+    """Read bytes, or their hexadecimal digits. Errors do not show them, because they may be a secret."""
     if isinstance(value, bytes):
         return value
     try:
@@ -129,10 +129,10 @@ def read_bytes(value: Any, path: str) -> bytes:
 
 
 def read_time(value: Any, path: str) -> datetime.datetime:
-    """Return a point in time, in UTC, from ISO text (without a zone: UTC) or seconds since 1970.
+    """Read a UTC time from ISO text (UTC if it has no time zone) or seconds since 1970.
 
-    ISO text may lack dashes and colons, and seconds may be text. Text of 4 or 8 digits is refused: people who write it
-    mean a year or a date.
+    ISO text may lack dashes and colons, and seconds may be text. Text of 4 or 8 digits is refused, because people who
+    write it mean a year or a date.
 
     >>> {read_time(each, "start") for each in ("2024-01-01T08:00Z", "20240101T080000", "1704096000", 1704096000)}
     {datetime.datetime(2024, 1, 1, 8, 0, tzinfo=datetime.timezone.utc)}
@@ -154,7 +154,7 @@ def read_time(value: Any, path: str) -> datetime.datetime:
 
 
 def read_duration(value: Any, path: str) -> datetime.timedelta:
-    """Return a length of time from a text such as 30m, 1h or 7d, or from seconds."""
+    """Read a duration from text such as 30m, 1h or 7d, or from seconds."""
     written = _DURATION.fullmatch(value) if isinstance(value, str) and len(value) <= _MAX_DIGITS else None
     number = None if written else _number(value)
     if written:
@@ -172,7 +172,7 @@ def read_duration(value: Any, path: str) -> datetime.timedelta:
 
 
 def read_item(value: Any, path: str) -> Any:
-    """Return an item or a key: text, a whole number, a list of such (a tuple), or bytes, also as {hex: "00ff"}."""
+    """Read an item or a key: text, an integer, bytes (also {hex: "00ff"}), or a list of these, as a tuple."""
     if isinstance(value, list):
         return tuple(read_item(each, f"{path}[{place}]") for place, each in enumerate(value))
     if isinstance(value, dict) and set(value) == {"hex"}:
@@ -185,7 +185,7 @@ def read_item(value: Any, path: str) -> Any:
 
 
 def _number(value: Any) -> int | float | None:
-    """Return a number, or what a text says; `None` if it is not one. Booleans are not numbers."""
+    """Convert a number or its text, or return `None` for other values. Booleans are not numbers."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return value
     text = value.strip() if isinstance(value, str) and len(value) <= _MAX_DIGITS else ""
@@ -199,7 +199,7 @@ def _read_items(value: Any, path: str) -> tuple[Any, ...]:
 
 
 def read_list(settings: Any, path: str, read: Reader) -> list[Any]:
-    """Return the values of a list."""
+    """Read each value in a list."""
     given = plain(settings, path)
     if not isinstance(given, list):
         got = "text" if isinstance(given, str) else shown(given)
@@ -214,9 +214,9 @@ NUMBER_FORM, EXACT_FORM, FRACTION_FORM = (Form(float, read) for read in (read_nu
 PART_FORM = Form(float, lambda value, path: None if value == "none" else read_exact(value, path))
 WHOLE_FORM, FLAG_FORM = Form(int, read_whole), Form(bool, read_flag)
 ITEM_FORM, ITEMS_FORM = Form(Any, read_item), Form(list[Any], _read_items)
-"""How values are written: their types in schemas, and who reads them."""
+"""Schema type and reader for each form."""
 OF_TYPE = Form(None, read_text)
-"""The form of an argument of a value object, by its type."""
+"""Form of an argument, by its type."""
 _BY_TYPE: Mapping[str, Form] = {
     "int": WHOLE_FORM,
     "bool": FLAG_FORM,
@@ -235,28 +235,28 @@ _BY_TYPE: Mapping[str, Form] = {
 
 
 def one_of(words: Iterable[str], others: Mapping[str, str] | None = None) -> Form:
-    """Return the form of one of these words; see `read_choice`."""
+    """Build the form for a choice between words. See `read_choice`."""
     return Form(str, read_choice({word: word for word in words}, others))
 
 
 class ListOf(NamedTuple):
-    """How a list of blocks is written."""
+    """Spelling of a block list."""
 
     block: Block
 
     def read(self, settings: Any, path: str) -> tuple[Any, ...]:
-        """Return the value objects of the blocks."""
+        """Read each block into its value object."""
         return tuple(read_list(settings, path, self.block.read))
 
 
 class Option(NamedTuple):
-    """The option of the command that stands for a setting.
+    """Command-line option for a setting.
 
     Attributes:
-      metavar: what is given with it.
-      help: what it says in place of the line of the setting.
-      name: with _ in place of dashes; empty if it is that of the setting. If several settings have an option of one
-        name, it is for those that are in use.
+      metavar: placeholder for its value.
+      help: help text, in place of the setting's line of documentation.
+      name: name with _ in place of dashes, or empty to use the setting's name. If several settings share a name, the
+        option applies to the settings in use.
     """
 
     metavar: str = "N"
@@ -265,19 +265,20 @@ class Option(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One setting: all that reader, schemas, command and documentation know of it.
+    """A setting, as used by reader, schemas, command and documentation.
 
-    Of an argument of a value object, an entry has only what differs: `block_of` fills in the rest.
+    If the setting is a value object's argument, its entry contains only the differences. `block_of` adds the rest.
 
     Attributes:
-      words: its line of documentation; empty for the first sentence that the value object has for it.
-      form: how it is written; an inner block may have its reader elsewhere.
-      needed: what is said where it is missing, after the words if it begins with "as"; empty where it may be left out.
-      kinds: the kinds of release that have it; empty for all.
-      without: the kinds that do not have it, where all others do.
-      usual: what is taken where it is not given, as the page shows it; `None` for the default of the argument.
-      over_time: the line of documentation where a horizon is declared, if it is another.
-      option: of the command, if there is one.
+      words: line of documentation, or empty to use the first sentence in the value object's docstring.
+      form: its spelling. An inner block may have a reader elsewhere.
+      needed: message if a required setting is missing, appended to `words` if it begins with "as". Empty for optional
+        settings.
+      kinds: release kinds with this setting, or empty for all kinds.
+      without: release kinds without this setting, if all other kinds have it.
+      usual: default shown on the page, or `None` to use the argument's default.
+      over_time: line of documentation under a horizon, if it differs.
+      option: command-line option, if there is one.
     """
 
     words: str = ""
@@ -291,19 +292,19 @@ class Entry(NamedTuple):
 
     @property
     def missing(self) -> str:
-        """What is said where it is missing."""
+        """Message for a missing setting."""
         return f"{self.words}, {self.needed}" if self.needed.startswith("as ") else self.needed
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Block:
-    """A block of settings.
+    """A settings block.
 
     Attributes:
-      name: of the schema that Beam shows.
-      entries: its settings, in the order in which all pages show them.
-      either: groups of names that exclude each other, so that none of a group is required by itself.
-      maker: what makes a value of the settings.
+      name: name of its Beam schema.
+      entries: its settings, in page order.
+      either: groups of mutually exclusive names. No setting in a group is required by itself.
+      maker: function that builds the value.
     """
 
     name: str
@@ -312,21 +313,21 @@ class Block:
     maker: Callable[..., Any] = dict
 
     def read(self, settings: Any, path: str) -> Any:
-        """Return what the maker makes of a block."""
+        """Read a block and build its value."""
         return make(path, self.maker, read_block(settings, path, self))
 
     def only(self, names: Iterable[str]) -> Block:
-        """Return the block with these settings alone."""
+        """Keep only these settings."""
         names = tuple(names)
         either = tuple(group for group in self.either if {*group} <= {*names})
         return dataclasses.replace(self, entries={name: self.entries[name] for name in names}, either=either)
 
     def without(self, *names: str) -> Block:
-        """Return the block without these settings."""
+        """Remove these settings."""
         return self.only(name for name in self.entries if name not in names)
 
     def of_kind(self, kind: str) -> Block:
-        """Return the block of one kind of release, which requires all that this kind needs."""
+        """Restrict the block to one release kind, with all settings that this kind requires."""
         known = {
             name: entry._replace(kinds=())
             for name, entry in self.entries.items()
@@ -336,7 +337,7 @@ class Block:
 
     @property
     def required(self) -> dict[str, str]:
-        """What is said of each setting without which no such block can be read."""
+        """Message for each required setting."""
         free = {name for group in self.either for name in group}
         return {
             name: entry.missing
@@ -354,14 +355,14 @@ def block_of(
     either: tuple[tuple[str, ...], ...] = (),
     without: tuple[str, ...] = (),
 ) -> Block:
-    """Return the block of a value object: each argument is a setting, with its type, its default and its words.
+    """Build a value object's block. Each argument becomes a setting with its type, default and documentation.
 
     Args:
-      name: of the schema that Beam shows.
-      maker: the class, or a function that makes objects of it.
-      table: what differs, and settings that the class lacks, in this order; each other argument comes after the one
-        that it follows in the class.
-      like: a block whose settings of the same name are the same, but for their defaults.
+      name: name of the Beam schema.
+      maker: the class, or a factory function.
+      table: overridden entries and settings that the class lacks, in this order. Each other argument follows its
+        predecessor in the class.
+      like: block that supplies settings with the same name, except for defaults.
       either: see `Block`.
       without: arguments to leave out.
     """
@@ -377,7 +378,7 @@ def block_of(
 
 
 def _filled(entry: Entry, argument: inspect.Parameter, words: str) -> Entry:
-    """Return an entry with what the argument of a value object says."""
+    """Fill in an entry from its value object's argument."""
     form, needed, usual = entry.form, entry.needed, entry.usual
     if form is OF_TYPE:
         form = _BY_TYPE[str(argument.annotation).removesuffix(" | None")]
@@ -389,17 +390,17 @@ def _filled(entry: Entry, argument: inspect.Parameter, words: str) -> Entry:
 
 
 def _spelled(default: Any) -> str | None:
-    """Return how settings spell a default, or `None` for one that says nothing."""
+    """Format a default as in settings, or return `None` if there is no meaningful default."""
     if isinstance(default, enum.Enum):
         return default.name.lower()
-    if type(default) is int:  # numbers of classes that are made of int stand for what is not given
+    if type(default) is int:  # integer subclasses are placeholders for missing values
         return f"{default:,}"
     shown = (default is True or type(default) in (str, Fraction)) and default != ""
     return str(default).lower() if shown else None
 
 
 def _words_of(maker: Callable[..., Any]) -> dict[str, str]:
-    """Return the first sentence about each argument, spelled as settings are."""
+    """Extract the first sentence about each argument, in the spelling of settings."""
     text = documentation(maker).partition("Args:\n")[2].partition("\n\n")[0]
     found = re.findall(r"^  (\w+): (.*(?:\n    .*)*)", text, re.MULTILINE)
     sentences = ((name, re.split(r"\.(?:\s|$)", " ".join(words.split()))[0]) for name, words in found)
@@ -407,13 +408,13 @@ def _words_of(maker: Callable[..., Any]) -> dict[str, str]:
 
 
 def read_block(settings: Any, path: str, block: Block, **readers: Reader) -> dict[str, Any]:
-    """Return the values of a block by name.
+    """Read a block's values by name.
 
     Args:
       settings: the block, plain or as text.
-      path: where it is.
-      block: the settings that it may have, and those that it must have.
-      readers: of single settings, in place of those of their forms.
+      path: its path.
+      block: its optional and required settings.
+      readers: readers for single settings, in place of their forms.
     """
     given = plain(settings, path)
     if not isinstance(given, dict):
@@ -433,7 +434,7 @@ def read_block(settings: Any, path: str, block: Block, **readers: Reader) -> dic
 
 
 def take_one(given: Mapping[str, Any], path: str, names: Iterable[str], words: str) -> str:
-    """Return the one of these names that is given; refuse none and two."""
+    """Find the only given name among `names`. Refuse none or two."""
     found = [name for name in names if name in given]
     if len(found) == 1:
         return found[0]
@@ -443,7 +444,7 @@ def take_one(given: Mapping[str, Any], path: str, names: Iterable[str], words: s
 
 
 def refuse_others(given: Iterable[str], path: str, known: Iterable[str], words: str) -> None:
-    """Refuse settings that do not go with one that is given."""
+    """Refuse settings that conflict with a given setting."""
     with AllAtOnce() as checks:
         for name in given:
             if name not in known:
@@ -451,13 +452,13 @@ def refuse_others(given: Iterable[str], path: str, known: Iterable[str], words: 
 
 
 def make(path: str, maker: Callable[..., T], given: Mapping[str, Any], where: Mapping[str, str] | None = None) -> T:
-    """Call the maker of a value object; put the path before its errors.
+    """Build a value object, and prefix its errors with the path.
 
     Args:
-      path: where the block is.
+      path: the block's path.
       maker: the constructor.
       given: its arguments by name.
-      where: paths by the names of other arguments; those of the given ones are known.
+      where: paths for further arguments by name. Paths for given arguments are derived.
     """
     places = {**{name: join(path, name) for name in given}, **(where or {})}
     try:

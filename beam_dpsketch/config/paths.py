@@ -1,4 +1,4 @@
-"""Say in a message where a setting is, and show what was written there in few characters."""
+"""Settings paths, and short forms of values, for error messages."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ _MAX_SHOWN = 40
 
 
 def join(path: str, name: str) -> str:
-    """Return the path of a setting in the block at this path."""
+    """Append a setting's name to its block's path."""
     name = name if name.isprintable() and len(name) <= _MAX_SHOWN else ascii(name[:_MAX_SHOWN])
     return f"{path}.{name}" if path else name
 
 
 def refusal(path: str, message: str, code: str = "E805") -> ConfigError:
-    """Return the error about the setting at this path; an empty path is all of the settings."""
+    """Build the error about the setting at a path. An empty path stands for all settings."""
     return ConfigError(path or "settings", message, code)
 
 
 def unknown(path: str, name: str, known: Iterable[str]) -> ConfigError:
-    """Return the error about a name that is not one of the known ones, with the nearest of them."""
+    """Build the error about an unknown name, with the nearest known name as a hint."""
     hint = hint_of(name, known) or f"; known here: {', '.join(known)}"
     return refusal(join(path, name), f"unknown setting{hint}", "E801")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like this one, if one is."""
+    """Find the most similar known name, if any is similar."""
     return _validate.nearest(name[:_MAX_SHOWN], known)
 
 
 def hint_of(name: str, known: Iterable[str], others: Mapping[str, str] | None = None) -> str:
-    """Ask whether a known name was meant: by what else people call it, or as the nearest one; else return nothing."""
+    """Suggest a known name: a synonym from `others`, or the nearest name. Empty if there is none."""
     return _validate.did_you_mean((others or {}).get(name.lower()) or nearest(name, known))
 
 
 def shown(value: Any) -> str:
-    """Return a short text or a number as it was written, and of anything else what it is."""
+    """Format short text and numbers as written, and other values by their type."""
     if isinstance(value, bool):
         return f"the boolean {str(value).lower()}"
     if isinstance(value, str):

@@ -1,6 +1,6 @@
-"""Settings as plain values, out of JSON, YAML, dicts or rows.
+"""Plain values of settings, from JSON, YAML, dicts or rows.
 
-Names that are given twice are refused, and so are numbers that are not finite and more values than MAX_VALUES.
+Duplicate names, non-finite numbers and more than MAX_VALUES values are refused.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _TOO_DEEP = "blocks are nested too deeply"
 
 
 def plain(settings: Any, path: str) -> Any:
-    """Return blocks as dicts, sequences as lists and values as they are; drop what is `None`.
+    """Convert settings to dicts, lists and scalars, and drop `None`.
 
-    Text is read as JSON or YAML. Anything with `_asdict()` or `as_dict()` is a block: named tuples, rows of Beam.
+    Text is parsed as JSON or YAML. Objects with `_asdict()` or `as_dict()`, such as named tuples and rows, are blocks.
     """
     if isinstance(settings, str):
         settings = parse(settings, path)
@@ -39,7 +39,7 @@ def plain(settings: Any, path: str) -> Any:
 
 @dataclasses.dataclass
 class _Walk:
-    """A walk over settings that stops after MAX_VALUES: a few anchors of YAML can stand for billions of values."""
+    """A traversal that stops after MAX_VALUES, because a few YAML anchors can expand to billions of values."""
 
     left: int
 
@@ -64,7 +64,7 @@ class _Walk:
         raise refusal(path, f"expected text, a number, a list or a block of settings, got {type(value).__name__}")
 
     def _list(self, value: Sequence[Any], path: str, depth: int) -> list[Any]:
-        if all(type(each) is str for each in value):  # much faster, for lists of a million items
+        if all(type(each) is str for each in value):  # fast path for lists of a million items
             self._count(len(value), path)
             return list(value)
         return [self.visit(each, f"{path}[{place}]", depth + 1) for place, each in enumerate(value)]
@@ -88,7 +88,7 @@ class _Walk:
 
 
 def _plain_number(value: numbers.Real, path: str) -> int | float | Fraction:
-    """Return a number of Python, also for one of numpy."""
+    """Convert numpy numbers to Python numbers."""
     if isinstance(value, numbers.Integral) and abs(int(value)) > _MAX_NUMBER:
         raise refusal(path, "the number is too large: no setting takes more than 2**64")
     if isinstance(value, numbers.Integral):
@@ -97,11 +97,11 @@ def _plain_number(value: numbers.Real, path: str) -> int | float | Fraction:
 
 
 def parse(text: str, path: str) -> Any:
-    """Return what JSON or YAML text says; a single word is that word.
+    """Parse JSON or YAML text. A single word stands for itself.
 
     Args:
-      text: JSON, or YAML where PyYAML is installed.
-      path: where the text stands, for errors.
+      text: JSON, or YAML if PyYAML is installed.
+      path: its path, for errors.
     """
     if _BARE_NAME.fullmatch(text):
         return text.strip()
@@ -109,7 +109,7 @@ def parse(text: str, path: str) -> Any:
         try:
             return _parse_json(text, path)
         except json.JSONDecodeError:
-            pass  # YAML in flow style begins in the same way
+            pass  # may be YAML in flow style
     return _parse_yaml(text, path)
 
 
@@ -130,7 +130,7 @@ def _parse_json(text: str, path: str) -> Any:
         raise
     except RecursionError:
         raise refusal(path, _TOO_DEEP, "E806") from None
-    except ValueError:  # Python reads no more than 4,300 digits
+    except ValueError:  # Python reads at most 4,300 digits
         raise refusal(path, "a number has too many digits", "E806") from None
 
 
@@ -149,5 +149,5 @@ def _parse_yaml(text: str, path: str) -> Any:
         raise refusal(path, f"{place}{problem}", "E806") from None
     except RecursionError:
         raise refusal(path, _TOO_DEEP, "E806") from None
-    except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError):  # from PyYAML's own constructors
+    except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError):  # raised by PyYAML's constructors
         raise refusal(path, "a value is not what its form in YAML says; put it in quotes", "E806") from None

@@ -1,4 +1,4 @@
-"""Read a release, checked together, and each of its blocks that is more than the arguments of one value object."""
+"""Release settings, checked together, and blocks with more structure than one value object."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ _LAYOUTS: Mapping[str, Callable[..., Any]] = {
 
 
 def read_release(settings: Any, path: str = "") -> ReleaseSpec:
-    """Return what settings declare of a release, checked together.
+    """Read release settings, and check them together.
 
     Args:
-      settings: a dict, JSON or YAML text, a named tuple or a row; `docs/settings.md` lists the settings.
-      path: where they are, which errors put before the path of a setting; empty for a file of their own.
+      settings: a dict, JSON or YAML text, a named tuple or a row. `docs/settings.md` lists the settings.
+      path: path of the block, prefixed to the paths in errors. Empty for a file that contains only the release.
 
     Raises:
-      ConfigError: a setting is unknown, missing, of another type, out of range, or does not go with the others.
+      ConfigError: a setting is unknown, missing, out of range, has another type, or conflicts with the others.
 
     >>> settings = "{kind: frequencies, item: city, privacy: {rho: 1}, unit: record}"
     >>> str(read_release(settings).plan()).split(":")[0]
@@ -86,12 +86,12 @@ def read_release(settings: Any, path: str = "") -> ReleaseSpec:
 
 
 def _read_settings(written: Any, path: str) -> dict[str, Any]:
-    """Return the settings that a kind has, each read for itself; refuse those that do not go together."""
+    """Read each setting of the kind, and refuse conflicting settings."""
     kind = str(written.get("kind")).lower() if isinstance(written, dict) else ""
     with AllAtOnce() as checks:
         known = table.RELEASE_BLOCK.of_kind(kind)
         block = table.RELEASE_BLOCK
-        if kind in KINDS:  # the settings of other kinds are refused below
+        if kind in KINDS:  # `refuse_others` below reports settings of other kinds
             others = {name: entry._replace(needed="") for name, entry in table.RELEASE_BLOCK.entries.items()}
             block = Block(table.RELEASE_BLOCK.name, {**others, **known.entries})
         given = checks.do(read_block, written, path, block, **_READERS) or {}
@@ -112,7 +112,7 @@ def _read_settings(written: Any, path: str) -> dict[str, Any]:
 
 
 def _read_count(kind: str, given: dict[str, Any], path: str) -> Count:
-    """Return what kind of release it is, with its usual layout where none is given."""
+    """Build the count, with its default layout if the settings have none."""
     if "tree" in given:
         given["domain"] = read_tree(given.pop("tree"), given["domain"], join(path, "tree"), search=kind == "top_k")
     if (layout := given.pop("layout", None)) is not None:
@@ -143,14 +143,14 @@ def _read_metric(settings: Any, path: str) -> tuple[str, Metric]:
 
 
 def _declare(**given: Any) -> ReleaseSpec:
-    """Return the declaration; refuse arguments that do not go together, and those under which nothing works."""
+    """Build the declaration. Refuse conflicting arguments and unusable combinations."""
     declared = ReleaseSpec(**given)
-    declared.resolved  # noqa: B018  # is worked out here, and used by what makes the release
+    declared.resolved  # noqa: B018  # computed here to raise its errors, and used by the release later
     return declared
 
 
 def places_of_arguments(of: Unit, path: str = "") -> dict[str, str]:
-    """Return the paths of the arguments that are refused where they do not go with others."""
+    """Map arguments to their settings paths, for errors about conflicts."""
     unit = join(path, "unit")
     inner = join(unit, "record" if isinstance(of, Record) else "norm" if of.bounds.has_norm else "records")
     names = ("max_norm", "max_weight", "max_keys", "signed")
@@ -169,15 +169,15 @@ def places_of_arguments(of: Unit, path: str = "") -> dict[str, str]:
 
 
 def read_side_counters(settings: Any, path: str = "side_counters") -> SideCounters | None:
-    """Return the parts of rho for the side counters; `None` for the word `none`."""
+    """Read budget shares for the summary counts, or `None` for the word `none`."""
     return None if settings == "none" else make(path, SideCounters, read_block(settings, path, table.SIDE_BLOCK))
 
 
 def read_privacy(settings: Any, path: str = "privacy") -> PrivacySpec:
-    """Return what a release may spend: epsilon and delta, or rho, or a share of them.
+    """Read the release's privacy budget: epsilon and delta, or rho, or a share of either.
 
-    Each share is a release of its own. Nobody but the reader of the settings checks that the shares of all releases
-    sum to at most 1.
+    Each share is a separate release. Nothing checks that the shares of all releases sum to at most 1, so check it when
+    you write the settings.
 
     >>> read_privacy({"share": "1/4", "of": {"rho": 0.2}}).rho
     Fraction(1, 20)
@@ -213,7 +213,7 @@ def _take(given: Mapping[str, Any], name: str, path: str, both: str) -> Any:
 
 
 def read_norm(settings: Any, path: str = "norm") -> NormBound | AutoNorm:
-    """Return the bound of a norm; `auto`, or `{auto: {...}}`, lets the data choose it."""
+    """Read a clipping norm. `auto` or `{auto: {...}}` chooses it from the data."""
     given = plain(settings, path)
     if given == "auto":
         return AutoNorm()
@@ -224,12 +224,12 @@ def read_norm(settings: Any, path: str = "norm") -> NormBound | AutoNorm:
 
 
 def read_records(settings: Any, path: str = "records") -> RecordBounds:
-    """Return the bound of a number of records."""
+    """Read the record bounds."""
     return make(path, RecordBounds, read_block(settings, path, table.RECORDS_BLOCK))
 
 
 def read_unit(settings: Any, path: str = "unit") -> Unit:
-    """Return whom a release protects: `record`, `{record: {...}}`, or an id with `norm` or `records`."""
+    """Read the privacy unit: `record`, `{record: {...}}`, or a privacy id with `norm` or `records`."""
     given = plain(settings, path)
     if given == "record":
         return Record()
@@ -244,7 +244,7 @@ def read_unit(settings: Any, path: str = "unit") -> Unit:
 
 
 def read_keys(settings: Any, path: str = "keys") -> Keys:
-    """Return which keys are released: `public`, `select` or `assume_public`, with `field`."""
+    """Read the released keys: `public`, `select` or `assume_public`, with `field`."""
     given = read_block(settings, path, table.KEYS_BLOCK)
     way = take_one(given, path, table.KEYS_BLOCK.either[0], _WHICH)
     where: dict[str, Any] = {name: given[name] for name in ("field", "opaque_bytes") if name in given}
@@ -257,7 +257,7 @@ def read_keys(settings: Any, path: str = "keys") -> Keys:
 
 
 def read_windows(settings: Any, path: str = "windows") -> TimeRange:
-    """Return a range of time: `{start: ..., end: ...}`, or a list of the two."""
+    """Read a time range: `{start: ..., end: ...}`, or a list with start and end."""
     given = plain(settings, path)
     if isinstance(given, list):
         if len(given) != 2:
@@ -267,12 +267,12 @@ def read_windows(settings: Any, path: str = "windows") -> TimeRange:
 
 
 def read_horizon(settings: Any, path: str = "horizon") -> Horizon:
-    """Return the declared windows of continual release."""
+    """Read the declared windows for a continual release."""
     return make(path, Horizon, read_block(settings, path, table.HORIZON_BLOCK))
 
 
 def read_time(settings: Any, path: str = "time") -> TimeColumn:
-    """Return where a table holds its times: `{field: ..., every: ...}`, or the name of the column alone."""
+    """Read the time column of a table: `{field: ..., every: ...}`, or its name alone."""
     given = plain(settings, path)
     return make(
         path, TimeColumn, read_block({"field": given} if isinstance(given, str) else given, path, table.TIME_BLOCK)
@@ -280,12 +280,12 @@ def read_time(settings: Any, path: str = "time") -> TimeColumn:
 
 
 def read_csv(settings: Any, path: str = "csv") -> Spelling:
-    """Return how CSV files spell numbers and times: `{thousands: ",", decimal: ".", date_format: "%d/%m/%Y"}`."""
+    """Read number and time formats for CSV files: `{thousands: ",", decimal: ".", date_format: "%d/%m/%Y"}`."""
     return make(path, Spelling, read_block(settings, path, table.CSV_BLOCK))
 
 
 def read_domain(settings: Any, path: str = "domain") -> Domain | BytesDomain:
-    """Return which values there can be: `{type: integer, low: 0, high: 99}`, or the name of a type without settings."""
+    """Read the domain of values: `{type: integer, low: 0, high: 99}`, or a type name without settings."""
     given = plain(settings, path)
     given = {"type": given} if isinstance(given, str) else given
     if not isinstance(given, dict):
@@ -302,7 +302,7 @@ def read_domain(settings: Any, path: str = "domain") -> Domain | BytesDomain:
 
 
 def read_spec(settings: Any, path: str = "spec") -> SketchSpec:
-    """Return a sketch, by its depth and width or by the accuracy that is needed."""
+    """Read a sketch layout from depth and width, or from the required accuracy."""
     given = read_block(settings, path, table.SPEC_BLOCK)
     if not given.keys() & _ACCURACY.required.keys():
         return make(path, SketchSpec, given)
@@ -312,19 +312,19 @@ def read_spec(settings: Any, path: str = "spec") -> SketchSpec:
 
 
 def read_items(settings: Any, path: str = "items") -> ListedItems:
-    """Return items that are counted exactly."""
+    """Read the listed items, which have exact counters."""
     return make(path, ListedItems, {"items": ITEMS_FORM.read(settings, path)}, {"items": path})
 
 
 def read_tree(settings: Any, domain: Any, path: str = "tree", *, search: bool = False) -> TreeSpec:
-    """Return the layout of a tree over a domain: for a memory, or as its levels say.
+    """Read a tree layout over a domain, from a memory size or from its levels.
 
     Args:
       settings: the block.
-      domain: the values.
-      path: where the block is, for errors.
-      search: whether the tree is for a top-K list. Its usual layout depends on `memory` and `seed` alone; any other
-        setting then needs `arity`.
+      domain: domain of the values.
+      path: its path, for errors.
+      search: whether the tree is for a top-K list. Its default layout depends on `memory` and `seed` alone, and any
+        other setting requires `arity`.
     """
     if not domain.is_ordered:
         raise refusal(path, "not a setting of text and bytes, which are counted one by one; leave it out", "E804")
@@ -342,7 +342,7 @@ def read_tree(settings: Any, domain: Any, path: str = "tree", *, search: bool = 
 
 
 def read_method(settings: Any, path: str = "method") -> Groups:
-    """Return the method of a top-K list: `groups`, or `{groups: {delta: 1.0e-8}}`."""
+    """Read the method of a top-K list: `groups`, or `{groups: {delta: 1.0e-8}}`."""
     method: Groups = read_block({"groups": {}} if settings == "groups" else settings, path, table.METHOD_BLOCK)[
         "groups"
     ]
@@ -362,4 +362,4 @@ _READERS: Mapping[str, Reader] = {
     "method": read_method,
     "metrics": _read_metrics,
 }
-"""The readers of blocks that are more than the arguments of one value object."""
+"""Readers of blocks with more structure than one value object."""

@@ -1,10 +1,9 @@
-"""The table of settings: where each may stand, and what differs from the value object that it is an argument of.
+"""Table of settings: their blocks, and their differences from the arguments of value objects.
 
-A setting has the name, the type and the default of its argument, and the first sentence that the class has for it. So
-an argument with a line of documentation is a setting, and an entry here says the rest. Readers, the schemas and
-signatures of `beam_dpsketch.rows`, the options of the command and the tables of `docs/settings.md` are made of these
-blocks. Marks of code in words are for the page alone. Domains and kinds of questions have tables of their own, which
-are read here and in `asking.py`.
+A setting has the name, type and default of its argument, and the first sentence of its documentation in the class.
+So every documented argument is a setting, and an entry here adds the rest. Readers, schemas and signatures in
+`beam_dpsketch.rows`, command options and the tables in `docs/settings.md` are built from these blocks. Backticks in
+`words` appear only on the page. Domains and questions have tables of their own, which this module and `asking.py` read.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ _OF_TREES = ("quantiles", "top_k")
 
 
 def _having(name: str) -> tuple[str, ...]:
-    """Return the kinds of release that take an argument of this name."""
+    """List the release kinds that have an argument with this name."""
     fields: dict[str, Any] = {kind: dataclasses.fields(count) for kind, count in KINDS.items()}  # type: ignore[arg-type]
     return tuple(kind for kind in KINDS if any(each.init and each.name == name for each in fields[kind]))
 
@@ -206,11 +205,11 @@ DOMAIN_TYPES: Mapping[str, Block] = {
         "type": _TYPE, **block_of("Domain", kind, _TIMES if kind is TimestampDomain else {}).entries})
     for kind in DOMAINS
 }
-"""The settings of each type of domain."""
+"""Settings of each type of domain."""
 
 
 def _common(name: str) -> Entry:
-    """Return a setting of several types of domains, whose form suits all of them."""
+    """Build the entry of a setting that several types of domain share."""
     found = [block.entries[name] for block in DOMAIN_TYPES.values() if name in block.entries]
     shapes = {entry.form.shape for entry in found if isinstance(entry.form, Form)}
     form = found[0].form if len(shapes) == 1 else NUMBER_FORM if shapes == {int, float} else ITEM_FORM
@@ -336,5 +335,5 @@ ROWS_BLOCK = Block("Rows", {
     "label": Entry("a name for the steps, where two transforms have equal settings and another language gives "
                    "them one name", TEXT_FORM),
 })
-"""The settings that private transforms of `beam_dpsketch.rows` have next to those of a release."""
+"""Settings of private transforms in `beam_dpsketch.rows`, in addition to the release settings."""
 # fmt: on

@@ -1,7 +1,7 @@
-"""Read YAML 1.1, and refuse what it would misread in silence. The one module that needs PyYAML.
+"""YAML 1.1 reader that refuses ambiguous text. The only module that needs PyYAML.
 
 YAML 1.1 reads 010 as 8, 0x10 as 16, 1_0 as 10 and 1:30 as 90, and PyYAML keeps the last of two equal names. Merge keys
-can turn a few lines into gigabytes. A tag makes a value of another type than it looks like. Each of these is an error.
+can expand a few lines to gigabytes. A tag changes the type of a value. Each of these is an error.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _ANOTHER_NUMBER = "YAML would read this as another number; put it in quotes if i
 
 
 class StrictLoader(yaml.SafeLoader):
-    """Plain values only, each name once, no tags or merge keys, and decimal numbers alone."""
+    """YAML loader for plain values and decimal numbers, without duplicate names, tags or merge keys."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.peek_event()
-        if getattr(event, "tag", None) is not None:  # as it is written; the usual types have none
+        if getattr(event, "tag", None) is not None:  # an explicit tag, which standard types do not need
             raise _problem(event, 'tags (!) are not read; put text in quotes, and write bytes as {hex: "00ff"}')
         return super().compose_node(parent, index)
 
@@ -41,13 +41,11 @@ class StrictLoader(yaml.SafeLoader):
         return node
 
     def construct_integer(self, node: Any) -> int:
-        """Return a decimal integer."""
         if not _INTEGER.fullmatch(str(node.value)):
             raise _problem(node, _ANOTHER_NUMBER)
         return self.construct_yaml_int(node)
 
     def construct_decimal(self, node: Any) -> float:
-        """Return a float."""
         if not _REAL.fullmatch(str(node.value)):
             raise _problem(node, _ANOTHER_NUMBER)
         return self.construct_yaml_float(node)
