@@ -1,16 +1,16 @@
-"""What several releases cost together, from their statements alone.
+"""Total privacy loss over several releases, from their statements alone.
 
-Guarantee: if each release is what its statement says, all of them together are delta-approximate rho-zCDP for the rho
-and the delta returned, for one unit under one relation. Losses add, as `privacy.loss.composition` proves. Three
-things are not counted twice:
+Guarantee: if each statement is true, the releases together are delta-approximate rho-zCDP with the returned rho and
+delta, for a privacy unit under a relation. Losses add up, as `privacy.loss.composition` proves. Three cases avoid
+double counting:
 
-* A release that was found several times is one release.
-* A run is one mechanism, and costs its rho once for each draw of its most drawn part. Rows over time are parts of a run
-  too. So are answers made of rows: these rows count as those that were found.
-* A combination costs what its statement says, or what its parts cost that were found, if this is more.
+* A release found several times counts once.
+* A run is one mechanism. Its rho counts once for each draw of its most frequently drawn component. Timeline rows are
+  components too, and an answer computed from rows counts as these rows.
+* A combination counts with the loss in its statement, or with its components' total loss, if that is larger.
 
-What was released elsewhere, as by `SelectKeys`, is not in the files and not in the sum. A run that chose no key
-releases nothing, and has spent its rho and delta all the same.
+The sum does not include releases outside the files, such as those made by `SelectKeys`. A run that selected no keys has
+no releases, but has spent its rho and delta.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from beam_dpsketch.statement.stated import Stated
 from beam_dpsketch.words import shown_plainly
 
 Distinct: TypeAlias = dict[frozenset[bytes], Stated]
-"""Statements by the ids of the releases that they are about."""
+"""Statements by their sets of release ids."""
 
 
 @shown_plainly
 @dataclasses.dataclass(frozen=True)
 class Spent:
-    """The loss of several releases together, for one unit under one relation.
+    """Total privacy loss over several releases, for a privacy unit under a relation.
 
     Attributes:
       unit, relation, period_micros: as in `Stated`.
-      release_count: how many different releases there are.
-      run_count: the runs that they are of.
-      loss: what they lose; exact, or rounded up by at most 2^-256 for each sum.
-      shown_delta: the smallest delta at which one of them shows its epsilon.
+      release_count: number of distinct releases.
+      run_count: number of distinct runs.
+      loss: total loss, exact or rounded up by at most 2^-256 for each sum.
+      shown_delta: smallest delta at which any release reports its epsilon.
     """
 
     unit: PrivacyUnit
@@ -53,21 +53,21 @@ class Spent:
 
     @property
     def rho(self) -> Fraction:
-        """The zCDP of all of it."""
+        """Total zCDP loss."""
         return self.loss.rho
 
     @property
     def lost(self) -> Fraction:
-        """The delta of chosen keys and items."""
+        """Total delta for key and item selection."""
         return self.loss.delta
 
     def epsilon(self, delta: float) -> float:
-        """Return epsilon at a delta, rounded up; infinite where chosen keys have no less of a delta."""
+        """Compute epsilon, rounded up. Infinite for a delta below `lost`, or equal to it if the loss is not pure."""
         return self.loss.least_epsilon(delta)
 
 
 def add_up(statements: Iterable[Stated], unreleased: Sequence[Stated] = ()) -> list[Spent]:
-    """Add up the losses of releases: one sum for each unit, relation and length of period."""
+    """Add up releases' losses, separately for each privacy unit, relation and period length."""
     groups: dict[Any, list[Stated]] = {}
     for each in (*statements, *unreleased):
         groups.setdefault((each.unit, each.relation, each.period_micros), []).append(each)
@@ -84,7 +84,7 @@ def _sum_of(found: Sequence[Stated], nothing: set[bytes]) -> Spent:
 
 
 def _distinct(found: Iterable[Stated]) -> Distinct:
-    """Return one statement for each set of releases, with the largest losses where copies differ."""
+    """Merge statements with the same release ids, and keep the larger losses."""
     distinct: Distinct = {}
     for each in found:
         ids = frozenset(each.release_ids)
@@ -106,10 +106,10 @@ def _loss_of(distinct: Distinct) -> Loss:
 
 
 def _loss_of_runs(statements: Iterable[Stated]) -> Loss:
-    """Add up parts of runs: each run, with equal terms, once for each draw of a part."""
+    """Add up run losses. A run with equal terms counts once for each draw of its most frequently drawn component."""
     draws: dict[Any, dict[bytes, set[bytes]]] = {}
     for each in statements:
-        # The fields that `composed` compares.
+        # Same fields as in `composed`.
         terms = (each.loss, *runs(each.release_ids), each.bounds, each.window_count)
         for release_id in each.release_ids:
             draws.setdefault(terms, {}).setdefault(run_and_part(release_id), set()).add(release_id)

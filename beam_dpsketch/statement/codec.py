@@ -1,8 +1,8 @@
-"""Value objects to plain values and back, by the types of their fields: the form in which releases are stored.
+"""Conversion between value objects and the plain values stored in releases, by field types.
 
-Guarantee: `read` builds through the validating constructors, from a closed list of classes, and raises `FormatError`,
-`ValueError` or `TypeError` for anything else. A field that is added to a class, or given another type, changes the
-format: the golden releases notice.
+Guarantee: `read` uses only a closed list of classes and their validating constructors. It raises `FormatError`,
+`ValueError` or `TypeError` for any other input. A new field or a changed field type changes the format, which the tests
+of golden releases detect.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ ONE_OF: Mapping[type, tuple[type, ...]] = {
     Bounds: (RecordBounds, NormBound),
     RowMechanism: (BinnedRoot, BinaryTree),
 }
-"""The classes that a field of a base class may have, by their place, which is stored; each list grows at its end."""
+"""Concrete classes for fields with a base class. The index is stored, so append new classes at the end."""
 ReleasedSpec: TypeAlias = SketchSpec | TreeSpec | ListedItems | GroupedItems | StatisticsSpec | FactorSpec | MetricsSpec
-"""The specs of releases; no other spec holds the last one, so that nothing nests without end."""
+"""Specs of releases. No other spec contains `MetricsSpec`, so nesting is finite."""
 
-_MAX_BYTES = 1024  # of an integer: far larger ones would take hours to divide
+_MAX_BYTES = 1024  # for an integer, because dividing much larger integers would take hours
 _EPOCH, _MICROSECOND = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC), datetime.timedelta(microseconds=1)
 
 
 class Codec(NamedTuple):
-    """How values of one type are stored: `write` turns one into a plain value, and `read` inverts it.
+    """Storage format for a type: `write` converts a value to a plain value, and `read` inverts it.
 
-    `read` refuses what has another type. What `write` would have written otherwise, whoever reads finds out.
+    `read` refuses values with another type. Its caller detects values that `write` would have written differently.
     """
 
     write: Callable[[Any], Any]
@@ -60,7 +60,7 @@ class Codec(NamedTuple):
 
 @functools.cache
 def fields_of(kind: type) -> dict[str, Any]:
-    """Return the type of each field of a class, in their order; what follows from other fields is not stored."""
+    """Map each stored field to its type, in order. Derived fields are not stored."""
     hints = typing.get_type_hints(kind)
     if dataclasses.is_dataclass(kind):
         return {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.compare}
@@ -69,7 +69,7 @@ def fields_of(kind: type) -> dict[str, Any]:
 
 @functools.cache
 def codec_of(hint: Any) -> Codec:
-    """Return the codec of a type of fields; raise `TypeError` for one that is not stored."""
+    """Build the codec for a field type, or raise `TypeError` if the type is not stored."""
     if options := options_of(hint):
         return _one_of(options)
     if hint in _SIMPLE:
@@ -89,7 +89,7 @@ def codec_of(hint: Any) -> Codec:
 
 
 def options_of(hint: Any) -> tuple[type, ...]:
-    """Return the classes that an object may have whose type does not tell its class; none for any other type."""
+    """List possible classes, if the type does not determine the class. Empty for any other type."""
     is_union = typing.get_origin(hint) in (Union, types.UnionType) and hint not in _SIMPLE
     if is_union and type(None) not in typing.get_args(hint):
         return tuple(one for each in typing.get_args(hint) for one in ONE_OF.get(each, (each,)))
@@ -97,7 +97,7 @@ def options_of(hint: Any) -> tuple[type, ...]:
 
 
 def _one_of(kinds: tuple[type, ...]) -> Codec:
-    """Return the codec of an object of one of several classes: the place of the class, then the fields."""
+    """Build the codec for several classes: the class index, then the fields."""
 
     def read(plain: Any) -> Any:
         first, *fields = _list(plain)
@@ -111,7 +111,7 @@ def _one_of(kinds: tuple[type, ...]) -> Codec:
 
 
 def _choice(options: Sequence[Any]) -> Codec:
-    """Return the codec of one of a fixed list, which is its place; the list may only grow at its end."""
+    """Build the codec for a fixed list. It stores the index. Append new options at the end."""
     return Codec(options.index, lambda plain: _at(options, plain))
 
 
@@ -142,7 +142,6 @@ def _write(kind: type, value: Any) -> list[Any]:
 
 
 def _read(kind: type, plain: Any) -> Any:
-    """Return the object with these fields; its constructor checks them."""
     if kind is ListedItems:
         (encoded,) = _list(plain)
         return from_encoded(_exactly(bytes)(encoded))
@@ -153,8 +152,6 @@ def _read(kind: type, plain: Any) -> Any:
 
 
 def _exactly(kind: type) -> Callable[[Any], Any]:
-    """Return a reader of values that are stored as they are."""
-
     def read(plain: Any) -> Any:
         if type(plain) is not kind:
             raise FormatError("a field has a value of another type")

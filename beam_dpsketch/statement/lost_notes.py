@@ -1,4 +1,4 @@
-"""The noisy clipping histogram of a release or of a run."""
+"""Noisy clipping histogram for a release or a run."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from beam_dpsketch.statement.side_notes import MAX_DENOMINATOR, MAX_STATED_VARIA
 from beam_dpsketch.words import shown_plainly
 
 MAX_BINS, _FURTHEST = 64, 20
-_ROUNDED = Fraction(1, 12)  # what rounding to whole numbers adds to the variance
+_ROUNDED = Fraction(1, 12)  # variance added by rounding to integers
 
 
 @shown_plainly
 @named("LostNote")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LostNote:
-    """The histogram of lost weight of a release or of its run, which `privacy.aside.lost_histogram` describes.
+    """Clipping histogram for a release or its run, as described in `privacy.side_counters`.
 
     Attributes:
-      share: its part of rho; of a combination, the smaller one.
-      noise: which noise each count has.
-      sigma_squared: its parameter.
-      first: the smallest loss of its first bin is FACTOR**first.
-      counts: the noisy counts.
-      kept: the weight kept in the run, without signs; `None` if the histogram is of the release, which counts its own.
+      share: its share of rho. A combination has the smaller share.
+      noise: noise on each count.
+      sigma_squared: noise parameter.
+      first: the first bin starts at clipping loss FACTOR**first.
+      counts: noisy counts.
+      kept: the run's total absolute weight after clipping, or `None` if the histogram belongs to a release.
     """
 
     share: Fraction
@@ -64,26 +64,26 @@ class LostNote:
 
     @property
     def shares(self) -> Fraction:
-        """The part of rho of all that is counted."""
+        """Total share of rho, including `kept`."""
         return self.share + (0 if self.kept is None else self.kept.share)
 
     @property
     def deviation(self) -> float:
-        """The root of the parameter of the noise, with that of rounding a Gaussian to whole numbers."""
+        """Root of the noise parameter, including the variance from rounding a Gaussian to integers."""
         return math.sqrt(self.sigma_squared + (0 if self.noise is Noise.LAPLACE else _ROUNDED))
 
     @property
     def losses(self) -> np.ndarray:
-        """The smallest loss of each bin."""
+        """Smallest clipping loss in each bin."""
         return least_losses(self.first, len(self.counts))
 
     def with_values(self, values: Sequence[int]) -> LostNote:
-        """Return the same with these counts, and then the weight kept."""
+        """Replace the counts, and `kept` by the last value if the histogram belongs to a run."""
         kept = None if self.kept is None else dataclasses.replace(self.kept, value=values[-1])
         return dataclasses.replace(self, counts=tuple(values[: len(self.counts)]), kept=kept)
 
     def plus(self, other: LostNote) -> LostNote:
-        """Return the histogram of two releases, or of two runs, together."""
+        """Add two histograms."""
         first = min(self.first, other.first)
         bins = max(each.first + len(each.counts) for each in (self, other)) - first
         padded = (((0,) * (each.first - first) + each.counts + (0,) * bins)[:bins] for each in (self, other))
@@ -114,7 +114,7 @@ class LostNote:
 def add_up_lost(
     first: LostNote | None, second: LostNote | None, runs: set[bytes], other_runs: set[bytes]
 ) -> LostNote | None:
-    """Return the histogram of two statements together; `None` where they do not tell it alike, or share some runs."""
+    """Add two histograms. `None` if either is missing, their scopes differ, or their runs overlap only in part."""
     if first is None or second is None or first.of_run is not second.of_run:
         return None
     if not first.of_run or not runs & other_runs:

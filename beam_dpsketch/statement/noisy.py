@@ -1,7 +1,7 @@
-"""Noisy numbers of several releases of one kind, spec and terms, as they travel between workers.
+"""Noisy release batches with equal kind, spec and terms, as sent between workers.
 
-They differ in counters, release id and side values. All else is in one validated statement, written once. The bytes
-travel between workers only. They are not a release format and change with the package.
+The releases differ in counters, release id and summary counts. The validated statement contains everything else, and is
+written once. The encoding is not a release format and changes with the package.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ T = TypeVar("T")
 
 
 class NoisyReleases:
-    """One or more releases in columns; `answers.batch` makes a `Released`, or a `TimelineRow`, of each.
+    """Releases in columns, at least 1. `answers.batch` converts each to a `Released` or a `TimelineRow`.
 
     Args:
-      kind: the name of their kind.
-      spec: that of each.
-      statement: of any of them; its release ids and side values are not read.
-      scale_bits: counters count in units of 2**-scale_bits.
-      release_ids: of each, 48 bytes.
-      side: the noisy side counters, signed integers of shape (releases, notes of the statement); then the histogram
-        of lost weight of each, where that is not of the run.
-      counters: the noisy counters, signed integers of shape (releases, cells); narrow ones take less memory.
+      kind: their kind, by name.
+      spec: their spec.
+      statement: any release's statement. Its release ids and noisy values are ignored.
+      scale_bits: counters are in units of 2**-scale_bits.
+      release_ids: an id for each release, 48 bytes.
+      side: noisy summary counts, signed integers of shape (releases, notes in the statement), followed by the clipping
+        histogram if each release has its own.
+      counters: noisy counters, signed integers of shape (releases, cells). Narrow integers need less memory.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class NoisyReleases:
 
     @property
     def common(self) -> tuple[str, Any, int]:
-        """The kind, the spec, and `scale_bits`."""
+        """Kind, spec and `scale_bits`."""
         kind, spec, _, scale_bits = self._common
         return kind, spec, scale_bits
 
     def each(self) -> Iterator[tuple[Stated, np.ndarray]]:
-        """Yield the statement and the counters, int64 of shape (cells,), of each."""
+        """Yield the statement and the counters, int64 of shape (cells,), for each release."""
         for statement, counters in zip(self._statements(), self._counters, strict=True):
             yield statement, counters.astype(np.int64)
 
@@ -80,7 +80,7 @@ class NoisyReleases:
         return NoisyReleases(*self._common, release_ids=release_ids, side=side, counters=counters)
 
     def to_bytes(self) -> bytes:
-        """Encode for another worker: the first in the published format, then what differs in the others."""
+        """Encode for another worker: the first release in the published format, then the differences."""
         _, spec, _, scale_bits = self._common
         first = release_format.pack(spec, self._counters[0], next(self._statements()), scale_bits)
         dtype = release_format.narrowest(self._counters)
@@ -88,11 +88,11 @@ class NoisyReleases:
         side = self._side[1:].astype("<i8")
         ids = b"".join(self._release_ids[1:])
         parts = [first, ids, side.tobytes(), dtype.encode(), _by_byte(others)]
-        return zstandard.compress(join_parts(parts), 1)  # noise takes fewer bits than its integers have
+        return zstandard.compress(join_parts(parts), 1)  # noise has fewer bits than its integer type
 
     @staticmethod
     def from_bytes(data: bytes) -> NoisyReleases:
-        """Decode what `to_bytes` wrote."""
+        """Decode the result of `to_bytes`."""
         first, ids, side, dtype, others = split_parts(zstandard.decompress(data))
         spec, counters, statement, scale_bits = release_format.unpack(first)
         if len(ids) % RELEASE_ID_BYTES:
@@ -117,7 +117,7 @@ class NoisyReleases:
         return f"<{len(self)} releases of {self._common[1]}>"
 
     def _statements(self) -> Iterator[Stated]:
-        """Yield the statement of each; the constructors would check again what is equal in all."""
+        """Yield each statement, without repeating the checks on common fields."""
         statement = self._common[2]
         common, common_of_notes = _fields(statement), [_fields(note) for note in statement.side]
         for release_id, values in zip(self._release_ids, self._side.tolist(), strict=True):
@@ -129,7 +129,7 @@ class NoisyReleases:
 
 
 def _values_aside(statement: Stated) -> list[int]:
-    """Return the numbers of a statement that differ from release to release."""
+    """List the numbers that differ between releases with the same statement."""
     lost = statement.lost
     return [note.value for note in statement.side] + list(() if lost is None or lost.of_run else lost.counts)
 
@@ -139,22 +139,21 @@ def _fields(checked: Any) -> dict[str, Any]:
 
 
 def unchecked(kind: type[T], fields: dict[str, Any]) -> T:
-    """Return an object with attributes that its constructor has checked, or that are valid in any other one."""
+    """Build an object without its constructor, from fields that are already validated."""
     made = object.__new__(kind)
     vars(made).update(fields)
     return made
 
 
 def _by_byte(values: np.ndarray) -> bytes:
-    """Return first the lowest byte of each integer, then the next of each: the highest repeat, and shrink."""
+    """Group bytes by significance, lowest first. The highest bytes repeat, which improves compression."""
     return np.ascontiguousarray(values).view(np.uint8).reshape(-1, values.itemsize).T.tobytes()
 
 
 def _from_bytes(data: bytes, dtype: np.dtype[Any]) -> np.ndarray:
-    """Invert `_by_byte`."""
     return np.ascontiguousarray(np.frombuffer(data, np.uint8).reshape(dtype.itemsize, -1).T).view(dtype).ravel()
 
 
 def _rows(first: np.ndarray, others: np.ndarray, size: int) -> np.ndarray:
-    """Return the first row and the others, of shape (size, columns), in the integers of the others."""
+    """Stack the first row on the others, with shape (size, columns) and their integer type."""
     return np.concatenate([first, others], dtype=others.dtype, casting="same_kind").reshape(size, len(first))

@@ -1,8 +1,8 @@
-"""The bytes of a release: its spec, its statement and its counters in MessagePack, then a 128-bit digest.
+"""Release format in bytes: spec, statement and counters in MessagePack, followed by a 128-bit digest.
 
-Guarantee: `unpack` raises `FormatError` and nothing else, checks sizes before it allocates, builds through the
-validating constructors, and accepts exactly the bytes that `pack` writes. The digest finds damage; it does not
-authenticate. No exact value of the data is stored, and nothing is unpickled.
+Guarantee: `unpack` raises only `FormatError`, checks sizes before allocation, uses the validating constructors, and
+accepts exactly the bytes that `pack` writes. The digest detects damage but does not authenticate. The format stores no
+exact data values and involves no pickle.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from beam_dpsketch.statement.codec import ReleasedSpec, codec_of
 from beam_dpsketch.statement.stated import Stated
 
 RELEASE_START = b"DPSK\x01\x00"
-"""What a release starts with; the last two bytes are the version of the format."""
+"""First bytes of a release. The last two are the format version."""
 DIGEST_BYTES = 16
 SIZES = (1, 2, 4, 8)
-"""The bytes that each counter may take."""
+"""Possible counter sizes in bytes."""
 MAX_STORED = 1 << 18
-"""The most values that a release may have, lists included: its ids, and a few for each level and each metric."""
+"""Maximum number of values in a release, including lists: its ids, and a few values for each level and metric."""
 RECORD_KINDS = ("release", "pair", "row", "row_pair", "spent")
-"""The kinds of records in a file of releases, by their place; the last is a statement alone."""
+"""Kinds of records in a release file, by index. The last is a statement alone."""
 
 _HEADS: Mapping[int, tuple[int, int, bool]] = {
     **dict.fromkeys((*range(0x80), *range(0xE0, 0x100), 0xC0, 0xC2, 0xC3), (0, 0, False)),
@@ -37,12 +37,13 @@ _HEADS: Mapping[int, tuple[int, int, bool]] = {
     0xDC: (2, 0, True),
     0xDD: (4, 0, True),
 }
-"""The first byte of each value of MessagePack but maps and extensions: how many bytes of its size follow, what adds to
-that size, and whether it is a list, whose size is a number of values."""
+"""MessagePack values by first byte, except maps and extensions: bytes in the size field, constant added to the size,
+whether the value is a list. The size of a list counts values.
+"""
 
 
 class Content(NamedTuple):
-    """What a release holds, in the order of its bytes; counters are signed, of `size` bytes each."""
+    """Release content, in byte order. Counters are signed and have `size` bytes each."""
 
     spec: ReleasedSpec
     statement: Stated
@@ -55,7 +56,7 @@ _CONTENT, _STATEMENT = codec_of(Content), codec_of(Stated)
 
 
 def pack(spec: Any, counters: np.ndarray, privacy: Stated, scale_bits: int) -> bytes:
-    """Return the bytes of a release; counters, in units of 2**-scale_bits, take the narrowest integers."""
+    """Encode a release. Counters, in units of 2**-scale_bits, are stored as the narrowest possible integers."""
     dtype = np.dtype(narrowest(counters))
     content = Content(spec, privacy, scale_bits, dtype.itemsize, counters.astype(dtype).tobytes())
     body = RELEASE_START + _packed(_CONTENT.write(content))
@@ -63,7 +64,7 @@ def pack(spec: Any, counters: np.ndarray, privacy: Stated, scale_bits: int) -> b
 
 
 def unpack(data: bytes) -> tuple[Any, np.ndarray, Stated, int]:
-    """Return spec, counters (int64, flat), statement and scale_bits of the release in these bytes."""
+    """Decode spec, counters (int64, flat), statement and scale_bits from a release in bytes."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise FormatError(f"not a release: expected bytes, got {type(data).__name__}")
     data = bytes(data)
@@ -85,12 +86,12 @@ def unpack(data: bytes) -> tuple[Any, np.ndarray, Stated, int]:
 
 
 def pack_statement(privacy: Stated) -> bytes:
-    """Return the bytes of a statement without a release."""
+    """Encode a statement without a release."""
     return _packed(_STATEMENT.write(privacy))
 
 
 def unpack_statement(data: bytes) -> Stated:
-    """Return the statement in these bytes."""
+    """Decode a statement."""
     try:
         privacy: Stated = _STATEMENT.read(_unpacked(data))
     except (TypeError, ValueError) as error:
@@ -101,13 +102,13 @@ def unpack_statement(data: bytes) -> Stated:
 
 
 def narrowest(counters: np.ndarray) -> str:
-    """Return the name of the narrowest integers that hold all counters, one or more."""
+    """Find the narrowest integer type for all counters, as a numpy type string."""
     low, high = int(counters.min(initial=0)), int(counters.max(initial=0))
     return next(f"<i{size}" for size in SIZES if -low <= 1 << (8 * size - 1) > high)
 
 
 def spent_record(stated: Stated) -> bytes:
-    """Return the bytes of what a run spent that released nothing."""
+    """Encode the loss of a run that released nothing."""
     return bytes([RECORD_KINDS.index("spent")]) + pack_statement(stated)
 
 
@@ -117,7 +118,7 @@ def _packed(plain: Any) -> bytes:
 
 
 def _unpacked(data: bytes) -> Any:
-    """Return plain values. They take little memory but for their text and bytes, which are no longer than the data."""
+    """Decode plain values. Their memory is small, apart from text and bytes, which are no longer than the data."""
     _check_count(data)
     try:
         return msgpack.unpackb(data)
@@ -126,7 +127,7 @@ def _unpacked(data: bytes) -> Any:
 
 
 def _check_count(data: bytes) -> None:
-    """Refuse maps, extensions and more than `MAX_STORED` values before any is made: an empty list takes one byte."""
+    """Refuse maps, extensions and more than `MAX_STORED` values before allocation. An empty list has 1 byte."""
     place, left, count = 0, 1, 1
     while left and place < len(data):
         head = data[place]

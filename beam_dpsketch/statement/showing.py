@@ -1,4 +1,4 @@
-"""How values are shown: in sentences, and in tables."""
+"""Formatting of values in sentences and tables."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy as np
 
 
 def short(value: Any) -> str:
-    """Return a value as tables show it."""
+    """Format a value for tables."""
     if not isinstance(value, float):
         return printable(str(value))
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.4g}"
 
 
 def printable(text: str) -> str:
-    """Return text with escapes in place of what a terminal would act on, such as the end of a line."""
+    """Escape characters that control a terminal, such as line ends."""
     if text.isprintable():
         return text
     return "".join(
@@ -29,12 +29,12 @@ def printable(text: str) -> str:
 
 
 def shown(value: float) -> str:
-    """Return a number as sentences show it."""
+    """Format a number for sentences."""
     return f"{value:,.0f}" if abs(value) >= 1000 else short(value)
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: bytes in hex, times in ISO 8601, tuples as lists, numbers as Python's own."""
+    """Convert to JSON types: bytes to hex, times to ISO 8601, tuples to lists, numpy numbers to Python numbers."""
     if isinstance(value, np.generic):
         return plain(value.item())
     if isinstance(value, bytes):
@@ -51,7 +51,7 @@ def plain(value: Any) -> Any:
 
 
 def finite(value: Any) -> Any:
-    """Return a plain value with `None` for numbers that JSON lacks: what is not known, and what has no bound."""
+    """Replace numbers that JSON lacks by `None`: unknown and unbounded values."""
     if isinstance(value, list):
         return [finite(part) for part in value]
     if isinstance(value, dict):
@@ -60,7 +60,7 @@ def finite(value: Any) -> Any:
 
 
 def in_words(value: Any) -> str:
-    """Return a value in words: of a tuple, its parts in brackets; nothing for `None` and NaN."""
+    """Format a value as text, with tuples in parentheses. Empty for `None` and NaN."""
     value = plain(value)
     if isinstance(value, list):
         return f"({', '.join(map(in_words, value))})"
@@ -68,7 +68,7 @@ def in_words(value: Any) -> str:
 
 
 def within(value: float, lower: float, upper: float) -> str:
-    """Return a number as sentences show it, or with more digits, where an interval leaves it more.
+    """Format a number as in sentences, with more digits if its interval is narrow.
 
     >>> within(117.263, 116.91, 117.62), within(2763.4, 2500.0, 3000.0), within(2.872, 0.0, 100.0)
     ('117.26', '2,763', '2.872')
@@ -79,13 +79,13 @@ def within(value: float, lower: float, upper: float) -> str:
 
 
 def interval_words(confidence: float, clipping: Any = None) -> str:
-    """Return what intervals are called: by their confidence, and by what they are about."""
+    """Name intervals by their confidence and scope."""
     is_clipped = clipping is not None and clipping.can_happen
     return f"{100 * confidence:.10g} % intervals" + " of what the bounds kept" * is_clipped
 
 
 def html_table(rows: Iterable[Iterable[Any]], *, header: Iterable[str] = (), caption: str = "") -> str:
-    """Return an HTML table of these rows for notebooks, with every text in it escaped."""
+    """Build an HTML table for notebooks, with all text escaped."""
     head = "".join(f"<th>{_escaped(name)}</th>" for name in header)
     body = "".join(f"<tr>{''.join(f'<td>{_escaped(value)}</td>' for value in row)}</tr>" for row in rows)
     return f"<table><caption>{_escaped(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

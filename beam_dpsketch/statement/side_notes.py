@@ -1,4 +1,4 @@
-"""The summary counts of a release: each noisy number, with its noise and its share of the budget."""
+"""Summary counts in a statement: noisy numbers with their noise and share of rho."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from beam_dpsketch.statement.showing import shown
 from beam_dpsketch.words import round_up, shown_plainly
 
 NAMES = (UNITS, RECORDS, WEIGHT, CLIPPED, SCALED)
-_WORDS = {  # in general, and with a number
+_WORDS = {  # label, and phrase with a number
     RECORDS: ("records", "{} records"),
     UNITS: ("privacy ids", "{} privacy ids"),
     WEIGHT: ("weight after clipping", "{} in weight after clipping"),
@@ -27,7 +27,7 @@ _WORDS = {  # in general, and with a number
     SCALED: ("scaled privacy ids", "{} scaled privacy ids"),
 }
 MAX_VALUE, MAX_STATED_VARIANCE = 1 << 63, 1 << 200
-MAX_DENOMINATOR = 1 << 7000  # what the format has room for
+MAX_DENOMINATOR = 1 << 7000  # limit of the format
 
 
 class _Interval(NamedTuple):
@@ -38,23 +38,23 @@ class _Interval(NamedTuple):
 
 @shown_plainly
 class Interval(_Interval, WithClipping):
-    """An estimate with bounds for the truth: numbers, or values of the domain for a quantile."""
+    """An estimate with lower and upper bounds: numbers, or values of the domain for a quantile."""
 
 
 @shown_plainly
 @named("SideNote")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SideNote:
-    """One side counter of a release: a noisy number, and what `privacy.aside.side_counters` says of it.
+    """Summary count in a release, as described in `privacy.side_counters`.
 
     Attributes:
-      names: what it counts, of `NAMES`; several names are equal by definition.
-      share: its part of the rho of the release, 1 if the counters pay for it; of a combination, the smaller one.
-      squared_limit: K^2, the squared length of what one unit may add over all keys and windows.
-      noise: which noise it has.
-      sigma_squared: the noise parameter, exact.
-      value: the noisy number, in units of 2**-scale_bits.
-      scale_bits: of the grid of its noise; under a norm, what that scales weights by.
+      names: counted quantities, from `NAMES`. Several names are equal by definition.
+      share: its share of rho, or 1 if it is computed from the counters. A combination has the smaller share.
+      squared_limit: K^2, the largest squared L2 norm of a privacy unit's contribution over all keys and windows.
+      noise: its noise.
+      sigma_squared: noise parameter, exact.
+      value: noisy number, in units of 2**-scale_bits.
+      scale_bits: its noise resolution. Under a clipping norm, the weight resolution.
     """
 
     names: tuple[str, ...]
@@ -84,15 +84,15 @@ class SideNote:
     def of_sum(
         cls, names: tuple[str, ...], noise: Noise, estimate: float, sigma_squared: float, grid_bits: int | None = None
     ) -> SideNote:
-        """Make the note of a number that counters of a release sum to; no limit of a side counter applies to it.
+        """Describe the sum over a release's counters. The limit for summary counts does not apply.
 
         Args:
-          names: what it counts.
-          noise: of each counter.
-          estimate: the number.
-          sigma_squared: the noise parameter of the sum, in squared records.
-          grid_bits: the number and its noise are whole multiples of 2**-grid_bits, so margins are too; `None` for a
-            fine grid. Of one Laplace on whole records, half of the mass can be in one step.
+          names: counted quantities.
+          noise: noise on each counter.
+          estimate: the sum.
+          sigma_squared: its noise parameter, in squared records.
+          grid_bits: the sum, its noise and margins are multiples of 2**-grid_bits. `None` for a fine grid. A single
+            Laplace variable on integers can have half its mass at 0.
         """
         bits = min(max(62 - math.frexp(estimate)[1], 0), SCALE_BITS if grid_bits is None else grid_bits)
         return cls(
@@ -110,7 +110,7 @@ class SideNote:
         return self.value / (1 << self.scale_bits)
 
     def interval(self, confidence: float) -> Interval:
-        """Return the number with bounds that hold with this confidence, over the noise."""
+        """Compute a confidence interval for the noise."""
         margin = self.noise.margin(self.sigma_squared, confidence, self.scale_bits)
         return Interval(self.estimate, self.estimate - margin, self.estimate + margin)
 
@@ -121,7 +121,7 @@ class SideNote:
 
     @property
     def words(self) -> str:
-        """What is counted, in the first words that fit: records that are units of their own are records."""
+        """Label for the first applicable quantity. Records that are privacy units are labeled as records."""
         return self._phrases[0]
 
     @property
@@ -129,7 +129,7 @@ class SideNote:
         return next(phrases for name, phrases in _WORDS.items() if name in self.names)
 
     def plus(self, other: SideNote) -> SideNote:
-        """Return the note of two releases together; values wrap around as counters do."""
+        """Add two counts. Values wrap around, as counters do."""
         bits = max(self.scale_bits, other.scale_bits)
         total = sum(each.value << (bits - each.scale_bits) for each in (self, other))
         return SideNote(
@@ -146,7 +146,7 @@ class SideNote:
         return self.as_words()
 
     def as_words(self, *, at_least: bool = False) -> str:
-        """Return the number in words: with the noise around it, or its lower end alone."""
+        """Format the number with its margin, or its lower bound alone."""
         estimate, lower, upper = self.interval(0.95)
         if at_least and lower > 0:
             return f"at least {self._phrases[1].format(shown(lower))}"
@@ -158,7 +158,7 @@ class SideNote:
 
     @property
     def nothing(self) -> str:
-        """The upper end of a number that may be 0, in words."""
+        """Format the upper bound of a number that may be 0."""
         most = shown(round_up(max(self.interval(0.95).upper, 0.0), 4))
         return f"at most {self._phrases[1].format(most)}"
 
@@ -174,6 +174,6 @@ class SideNote:
 
 
 def add_up(first: Sequence[SideNote], second: Sequence[SideNote]) -> tuple[SideNote, ...]:
-    """Return the notes of two releases together; what only one of them counts is left out."""
+    """Add two releases' notes, for quantities that both count."""
     others = {note.names: note for note in second}
     return tuple(note.plus(others[note.names]) for note in first if note.names in others)

@@ -1,4 +1,4 @@
-"""The fields of a privacy statement, checked, and the numbers that follow from them."""
+"""Validated fields of a privacy statement, and derived numbers."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from beam_dpsketch.statement.release_id import RELEASE_ID_BYTES
 from beam_dpsketch.statement.side_notes import MAX_STATED_VARIANCE, NAMES, SideNote
 
 _MIN_RHO, _MAX_RHO = Fraction(1, 1 << 200), 1 << 64
-_MAX_DENOMINATOR, _MAX_RELEASES = 1 << 7000, (1 << 16) - 1  # what the format has room for
+_MAX_DENOMINATOR, _MAX_RELEASES = 1 << 7000, (1 << 16) - 1  # limits of the format
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Stated:
-    """What `PrivacyStatement` holds; its docstring says what each field is."""
+    """Fields of `PrivacyStatement`, which documents them."""
 
     rho: Fraction
     sigma_squared_per_level: tuple[Fraction, ...]
@@ -46,7 +46,7 @@ class Stated:
     shown_delta: float = USUAL_DELTA
     release_ids: tuple[bytes, ...]
     side: tuple[SideNote, ...] = ()
-    own_total: SideNote | None = dataclasses.field(default=None, compare=False)  # follows from the counters
+    own_total: SideNote | None = dataclasses.field(default=None, compare=False)  # computed from the counters
     lost: LostNote | None = None
     weakest: ClippingState = ClippingState.CANNOT_HAPPEN
     of_metric: bool = False
@@ -72,7 +72,7 @@ class Stated:
         over_time: RowNote | None = None,
         uncounted: Uncounted = Uncounted.NOTHING,
     ) -> Stated:
-        """Return the statement of one release under these terms; what the terms do not say is given."""
+        """Build a release's statement from its terms and the remaining fields."""
         return cls(
             **terms.loss._asdict(),
             relation=terms.privacy.relation,
@@ -132,7 +132,6 @@ class Stated:
         self._check_parts()
 
     def _check_pure(self) -> None:
-        """Refuse pure parts that do not go with the rest."""
         if not 0 <= self.pure <= _MAX_RHO or not 0 <= self.pure_rho <= self.rho:
             raise ValueError("pure must be 0 or above, and pure_rho between 0 and rho")
         if bool(self.pure) is not bool(self.pure_rho):
@@ -142,7 +141,6 @@ class Stated:
         self.noise.check(*self.sigma_squared_per_level)
 
     def _check_parts(self) -> None:
-        """Refuse parts of rho, and notes, that do not suit the bounds."""
         self.bounds.given(ArgumentError("bounds", "must be the $NormBound that was chosen, not $AutoNorm", "E218"))
         if self.norm_spend is not None and not (_MIN_RHO <= self.norm_spend < 1 and self.bounds.has_norm):
             raise ValueError("norm_spend must be between 2**-200 and 1, and None without a NormBound")
@@ -156,18 +154,18 @@ class Stated:
 
     @property
     def counts_items(self) -> bool:
-        """Whether each item has a count of its own, as in grouped counts."""
+        """Whether each item has its own count, as in thresholded counts."""
         return self.keys is not None and self.keys.of_items
 
     @property
     def is_bounded(self) -> bool:
-        """Whether the bounds may have clipped something: answers are about what they kept."""
+        """Whether the contribution bounds can clip data. Answers then describe the clipped data."""
         is_cut = self.bounds.has_weights or Uncounted.EXCESS_WEIGHT in self.uncounted
         return is_cut or not self.unit.is_one_record
 
     @property
     def is_row(self) -> bool:
-        """Whether this is of a row over time, all of whose numbers are weighted sums of windows."""
+        """Whether this describes a timeline row, whose numbers are weighted sums of windows."""
         return self.over_time is not None and self.over_time.is_row
 
     @property
@@ -175,39 +173,38 @@ class Stated:
         return Loss(self.rho, self.delta, self.pure, self.pure_rho)
 
     def losing(self, loss: Loss) -> Self:
-        """Return the same with another loss."""
+        """Replace the loss."""
         return dataclasses.replace(self, **loss._asdict())
 
     @property
     def sketch_share(self) -> Fraction:
-        """The part of rho that the counters of the sketch have."""
+        """Share of rho for the sketch's counters."""
         others = (self.norm_spend or Fraction(0)) + (Fraction(0) if self.keys is None else self.keys.share)
         others += Fraction(0) if self.lost is None else self.lost.shares
         return 1 - sum((note.share for note in self.side), others)
 
     def note(self, name: str) -> SideNote | None:
-        """Choose the most exact noisy number of this, by the noise alone; `None` if there is none."""
+        """Select the count with the smallest margin, which depends on noise alone, or `None` if there is none."""
         own = () if self.own_total is None or self.of_metric else (self.own_total,)
         found = (note for note in (*self.side, *own) if name in note.names)
         return min(found, key=lambda note: note.interval(0.95).upper - note.estimate, default=None)
 
     @property
     def contents(self) -> list[SideNote]:
-        """The most exact number of each count, once."""
+        """Most precise note for each quantity, without duplicates."""
         return [*{id(note): note for note in map(self.note, NAMES) if note is not None}.values()]
 
     def is_at_least(self, name: str) -> bool:
-        """Return whether there may be any number more of these than are counted: of an id, only some are.
+        """Whether a count is only a lower bound, because bounding ignored some records or weight of a privacy id.
 
-        Records that bounds drop are not counted. A side counter of weight under a norm of order 2 counts no more than
-        its room of an id's weight.
+        Counts exclude records that bounds drop. Under an L2 norm, the summary weight is capped for each privacy id.
         """
         is_own = self.own_total is not None and (self.of_metric or self.note(WEIGHT) is self.own_total)
         is_capped = name == WEIGHT and self.bounds.total_weight is None and not is_own
         return not self.unit.is_one_record and (name in (RECORDS, CLIPPED) or is_capped)
 
     def words_of(self, note: SideNote) -> str:
-        """Spell the number of a summary count; that of a timeline row is a weighted sum."""
+        """Format a summary count. For a timeline row, name the weighted sum without a number."""
         if self.is_row:
             return f"a weighted sum of the {note.words} of windows"
         if UNITS in note.names and not self.unit.is_one_record:
@@ -227,21 +224,21 @@ class Stated:
 
     @property
     def sigma_squared(self) -> Fraction:
-        """The noise parameter of a flat sketch; with several levels, the largest."""
+        """Noise parameter for a flat sketch, or the largest over several levels."""
         return max(self.sigma_squared_per_level)
 
     def margin(self, confidence: float) -> float:
-        """Return how far noise moves a counter of a flat sketch, to each side, with this confidence at most."""
+        """Compute the noise margin for a flat sketch's counters, at this confidence."""
         bits = max(self.weight_bits, self.noise.grid_bits(self.sigma_squared))
         return self.noise.margin(self.sigma_squared, confidence, bits)
 
     @property
     def weight_bits(self) -> int:
-        """Weights are whole numbers of 2**-weight_bits of a record."""
+        """Weight resolution: multiples of 2**-weight_bits records."""
         return SCALE_BITS if self.bounds.has_norm else 0
 
     def epsilon(self, delta: float) -> float:
-        """Return the epsilon for which the release is (epsilon, delta)-DP, rounded up, at a delta above its own.
+        """Compute epsilon for (epsilon, delta)-DP, rounded up. `delta` must exceed the release's own delta.
 
         Source: `privacy.loss.composition`.
         """
@@ -249,19 +246,19 @@ class Stated:
 
     @property
     def attack_accuracy(self) -> float:
-        """The highest accuracy of a guess about one unit by someone who knows all other records, rounded up.
+        """Highest accuracy, rounded up, at which an attacker with all other records guesses about a privacy unit.
 
-        The question is whether the unit is in the data, or which of two versions of it; both answers are equally likely
-        beforehand. One half is a coin flip. Source: `privacy.loss.composition`.
+        The guess is whether the privacy unit is in the data, or which version of it. Both answers are equally likely
+        beforehand, so 50 % is a coin flip. Source: `privacy.loss.composition`.
         """
         return self.loss.attack_accuracy
 
     @property
     def shown_epsilon(self) -> float:
-        """The epsilon that is shown, at `delta_of_epsilon`; infinite if the release has no less of a delta itself."""
+        """Reported epsilon at `delta_of_epsilon`. Infinite if not pure and the release's own delta is at least that."""
         return self.loss.shown(self.shown_delta)[0]
 
     @property
     def delta_of_epsilon(self) -> float:
-        """The shown delta; of a pure loss, that of the choice of items, or 0."""
+        """Reported delta. Under a pure loss, the delta of item selection, or 0."""
         return self.loss.shown(self.shown_delta)[1]
