@@ -1,10 +1,10 @@
-"""Differentially private linear sketches: frequencies and top-K lists from Apache Beam and without it."""
+"""Differentially private linear sketches for Apache Beam, frames and files: frequencies, top-K lists, quantiles."""
 
-from beam_dpsketch import starting as _starting  # before what takes time to import
+from beam_dpsketch import starting as _starting  # before slow imports
 
 # isort: split
 from beam_dpsketch import checks as _checks
-from beam_dpsketch import plots  # enters what `plot` calls
+from beam_dpsketch import plots  # registers the functions behind `plot`
 from beam_dpsketch.answers.counts import ReleasedCounts, ReleasedListedItems
 from beam_dpsketch.answers.difference import Difference
 from beam_dpsketch.answers.factor import ReleasedFactor

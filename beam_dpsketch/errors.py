@@ -1,8 +1,8 @@
-"""The exceptions and the warnings of the package.
+"""Exceptions and warnings of the package.
 
-Each refusal names its argument and has a code that later versions keep; `docs/errors.md` lists them. Each exception but
-`ArgumentTypeError` is also a `ValueError`, so callers may catch the built-in types. No message contains an element
-value.
+Each refusal names its argument and has a code that stays the same in later versions. `docs/errors.md` lists the codes.
+Each exception except `ArgumentTypeError` is also a `ValueError`, so callers may catch the built-in types. Messages
+contain no element values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 _MAX_SHOWN = 20
 _LIBRARIES = (os.path.dirname(__file__) + os.sep, f"{os.sep}apache_beam{os.sep}")
 PYTHON, SETTINGS, SHELL = range(3)
-"""The doors that callers come through."""
+"""Interfaces through which callers reach the package."""
 _WAYS: Mapping[str, tuple[str, ...]] = {
     "AssumePublicKeys": ("AssumePublicKeys", "keys.assume_public: true", "--assume-public-keys"),
     "AutoNorm": ("AutoNorm()", "norm: auto", "--max-norm auto"),
@@ -82,19 +82,19 @@ _WAYS: Mapping[str, tuple[str, ...]] = {
     "windows_TimeRange": ("windows=TimeRange(...)", "windows", "--start and --end"),
     "windows_from_to": ("windows=TimeRange(start, end)", 'windows: {start: "2024-01-01", end: "2024-02-01"}'),
 }
-"""What messages name as `$NormBound`: how Python, plain settings and, if it is another way, the shell spell it."""
+"""Spelling of names such as `$NormBound` in messages: in Python, in plain settings and, if different, in the shell."""
 _SPELLED = [{name: way[min(door, len(way) - 1)] for name, way in _WAYS.items()} for door in (PYTHON, SETTINGS, SHELL)]
 _OPTIONS = ("candidates", "confidence", "n", "typical", "wanted_error")
-"""Arguments of answers and plans that are options of the command."""
+"""Arguments of answers and plans that are command-line options."""
 
 
 class RefusalError(Exception):
-    """What all refusals have in common.
+    """Base class of all refusals.
 
     Attributes:
-      argument: what is refused, in the words of the door: `max_norm` in Python, `unit.norm.max_norm` in settings; empty
-        if the message names it.
-      code: what is wrong, as `E206`; the same in all versions.
+      argument: the refused argument, such as `max_norm` in Python or `unit.norm.max_norm` in settings. Empty if the
+        message contains the name.
+      code: error code, such as `E206`. Stable across versions.
     """
 
     joint: ClassVar[str] = " "
@@ -103,19 +103,19 @@ class RefusalError(Exception):
     def __init__(self, argument: str, words: str = "", code: str = "") -> None:
         self.argument, self.code, self._template = argument, code, words
         self._all: tuple[RefusalError, ...] = ()
-        super().__init__(str(self))  # Beam makes the error anew of this text and the name of a step
+        super().__init__(str(self))  # Beam rebuilds the error from this text and a step name
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.argument, self._template, self.code), self.__dict__
 
     @property
     def words(self) -> str:
-        """What is said of the argument, in the words of the door."""
+        """Problem and fix, in the caller's terms."""
         return string.Template(self._template).safe_substitute(_SPELLED[self.door])
 
     @property
     def message(self) -> str:
-        """The argument and the words, without the code."""
+        """Argument and problem, without the code."""
         argument = self.argument
         if self.door == SHELL and argument in _OPTIONS:
             argument = f"--{argument.replace('_', '-')}"
@@ -123,7 +123,7 @@ class RefusalError(Exception):
 
     @property
     def refusals(self) -> Sequence[RefusalError]:
-        """All that was refused at once; of one, itself."""
+        """All errors raised together, or a list with this error alone."""
         return self._all or (self,)
 
     def __str__(self) -> str:
@@ -134,11 +134,11 @@ class RefusalError(Exception):
         return "\n".join([*shown, *([f"and {more} more"] if more else [])])
 
     def at(self, path: str = "", places: Mapping[str, str] | None = None) -> RefusalError:
-        """Return the same in the words of plain settings.
+        """Rewrite the error in terms of plain settings.
 
         Args:
-          path: where the block is that arguments were read from; empty if it was refused elsewhere.
-          places: paths by the names of arguments.
+          path: path of the block that supplied the arguments. Empty if the arguments have another source.
+          places: paths by argument name.
         """
         return together([each._at(path, places or {}) for each in self.refusals])
 
@@ -150,43 +150,43 @@ class RefusalError(Exception):
         return self.through(SETTINGS)
 
     def through(self, door: int) -> RefusalError:
-        """Return the same in the words of this door."""
+        """Rewrite the error for an interface."""
         changed = copy.copy(self)
         changed.door = door
         return changed
 
 
 class ArgumentError(RefusalError, ValueError):
-    """An argument cannot be used: it is out of range, or does not go with another one."""
+    """An argument is out of range or conflicts with another."""
 
 
 class ArgumentTypeError(RefusalError, TypeError):
-    """An argument is of a type that is not taken."""
+    """An argument has an unsupported type."""
 
 
 class ArgumentsError(ArgumentError, ArgumentTypeError):
-    """Several arguments are refused at once, some of them for their types."""
+    """Several arguments are invalid, some of them by type."""
 
 
 class WindowingError(RefusalError, ValueError):
-    """Under this windowing of the input, a release would not happen exactly once per key and window."""
+    """The windowing does not guarantee exactly 1 release per key and window."""
 
 
 class BudgetExceededError(RefusalError, ValueError):
-    """More rho is asked for than the privacy budget has left, or two releases would share one part of it."""
+    """A request exceeds the remaining rho in the privacy budget, or two releases would use the same share."""
 
 
 class LedgerError(RefusalError, ValueError):
-    """A ledger cannot be read or written, or is not what was written; nothing was spent where nothing else is said."""
+    """A ledger cannot be read or written, or is damaged. No budget was spent, unless the message reports it."""
 
     @property
     def is_unreachable(self) -> bool:
-        """Whether the ledger is not there, or cannot be opened, read or written now."""
+        """Whether the ledger is missing, or currently cannot be opened, read or written."""
         return self.code == "E140"
 
 
 class ConfigError(RefusalError, ValueError):
-    """A setting cannot be used; the message begins with its path, such as `unit.norm.max_norm`."""
+    """A setting is invalid. The message begins with its path, such as `unit.norm.max_norm`."""
 
     joint = ": "
     door = SETTINGS
@@ -199,7 +199,7 @@ class ConfigError(RefusalError, ValueError):
 
 
 class OneCodeError(RefusalError, ValueError):
-    """Refusals that have one code for all of their kind."""
+    """Refusals with a common code."""
 
     usual_code: ClassVar[str]
 
@@ -215,7 +215,7 @@ class OneCodeError(RefusalError, ValueError):
 
     @classmethod
     def of(cls, error: Exception, said: Callable[[RefusalError], str] = operator.attrgetter("message")) -> RefusalError:
-        """Return refusals of this kind that say what another error does, in these words, with its codes."""
+        """Convert another error to this kind, with its text and codes."""
         if not isinstance(error, RefusalError):
             return cls(str(error))
         found = [cls(said(each.through(cls.door))) for each in error.refusals]
@@ -225,26 +225,26 @@ class OneCodeError(RefusalError, ValueError):
 
 
 class UsageError(OneCodeError):
-    """Arguments or files are not what a command takes."""
+    """A command's arguments or files are invalid."""
 
     usual_code = "E901"
     door = SHELL
 
 
 class IncompatibleSketchError(OneCodeError):
-    """Two sketches or releases cannot be added, because their specs or statements differ."""
+    """Two sketches or releases have different specs or statements, and cannot be added."""
 
     usual_code = "E705"
 
 
 class FormatError(OneCodeError):
-    """Bytes are not a release that a version of this package wrote."""
+    """Bytes are not a release written by a version of this package."""
 
     usual_code = "E702"
 
 
 class ElementsWarning(UserWarning):
-    """Elements may not be what a transform needs: their types are unknown, or values of a sample would be clamped."""
+    """Input types are unknown, or sampled values would be clamped."""
 
 
 class PrivacyWarning(UserWarning):
@@ -252,7 +252,7 @@ class PrivacyWarning(UserWarning):
 
 
 class AllAtOnce:
-    """Collect what checks refuse, and raise all of it when the block ends.
+    """Context manager that collects refusals and raises all of them when the block ends.
 
     >>> with AllAtOnce() as checks:
     ...     checks.do(int, "3")
@@ -270,7 +270,7 @@ class AllAtOnce:
             self.end()
 
     def do(self, check: Callable[P, T], *given: P.args, **named: P.kwargs) -> T | None:
-        """Return what a function returns; keep what it refuses, and return `None`."""
+        """Call a function and return its result. If it refuses, collect the error and return `None`."""
         try:
             return check(*given, **named)
         except RefusalError as error:
@@ -278,17 +278,17 @@ class AllAtOnce:
             return None
 
     def refuse(self, error: RefusalError) -> None:
-        """Keep what is refused."""
+        """Collect an error."""
         self._found += error.refusals
 
     def end(self) -> None:
-        """Raise what was refused, if anything was."""
+        """Raise the collected errors, if there are any."""
         if self._found:
             raise together(self._found) from None
 
 
 def together(found: Sequence[RefusalError]) -> RefusalError:
-    """Return one error that says all."""
+    """Combine errors into one."""
     if len(found) == 1:
         return found[0]
     error = copy.copy(found[0])
@@ -301,7 +301,7 @@ def together(found: Sequence[RefusalError]) -> RefusalError:
 
 
 def levels_to_caller() -> int:
-    """Return how far up the code is that called Beam or this package, as the `stacklevel` of a warning."""
+    """Count the stack frames from a warning to the code that called Beam or this package (`stacklevel`)."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and any(each in frame.f_code.co_filename for each in _LIBRARIES):
         frame, level = frame.f_back, level + 1
@@ -309,5 +309,5 @@ def levels_to_caller() -> int:
 
 
 def said_by(error: Exception) -> str:
-    """Return what an error says, without codes, as a part of another message."""
+    """Extract an error's text, without codes, for use in another message."""
     return "; ".join(each.message for each in error.refusals) if isinstance(error, RefusalError) else str(error)

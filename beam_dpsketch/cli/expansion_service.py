@@ -1,4 +1,4 @@
-"""`dpsketch expansion-service`: the transforms of rows for pipelines in Java and Go."""
+"""`dpsketch expansion-service`: row transforms for pipelines in Java and Go."""
 
 from __future__ import annotations
 
@@ -34,10 +34,7 @@ def declare_serve(parser: argparse.ArgumentParser) -> None:
 
 
 def serve(arguments: argparse.Namespace) -> int:
-    """Offer the transforms to pipelines in Java and Go.
-
-    It serves until SIGTERM or SIGINT.
-    """
+    """Serve the transforms to pipelines in Java and Go, until SIGTERM or SIGINT."""
     if (arguments.worker == "docker") != (arguments.image is not None):
         raise UsageError("--worker docker needs --image IMAGE, and --image needs --worker docker")
     from beam_dpsketch.rows import expansion

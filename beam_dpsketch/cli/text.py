@@ -1,7 +1,7 @@
-"""Text that commands print and read: values, lines that cannot steer a terminal, errors that stop a command, arguments.
+"""Text input and output of commands: values, terminal-safe lines, errors that stop a command, argument readers.
 
-Guarantee: a terminal gets printable characters and ends of lines alone, from every command. A file or another program
-gets CSV exactly, and JSON with escapes that stand for the exact text.
+Guarantee: every command prints only printable characters and line ends to a terminal. Files and other programs receive
+exact CSV, and JSON with escapes that represent the exact text.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from beam_dpsketch.statement.showing import in_words, plain, printable
 DONE, NO_ANSWER, WRONG_USAGE = 0, 1, 2
 """Exit codes."""
 STDOUT = "stdout"
-_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the last are wide forms of the first four
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the last four are full-width variants of the first four
 
 
 class AnswerError(OneCodeError):
-    """A release does not answer the question."""
+    """The release does not support the question."""
 
     usual_code = "E902"
     door = SHELL
@@ -38,7 +38,7 @@ class AnswerError(OneCodeError):
 
 @contextlib.contextmanager
 def in_words_of(kind: type[OneCodeError], *errors: type[Exception]) -> Iterator[None]:
-    """Raise errors of these types as errors of a kind that the command knows."""
+    """Convert errors of these types to a kind that the command handles."""
     try:
         yield
     except errors as error:
@@ -46,17 +46,17 @@ def in_words_of(kind: type[OneCodeError], *errors: type[Exception]) -> Iterator[
 
 
 def note(message: object) -> None:
-    """Write a line to stderr, or one for each refusal. That nobody reads it changes nothing, nor the exit code."""
+    """Write a message to stderr, with a line for each refusal. A closed stderr does not change the exit code."""
     lines = message.refusals if isinstance(message, RefusalError) else (message,)
     try:
         write(sys.stderr, "".join(f"dpsketch: {printable(str(line))}\n" for line in lines))
     except OSError:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # or the interpreter fails as it ends
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # the interpreter would fail at exit
 
 
 @contextlib.contextmanager
 def said_warnings() -> Iterator[None]:
-    """Say warnings about elements as notes at the end, in place of Python's own; leave others out."""
+    """Print input warnings as notes at the end, instead of Python's format. Hide other warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", ElementsWarning)
@@ -66,28 +66,28 @@ def said_warnings() -> Iterator[None]:
 
 
 def defused(value: Any) -> str:
-    """Return a value in words, with an apostrophe before text that a spreadsheet would take for a formula."""
+    """Format a value, with an apostrophe before text that a spreadsheet would parse as a formula."""
     text = in_words(value)
     return f"'{text}" if isinstance(plain(value), str) and text.startswith(_FORMULA) else text
 
 
 def cell(value: Any) -> str:
-    """Return a value as a table shows it: numbers in six digits."""
+    """Format a table cell, with numbers in six digits."""
     value = plain(value)
     return printable(f"{value:.6g}" if isinstance(value, float) and value == value else in_words(value))
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Return whether people read what is written to a stream."""
+    """Whether a stream is a terminal."""
     return stream is not None and stream.isatty()
 
 
 def write(stream: TextIO | None, text: str, *, exact: bool = False) -> None:
-    """Write lines to a stream, with escapes in place of what a terminal would act on and of what its encoding lacks.
+    """Write lines to a stream, and escape control characters and characters that its encoding lacks.
 
-    With `exact`, text for programs is escaped on a terminal only.
+    With `exact`, text for programs is escaped only on a terminal.
     """
-    if stream is None:  # its file was closed before Python began
+    if stream is None:  # closed before Python started
         raise OSError(errno.EBADF, os.strerror(errno.EBADF), STDOUT)
     if not exact or is_terminal(stream):
         text = "\n".join(map(printable, text.split("\n")))
@@ -99,14 +99,14 @@ def write(stream: TextIO | None, text: str, *, exact: bool = False) -> None:
 
 
 def read_lines(path: str, option: str) -> list[str]:
-    """Return the lines of the file that an option names, without blanks around them and without empty ones."""
+    """Read the lines of an option's file, stripped and without empty lines."""
     try:
         with open(path, encoding="utf-8-sig") as file:
             lines = [*filter(None, (line.strip(BLANKS) for line in file.read().split("\n")))]
-    except OSError as error:  # what was given may be the items themselves, so it is not shown
+    except OSError as error:  # the path is not shown, because it may be the items themselves
         words = f"must be a file with one item a line, and what was given is none: {error.strerror}"
         raise UsageError(f"{option} {words}") from None
-    except ValueError:  # of the encoding; its message would contain bytes of the file
+    except ValueError:  # the decoding error contains bytes of the file
         raise UsageError(f"{option} must be a file of text in UTF-8, with one item a line") from None
     if not lines:
         raise UsageError(f"{option} must be a file with one item a line, and it is empty")
@@ -114,7 +114,7 @@ def read_lines(path: str, option: str) -> list[str]:
 
 
 def _number_from(low: float, high: float, expected: str, read: Callable[[str, str], Any]) -> Callable[[str], Any]:
-    """Return a function that reads an argument that is a number of a range."""
+    """Build a reader for numeric arguments in a range."""
 
     def read_argument(text: str) -> Any:
         try:
@@ -128,7 +128,7 @@ def _number_from(low: float, high: float, expected: str, read: Callable[[str, st
 
 
 def read_whole(low: int, high: int, expected: str | None = None) -> Callable[[str], int]:
-    """Return a function that reads an argument that is a whole number of a range."""
+    """Build a reader for integer arguments in a range."""
     return _number_from(low, high, expected or f"a whole number from {low} to {high}", read_whole_number)
 
 
@@ -141,4 +141,4 @@ read_real = _number_from(-math.inf, math.inf, "a number", _read_float)
 read_share = _number_from(0.0, 1.0, "a number from 0 to 1, such as 0.95 for 95 %", _read_float)
 read_open_share = _number_from(_ABOVE_0, _BELOW_1, "a number above 0 and below 1", _read_float)
 read_confidence = _number_from(1e-12, 1 - 1e-12, "a confidence such as 0.95, at most 0.999999999999", _read_float)
-"""Readers of arguments; nearer to 1, (1 + confidence) / 2 is 1 among floats."""
+"""Argument readers. The upper limit keeps (1 + confidence) / 2 below 1 in floating point."""
