@@ -1,7 +1,7 @@
-"""Transforms with plain settings, rows in and rows with a schema out: for Beam YAML, Java, Go and SQL after them.
+"""Transforms with plain settings, for Beam YAML, Java, Go and SQL: rows in, rows with a schema out.
 
-Settings are those of `beam_dpsketch.config`, which `docs/settings.md` lists; a block is a dict, a row, a named tuple,
-or text in JSON. `docs/beam_yaml.md` lists the columns of the rows that come out.
+Settings are read by `beam_dpsketch.config` and listed in `docs/settings.md`. A block is a dict, a row, a named tuple or
+JSON text. `docs/beam_yaml.md` lists the output columns.
 
 >>> import apache_beam as beam
 >>> from beam_dpsketch.rows import PrivateTopK
@@ -17,8 +17,8 @@ or text in JSON. `docs/beam_yaml.md` lists the columns of the rows that come out
 ...     _ = found | beam.Map(lambda row: print(row.place, row.item))
 1 home
 
-Guarantee: that of the transform of the same name in `beam_dpsketch.transforms`. There is no error output: an error
-about a record would publish it.
+Guarantee: same as for the transform with the same name in `beam_dpsketch.transforms`. There is no error output, because
+an error about a record would reveal the record.
 """
 
 from beam_dpsketch.rows.files import ReadParquetBatches, ReadReleases, WriteReleases

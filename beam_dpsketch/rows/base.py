@@ -1,4 +1,4 @@
-"""What the transforms of rows share: labels with a digest, what is refused, and the path from releases to rows."""
+"""Common base of row transforms: labels with a digest, refusals, and the conversion from releases to rows."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ _NO_ERROR_OUTPUT = (
 
 
 class RowTransform(beam.PTransform):
-    """A transform with plain settings, whose steps are told apart from those of other settings."""
+    """Transform with plain settings, whose steps have labels that depend on its settings."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Let errors about wrong and missing names be those of `beam_dpsketch.config`, with others of the settings.
+        """Wrap the constructor: errors about unknown and missing names match `beam_dpsketch.config` and come together.
 
-        The constructor states its settings once, for readers and for Beam YAML. Those that are missing are `None`.
+        The constructor's signature declares the settings, for readers and for Beam YAML. Missing settings are `None`.
         """
         super().__init_subclass__(**kwargs)
         make: Callable[..., None] = cls.__init__
@@ -82,11 +82,11 @@ class RowTransform(beam.PTransform):
         cls.__init__ = checked  # type: ignore[assignment, method-assign]
 
     def _name_settings(self, settings: Mapping[str, Any], others: Mapping[str, Any]) -> None:
-        """Keep the settings, and refuse what is not one.
+        """Store the settings, and refuse unknown names.
 
         Args:
-          settings: all that the transform knows, by name.
-          others: what else was given.
+          settings: declared settings by name.
+          others: other given arguments.
         """
         super().__init__()
         meant = {nearest(name, settings): value for name, value in others.items()}  # so that only the name is refused
@@ -105,26 +105,26 @@ class RowTransform(beam.PTransform):
                 checks.do(read_text, self._settings["label"], "label")
 
     def default_label(self) -> str:
-        """Return the label of the transform, which differs for different settings."""
+        """Build the transform's label, which depends on its settings."""
         return f"{type(self).__name__} {self.step}"
 
     @property
     def step(self) -> str:
-        """The label of what is inside: with a digest of the settings, and with `label` if that is given."""
+        """Label for inner steps, with a digest of the settings and the given `label`."""
         label = self._settings.get("label")
         return f"{label + ' ' if label else ''}{digest(self._settings)}"
 
 
 class PrivateRows(RowTransform):
-    """From rows to rows of releases, or of answers: what the private transforms share."""
+    """Base of private transforms: rows in, rows with releases or answers out."""
 
     def __init_subclass__(cls, *, kind: str, over_time: bool = False, **others: Entry) -> None:
-        """Make the constructor and its documentation of the table of settings.
+        """Build the constructor and its documentation from the settings table.
 
         Args:
-          kind: what is released.
-          over_time: whether in the windows of a horizon, row by row.
-          others: settings that differ from those of the table.
+          kind: release kind.
+          over_time: whether the transform releases timeline rows for a horizon.
+          others: settings that differ from the table.
         """
         block = _settings_of(kind, others, over_time=over_time)
         lines = "\n".join(f"  {name}: {_line(entry)}." for name, entry in block.entries.items())
@@ -145,7 +145,6 @@ class PrivateRows(RowTransform):
         raise TypeError("PrivateRows is what the private transforms share: take one of them")
 
     def _declare(self, kind: str, over_time: Block | None) -> None:
-        """Read the settings."""
         with AllAtOnce() as checks:
             if over_time is not None and "horizon" not in self._settings:
                 checks.refuse(refusal("horizon", f"is missing; {over_time.required['horizon']}", "E802"))
@@ -182,12 +181,12 @@ class PrivateRows(RowTransform):
         steps = _Steps(self._private, self._declared, self._ask, is_text=self._is_text)
         try:
             return pcoll | self.step >> steps
-        except RefusalError as error:  # about the windows or the fields of the rows
+        except RefusalError as error:  # about windows or fields of the rows
             raise error.at(places=places_of_arguments(self._declared.unit)) from None
 
 
 class _Steps(beam.PTransform):
-    """Release, then say where each release belongs, then make rows."""
+    """Make releases, add their places (key, window), then convert them to rows."""
 
     def __init__(self, private: Replayable, declared: ReleaseSpec, ask: Ask | None, *, is_text: bool) -> None:
         super().__init__()
@@ -214,7 +213,7 @@ class _Steps(beam.PTransform):
 
 
 class AnswerRows(beam.DoFn):
-    """Ask releases: (fields that say where, release) pairs to rows."""
+    """Convert (place fields, release) pairs to answer rows."""
 
     def __init__(self, ask: Ask, columns: list[str], domain: Domain | BytesDomain | None) -> None:
         self._ask, self._columns, self._domain = ask, columns, domain
@@ -227,14 +226,14 @@ class AnswerRows(beam.DoFn):
 
 
 def _check_answerable(ask: Ask, declared: ReleaseSpec) -> None:
-    """Refuse a question that the release will not answer, before it is made and spends."""
+    """Refuse a question that the release cannot answer, before the run spends budget."""
     released, entry, path = RELEASED_KINDS[declared.sketch_input.kind.name], ask.entry, f"ask.{ask.kind}"
     if not ask.is_answered_by(released):
         by_groups = "is not answered where items are counted one by one; ask for items or top_k"
         raise refusal(path, by_groups if declared.count.by_item else ask.refusal(released), "E812")
     terms, is_aside = declared.terms, getattr(SideAnswers, entry.method, None) is getattr(released, entry.method)
     told = {name for counter in terms.counters for name in counter.names}
-    if terms.total_cells is not None:  # the counters tell the weight, and what is equal to it
+    if terms.total_cells is not None:  # the counters determine the weight, and equal quantities
         told.update(same_as(WEIGHT, terms.bounds))
     if is_aside and (side := entry.side_counter) is not None and side not in told:
         raise refusal(path, f"needs the side counter {side}: see privacy.side_counters", "E812")
@@ -243,12 +242,12 @@ def _check_answerable(ask: Ask, declared: ReleaseSpec) -> None:
 
 
 def listed_of(declared: ReleaseSpec) -> ListedItems | None:
-    """Return the items that are counted exactly, if any."""
+    """Return the listed items, or `None`."""
     return declared.spec if declared.spec.is_listed else None
 
 
 def private_transform(declared: ReleaseSpec) -> PrivateRelease[Any]:
-    """Return the private transform of a declared release.
+    """Build the private transform for a declared release.
 
     >>> from beam_dpsketch.config import read_release
     >>> settings = {"kind": "frequencies", "item": "city", "privacy": {"rho": 0.5}, "unit": "record"}
@@ -259,7 +258,7 @@ def private_transform(declared: ReleaseSpec) -> PrivateRelease[Any]:
 
 
 def read_noise(settings: Any, path: str = "idempotent_noise") -> dict[str, Any]:
-    """Return the arguments of noise that a replay draws again: `{release_id, environment}`, or `file`."""
+    """Read arguments for replayable noise: `{release_id, environment}`, or `file`."""
     given = read_block(settings, path, NOISE_BLOCK)
     place = take_one(given, path, NOISE_BLOCK.either[0], _NO_SECRET)
     secret: Secret = EnvironmentSecret(given[place]) if place == "environment" else FileSecret(given[place])
@@ -267,23 +266,23 @@ def read_noise(settings: Any, path: str = "idempotent_noise") -> dict[str, Any]:
 
 
 def read_scale(settings: Any, path: str = "expect") -> Scale:
-    """Return about how large the input is: `{rows, keys}`."""
+    """Read the approximate input size: `{rows, keys}`."""
     return make(path, Scale, read_block(settings, path, EXPECT_BLOCK))
 
 
 def digest(settings: dict[str, Any]) -> str:
-    """Return a few characters that differ for different settings, for labels: some SDKs repeat the other parts."""
+    """Compute a short digest of the settings for labels, because some SDKs reuse the other parts."""
     text = json.dumps(plain(settings, ""), sort_keys=True, default=repr)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
 
 
 def read_encoding(value: Any) -> bool:
-    """Return whether releases in rows are text."""
+    """Read the encoding, and return whether releases in rows are text."""
     return bool(ENCODING_FORM.read(ROWS_BLOCK.entries["encoding"].usual if value is None else value, "encoding"))
 
 
 def _settings_of(kind: str, others: Mapping[str, Entry], *, over_time: bool) -> Block:
-    """Return the settings of the transform of a kind of release."""
+    """List the settings for a release kind's transform."""
     block = Block("Release", {**RELEASE_BLOCK.entries, **ROWS_BLOCK.entries, **others}).of_kind(kind)
     if not over_time:
         return block.without("kind", "horizon", *_OF_TABLES)
@@ -293,5 +292,5 @@ def _settings_of(kind: str, others: Mapping[str, Entry], *, over_time: bool) -> 
 
 
 def _line(entry: Entry) -> str:
-    """Return the line of documentation of a setting, without marks of code."""
+    """Format a setting's line of documentation, without backticks."""
     return entry.words.replace("`", "")

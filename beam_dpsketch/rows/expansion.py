@@ -1,8 +1,8 @@
-"""The transforms of rows for pipelines in Java and Go: Beam's expansion service, for these transforms alone.
+"""Beam expansion service with the row transforms alone, for pipelines in Java and Go.
 
-Guarantee: a request runs no code that it brings, and reads no file; `expansion_requests.py` says what it may hold. The
-service hands out no files. Its workers need none, because their environment is here or in a container.
-A loopback worker runs the steps that a runner sends to it, so who reaches its port can run any code.
+Guarantee: a request runs no code that it contains, and reads no file. `expansion_requests.py` lists its allowed parts.
+The service serves no files, because its workers run in this process or in a container and need none. A loopback worker
+runs any step that a runner sends, so anyone with access to its port can execute code.
 
 Source: Beam's `expansion_service_main`, which also serves every file that this process can read.
 """
@@ -37,21 +37,21 @@ OPTIONS = (
 
 _SETTINGS_ERROR = re.compile(r"(?:beam_dpsketch[\w.]+|ValueError|TypeError): (.*)")
 _ANOTHER = re.compile(r"\[dpsketch-E\d+\]$|^and \d+ more$")
-"""Ends of a line after the first one of an error that says several things."""
+"""Ends of the second and later lines in an error with several refusals."""
 MAX_MIB = 16
-"""The size of a request at most. SDKs send kilobytes; a list of a million short items has some 10 MB."""
+"""Maximum request size. SDKs send kilobytes, and a list with a million short items has about 10 MB."""
 _SIZES = [("grpc.max_receive_message_length", MAX_MIB << 20), ("grpc.max_send_message_length", -1)]
 
 
 class RowsExpansion(beam_expansion_api_pb2_grpc.ExpansionServiceServicer):
-    """Expand the transforms of rows, each call with labels of its own.
+    """Expand row transforms, with unique labels for each call.
 
-    Go gives all calls of a transform one name, and runners that know steps by their names would mix their groups. So
-    the namespace of the request, which SDKs never repeat, is added to the label.
+    Go uses the same name for all calls to a transform, and runners that identify steps by name would mix their groups.
+    Therefore the label includes the request's namespace, which SDKs never repeat.
 
     Args:
-      options: say where the workers are.
-      is_worker: the steps run in this process, where Beam knows rows by the ids of their schemas, from all programs.
+      options: pipeline options with the workers' environment.
+      is_worker: whether steps run in this process, where Beam identifies rows from all programs by schema id.
     """
 
     def __init__(self, options: PipelineOptions, *, is_worker: bool) -> None:
@@ -59,9 +59,9 @@ class RowsExpansion(beam_expansion_api_pb2_grpc.ExpansionServiceServicer):
         self._ids: dict[str, str] | None = {} if is_worker else None
 
     def Expand(self, request: Any, context: Any = None) -> Any:  # noqa: N802  Beam's name
-        """Return the steps of the transform that a request names, or an error of one line if we refuse it.
+        """Expand the requested transform, or respond with an error, shortened if it is about settings.
 
-        The answer also holds what the request does, as it came: SDKs look for their own ids in it.
+        The response also contains the request's components unchanged, because SDKs look up their own ids in it.
         """
         try:
             own, ids = copy_request(request)
@@ -82,11 +82,11 @@ class RowsExpansion(beam_expansion_api_pb2_grpc.ExpansionServiceServicer):
         return response
 
     def label(self, request: Any) -> str:
-        """Return a label that no other call has."""
+        """Build a label that is unique to the call."""
         return f"{request.transform.unique_name} {request.namespace}"
 
     def _keep(self, ids: dict[str, str]) -> None:
-        """Refuse rows whose id the worker in this process may know with other fields."""
+        """Refuse rows if the worker in this process may have their schema id with other fields."""
         if self._ids is None:
             return
         for given, own in ids.items():
@@ -100,11 +100,11 @@ class RowsExpansion(beam_expansion_api_pb2_grpc.ExpansionServiceServicer):
 
 
 class Service(NamedTuple):
-    """A service that listens.
+    """A running service.
 
     Attributes:
       address: host and port.
-      stop: ends it, and waits until it has ended.
+      stop: stops the service, and waits until it has stopped.
     """
 
     address: str
@@ -115,12 +115,12 @@ def serve(host: str, port: int, image: str | None) -> Service:
     """Start the service.
 
     Args:
-      host: the name or address that it listens at.
-      port: 0 takes one that is free.
-      image: the container whose workers run the Python steps; `None` runs them in this process.
+      host: host name or address to listen at.
+      port: port, or 0 to choose a free port.
+      image: container image whose workers run the Python steps. `None` runs them in this process.
 
     Raises:
-      ConfigError: host and port cannot be listened at.
+      ConfigError: the service cannot listen at this host and port.
     """
     pickler.set_library("cloudpickle")
     server = grpc.server(shared_unbounded_instance(), options=[*_SIZES, ("grpc.so_reuseport", 0)])
@@ -143,7 +143,7 @@ def serve(host: str, port: int, image: str | None) -> Service:
 
 
 def _shortened(trace: str) -> str:
-    """Return what the error at the end of a trace says, if it is about the settings, and any other trace as it is."""
+    """Extract the error at the end of a trace if it is about settings. Keep other traces as they are."""
     lines = trace.rstrip().splitlines()
     for place in range(len(lines) - 1, 0, -1):
         if found := _SETTINGS_ERROR.fullmatch(lines[place]):
@@ -159,5 +159,5 @@ def _bracketed(host: str) -> str:
 
 
 def _reachable(host: str) -> str:
-    """Return where a runner on this machine finds the service; all addresses are not one."""
+    """Return the host under which local runners reach the service: localhost for a wildcard address."""
     return "localhost" if host in ("0.0.0.0", "::") else host

@@ -1,22 +1,22 @@
-"""What a request to expand a transform may hold: a copy is made of the listed parts, and Beam reads the copy alone.
+"""Validated copies of expansion requests. Beam reads only the copy, which contains the listed parts.
 
-Guarantee: reading a request runs no code that it brings, and opens no file. Refused are all but:
+Guarantee: reading a request runs no code that it contains, and opens no file. Only these parts are allowed:
 
-* a transform in `ALLOWED`, with settings that are text, numbers, booleans, lists, maps and rows, decoded here;
-* one collection of rows or none, in windows of `_WINDOWS`, with the coders of rows and of these windows.
+* a transform in `ALLOWED`, with settings that are text, numbers, booleans, lists, maps and rows, decoded here
+* at most one collection of rows, in windows from `_WINDOWS`, with the coders for rows and these windows
 
-No byte after the end of the settings is read: Beam's own decoder trusts the lengths in them, so that a wrong one shows
-memory of this process, or ends it. No type in the copy of a schema has values that are read by running code.
+No byte after the end of the settings is read. Beam's own decoder trusts the lengths in them, and a wrong length can
+expose process memory or crash the process. The copied schema has no type whose values require running code to read.
 
-Beam takes two schemas with one id for the same, and reads rows of the one by the fields of the other. Go makes the id
-of a type's name, so rows of two programs share it. So a copy has an id that is made of its names, types and places of
-fields, and copies share an id only if they are equal.
+Beam treats schemas with equal ids as equal, and would read rows of one by the fields of the other. Go derives the id
+from a type's name, so rows from two programs can share it. Therefore each copy has an id derived from its field names,
+types and positions. Copies share an id only if they are equal.
 
-SDKs also send options, environments, requirements, coders of other collections and coders that they want for the
-output. These are left out of the copy: the rows that come out have the schema of their transform.
+SDKs also send options, environments, requirements, coders for other collections and requested output coders. The copy
+omits these. Output rows have the schema of their transform.
 
-Source: Beam's `FullyQualifiedNamedTransform` reads name and settings, and `PipelineContext` the rest. Both unpickle, in
-several ways. `RowCoder` encodes rows, and `SchemaTranslation` keeps schemas by id.
+Source: Beam's `FullyQualifiedNamedTransform` reads name and settings, and `PipelineContext` reads the rest. Both can
+unpickle. `RowCoder` encodes rows, and `SchemaTranslation` stores schemas by id.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ from beam_dpsketch import rows
 from beam_dpsketch.errors import ConfigError
 
 ALLOWED = tuple(f"{rows.__name__}.{name}" for name in rows.__all__ if name != "ReadParquetBatches")
-"""What can be constructed. The tables of `ReadParquetBatches` do not leave Python."""
+"""Allowed constructors. `ReadParquetBatches` is missing, because its tables cannot leave Python."""
 
 SOURCE = "source"
-"""The step that stands for what the program does before the transform."""
+"""Placeholder step for the transforms before this one."""
 
 _WINDOWS = {
     global_windows.urn: (standard_window_fns_pb2.GlobalWindowsPayload, coders.GLOBAL_WINDOW.urn),
@@ -65,7 +65,7 @@ _WINDOWS = {
     sliding_windows.urn: (standard_window_fns_pb2.SlidingWindowsPayload, coders.INTERVAL_WINDOW.urn),
     session_windows.urn: (standard_window_fns_pb2.SessionWindowsPayload, coders.INTERVAL_WINDOW.urn),
 }
-"""Window functions, with the type of their settings and the coder of their windows."""
+"""Allowed window functions, with their settings' type and window coder."""
 
 LOGICAL = frozenset(
     f"beam:logical_type:{name}:v1"
@@ -74,7 +74,7 @@ LOGICAL = frozenset(
         *("decimal", "fixed_decimal", "fixed_bytes", "var_bytes", "fixed_char", "var_char"),
     )
 )
-"""Logical types whose values are numbers, text, bytes and times."""
+"""Logical types for numbers, text, bytes and times."""
 
 _MAX_FIELDS = 10_000
 _INNER = {
@@ -84,17 +84,17 @@ _INNER = {
     "map_type": ("key_type", "value_type"),
     "logical_type": ("representation", "argument_type"),
 }
-"""The kinds of types that are not atomic, and which types each is made of."""
+"""Non-atomic types, and their inner types."""
 _MAX_SHIFT = 63
 _ROWS = "input", "expected one collection of rows with a schema"
 _BEAMS = "windows", "expected global, fixed, sliding or session windows of Beam, with a trigger that Python knows"
 
 
 def copy_request(request: Any) -> tuple[Any, dict[str, str]]:
-    """Return a request with the listed parts of another, and the ids of the schemas of its input.
+    """Copy the allowed parts of a request, and map its schema ids to the copies' ids.
 
     Raises:
-      ConfigError: one line for whoever wrote the pipeline.
+      ConfigError: a part is not allowed. The message is one line for the pipeline's author.
     """
     transform, before = request.transform, request.components.transforms
     if transform.spec.urn != URN:
@@ -118,14 +118,14 @@ def copy_request(request: Any) -> tuple[Any, dict[str, str]]:
 
 
 def _copy_call(payload: bytes) -> bytes:
-    """Return a constructor and its settings, encoded again: Beam's decoder trusts the bytes that it reads."""
+    """Decode and re-encode a constructor and its settings, because Beam's decoder trusts its input."""
     refusal = "payload", "expected a name and settings, as Beam's SDKs send them"
     given = _read(external_transforms_pb2.ExternalConfigurationPayload, payload, refusal)
     schema = SchemaCopier("settings").copy(given.schema)
     try:
         settings = read_settings(schema, given.payload)
         encoded = RowCoder(schema).encode(settings)
-    except (MalformedError, TypeError):  # or a key of a map that is a list
+    except (MalformedError, TypeError):  # or a list as map key
         raise ConfigError(*refusal, "E815") from None
     if getattr(settings, "constructor", None) not in ALLOWED:
         raise ConfigError("constructor", f"expected one of {', '.join(ALLOWED)}", "E815")
@@ -134,7 +134,7 @@ def _copy_call(payload: bytes) -> bytes:
 
 
 def _copy_collection(given: Any, name: str, copy: Any, schemas: SchemaCopier) -> None:
-    """Copy a collection, its rows and its windows."""
+    """Copy a collection with its row schema and windows."""
     collection = _part(given.pcollections, name, _ROWS)
     copy.pcollections[name].CopyFrom(
         beam_runner_api_pb2.PCollection(
@@ -153,7 +153,7 @@ def _copy_collection(given: Any, name: str, copy: Any, schemas: SchemaCopier) ->
 
 
 def _copy_windows(given: Any, strategy: Any, copy: Any) -> None:
-    """Copy windows and triggers. Beam knows the coder of windows by their function."""
+    """Copy windows and triggers. Beam derives the window coder from the window function."""
     urn = strategy.window_fn.urn
     settings, window_coder = _part(_WINDOWS, urn, _BEAMS)
     _coder(given, strategy.window_coder_id, window_coder, _BEAMS)
@@ -170,12 +170,12 @@ def _copy_windows(given: Any, strategy: Any, copy: Any) -> None:
     copy.DiscardUnknownFields()
     try:
         Windowing.from_runner_api(copy, None)
-    except Exception:  # of Beam, by what is wrong: a size, a trigger
+    except Exception:  # Beam's exception depends on the problem, such as a size or a trigger
         raise ConfigError(*_BEAMS, "E815") from None
 
 
 def _coder(given: Any, name: str, urn: str, refusal: tuple[str, str]) -> bytes:
-    """Return the payload of a coder of this kind, which has no components."""
+    """Return the payload of a coder with this urn, and refuse components."""
     coder = _part(given.coders, name, refusal)
     if coder.spec.urn != urn or coder.component_coder_ids:
         raise ConfigError(*refusal, "E815")
@@ -183,14 +183,14 @@ def _coder(given: Any, name: str, urn: str, refusal: tuple[str, str]) -> bytes:
 
 
 def _part(parts: Mapping[str, Any], name: str, refusal: tuple[str, str]) -> Any:
-    """Return a part of a request, which must be there."""
+    """Look up a required part."""
     if name not in parts:
         raise ConfigError(*refusal, "E815")
     return parts[name]
 
 
 def _read(kind: Any, payload: bytes, refusal: tuple[str, str]) -> Any:
-    """Return a message, without fields that Beam does not know."""
+    """Parse a message, and drop unknown fields."""
     try:
         message = kind.FromString(payload)
     except DecodeError:
@@ -200,14 +200,14 @@ def _read(kind: Any, payload: bytes, refusal: tuple[str, str]) -> Any:
 
 
 class SchemaCopier:
-    """Copy schemas.
+    """Copy schemas, with new ids.
 
     Args:
-      subject: what a refusal is about.
-      logical: the logical types that may be there.
+      subject: subject of refusals.
+      logical: allowed logical types.
 
     Attributes:
-      ids: for each id that was read, the one that its copy has.
+      ids: maps each input id to its copy's id.
     """
 
     def __init__(self, subject: str, logical: frozenset[str] = frozenset()) -> None:
@@ -216,17 +216,17 @@ class SchemaCopier:
         self._subject, self._logical = subject, logical
 
     def copy(self, schema: Any) -> Any:
-        """Return the copy.
+        """Copy a schema.
 
         Raises:
-          ConfigError: a type is not listed, a name is not one in Python, two schemas have one id, or there are too
-            many fields.
+          ConfigError: a type is not allowed, a field name is not a Python identifier, two schemas share an id, or
+            there are more than `_MAX_FIELDS` fields.
         """
         self._fields += len(schema.fields)
         if self._fields > _MAX_FIELDS:
             raise ConfigError(self._subject, f"expected at most {_MAX_FIELDS:,} fields", "E815")
         try:
-            namedtuple("Fields", [field.name for field in schema.fields])  # which checks them
+            namedtuple("Fields", [field.name for field in schema.fields])  # validates the names
         except (ValueError, SyntaxError):
             raise ConfigError(
                 self._subject,
@@ -244,7 +244,7 @@ class SchemaCopier:
         return copy
 
     def _copy_type(self, kind: Any) -> Any:
-        """Return a copy of a listed type."""
+        """Copy an allowed type."""
         which = kind.WhichOneof("type_info")
         copy = schema_pb2.FieldType(nullable=kind.nullable)
         if which == "atomic_type" and kind.atomic_type in ATOMIC_TYPE_TO_PRIMITIVE:
@@ -274,18 +274,18 @@ class SchemaCopier:
 
 
 class MalformedError(Exception):
-    """Bytes that are not settings of this schema."""
+    """Bytes that are not settings with this schema."""
 
 
 def read_settings(schema: Any, data: bytes) -> beam.Row:
-    """Return the row that is encoded.
+    """Decode a row.
 
     Args:
       schema: names and types, without logical types.
-      data: the row, and nothing after it.
+      data: exactly one encoded row.
 
     Raises:
-      MalformedError: the bytes are not such a row.
+      MalformedError: the data is not such a row.
     """
     reader = _Reader(data)
     row = reader.row(schema)
@@ -295,7 +295,7 @@ def read_settings(schema: Any, data: bytes) -> beam.Row:
 
 
 class _Reader:
-    """Takes values off the front of bytes."""
+    """Sequential decoder."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
@@ -325,7 +325,7 @@ class _Reader:
         return self._data[self._at - size : self._at]
 
     def varint(self) -> int:
-        """Return 64 bits, seven in a byte, with their sign."""
+        """Decode a signed 64-bit integer, 7 bits per byte."""
         result = 0
         for shift in range(0, _MAX_SHIFT + 1, 7):
             byte = self.take(1)[0]
@@ -347,7 +347,7 @@ class _Reader:
         return bool(byte)
 
     def _value(self, kind: Any) -> Any:
-        """Return a value that is not null."""
+        """Decode a non-null value."""
         which = kind.WhichOneof("type_info")
         if which == "atomic_type":
             return _ATOMIC[kind.atomic_type](self)
@@ -360,14 +360,14 @@ class _Reader:
         return [self._element(element) for _ in range(size)] if size >= 0 else self._blocks(element)
 
     def _blocks(self, kind: Any) -> list[Any]:
-        """Return the elements of a list of unknown size."""
+        """Decode a list of unknown length."""
         found = []
         while size := self.varint():
             found += [self._element(kind) for _ in range(size)]
         return found
 
     def _element(self, kind: Any) -> Any:
-        """Return an element of a list or a map, or null."""
+        """Decode a list or map element, which may be null."""
         return self._value(kind) if not kind.nullable or self.boolean() else None
 
 

@@ -1,6 +1,6 @@
-"""Files with plain settings: rows of releases to files and back, and Parquet files as Arrow tables.
+"""File transforms with plain settings: release rows to and from files, and Parquet files as Arrow tables.
 
-No annotation is text here, because Beam YAML reads the signatures for its pages and checks.
+Annotations are not strings, because Beam YAML reads the signatures.
 """
 
 from collections.abc import Iterator
@@ -25,14 +25,14 @@ _KEYS = {"text": str, "integer": int, "bytes": bytes}
 
 
 class WriteReleases(RowTransform):
-    """Write rows of releases to files that `dpsketch` and ReadReleases read.
+    """Write release rows to files that `dpsketch` and ReadReleases can read.
 
-    A release in a file has cost budget, so files of an earlier run are an error unless overwrite is true. Rows with the
-    name of each written file come out.
+    Each release in a file has spent budget. Therefore, files from an earlier run are an error unless overwrite is true.
+    Outputs a row with the name of each written file.
 
     Args:
-      path: how the names of the files begin, as out/cities.
-      overwrite: whether to replace releases of the same names.
+      path: prefix of the file names, as out/cities.
+      overwrite: whether to replace existing releases with the same names.
     """
 
     def __init__(self, path: str, overwrite: Optional[bool] = None) -> None:
@@ -54,13 +54,13 @@ class WriteReleases(RowTransform):
 
 
 class ReadReleases(RowTransform):
-    """Read files of releases, as WriteReleases, Python pipelines and `dpsketch run` write them.
+    """Read release files written by WriteReleases, Python pipelines or `dpsketch run`.
 
     Args:
-      path: a file, or a pattern with wildcards, on any filesystem that Beam knows.
-      key: text, integer or bytes, if each release has a key of this type; rows then have a column key.
-      over_time: whether the files hold rows over time; rows then have a column row.
-      encoding: of the releases, bytes or base64.
+      path: a file, or a pattern with wildcards, on any filesystem that Beam supports.
+      key: text, integer or bytes, if each release has a key with this type. Output rows then have a column key.
+      over_time: whether the files contain timeline rows. Output rows then have a column row.
+      encoding: encoding of releases in output rows, bytes or base64.
     """
 
     _yaml_requires_inputs = False
@@ -87,12 +87,12 @@ class ReadReleases(RowTransform):
 class ReadParquetBatches(RowTransform):
     """Read Parquet files as Arrow tables, which private transforms count several times faster than rows.
 
-    Only private transforms of this package take what comes out. The tables have no timestamps, so read rows with
-    ReadFromParquet where there are windows.
+    Only private transforms in this package accept the output. The tables have no timestamps. Use ReadFromParquet if you
+    need windows.
 
     Args:
-      path: a file, or a pattern with wildcards, on any filesystem that Beam knows.
-      columns: the fields to read; without it all of them.
+      path: a file, or a pattern with wildcards, on any filesystem that Beam supports.
+      columns: the fields to read, by default all fields.
     """
 
     _yaml_requires_inputs = False
@@ -105,11 +105,11 @@ class ReadParquetBatches(RowTransform):
 
     @property
     def _source(self) -> Any:
-        """Itself, as Beam's own sources of Parquet name what knows the columns."""
+        """Attribute with which Beam's Parquet sources expose their columns. Here, the transform itself."""
         return self
 
     def expand(self, pbegin: Any) -> beam.PCollection:
-        """Read each row group; times of INT96 in microseconds, because nanoseconds wrap around in the year 2262."""
+        """Read each row group, with INT96 times in microseconds, because nanoseconds overflow in the year 2262."""
         files = fileio.MatchFiles(self._path, fileio.EmptyMatchTreatment.DISALLOW)
         return (
             pbegin

@@ -1,4 +1,4 @@
-"""The private transforms with plain settings: rows in, rows with a schema out. Their arguments are in the table."""
+"""Private transforms with plain settings: rows in, rows with a schema out. The settings table has their arguments."""
 
 from beam_dpsketch.config.forms import ITEM_FORM
 from beam_dpsketch.config.settings import RELEASE_BLOCK, ROWS_BLOCK
@@ -8,9 +8,9 @@ _ASK, _DOMAIN = ROWS_BLOCK.entries["ask"], RELEASE_BLOCK.entries["domain"]
 
 
 class PrivateFrequencies(PrivateRows, kind="frequencies"):
-    """Count how often each item of a field occurs, with differential privacy.
+    """Count how often each item in a field occurs, with differential privacy.
 
-    Without `ask`, each release comes out as a row, and QueryReleases asks it as often as you like.
+    Without `ask`, each release is a row, and you can pass it to QueryReleases any number of times.
     """
 
 
@@ -21,7 +21,7 @@ class PrivateQuantiles(
 ):
     """Release the distribution of an ordered field, with differential privacy: quantiles, ranks, ranges and more.
 
-    Without `ask`, each release comes out as a row, and QueryReleases asks it as often as you like.
+    Without `ask`, each release is a row, and you can pass it to QueryReleases any number of times.
     """
 
 
@@ -33,12 +33,11 @@ class PrivateTopK(
         form=ITEM_FORM, words="another kind of question, or the word releases for one row for each release"
     ),
 ):
-    """Find the most frequent values of a field, with differential privacy, without a list of candidates.
+    """Find the most frequent values in a field, with differential privacy, without a list of candidates.
 
-    Text and bytes are counted one by one, and half of the delta of `privacy` pays for the choice of what is released.
-    Numbers are released as a histogram or, over more than 2^17 values, as a tree that is searched. One row for each
-    value that is found comes out. No row comes out where nothing stands out: choose `ask: releases` for a row that
-    says so.
+    Text and bytes have thresholded counts, and selecting the released values costs half the delta in `privacy`. Numbers
+    are released as a histogram or, over more than 2^17 values, as a searched tree. Outputs a row for each value found.
+    If no value stands out from the noise, there are no rows. Choose `ask: releases` for a row in this case too.
     """
 
 
@@ -51,26 +50,26 @@ class PrivateStatistics(
 ):
     """Release the count, sum, mean and, on request, variance of numbers, with differential privacy.
 
-    Without `ask`, each release comes out as a row, and QueryReleases asks it as often as you like.
+    Without `ask`, each release is a row, and you can pass it to QueryReleases any number of times.
     """
 
 
 class PrivateContinualFrequencies(PrivateRows, kind="frequencies", over_time=True):
-    """Count how often each item occurs in every range of windows of a horizon, for the price of one release.
+    """Count how often each item occurs in every range of windows in a horizon, for the privacy loss of one release.
 
-    One row comes out when a window closes. QueryTimeline asks all rows of a horizon together.
+    Outputs a timeline row when a window closes. QueryTimeline answers questions about these rows.
     """
 
 
 class PrivateContinualQuantiles(PrivateRows, kind="quantiles", over_time=True):
-    """Release the distribution of an ordered field in every range of windows of a horizon.
+    """Release the distribution of an ordered field in every range of windows in a horizon.
 
-    One row comes out when a window closes. QueryTimeline asks all rows of a horizon together.
+    Outputs a timeline row when a window closes. QueryTimeline answers questions about these rows.
     """
 
 
 class PrivateContinualStatistics(PrivateRows, kind="statistics", over_time=True):
-    """Release the count, sum and mean of numbers in every range of windows of a horizon.
+    """Release the count, sum and mean of numbers in every range of windows in a horizon.
 
-    One row comes out when a window closes. QueryTimeline asks all rows of a horizon together.
+    Outputs a timeline row when a window closes. QueryTimeline answers questions about these rows.
     """

@@ -1,6 +1,6 @@
-"""Rows of releases to rows of answers: `QueryReleases` of `rows`, and `QueryTimeline` for rows over time.
+"""Release rows to answer rows: `QueryReleases`, and `QueryTimeline` for timeline rows.
 
-No annotation is text here, because Beam YAML reads the signatures for its pages and checks.
+Annotations are not strings, because Beam YAML reads the signatures.
 """
 
 from collections.abc import Iterable, Iterator
@@ -38,15 +38,15 @@ _Ask, _Domain, _Horizon = block_type(ASK_BLOCK), block_type(DOMAIN_BLOCK), block
 
 
 class QueryReleaseRows(RowTransform):
-    """Ask releases one kind of question. Asking costs no privacy, however often.
+    """Answer one question about each release, at no privacy loss, any number of times.
 
-    Rows of releases go in: what private transforms give without `ask`, or what ReadReleases reads. Rows of answers
-    come out, with the key and the window of the release, if it has them.
+    The input is release rows from private transforms without `ask`, or from ReadReleases. Outputs answer rows, with the
+    release's key and window, if any.
 
     Args:
-      ask: one kind of question, as {quantiles: [0.5, 0.95]} or {items: [Oslo, Bern]}.
-      domain: the domain of the releases, as the private transform was given it. Leave it out for sketches without one.
-      label: a name for the steps, where two transforms have equal settings and another language gives them one name.
+      ask: one question, as {quantiles: [0.5, 0.95]} or {items: [Oslo, Bern]}.
+      domain: the releases' domain, as in the private transform. Omit it for sketches without a domain.
+      label: a name for the steps, if two transforms have equal settings and another language uses equal names for them.
     """
 
     def __init__(
@@ -74,17 +74,17 @@ class QueryReleaseRows(RowTransform):
 
 
 class QueryTimeline(RowTransform):
-    """Ask the rows of a horizon one kind of question about many windows. Asking costs no privacy, however often.
+    """Answer one question about many windows in a horizon, at no privacy loss, any number of times.
 
-    Rows over time go in, on bounded input. Rows of answers come out, with the start and the end of what was asked.
+    The input is timeline rows, as a bounded collection. Outputs answer rows, with the start and end of each range.
 
     Args:
-      ask: one kind of question, as {quantiles: [0.5, 0.95]}.
-      horizon: as the private transform was given it.
-      over: windows, for each window that is released so far; prefixes, for all that was until the end of each of
-        them; or a list of ranges of time, as [{start: "2024-01-01", end: "2024-01-08"}], each made of whole windows.
-      domain: the domain of the releases, as the private transform was given it. Leave it out for sketches without one.
-      label: a name for the steps, where two transforms have equal settings and another language gives them one name.
+      ask: one question, as {quantiles: [0.5, 0.95]}.
+      horizon: the horizon, as in the private transform.
+      over: windows, for each window released so far. prefixes, for all data until the end of each window. Or a list of
+        time ranges that consist of whole windows, as [{start: "2024-01-01", end: "2024-01-08"}].
+      domain: the releases' domain, as in the private transform. Omit it for sketches without a domain.
+      label: a name for the steps, if two transforms have equal settings and another language uses equal names for them.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class QueryTimeline(RowTransform):
 
 
 class _Timelines(beam.DoFn):
-    """Make the timeline of each run and key, and yield the answers about ranges of its windows."""
+    """Build the timeline for each run and key, and yield answers about window ranges."""
 
     def __init__(self, horizon: Horizon, ranges: list[tuple[int, int]], *, is_listed: bool) -> None:
         self._horizon, self._ranges, self._is_listed = horizon, ranges, is_listed
@@ -139,7 +139,7 @@ class _Timelines(beam.DoFn):
 
 
 def check_releases(known: dict[str, Any]) -> None:
-    """Refuse rows that hold no releases."""
+    """Refuse rows without releases."""
     if RELEASE not in known:
         raise ConfigError(
             "input",
@@ -154,7 +154,7 @@ def _placed(row: Any, names: list[str]) -> tuple[dict[str, Any], Any]:
 
 
 def _by_run(row: Any, names: list[str]) -> tuple[tuple[Any, bytes], bytes]:
-    """Return a row over time by its key and its run."""
+    """Pair a timeline row with its key and run."""
     released = to_release(row)
     if not released.is_row:
         raise ConfigError(
@@ -165,7 +165,7 @@ def _by_run(row: Any, names: list[str]) -> tuple[tuple[Any, bytes], bytes]:
 
 
 def _read_ranges(over: Any, horizon: Horizon) -> list[tuple[int, int]]:
-    """Return the first and the last window of each range that is asked about."""
+    """Convert ranges in settings to pairs of first and last window."""
     if over == "windows":
         return [(window, window) for window in range(horizon.windows)]
     if over == "prefixes":

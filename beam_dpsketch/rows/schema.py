@@ -1,4 +1,4 @@
-"""Rows: the types of their fields and of settings, which Beam YAML shows; releases to rows and back; answers."""
+"""Row schemas: field and setting types for Beam YAML, conversions between releases and rows, and answer rows."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ from beam_dpsketch.transforms.steps.windows import is_global
 Columns = Mapping[str, Any]
 
 PLACES = ("key", "window_start", "window_end")
-"""The columns that say which release a row is about, where there are several."""
+"""Columns that identify a release, if there are several."""
 
 WINDOW_COLUMNS: Columns = {"window_start": str, "window_end": str}
-"""When a window opens and closes, as ISO text in UTC, which every sink can write: JSON has no times."""
+"""Window start and end, as UTC ISO text, because JSON has no times and every sink can write text."""
 RELEASE, STATEMENT, ROW = "release", "statement", "row"
 NOT_ONE_BY_ONE = "rows over time answer nothing one by one: take QueryTimeline, and keep their field row"
 _OR_NONE: Any = float | None
 TOLD_COLUMNS: Columns = {"notes": str, COLUMNS[0]: str, **dict.fromkeys(COLUMNS[1:], _OR_NONE)}
-"""The columns of notes and of clipping."""
+"""Columns with notes and clipping."""
 _KEY_TYPES = (str, int, bytes)
 _MAX_INT64 = (1 << 63) - 1
 
 
 @functools.cache
 def block_type(block: Block) -> Any:
-    """Return a named tuple with the settings of a block. What arrives is a dict, a row or text."""
+    """Build a named tuple type for a block. Values arrive as a dict, a row or text."""
     return NamedTuple(block.name, [*setting_types(block).items()])
 
 
 def setting_types(block: Block) -> dict[str, Any]:
-    """Return the type of each setting of a block; those that may be left out are optional."""
+    """Map each setting to its type, optional unless the setting is required."""
     shapes = {name: _shape(entry) for name, entry in block.entries.items()}
     return {name: shape if name in block.required else Optional[shape] for name, shape in shapes.items()}
 
@@ -66,18 +66,18 @@ def _shape(entry: Entry) -> Any:
 
 
 def row_type(columns: Columns) -> RowTypeConstraint:
-    """Return the type of rows with these columns."""
+    """Build the row type with these columns."""
     return RowTypeConstraint.from_fields([(name, _known_to_beam(kind)) for name, kind in columns.items()])
 
 
 def _known_to_beam(kind: Any) -> Any:
-    """Return a type that schemas of Beam have: times are text, and `float | None` must be spelled as `Optional`."""
+    """Convert a type for Beam schemas: times become text, and `float | None` becomes `Optional`."""
     kind = str if kind is datetime.datetime else kind
     return Union[get_args(kind)] if isinstance(kind, UnionType) else kind  # noqa: UP007
 
 
 def columns_of(rows: beam.PCollection) -> dict[str, Any]:
-    """Return the columns of a collection of rows; refuse one without a schema."""
+    """Return the columns of a row collection, and refuse collections without a schema."""
     found = _fields(rows.element_type)
     if not found:
         raise ConfigError(
@@ -87,12 +87,12 @@ def columns_of(rows: beam.PCollection) -> dict[str, Any]:
 
 
 def release_columns(places: Columns, *, over_time: bool, is_text: bool) -> dict[str, Any]:
-    """Return the columns of rows that hold releases.
+    """List the columns of release rows.
 
     Args:
-      places: the columns that come first.
-      over_time: whether they are rows over time, which have a number.
-      is_text: whether the bytes are base 64.
+      places: first columns.
+      over_time: whether these are timeline rows, which have a number.
+      is_text: whether releases are base64 text.
     """
     row = {ROW: int} if over_time else {}
     release = {RELEASE: str if is_text else bytes, **TOLD_COLUMNS}
@@ -100,13 +100,13 @@ def release_columns(places: Columns, *, over_time: bool, is_text: bool) -> dict[
 
 
 def columns_of_answers(places: Columns, ask: Ask, domain: Any, listed: ListedItems | None = None) -> dict[str, Any]:
-    """Return the columns of rows that answer a question, with those of privacy last.
+    """List the columns of answer rows, with the privacy columns last.
 
     Args:
-      places: the columns that come first.
+      places: first columns.
       ask: the question.
-      domain: of the release; `None` for a sketch without one.
-      listed: the items of a release of listed items, which then decide the type.
+      domain: the release's domain, or `None` for a sketch without a domain.
+      listed: listed items, whose type then determines the column type.
     """
     truncates = domain is not None and not domain.is_ordered
     return {
@@ -118,17 +118,17 @@ def columns_of_answers(places: Columns, ask: Ask, domain: Any, listed: ListedIte
 
 
 def places_of(rows: beam.PCollection, keys: Keys | None) -> dict[str, Any]:
-    """Return the columns that say which release of a transform a row is about."""
+    """List the columns that identify a transform's releases."""
     key = {} if keys is None else {"key": key_type(keys, rows)}
     return {**key, **({} if is_global(rows) else WINDOW_COLUMNS)}
 
 
 def key_type(keys: Keys, rows: beam.PCollection) -> type:
-    """Return the type of the keys: that of a public list, or of the field of the rows."""
+    """Find the key type from the public list, or from the field."""
     if keys.listed is not None:
         return one_type(keys.listed, "keys.public")
     kind = _without_none(_fields(rows.element_type).get(str(keys.field), str))
-    if kind in (typehints.Any, object):  # columns of a CSV file; keys are looked at when they come
+    if kind in (typehints.Any, object):  # columns from a CSV file have no type, and keys are checked at run time
         return str
     if isinstance(kind, type) and issubclass(kind, np.integer):
         return int
@@ -140,7 +140,7 @@ def key_type(keys: Keys, rows: beam.PCollection) -> type:
 
 
 def one_type(values: Any, path: str) -> type:
-    """Return the one type of some values; refuse several."""
+    """Find the common type of values, and refuse mixed types."""
     kinds = {kind for value in values for kind in _KEY_TYPES if isinstance(value, kind)}
     if len(kinds) != 1 or any(isinstance(value, tuple) for value in values):
         raise ConfigError(path, "a column holds values of one type: give all as text, or all as whole numbers")
@@ -165,7 +165,7 @@ def _item_type(ask: Ask, domain: Any, listed: ListedItems | None) -> AnswerType:
 
 
 def _fields(kind: Any) -> dict[str, Any]:
-    """Return the fields of a row type or of a named tuple; nothing for other types."""
+    """Map the fields of a row type or named tuple to their types. Empty for other types."""
     if isinstance(kind, type) and hasattr(kind, "_fields"):
         return typing.get_type_hints(kind)
     if not isinstance(kind, RowTypeConstraint):
@@ -174,7 +174,7 @@ def _fields(kind: Any) -> dict[str, Any]:
 
 
 def _without_none(kind: Any) -> Any:
-    """Return what else an optional type can be."""
+    """Remove `None` from an optional type."""
     kind = convert_to_beam_type(kind)
     if typehints.is_nullable(kind):
         return typehints.get_concrete_type_from_nullable(kind)
@@ -182,7 +182,7 @@ def _without_none(kind: Any) -> Any:
 
 
 class WithPlace(beam.DoFn):
-    """Turn what a private transform gives into (fields that say where, release) pairs."""
+    """Convert a private transform's output to (place fields, release) pairs."""
 
     def __init__(self, places: Mapping[str, Any]) -> None:
         self._key_type, self._is_windowed = places.get("key"), "window_start" in places
@@ -203,17 +203,17 @@ class WithPlace(beam.DoFn):
 
 
 def window_fields(window: Any) -> dict[str, str]:
-    """Return when a window opens and closes, as ISO text; nothing for the global window."""
+    """Format a window's start and end as ISO text. Empty for the global window."""
     return {} if isinstance(window, GlobalWindow) else fields_of_window(window.start.micros, window.end.micros)
 
 
 def fields_of_window(start: int, end: int) -> dict[str, str]:
-    """Return when a window opens and closes, as ISO text, given microseconds since 1970."""
+    """Format a window's start and end, in microseconds since 1970, as ISO text."""
     return {name: to_iso(from_micros(each)) for name, each in zip(WINDOW_COLUMNS, (start, end), strict=True)}
 
 
 def to_release_row(fields: Mapping[str, Any], released: Any, is_text: bool = False) -> beam.Row:
-    """Return a row that holds a release or a row over time, with its privacy statement in words."""
+    """Build a row with a release or a timeline row, and its privacy statement as text."""
     data = released.to_bytes()
     return beam.Row(
         **fields,
@@ -227,7 +227,7 @@ def to_release_row(fields: Mapping[str, Any], released: Any, is_text: bool = Fal
 
 
 def to_release(row: Any) -> Released | TimelineRow:
-    """Return the release in a row, from bytes or base 64."""
+    """Decode the release in a row, from bytes or base64."""
     data = getattr(row, RELEASE)
     if isinstance(data, str):
         try:
@@ -251,12 +251,12 @@ def _is_row(data: bytes) -> bool:
 
 
 def places_in(row: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Return the fields of a row that say which release it is about."""
+    """Extract the fields that identify a row's release."""
     return {name: getattr(row, name) for name in PLACES if name in names}
 
 
 def answer_rows(fields: Mapping[str, Any], released: Released, ask: Ask, columns: Sequence[str]) -> Iterator[beam.Row]:
-    """Yield one row for each part of an answer, with these columns."""
+    """Yield a row with these columns for each part of an answer."""
     answered = ask.answer(released)
     common = {**fields, **_told(answered.clipping, answered.notes), **privacy_fields(released.privacy)}
     for row in answered.rows:
@@ -269,5 +269,5 @@ def _told(clipping: Clipping, notes: Iterable[Note]) -> dict[str, Any]:
 
 
 def _to_column(value: Any) -> Any:
-    """Return a time as ISO text, which every sink can write, and other values as they are."""
+    """Format times as ISO text, which every sink can write, and keep other values."""
     return to_iso(value) if isinstance(value, datetime.datetime) else value
