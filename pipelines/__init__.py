@@ -1,1 +1,1 @@
-"""Example pipelines; run each as `python -m pipelines.<name>` from the top folder."""
+"""Example pipelines. Run each as `python -m pipelines.<name>` from the top folder."""

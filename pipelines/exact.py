@@ -1,4 +1,4 @@
-"""Exact figures to compare with the private ones. The examples show them only because their data is public."""
+"""Exact figures for comparison with private results. The examples show them only because their data is public."""
 
 from typing import NamedTuple
 
@@ -11,27 +11,27 @@ from beam_dpsketch.privacy.contributions import Bounds
 
 
 class ExactCounts(NamedTuple):
-    """Flights to each destination, and how much of them contribution bounding keeps."""
+    """Flights to each destination, before and after contribution bounding."""
 
     flights: dict[str, int]
     kept: dict[str, float]
 
     @property
     def share_dropped(self) -> float:
-        """The part of all flights that the private release cannot see."""
+        """Share of all flights removed by contribution bounding."""
         return 1 - sum(self.kept.values()) / sum(self.flights.values())
 
     def top(self, k: int, *, kept: bool = False) -> list[str]:
-        """The k destinations with the most flights, or with the most that bounding keeps."""
+        """List the k destinations with the most flights, before or after contribution bounding."""
         counts = self.kept if kept else self.flights
         return sorted(counts, key=lambda dest: -counts[dest])[:k]
 
 
 def exact_counts(flights: pa.Table, bounds: Bounds | None = None) -> ExactCounts:
-    """Counts the column `dest`, and bounds each `tailnum`; flights without one are not kept.
+    """Count the column `dest`, and bound each `tailnum`. Flights without a `tailnum` are not kept.
 
-    Two destinations of an aircraft hardly ever share a counter of a wide sketch, so this takes them as apart. Where
-    records are kept at random, it counts those that are kept on average.
+    Each destination is assumed to have its own counter, because an aircraft's destinations rarely collide in a wide
+    sketch. If records are sampled, the kept counts are expected values.
     """
     per_dest = pc.value_counts(flights["dest"].drop_null()).to_pylist()
     known = flights.select(["tailnum", "dest"]).drop_null()
@@ -51,9 +51,9 @@ def exact_counts(flights: pa.Table, bounds: Bounds | None = None) -> ExactCounts
 
 
 def exact_changes(flights: pa.Table, before: int, after: int, bounds: Bounds) -> ExactCounts:
-    """Changes of the column `dest` between two values of `month`; one norm bounds each `tailnum` over both.
+    """Compute the changes in the column `dest` between two values of `month`. A norm bounds each `tailnum` over both.
 
-    The table has no other destinations than those that are counted.
+    The table must contain only counted destinations.
     """
     flights = flights.filter(pc.is_in(flights["month"], pa.array([before, after])))
     cells = pc.binary_join_element_wise(pc.cast(flights["month"], pa.string()), flights["dest"], " ")
@@ -65,7 +65,7 @@ def exact_changes(flights: pa.Table, before: int, after: int, bounds: Bounds) ->
 
 
 class Distribution(NamedTuple):
-    """Values in ascending order, and how much weight there is up to each."""
+    """Values in ascending order, with cumulative weights."""
 
     values: np.ndarray
     cumulated: np.ndarray
@@ -77,25 +77,25 @@ class Distribution(NamedTuple):
         return cls(numbers[order], np.cumsum(weights[order]))
 
     def quantile(self, share: float) -> int:
-        """The smallest value with this share of the weight at or below it."""
+        """Find the smallest value with this share of the weight at or below it."""
         place = np.searchsorted(self.cumulated, share * self.cumulated[-1])
         return int(self.values[min(place, len(self.values) - 1)])
 
     def cdf(self, values: np.ndarray) -> np.ndarray:
-        """The share of the weight at or below each value."""
+        """Compute the share of the weight at or below each value."""
         cumulated = np.append(0.0, self.cumulated)
         return cumulated[np.searchsorted(self.values, values, side="right")] / cumulated[-1]
 
 
 class ExactDelays(NamedTuple):
-    """Arrival delays of all flights, and with the weights that contribution bounding leaves them."""
+    """Arrival delays of all flights, unweighted and with their weights after contribution bounding."""
 
     flights: Distribution
     kept: Distribution
 
 
 def exact_delays(flights: pa.Table, spec: TreeSpec, max_norm: float) -> dict[str, ExactDelays]:
-    """The column `arr_delay` by `origin`; one norm bounds each `tailnum` in the trees of all origins together."""
+    """Read the column `arr_delay` by `origin`. A single norm bounds each `tailnum` over the trees of all origins."""
     arrived = flights.select(["origin", "tailnum", "arr_delay"]).filter(flights["arr_delay"].is_valid())
     known = arrived.drop_null()
     origins = _codes(known["origin"])
@@ -119,7 +119,7 @@ def exact_delays(flights: pa.Table, spec: TreeSpec, max_norm: float) -> dict[str
 
 
 def _factors(aircraft: pa.ChunkedArray, tables: list[tuple[float, np.ndarray]], max_norm: float) -> np.ndarray:
-    """The factor of each record, min(1, max_norm / N), given the share and the cells of each table of counters."""
+    """Compute each record's clipping factor, min(1, max_norm / N), from the share and cells of each counter table."""
     units = _codes(aircraft)
     squares = np.zeros(int(units.max(initial=0)) + 1)
     for share, cells in tables:

