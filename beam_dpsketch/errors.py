@@ -150,7 +150,7 @@ class RefusalError(Exception):
         return self.through(SETTINGS)
 
     def through(self, door: int) -> RefusalError:
-        """Rewrite the error for an interface."""
+        """Rewrite the error in the terms of another interface."""
         changed = copy.copy(self)
         changed.door = door
         return changed
@@ -288,7 +288,7 @@ class AllAtOnce:
 
 
 def together(found: Sequence[RefusalError]) -> RefusalError:
-    """Combine errors into one."""
+    """Combine errors into a single error."""
     if len(found) == 1:
         return found[0]
     error = copy.copy(found[0])

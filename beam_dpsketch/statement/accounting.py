@@ -1,13 +1,13 @@
 """Total privacy loss over several releases, from their statements alone.
 
 Guarantee: if each statement is true, the releases together are delta-approximate rho-zCDP with the returned rho and
-delta, for a privacy unit under a relation. Losses add up, as `privacy.loss.composition` proves. Three cases avoid
+delta, for a privacy unit under a relation. Losses add up, as `privacy.loss.composition` proves. Three rules avoid
 double counting:
 
 * A release found several times counts once.
 * A run is one mechanism. Its rho counts once for each draw of its most frequently drawn component. Timeline rows are
   components too, and an answer computed from rows counts as these rows.
-* A combination counts with the loss in its statement, or with its components' total loss, if that is larger.
+* A combination counts with the loss in its statement, or with the total over its components in the files, if larger.
 
 The sum does not include releases outside the files, such as those made by `SelectKeys`. A run that selected no keys has
 no releases, but has spent its rho and delta.

@@ -2,7 +2,7 @@
 
 A run is one execution of a private transform. Its components are its releases: keys, windows and timeline rows. If a
 component is drawn twice, for example after a failure, the ids differ only in the last third. An id is derived from
-random bytes, key and window, which the release publishes anyway, so it reveals no other data.
+random bytes and the published key, window or row number. It reveals no other data.
 
 A timeline row's component begins with 8 bytes for its key. They identify rows with the same key, and answers computed
 from them, as releases that share noise. Rows with different keys do not share noise.
@@ -72,5 +72,5 @@ def runs(release_ids: Sequence[bytes]) -> set[bytes]:
 
 
 def are_parts_of_one_run(release_ids: Sequence[bytes]) -> bool:
-    """Check for equal runs and distinct components."""
+    """Whether all ids have the same run and distinct components."""
     return len(runs(release_ids)) == 1 and len(set(map(run_and_part, release_ids))) == len(release_ids)
