@@ -1,7 +1,7 @@
 """Exceptions and warnings of the package.
 
 Each refusal names its argument and has a code that stays the same in later versions. `docs/errors.md` lists the codes.
-Each exception except `ArgumentTypeError` is also a `ValueError`, so callers may catch the built-in types. Messages
+Callers may catch the built-in types, because each exception except `ArgumentTypeError` is also a `ValueError`. Messages
 contain no element values.
 """
 
