@@ -37,7 +37,7 @@ the fix. Messages do not show keys, items or the key of a hash, although setting
 
 Numbers may be text, because YAML reads 1e-6 as text. Booleans are not numbers. Times are quoted ISO text, or seconds
 since 1970. Without a time zone they are in UTC. Durations are text such as `30m`, `1h` or `7d`, or seconds. A `null`
-value counts as missing. `docs/settings.md` lists all settings.
+value counts as missing, but is refused in `side_counters`. `docs/settings.md` lists all settings.
 """
 
 from beam_dpsketch.config.asking import read_ask
