@@ -50,7 +50,7 @@ class SideNote:
     Attributes:
       names: counted quantities, from `NAMES`. Several names are equal by definition.
       share: its share of rho, or 1 if it is computed from the counters. A combination has the smaller share.
-      squared_limit: K^2, the squared sensitivity to a privacy unit's contribution over all keys and windows.
+      squared_limit: K^2, the largest squared L2 norm of a privacy unit's contribution over all keys and windows.
       noise: its noise.
       sigma_squared: noise parameter, exact.
       value: noisy number, in units of 2**-scale_bits.
