@@ -399,7 +399,6 @@ def test_explanation_and_settings() -> None:
     text = frequencies().explain()
     assert "count_sketch: 1 table, 48 counters" in text
     assert "Rows: 11 over 11 windows, rho for all of them together" in text
-    assert "rho = 0.1, epsilon = " in text
     assert "delta = 1e-06 (rho = " in text
     assert "sigma = 3.912" in text  # the root of depth / (2 rho 49/50)
     norm = frequencies(unit=PrivacyId("who", NormBound(20), max_windows=5)).explain()

@@ -6,7 +6,7 @@ unit and then by value. The order within a unit does not depend on other units.
 Guarantee: a unit's clipping loss depends on its own original and clipped records alone, in any order and any split. If
 records are dropped early, or if reading clamps a weight, the column `lost` of a remaining record of the same unit
 carries the lost weight. The column is absent if no weight was lost, and bounding decisions ignore it. Weights are
-unsigned here, and at least one record of each unit remains.
+unsigned here, and 1 record or more of each unit remains.
 """
 
 from __future__ import annotations

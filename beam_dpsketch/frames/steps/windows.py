@@ -32,7 +32,7 @@ class Windows(Protocol):
     """Identity of the windows, as in `ReleaseSpec.identify`."""
 
     def rows(self, part: Any, tally: Tally) -> Iterator[tuple[Place, np.ndarray | None]]:
-        """Yield a part's rows in each window, at least one pair. `None` selects all rows."""
+        """Yield a part's rows in each window, 1 pair or more. `None` selects all rows."""
 
     def period(self, window: Place) -> Any:
         """Identify the period of a window. One bound covers a period."""
