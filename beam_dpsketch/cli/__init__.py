@@ -1,5 +1,5 @@
-"""The command `dpsketch`, which reads release files: `main` lists its commands.
+"""Command `dpsketch` for releases and their files. `main` lists its commands.
 
-Guarantee: data goes to stdout, all else to stderr. Nothing is released here, so no question costs privacy. No message
-contains an element's value, other than the caller's own.
+Guarantee: stdout contains data, and stderr contains messages. Reading a release costs no privacy. Messages contain no
+data value, except values that the caller typed.
 """

@@ -1,6 +1,6 @@
-"""Questions to releases in files: `dpsketch query`, and what `plot` and `explore` share with it.
+"""Command `dpsketch query`, and the questions that `plot` and `explore` share with it.
 
-Values are read by the type of the domain, and rows over time by run and key.
+The type of the domain decides how values are parsed. Timeline rows are grouped by run and key.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ FORMS: Mapping[Takes, dict[str, Any]] = {
     Takes.COUNT: {},
     Takes.NOTHING: {"action": "store_true", "default": None},
 }
-"""How each form of a question is an option."""
+"""Arguments of `add_argument` for each form of question."""
 
 
 def read_values(texts: Iterable[str], released: Released, item_type: ItemType | None) -> tuple[Any, ...]:
     """Parse texts as values of a release.
 
     Args:
-      texts: as they were typed, or stand in a file. Bytes are given in hex after 0x, or else as text.
-      released: what will be asked. The type of its domain decides; of listed items, that of the item itself.
-      item_type: what items of a flat sketch are, which does not say so itself; `None` for text. Of listed items it
-        picks "1" or 1 where both are listed.
+      texts: typed values, or lines from a file. Bytes are text, or hexadecimal digits after 0x.
+      released: the release to ask. The type of its domain, or of each listed item, decides how texts are parsed.
+      item_type: the item type for a flat sketch, which does not store it. `None` means text. For listed items it
+        chooses between "1" and 1 if both are listed.
 
-    Raises `UsageError` where a text is not of this type; the message does not contain it.
+    Raises `UsageError` if a text has another type. The message does not contain the text.
     """
     spec = released.spec
     if spec.is_listed:
@@ -89,12 +89,12 @@ def read_values(texts: Iterable[str], released: Released, item_type: ItemType | 
 
 
 def read_items(texts: Iterable[str], item_type: ItemType | None) -> tuple[Any, ...]:
-    """Parse texts as items of a flat sketch, which does not say what they are; raise `ConfigError` for other text."""
+    """Parse texts as items for a flat sketch. Raise `ConfigError` if a text has another type."""
     return tuple(read_whole_number(text, "") for text in texts) if item_type == "int" else tuple(texts)
 
 
 def count_outside(values: Iterable[Any], domain: Domain) -> int:
-    """Return how many values lie outside a domain, which moves them to its nearest end."""
+    """Count the values outside a domain, which are clamped to its nearest end."""
     return sum(not domain.is_inside(value) for value in values)
 
 
@@ -106,7 +106,7 @@ def _read_bytes(text: str, path: str) -> bytes:
 
 
 class RunRows:
-    """The rows of one run and key over a horizon, and which windows are asked about; `None` for all."""
+    """Timeline rows from a run and key, and the range of windows to ask. `None` means all windows."""
 
     def __init__(self, stored: list[Stored], horizon: Horizon | None, windows: Sequence[int] | None) -> None:
         files = list(dict.fromkeys(each.path for each in stored))
@@ -120,13 +120,13 @@ class RunRows:
         self._horizon = horizon
 
     def answer(self) -> tuple[dict[str, Any], Released]:
-        """Return the columns that say what is asked, and the release of the windows."""
+        """Combine the windows into a release, with columns for its file, key and windows."""
         timeline, first, last = self._range()
         with in_words_of(AnswerError, ValueError):
             return {**self.place, "windows": f"{first} to {last}"}, timeline.between(first, last)
 
     def each_window(self, *, so_far: bool) -> list[Moment]:
-        """Return the release of each window, or of all windows up to it."""
+        """List a release per window, or per running total of windows with `so_far`."""
         timeline, first, last = self._range()
         _check_number(last - first + 1)
         if first > last:
@@ -135,7 +135,7 @@ class RunRows:
             return [Moment(*each) for each in timeline.each_window(first, last, so_far=so_far)]
 
     def timeline(self) -> SketchTimeline:
-        """Return all rows that are there; a note names those that are missing."""
+        """Build the timeline from all available rows, and write a note that names missing rows."""
         with in_words_of(AnswerError, ValueError):
             timeline = SketchTimeline((each.released for each in self._stored), self._horizon)
         if not timeline.available:
@@ -151,7 +151,7 @@ class RunRows:
 
 
 def group_rows(stored: Iterable[Stored], horizon: Horizon | None, windows: Sequence[int] | None) -> Iterator[RunRows]:
-    """Yield the rows among what was found, those of each run and key together; copies of a row count once."""
+    """Yield the timeline rows of each run and key. Copies of a row count once."""
     found: dict[Any, dict[bytes, Stored]] = {}
     for each in stored:
         if isinstance(each.released, TimelineRow):
@@ -161,7 +161,7 @@ def group_rows(stored: Iterable[Stored], horizon: Horizon | None, windows: Seque
 
 
 def read_horizon(arguments: argparse.Namespace) -> Horizon | None:
-    """Return the horizon that the arguments declare; `None` without one."""
+    """Parse the horizon from the arguments; `None` if it was not given."""
     if arguments.horizon is None:
         if arguments.windows is not None:
             raise UsageError("--windows needs --horizon START SIZE WINDOWS, as it was declared for the release")
@@ -172,7 +172,7 @@ def read_horizon(arguments: argparse.Namespace) -> Horizon | None:
 
 
 class Moment(NamedTuple):
-    """A window's release, and when the window begins; of all windows so far, when they end."""
+    """Release for a window with its start, or for a running total with its end."""
 
     time: datetime.datetime
     released: Released
@@ -181,7 +181,7 @@ class Moment(NamedTuple):
 def moments(
     stored: Sequence[Stored], horizon: Horizon | None, windows: Sequence[int] | None, *, so_far: bool
 ) -> Iterator[tuple[str, dict[str, Any], list[Moment] | AnswerError]]:
-    """Yield the windows of each key, with a title and the columns that say where they were found."""
+    """Yield the windows of each key, with a title and the columns for file and key."""
     found: dict[Any, list[tuple[Moment, str]]] = {}
     for each in stored:
         window = window_of(each.path)
@@ -220,7 +220,7 @@ def declare_query(parser: argparse.ArgumentParser) -> None:
 
 
 def add_question(kinds: Any, entry: QuestionKind, **changes: Any) -> None:
-    """Declare the option of a kind of question, with changes to what an option of its form is."""
+    """Declare the option for a question kind. `changes` override the arguments of its form."""
     form = dict(FORMS[entry.takes])
     if entry.takes is not Takes.NOTHING:
         form["metavar"] = entry.metavar
@@ -231,7 +231,7 @@ def add_question(kinds: Any, entry: QuestionKind, **changes: Any) -> None:
 
 
 def add_labels(parser: argparse.ArgumentParser) -> None:
-    """Declare the options that name values and weights."""
+    """Declare the options that label values and weights."""
     parser.add_argument("--value-label", metavar="TEXT", help="what the values are, with their unit: 'delay, minutes'")
     parser.add_argument("--weight-label", metavar="TEXT", help="what is counted: 'flights'")
 
@@ -239,7 +239,7 @@ def add_labels(parser: argparse.ArgumentParser) -> None:
 def add_answer_options(
     parser: argparse.ArgumentParser, candidates: str = "the items that --top chooses from, one a line; public"
 ) -> None:
-    """Declare the options that pick releases, items, windows and a confidence; `candidates` says what these are for."""
+    """Declare the options for releases, items, windows and confidence. `candidates` is the help for `--candidates`."""
     parser.add_argument("--key", help="only the releases of this output key")
     parser.add_argument("--metric", metavar="NAME", help="only this one of several metrics of a release")
     parser.add_argument("--candidates", metavar="FILE", help=candidates)
@@ -265,7 +265,7 @@ def add_answer_options(
 def query(arguments: argparse.Namespace) -> int:
     """Answer questions from releases, at no privacy cost.
 
-    The exit code is 1 if one of them does not answer.
+    The exit code is 1 if a release cannot answer.
     """
     ask, horizon = read_question(arguments), read_horizon(arguments)
     rows, told, code = [], [], DONE
@@ -286,7 +286,7 @@ def query(arguments: argparse.Namespace) -> int:
 
 
 def read_question(arguments: argparse.Namespace) -> Ask:
-    """Return the question that the arguments ask, with texts in place of values: `answer` reads them by release."""
+    """Build the question from the arguments. Its values stay text until `answer` parses them for a release."""
     given: dict[Kind, Any] = {
         kind: getattr(arguments, entry.option.replace("-", "_"), None) for kind, entry in QUESTIONS.items()
     }
@@ -300,7 +300,7 @@ def read_question(arguments: argparse.Namespace) -> Ask:
 
 
 def read_asked(arguments: argparse.Namespace) -> list[Stored]:
-    """Read the releases of the output key that is asked for."""
+    """Read the releases, restricted to the requested output key."""
     stored = read_stored(arguments.files)
     if arguments.key is not None:
         stored = [each for each in stored if each.key is not None and in_words(each.key) == arguments.key]
@@ -317,9 +317,10 @@ Found: TypeAlias = tuple[str, dict[str, Any], Released | AnswerError]
 def releases_of(
     stored: list[Stored], horizon: Horizon | None, ask: Ask, arguments: argparse.Namespace
 ) -> Iterator[Found]:
-    """Yield each release with its title and columns; in place of one that is not there, the error.
+    """Yield each release with its title and columns, or an error in place of an unavailable release.
 
-    Of several metrics, the one that is asked for comes; else those that answer, or all.
+    For a release with several metrics, yield the requested metric. Without a request, yield all metrics that support
+    the question, or every metric if none does.
     """
     metric, is_there = arguments.metric, arguments.metric is None
     for title, place, released in _whole_releases(stored, horizon, arguments.windows):
@@ -347,16 +348,16 @@ def _whole_releases(stored: list[Stored], horizon: Horizon | None, windows: Sequ
 def answer(
     ask: Ask, released: Released | AnswerError, title: str, item_type: ItemType | None, *, quiet: bool = False
 ) -> Answered:
-    """Return the answer of one release, with its rows; say on stderr what else there is to know, if not quiet.
+    """Answer the question from a release, and write its notes to stderr unless `quiet`.
 
     Args:
       ask: the question, with texts in place of values.
-      released: the release, or the error in place of one, which is raised.
-      title: where it was found, for messages.
+      released: the release, or an error, which is raised.
+      title: the title of the release in messages.
       item_type: see `read_values`.
-      quiet: whether nothing is said.
+      quiet: suppress notes.
 
-    Raises `AnswerError` where the release does not answer, and `UsageError` where a value is not one of its domain.
+    Raises `AnswerError` if the release does not support the question, and `UsageError` if a value is invalid for it.
     """
     if isinstance(released, AnswerError):
         raise released
@@ -375,13 +376,12 @@ def answer(
 
 
 def _steps(ends: tuple[Any, ...], domain: Domain) -> int:
-    """Return how many steps of a domain lie between two values; 0 for one."""
     positions, _ = domain.index(ends)
     return int(positions[-1]) - int(positions[0])
 
 
 def _with_values(ask: Ask, released: Released, item_type: ItemType | None, quiet: bool) -> Ask:
-    """Return a question about values of a release in place of texts; say how many lie outside its domain."""
+    """Parse the values in a question for a release, and report the number outside its domain."""
     domain = getattr(released.spec, "domain", None)
 
     def values(texts: list[str]) -> tuple[Any, ...]:
@@ -408,7 +408,7 @@ def _with_values(ask: Ask, released: Released, item_type: ItemType | None, quiet
         return tuple(zip(*(values([*ends]) for ends in zip(*pairs, strict=True)), strict=True))
 
     def parts(given: Any) -> Any:
-        """Return a number of parts, or the ends of equal parts from one value to another."""
+        """Parse a number of parts, or the ends of equal parts between two values."""
         if isinstance(given, int):
             return given
         number, *ends = given

@@ -1,7 +1,7 @@
-"""`dpsketch`: the commands, and what becomes of their errors.
+"""Entry point of `dpsketch`: its commands, error reports and exit codes.
 
-Guarantee: the exit code is 0 where all was answered, 1 where an answer cannot be given, and 2 for wrong usage and for
-files that cannot be read. An error is one line on stderr.
+Guarantee: the exit code is 0 for success, 1 if an answer is unavailable, and 2 for wrong usage and unreadable files.
+Errors go to stderr, each in a single line.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _COMMANDS: dict[str, tuple[Callable[[argparse.ArgumentParser], None], Callable[[
     "run": (releasing.declare_run, releasing.run),
     "expansion-service": (expansion_service.declare_serve, expansion_service.serve),
 }
-"""What declares the arguments of a command, and what runs it: the first line of its docstring is the help."""
+"""Functions that declare and run each command. The first docstring line of the second is the help."""
 
 PROVIDERS = Path(__file__).parents[1] / "rows" / "providers.yaml"
-"""The listing of the transforms of rows for Beam YAML; a path, because `rows` imports Beam."""
+"""List of row transforms for Beam YAML. A path, because importing `rows` imports Beam."""
 
 _OF_FILES = ("FILE", "X.")
 _FILES = {"bash": "_shtab_compgen_files", "zsh": "_files", "tcsh": "f"}
-"""How `shtab` says that an argument is a file; and how names of such arguments begin."""
+"""Completion functions of `shtab` for file arguments, and the prefixes of their metavars."""
 
 
 _SEPARATORS = ("--sep", "--delimiter")
@@ -51,7 +51,7 @@ _SEPARATED = ": CSV files have commas between columns; write the file with comma
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are ours."""
+    """Argument parser that raises `UsageError`."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see {self.prog} --help")
@@ -78,13 +78,13 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _nearest_option(name: str, known: Iterable[str]) -> str:
-    """Return a hint to the nearest option; dashes, which all have, make none of them alike."""
+    """Suggest the nearest option. Dashes are ignored, because all options share them."""
     near = nearest(name.lstrip("-").replace("_", "-"), (each.lstrip("-") for each in known))
     return "" if near is None else f"; did you mean '--{near}'?"
 
 
 def start() -> int:
-    """Run the command as a process of its own: Ctrl-C stops it until all is done, and not while Python ends."""
+    """Run the command as its own process. Ctrl-C interrupts the command, but not the shutdown of Python."""
     if signal.getsignal(signal.SIGINT) is stop:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     code = main()
@@ -101,9 +101,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AnswerError as error:
         return _fail(error, NO_ANSWER)
     except OSError as error:
-        if error.filename == STDOUT:  # what waits is written nowhere, or the interpreter complains when it ends
+        if error.filename == STDOUT:  # or flushing the buffer at exit would fail again
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        if isinstance(error, BrokenPipeError):  # who reads has enough, as `head` does
+        if isinstance(error, BrokenPipeError):  # the reader closed the pipe (e.g. `head`)
             return DONE
         return _fail(f"{error.filename}: {error.strerror}" if error.filename else error, WRONG_USAGE)
     except (UsageError, FormatError) as error:
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands; `shtab` makes completions for shells of it."""
+    """Build the parser for all commands. `shtab` generates shell completions from it."""
     parser = _Parser(
         prog="dpsketch",
         description="Make, inspect and query differentially private releases. Reading a release costs no privacy.",

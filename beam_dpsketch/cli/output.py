@@ -1,8 +1,8 @@
-"""What a command prints and writes: rows as a table, as JSON or as CSV, and files.
+"""Command output: rows as a table, JSON or CSV, and files.
 
-Guarantee: no file is replaced unasked, and its ending says what it will be. The file has its name once it is complete.
-Until then, and where writing fails, what had this name stays as it was. A link of this name is replaced itself; what it
-points to stays.
+Guarantee: a file is replaced only with `--replace`, and its ending names its format. A new file gets its name when it
+is complete. Until then, and after a failed write, the earlier file of that name remains. If the name is a link, the
+link is replaced and its target remains.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ SHAPES: tuple[Shape, ...] = ("table", "json", "csv")
 Row: TypeAlias = Mapping[str, Any]
 PICTURES = ("png", "svg", "pdf")
 MAX_PANELS = 12
-"""How many panels a picture has."""
+"""Most panels in a picture."""
 _TOLD = {"notes", *COLUMNS}
-"""Columns for programs; people read the same in lines."""
+"""Columns for programs. People read the same facts in lines on stderr."""
 
 
 def add_format(parser: argparse.ArgumentParser, shapes: Sequence[str] = SHAPES) -> None:
-    """Declare how answers are printed; the first shape is the usual one."""
+    """Declare the output formats. The first shape is the default."""
     parser.add_argument("--format", choices=shapes, default=shapes[0], help=f"how to print ({shapes[0]})")
     if "csv" in shapes:
         add_escape_formulas(parser)
 
 
 def add_escape_formulas(parser: argparse.ArgumentParser) -> None:
-    """Declare the option that makes CSV harmless to spreadsheets."""
+    """Declare the option that escapes spreadsheet formulas in CSV."""
     parser.add_argument(
         "--escape-formulas",
         action="store_true",
@@ -51,19 +51,19 @@ def add_escape_formulas(parser: argparse.ArgumentParser) -> None:
 
 
 def csv_spelling(arguments: argparse.Namespace, kind: str) -> Callable[[Any], str]:
-    """Return how CSV spells values; refuse to escape formulas elsewhere."""
+    """Choose the function that formats CSV values. Refuse escaped formulas in other formats."""
     if arguments.escape_formulas and kind != "csv":
         raise UsageError("--escape-formulas is for CSV alone: leave it out")
     return defused if arguments.escape_formulas else in_words
 
 
 def print_rows(rows: Sequence[Row], arguments: argparse.Namespace, headers: Mapping[str, str] | None = None) -> None:
-    """Write rows to stdout, in the shape that the arguments name.
+    """Write rows to stdout in the requested format.
 
     Args:
-      rows: by column; notes and clipping are for programs, not for tables, which have lines for them.
-      arguments: of the command.
-      headers: what a table calls its columns, where it says more than other shapes.
+      rows: a mapping per row. Tables omit notes and clipping, which people read in separate lines.
+      arguments: the parsed arguments of the command.
+      headers: column headers for tables, if they differ from the names in other formats.
     """
     shape, spell = arguments.format, csv_spelling(arguments, arguments.format)
     if shape == "csv":
@@ -74,7 +74,7 @@ def print_rows(rows: Sequence[Row], arguments: argparse.Namespace, headers: Mapp
 
 
 def say_notes(found: Iterable[tuple[str, Clipping, Iterable[Note]]]) -> None:
-    """Write each clipping line and each note to stderr once, with the title of the first release that has it."""
+    """Write each distinct clipping line and note to stderr, with the title of its first release."""
     said: dict[tuple[str, str], list[str]] = {}
     for title, clipping, notes in found:
         for words in (("", str(clipping)), *(("note: ", each.words) for each in notes)):
@@ -88,30 +88,30 @@ def _for_people(rows: Iterable[Row], headers: Mapping[str, str]) -> list[Row]:
 
 
 def columns(rows: Iterable[Row]) -> list[str]:
-    """Return the names of all columns, in the order in which they first occur."""
+    """List the column names in order of first occurrence."""
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
 def as_json(rows: Iterable[Row]) -> str:
-    """Return one object a line, in ASCII that can be printed, with `null` for what a row lacks."""
+    """Format rows as JSON lines in printable ASCII, with `null` for missing columns."""
     rows = list(rows)
     names = columns(rows)
     return "".join(f"{one_line({name: row.get(name) for name in names})}\n" for row in rows)
 
 
 def one_line(value: Any) -> str:
-    """Return a value as JSON in one line."""
+    """Format a value as a JSON line."""
     return json.dumps(finite(plain(value)))
 
 
 def print_text(made: Any, arguments: argparse.Namespace) -> int:
-    """Write what was made to stdout, in words or as JSON; return the exit code."""
+    """Write an object to stdout as text or JSON, and return the exit code."""
     write(sys.stdout, f"{one_line(made.as_dict()) if arguments.format == 'json' else made}\n")
     return DONE
 
 
 def as_csv(rows: Iterable[Row], spell: Callable[[Any], str] = in_words) -> str:
-    """Return a header and one line a row, with nothing for what a row lacks; `spell` turns values into text."""
+    """Format rows as CSV with a header and empty cells for missing columns. `spell` formats values."""
     rows = list(rows)
     if not rows:
         return ""
@@ -121,14 +121,15 @@ def as_csv(rows: Iterable[Row], spell: Callable[[Any], str] = in_words) -> str:
 
 def _csv_line(cells: Sequence[str]) -> str:
     line = io.StringIO(newline="")
-    csv.writer(line, lineterminator="\r\n").writerow(cells)  # or a cell with one of these two would not be quoted
+    csv.writer(line, lineterminator="\r\n").writerow(cells)  # both, so that a cell with either is quoted
     return line.getvalue().removesuffix("\r\n") + "\n"
 
 
 def as_table(rows: Iterable[Row]) -> str:
-    """Return aligned columns: numbers to the right; columns that are empty, or name the only file, are left out.
+    """Format rows as aligned columns. Numbers are aligned to the right.
 
-    An empty column of estimates stays: that a release cannot tell them is an answer.
+    Empty columns are omitted, and `file` is omitted if all rows share it. An empty `estimate` column stays, because it
+    shows that the release has no estimate.
     """
     rows = list(rows)
     names = [name for name in columns(rows) if name == "estimate" or any(cell(row.get(name)) for row in rows)]
@@ -152,7 +153,7 @@ def add_output_options(parser: argparse.ArgumentParser, kinds: Sequence[str], *,
 
 
 def output_kind(arguments: argparse.Namespace, kinds: Sequence[str]) -> str:
-    """Tell the kind of file by the ending of `--output`; refuse other endings, and a file that cannot be written."""
+    """Get the file format from the ending of `--output`. Refuse other endings and unwritable files."""
     kind = os.path.splitext(arguments.output)[1].removeprefix(".")
     if kind not in kinds or "\0" in arguments.output:
         *others, last = (f".{each}" for each in kinds)
@@ -163,7 +164,7 @@ def output_kind(arguments: argparse.Namespace, kinds: Sequence[str]) -> str:
 
 
 def check_output(path: str, *, replace: bool, which: str = "") -> None:
-    """Refuse a file that could not be written, before anything is read; `which` says more of one that exists."""
+    """Refuse an unwritable or existing file before any input is read. `which` describes an existing file."""
     if os.path.lexists(path) and not replace:
         raise _is_there(path, which)
     folder = os.path.dirname(path) or "."
@@ -176,11 +177,11 @@ def check_output(path: str, *, replace: bool, which: str = "") -> None:
     except OSError:
         raise UsageError(f"{folder} must be a folder that can be written to, for --output") from None
     with contextlib.suppress(FileNotFoundError):
-        os.lstat(path)  # raises where the name is too long, or has a form that the folder cannot hold
+        os.lstat(path)  # raises if the folder does not support such a name, or it is too long
 
 
 def unfinished_files(paths: Sequence[str]) -> list[str]:
-    """Find the unfinished files of commands that were stopped, for files of one folder."""
+    """Find unfinished files that interrupted commands left next to these paths."""
     folders, names = {os.path.dirname(path) for path in paths}, [_unfinished(os.path.basename(path)) for path in paths]
     return sorted(
         os.path.join(folder, name)
@@ -191,7 +192,7 @@ def unfinished_files(paths: Sequence[str]) -> list[str]:
 
 
 def write_output(arguments: argparse.Namespace, data: bytes, read: Iterable[str]) -> None:
-    """Write `--output`, which must not be one of the files that were read."""
+    """Write `--output`, which must differ from all input files."""
     refuse_input(arguments.output, read)
     try:
         with complete_file(arguments.output, replace=arguments.replace) as file:
@@ -202,7 +203,7 @@ def write_output(arguments: argparse.Namespace, data: bytes, read: Iterable[str]
 
 @contextlib.contextmanager
 def complete_file(path: str, *, replace: bool, which: str = "") -> Iterator[BinaryIO]:
-    """Open a file that gets its name when it is complete, and never in place of one that came in the meantime."""
+    """Open a file that appears under its name when complete. Without `replace`, `path` must not exist by then."""
     folder, name = os.path.split(path)
     handle, unfinished = tempfile.mkstemp(prefix=_unfinished(name), dir=folder or ".")
     try:
@@ -214,12 +215,12 @@ def complete_file(path: str, *, replace: bool, which: str = "") -> Iterator[Bina
         else:
             _rename(unfinished, path, which)
     finally:
-        with contextlib.suppress(OSError):  # the next run speaks of what stays
+        with contextlib.suppress(OSError):  # the next run reports a leftover file
             os.unlink(unfinished)
 
 
 def _unfinished(name: str) -> str:
-    """Return how the name of a file begins until it is complete; it leaves room for more."""
+    """Prefix of the temporary name, shortened to leave room for a suffix."""
     return os.fsdecode(os.fsencode(f".{name}")[:200]) + ".unfinished."
 
 
@@ -229,7 +230,7 @@ def _rename(unfinished: str, path: str, which: str) -> None:
             os.link(unfinished, path)
         except FileExistsError:
             raise
-        except OSError:  # of a filesystem without links
+        except OSError:  # the filesystem has no hard links
             os.close(os.open(path, os.O_CREAT | os.O_EXCL))
             try:
                 os.replace(unfinished, path)
@@ -251,6 +252,6 @@ def _is_there(path: str, which: str) -> UsageError:
 
 
 def refuse_input(path: str, read: Iterable[str]) -> None:
-    """Refuse an output that is one of the files that are read."""
+    """Refuse an output path that is also an input file."""
     if os.path.realpath(path) in map(os.path.realpath, read):
         raise UsageError("--output must not be one of the files that are read")

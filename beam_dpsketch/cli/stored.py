@@ -1,4 +1,4 @@
-"""Releases out of files, with what names and records say of them; and `dpsketch inspect`, which shows them."""
+"""Stored releases with the file, key and window of each, and the command `dpsketch inspect`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WINDOW = re.compile(f"-{_TIME}-{_TIME}{re.escape(SUFFIX)}", re.ASCII)
 
 @dataclasses.dataclass(frozen=True)
 class Stored:
-    """A release, or a row over time, and where it was found."""
+    """Release or timeline row, with its file and key."""
 
     path: str
     key: Any
@@ -50,22 +50,22 @@ class Stored:
 
 
 class Nothing(NamedTuple):
-    """A run that released nothing, and the file that says so."""
+    """Run without any release, and its file."""
 
     path: str
     spent: Unreleased
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:
-    """Declare the files of releases that a command reads."""
+    """Declare the release files that a command reads."""
     words = "files of releases, patterns with wildcards, or folders; give them before the options"
     parser.add_argument("files", nargs="+", metavar="FILE", help=words)
 
 
 def read_stored(names: Sequence[str]) -> list[Stored]:
-    """Return all releases that files hold, in the order of their names, and name runs that have none; see `read_all`.
+    """Read releases from files in the order of their names, and write a note for each run without releases.
 
-    Raises `AnswerError` where files hold no release.
+    Raises the errors of damaged files together, `AnswerError` if there is no release, and errors of `read_all`.
     """
     stored, nothing, damaged = read_all(names)
     if damaged:
@@ -79,15 +79,15 @@ def read_stored(names: Sequence[str]) -> list[Stored]:
 
 
 def read_all(names: Sequence[str]) -> tuple[list[Stored], list[Nothing], list[FormatError]]:
-    """Return all releases that files hold, in the order of their names, the runs that have none, and what is damaged.
+    """Read releases from files in the order of their names, runs without releases, and errors for damaged files.
 
     Args:
-      names: paths, patterns with wildcards, and folders, which stand for all release files in them and below.
+      names: paths, patterns with wildcards, and folders. A folder stands for all release files in its tree.
 
-    Raises `UsageError` where a name stands for no file, and `OSError`. A damaged file, or another kind of file, is
-    returned as its error.
+    Raises `UsageError` if a name matches no file, and `OSError`. A damaged file, or a file of another format, is
+    returned as an error.
     """
-    paths = {os.path.realpath(path): path for name in names for path in _paths(name)}  # a file that is named twice
+    paths = {os.path.realpath(path): path for name in names for path in _paths(name)}  # each file once
     found: list[tuple[str, Any]] = []
     damaged = []
     for path in paths.values():
@@ -102,7 +102,7 @@ def read_all(names: Sequence[str]) -> tuple[list[Stored], list[Nothing], list[Fo
 
 
 def window_of(path: str) -> str | None:
-    """Return the window in the name of a file, as an ISO 8601 interval; `None` without one.
+    """Parse the window in a file name as an ISO 8601 interval; `None` without a window.
 
     >>> window_of("out/hours-20130101T050000Z-20130101T060000Z.dpsketch")
     '2013-01-01T05:00:00Z/2013-01-01T06:00:00Z'
@@ -117,7 +117,7 @@ def window_of(path: str) -> str | None:
 
 
 def name_without_window(path: str) -> str:
-    """Return a path without the window in its name.
+    """Remove the window from a file name.
 
     >>> name_without_window("out/hours-20130101T050000Z-20130101T060000Z.dpsketch")
     'out/hours'
@@ -147,7 +147,7 @@ def _paths(name: str) -> list[str]:
 
 
 def _inside(folder: str) -> Iterator[str]:
-    """Yield the release files of a folder, also behind links; a folder that cannot be read must not be passed over."""
+    """Yield the release files in a folder, also behind links. An unreadable folder raises an error."""
 
     def refuse(error: OSError) -> None:
         raise error
@@ -155,7 +155,7 @@ def _inside(folder: str) -> Iterator[str]:
     seen = {os.path.realpath(folder)}
     for parent, folders, files in os.walk(folder, onerror=refuse, followlinks=True):
         real = {name: os.path.realpath(os.path.join(parent, name)) for name in folders}
-        folders[:] = [name for name, path in real.items() if path not in seen]  # links may go round in circles
+        folders[:] = [name for name, path in real.items() if path not in seen]  # links may form a cycle
         seen.update(real.values())
         yield from (os.path.join(parent, name) for name in files if name.endswith(SUFFIX))
 
@@ -179,7 +179,7 @@ def declare_inspect(parser: argparse.ArgumentParser) -> None:
 def inspect(arguments: argparse.Namespace) -> int:
     """Show the contents of releases and their privacy.
 
-    Each release has a line, or a row of a Parquet file.
+    Each release has a line, or a row in a Parquet file.
     """
     if arguments.output is not None:
         output_kind(arguments, ["parquet"])
@@ -217,8 +217,8 @@ def inspect(arguments: argparse.Namespace) -> int:
 def _parquet(
     rows: list[dict[str, Any]], said: list[tuple[str, PrivacyStatement, str]], releases: list[bytes | None]
 ) -> bytes:
-    """Return rows with their statements, all their release ids, and the bytes that `from_bytes` reads."""
-    import pyarrow.parquet as pq  # only here: it takes time to import
+    """Format rows as Parquet with statements, all release ids, and the bytes for `from_bytes`."""
+    import pyarrow.parquet as pq  # lazy import: slow
 
     table = []
     for row, (_, privacy, words), release in zip(rows, said, releases, strict=True):
@@ -248,7 +248,7 @@ _SCHEMA = pa.schema(
 
 
 def describe(stored: Stored) -> dict[str, Any]:
-    """Make one row about a release. Losses are rounded up."""
+    """Describe a release in a row. Privacy losses are rounded up."""
     released = stored.released
     row = f"{released.number} of {released.mechanism.row_count}" if released.is_row else None
     size = {"over": released.spec.describe(), "bytes": len(released.to_bytes())}
@@ -275,7 +275,7 @@ def _row(what: dict[str, Any], statement: PrivacyStatement, released: Any) -> di
 
 
 def shown_losses(statement: PrivacyStatement) -> dict[str, Any]:
-    """Return the losses of a statement, each rounded up in its last digit; `keys_delta` is `None` if it is 0."""
+    """List the privacy losses of a statement, rounded up. `keys_delta` is `None` if it is 0."""
     return {
         "rho": round_up(statement.rho, RHO_DIGITS),
         "epsilon": rounded_epsilon(statement.shown_epsilon),
@@ -285,17 +285,17 @@ def shown_losses(statement: PrivacyStatement) -> dict[str, Any]:
 
 
 def rounded_epsilon(epsilon: float) -> float:
-    """Return an epsilon in a few digits, rounded up."""
+    """Round epsilon up to 4 significant digits."""
     return epsilon if math.isinf(epsilon) else round_up(epsilon, EPSILON_DIGITS)
 
 
 def rounded_delta(delta: Fraction) -> float | None:
-    """Return the delta of chosen keys or items in a few digits, rounded up; `None` for 0."""
+    """Round the delta of key or item selection up to 6 significant digits; `None` for 0."""
     return round_up(delta, DELTA_DIGITS) if delta else None
 
 
 def short_id(statement: PrivacyStatement) -> str:
-    """Return the beginnings of the parts of a release id: equal ones are of one run, before the first dash."""
+    """Abbreviate a release id. Releases from the same run are equal up to the first dash."""
     first = statement.release_ids[0]
     parts = (first[:4], first[RUN_BYTES:][:2], first[RUN_BYTES + PART_BYTES :][:2])
     more = f" and {len(statement.release_ids) - 1} more" if len(statement.release_ids) > 1 else ""
