@@ -1,7 +1,7 @@
-"""Settings of a release from the command line: a file, options, or both; an option overrides its setting of the file.
+"""Release settings from the command line: a file, options, or both. An option overrides its setting in the file.
 
-Guarantee: a mistake is one `UsageError` that begins with the option, or with the file and the path of the setting. It
-shows no key and no item.
+Guarantee: a mistake raises a `UsageError` that starts with the option, or with the file and the path of the setting. It
+contains no key and no item.
 """
 
 from __future__ import annotations
@@ -29,10 +29,7 @@ def _spelled(name: str) -> str:
 
 
 class _Option(NamedTuple):
-    """An option: where its setting is, and what else of the settings that excludes.
-
-    A path with * is for the block that has the bounds.
-    """
+    """Option with its setting's path and the settings that it excludes. A * stands for the block with the bounds."""
 
     name: str
     path: str
@@ -50,14 +47,13 @@ class _Option(NamedTuple):
         group.add_argument(_spelled(self.name), **form, help=(self.option.help or self._words()).replace("%", "%%"))
 
     def _words(self) -> str:
-        """Return the line of the setting, in words of the command."""
+        """Describe the setting in the vocabulary of the shell."""
         words = re.sub(r"`(.+?)`", lambda found: _SPELLED.get(found[1], found[1]), self.entry.words)
         kinds = f"of {', '.join(self.entry.kinds)}: " * bool(self.entry.kinds)
         return kinds + words.replace("field", "column")
 
 
 def _options(block: Block, path: str = "", excludes: tuple[str, ...] = ()) -> Iterator[_Option]:
-    """Yield the options for the settings of a block and of those in it."""
     for name, entry in block.entries.items():
         others = (f"{path}{other}" for group in block.either if name in group for other in group if other != name)
         found = (*excludes, *others)
@@ -78,7 +74,7 @@ def _by_name(found: Iterable[_Option]) -> dict[str, _Option]:
 _OPTIONS = _by_name(_options(RELEASE_BLOCK))
 _PATHS = {option.path: _spelled(name) for name, option in _OPTIONS.items()}
 _SPELLED = {option.path.split(".")[-1]: _spelled(name) for name, option in reversed(_OPTIONS.items())}
-"""How the command names a setting that has an option."""
+"""Options by the last part of their setting's path."""
 
 _MISSING = {
     "kind": f"--kind is missing: one of {', '.join(KINDS)}; a file of settings has it too, --config FILE",
@@ -101,11 +97,11 @@ _MISSING = {
     "keys": "--key needs --public-keys FILE, --select-keys DELTA or --assume-public-keys",
     "keys.field": "--key is missing: the column of the output key",
 }
-"""What is said of a setting that is missing, where there is no file."""
+"""Messages for missing settings, if there is no file."""
 
 
 def add_settings_options(parser: argparse.ArgumentParser) -> None:
-    """Declare `--config` and the options in place of a file."""
+    """Declare `--config` and the options that replace or override a file."""
     group = parser.add_argument_group("what to release")
     group.add_argument("--config", metavar="FILE", help="a file of settings, YAML or JSON; options override it")
     for option in _OPTIONS.values():
@@ -113,7 +109,7 @@ def add_settings_options(parser: argparse.ArgumentParser) -> None:
 
 
 def read_config(arguments: argparse.Namespace) -> ReleaseSpec:
-    """Return what the options of `add_settings_options` declare, checked together; raise `UsageError`."""
+    """Read the release that file and options declare. Raise `UsageError` if it is invalid."""
     given = _given(arguments)
     settings = {} if arguments.config is None else read_settings_file(arguments.config)
     try:
@@ -123,13 +119,13 @@ def read_config(arguments: argparse.Namespace) -> ReleaseSpec:
 
 
 def read_settings_file(path: str) -> Settings:
-    """Return the settings in a file, plain and not checked yet; raise `UsageError` or `OSError`."""
+    """Read settings from a file without validation. Raise `UsageError` or `OSError`."""
     try:
         with open(path, encoding="utf-8-sig") as file:
             settings = plain(file.read(), "")
     except ConfigError as error:
         raise UsageError.of(error, lambda each: f"{path}: {each.message}") from None
-    except ValueError:  # of the encoding, or a zero byte in the name; its message would contain bytes of the file
+    except ValueError:  # encoding, or a zero byte in the name; the original message contains bytes of the file
         raise UsageError(f"{path!a}: expected a file of settings in UTF-8") from None
     if not isinstance(settings, dict):
         raise UsageError(f"{path}: expected settings such as kind: top_k, in YAML or JSON")
@@ -137,13 +133,13 @@ def read_settings_file(path: str) -> Settings:
 
 
 def merged(settings: Settings, arguments: argparse.Namespace) -> Settings:
-    """Return settings with those of the options in place of their own."""
+    """Merge options into settings. Options override settings."""
     given = [option for name, option in _OPTIONS.items() if getattr(arguments, name) is not None]
     for one, other in itertools.combinations(given, 2):
         if any(f"{other.path}.".startswith(f"{path}.") for path in one.excludes):
             raise UsageError(f"{_spelled(one.name)} and {_spelled(other.name)} exclude each other")
     settings = plain(settings, "")
-    given.sort(key=lambda each: ("*" in each.path, each.name != "unit"))  # what chooses a block, before what is in it
+    given.sort(key=lambda each: ("*" in each.path, each.name != "unit"))  # options that choose a block come first
     for option in given:
         value = getattr(arguments, option.name)
         for path in option.excludes:
@@ -155,7 +151,6 @@ def merged(settings: Settings, arguments: argparse.Namespace) -> Settings:
 
 
 def _setting(option: _Option, value: Any, settings: Settings) -> tuple[str, Any]:
-    """Return the path and the value of the setting that an option stands for."""
     if option.name == "unit":
         found = settings.get("unit")
         return "unit", {"record": found["record"]} if isinstance(found, dict) and "record" in found else "record"
@@ -170,7 +165,7 @@ def _setting(option: _Option, value: Any, settings: Settings) -> tuple[str, Any]
 
 
 def _bound(settings: Settings, option: _Option) -> str:
-    """Return which block of the unit has the bounds."""
+    """Name of the block that contains the bounds."""
     unit = _block(settings, ["unit"], option)
     inner = next((name for name in ("record", "records", "norm") if name in unit), "norm")
     if inner == "norm" and "auto" in _block(settings, ["unit", "norm"], option):
@@ -179,7 +174,7 @@ def _bound(settings: Settings, option: _Option) -> str:
 
 
 def _block(settings: Settings, path: Iterable[str], option: _Option) -> Settings:
-    """Return the block at a path, to be changed; make it where it is missing."""
+    """Get the block at a path for changes, and create missing blocks."""
     block = settings
     for name in path:
         inner = block.setdefault(name, {})
@@ -193,7 +188,6 @@ def _block(settings: Settings, path: Iterable[str], option: _Option) -> Settings
 
 
 def _remove(settings: Settings, path: list[str], option: _Option) -> None:
-    """Remove the setting at a path, where it is."""
     for name in path[:-1]:
         if name not in settings:
             return
@@ -202,7 +196,7 @@ def _remove(settings: Settings, path: list[str], option: _Option) -> None:
 
 
 def _in_words_of_options(error: RefusalError, given: Mapping[str, str], arguments: argparse.Namespace) -> str:
-    """Return a message about settings that names the option in place of the path, where one was given."""
+    """Rewrite a message about settings with the option in place of the path, if the option was given."""
     path, message, file = error.argument, error.words, arguments.config
     if file is None and path not in given and (missing := _missing(path, given, arguments.kind)):
         return missing
@@ -218,7 +212,7 @@ def _in_words_of_options(error: RefusalError, given: Mapping[str, str], argument
 
 
 def _missing(path: str, given: Mapping[str, str], kind: str | None) -> str | None:
-    """Return which options are missing, where a setting is and there is no file."""
+    """Name the missing options for a missing setting, if there is no file."""
     bounds = _MISSING["unit.bounds"] + "; or auto" * (kind == "frequencies")
     if path == "unit" and "unit.privacy_id" in given:
         return bounds
@@ -227,20 +221,19 @@ def _missing(path: str, given: Mapping[str, str], kind: str | None) -> str | Non
     if path == "domain" and kind == "top_k":
         return f"{_MISSING['domain']}, or '{{type: text, max_bytes: 16}}'"
     if path == "keys" and given.keys() & {"keys.public", "keys.select.delta", "keys.assume_public"}:
-        return None  # they are refused, and not missing
+        return None  # refused, not missing
     of_bounds = path.startswith("unit.") and path.endswith(".max_weight")
     return _MISSING.get("unit.*.max_weight" if of_bounds else path)
 
 
 def _covering(path: str, known: Iterable[str]) -> str:
-    """Return the longest of the known paths that is this path, or is above it; nothing if none is."""
+    """Find the longest known path that equals this path or is its ancestor; empty if there is none."""
     return max(
         (each for each in known if path == each or path.startswith((f"{each}.", f"{each}["))), key=len, default=""
     )
 
 
 def _given(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the options that are given, by the paths of what they set."""
     found: dict[str, str] = {}
     for option in _OPTIONS.values():
         if getattr(arguments, option.name) is not None:

@@ -1,7 +1,7 @@
-"""What settings of a release mean before there are data: `dpsketch check`, `plan` and `rehearse`.
+"""Commands before a release is made: `dpsketch check`, `plan` and `rehearse`.
 
-`check` reads files of settings, and looks at the columns of a file of data; `rehearse` shows exact, bounded and private
-answers of a sample that anyone may see.
+`check` validates settings, and optionally compares them with a data file. `rehearse` compares exact, clipped and
+private answers on public or made-up data.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from beam_dpsketch.frames.steps.windows import windows_of
 from beam_dpsketch.planning.plan import loss_in_words
 from beam_dpsketch.statement.showing import printable
 
-_MANY = 100  # rows
+_MANY = 100  # rows, the fewest for the check of privacy ids
 
 
 def declare_check(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def declare_check(parser: argparse.ArgumentParser) -> None:
 def check(arguments: argparse.Namespace) -> int:
     """Validate the settings of a release.
 
-    A file that can be used has one line, and each other an error; then the exit code is 2.
+    Print a line per valid file, and an error per invalid file. With any error, the exit code is 2.
     """
     code = DONE
     for path in arguments.files:
@@ -72,14 +72,14 @@ def check(arguments: argparse.Namespace) -> int:
 
 
 def _said(path: str, error: Exception) -> object:
-    """Return what is said of a file: of settings and of what the system says, with the file before it."""
+    """Format an error with its file name. A `UsageError` already contains the file name."""
     if isinstance(error, RefusalError) and not isinstance(error, UsageError):
         return UsageError.of(error, lambda each: f"{path}: {each.through(SETTINGS).message}")
     return f"{path}: {error.strerror}" if isinstance(error, OSError) else error
 
 
 def in_words(declared: ReleaseSpec) -> str:
-    """Return what is released, for whom, and what it spends, without a key or an item."""
+    """Describe the release, its privacy unit and its privacy loss, without keys or items."""
     terms, k = declared.terms, declared.count.wanted
     counted = f"the {k} most frequent values" if k else declared.count.name
     counted += f" of {', '.join(dict.fromkeys(map(str, declared.selectors.items.values())))}"
@@ -104,7 +104,7 @@ def _windows(declared: ReleaseSpec) -> str:
 
 
 def _check_against(declared: ReleaseSpec, against: str, title: str) -> None:
-    """Refuse, or warn of, what `dpsketch run` would, of the columns of a file and of its first rows."""
+    """Report errors and warnings that `dpsketch run` would raise for the columns and first rows of a file."""
     try:
         table = open_files([against], declared, lambda _: None, note).table
         check_columns(declared, table)
@@ -204,7 +204,7 @@ def declare_rehearse(parser: argparse.ArgumentParser) -> None:
 def show_answers(arguments: argparse.Namespace) -> int:
     """Simulate a release on a sample that is public or made up.
 
-    Nothing is written, and nothing spent.
+    No file is written, and no privacy budget is spent.
     """
     declared = read_config(arguments)
     with said_warnings(), in_words_of(UsageError, ValueError, TypeError):
@@ -216,4 +216,4 @@ def show_answers(arguments: argparse.Namespace) -> int:
 
 
 def _say_nothing(_: Position) -> None:
-    """Say nothing of how far the sample is read."""
+    """Ignore the progress of reading."""

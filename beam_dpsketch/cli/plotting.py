@@ -1,4 +1,4 @@
-"""What releases answer as pictures: `dpsketch plot` draws panels, and `explore` writes a page that anyone may ask."""
+"""Commands `dpsketch plot`, which draws answers in panels, and `explore`, which writes an interactive page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WIDE, _ONE_WIDE, _HIGH, _BAR = 6.0, 8.0, 3.6, 0.3
 
 
 class Names(NamedTuple):
-    """What is drawn, and how it is called; `None` takes what the release says."""
+    """Labels of a picture. `None` uses the defaults of the release."""
 
     drawing: Drawing
     value: str | None
@@ -43,7 +43,7 @@ class Names(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """What one panel shows."""
+    """Answers in a panel."""
 
     place: dict[str, Any]
     series: list[list[dict[str, Any]]]
@@ -52,7 +52,7 @@ class Panel(NamedTuple):
 
 
 def draw(panels: Sequence[Panel], names: Names, kind: str) -> bytes:
-    """Return the picture of all panels.
+    """Draw all panels as a picture.
 
     Raises `UsageError` without matplotlib, and `AnswerError` for answers that do not fit on an axis.
     """
@@ -67,7 +67,7 @@ def draw(panels: Sequence[Panel], names: Names, kind: str) -> bytes:
         return to_bytes(figure, kind)
     except ImportError as error:
         raise UsageError.of(error) from None
-    except (ValueError, OverflowError, TypeError):  # the message may hold an item
+    except (ValueError, OverflowError, TypeError):  # the message may contain an item
         raise AnswerError("these answers do not fit on an axis") from None
 
 
@@ -149,7 +149,7 @@ _CHANGES: Mapping[Takes, dict[str, Any]] = {
         "help": "the share at or below values, all of them or from LOW to HIGH",
     },
 }
-"""What an option draws that is not what it asks in `query`."""
+"""Option arguments that differ from `query`."""
 
 
 def declare_plot(parser: argparse.ArgumentParser) -> None:
@@ -170,12 +170,12 @@ def declare_plot(parser: argparse.ArgumentParser) -> None:
 def plot(arguments: argparse.Namespace) -> int:
     """Draw answers of releases, with intervals, as PNG, SVG or PDF.
 
-    The exit code is 1 if a release does not answer.
+    The exit code is 1 if a release cannot answer.
     """
     kind, horizon = output_kind(arguments, PICTURES), asking.read_horizon(arguments)
     ask = _with_points(asking.read_question(arguments))
     drawing, over_time = ask.entry.drawing, _is_over_time(ask.entry)
-    assert drawing is not None  # or it has no option
+    assert drawing is not None  # questions without a drawing have no option
     if arguments.so_far and (not over_time or horizon is None):
         raise UsageError("--so-far is about rows over time: give --horizon, and what to draw over time")
     stored = asking.read_asked(arguments)
@@ -204,7 +204,7 @@ def _is_over_time(entry: QuestionKind) -> bool:
 
 
 def _with_points(ask: Ask) -> Ask:
-    """Return a question with the places that a curve is drawn at; refuse more than a picture shows."""
+    """Add the points of a curve to a question. Refuse more bins or lines than a picture can show."""
     option, takes, what = ask.entry.option, ask.entry.takes, ask.what
     if takes is Takes.PARTS:
         if len(what) not in (0, 2):
@@ -218,7 +218,7 @@ def _with_points(ask: Ask) -> Ask:
 
 
 Found = Iterator[tuple[str, Callable[[], Panel]]]
-"""Titles, and what makes the panels."""
+"""Titles, and functions that make the panels."""
 
 
 def _alone(stored: list[Stored], horizon: Horizon | None, arguments: argparse.Namespace, ask: Ask) -> Found:
@@ -234,7 +234,7 @@ def _alone(stored: list[Stored], horizon: Horizon | None, arguments: argparse.Na
 
 def _over_time(stored: list[Stored], horizon: Horizon | None, arguments: argparse.Namespace, ask: Ask) -> Found:
     def panel(title: str, place: dict[str, Any], found: list[asking.Moment] | AnswerError) -> Panel:
-        """Ask about each window; the first one says on stderr what there is to know."""
+        """Ask each window. Only the first window writes notes."""
         if isinstance(found, AnswerError):
             raise found
         answers = [

@@ -1,8 +1,7 @@
-"""`dpsketch run`: make a release of Parquet or CSV files, in this process and without Beam.
+"""Command `dpsketch run`: make a release from Parquet or CSV files, in this process and without Beam.
 
-Guarantee: that of `release_frame`. Before the noise is drawn, the command says what the release will spend, and refuses
-an output that it could not write. Messages hold no value of a record, and no count of them: progress is in
-bytes and files.
+Guarantee: as for `release_frame`. Before drawing noise, the command reports the privacy loss and refuses an unwritable
+output. Messages contain no value from a record and no record count. Progress is reported in bytes and files.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ def declare_run(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Make a release of Parquet or CSV files, which spends privacy budget.
 
-    Each window has a file, with one release or one of each key.
+    Each window has its own file. With keys, a file contains a release per key.
     """
     with AllAtOnce() as checks:
         checks.do(_check_output, arguments.output, replace=arguments.replace)
         declared = checks.do(read_config, arguments)
-    assert declared is not None  # or it was refused
+    assert declared is not None  # otherwise the block has raised
     try:
         released = _released(arguments, declared)
     except KeyboardInterrupt:
@@ -127,7 +126,7 @@ def _write(path: str, elements: Iterable[Any], *, replace: bool, rest: str) -> N
 
 
 class Progress:
-    """Says how much of the input is read, every ten per cent: if it is asked for, or from two seconds on a terminal."""
+    """Progress report for every 10 % of the input, if requested, or after 2 seconds on a terminal."""
 
     def __init__(self, *, asked: bool) -> None:
         waits = 0.0 if asked else _QUIET_SECONDS if is_terminal(sys.stderr) else math.inf
@@ -142,15 +141,11 @@ class Progress:
 
 
 def _window_files(output: str, declared: ReleaseSpec) -> list[str]:
-    """Return the names of the files of all windows; none where there are no windows."""
     return [] if declared.time is None else [_named(output, window) for window in windows_of_table(declared)]
 
 
 def _contents(output: str, declared: ReleaseSpec, released: Any) -> dict[str, list[Any]]:
-    """Return what goes into each file: releases or rows, or pairs of a key and one of them.
-
-    A window in which no key was chosen, or that brings no row, has no file.
-    """
+    """Map files to releases or rows, with their keys if any. A window without selected keys or rows has no file."""
     if declared.horizon is not None:
         return _rows(output, declared.horizon, released if declared.is_keyed else {None: released}, declared.is_keyed)
     if declared.time is None:

@@ -1,4 +1,4 @@
-"""What releases cost: `dpsketch spent` adds up files, and `dpsketch ledger` keeps accounts that pay for releases."""
+"""Commands `dpsketch spent`, which composes privacy losses, and `dpsketch ledger`, which manages accounts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def declare_spent(parser: argparse.ArgumentParser) -> None:
 def show_spent(arguments: argparse.Namespace) -> int:
     """Compose the privacy loss of the releases in some files.
 
-    Each unit and relation has a line.
+    Each combination of privacy unit and relation has its own line.
     """
     stored, nothing, damaged = read_all(arguments.files)
     for error in damaged:
@@ -79,7 +79,7 @@ def _spent_row(spent: Spent, delta: float | None) -> dict[str, Any]:
 
 
 def declare_ledger(parser: argparse.ArgumentParser) -> None:
-    """Declare the commands of a ledger."""
+    """Declare the subcommands of `ledger`."""
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="ledger_command")
     for name, (words, declare, run) in _COMMANDS.items():
         command = commands.add_parser(name, help=words, description=f"{words.capitalize()}.", allow_abbrev=False)
@@ -91,7 +91,7 @@ def declare_ledger(parser: argparse.ArgumentParser) -> None:
 def use_ledger(arguments: argparse.Namespace) -> int:
     """Manage privacy budgets.
 
-    What the ledger refuses is wrong usage.
+    Refusals by the ledger are reported as wrong usage.
     """
     with in_words_of(UsageError, RefusalError):
         arguments.ask(Ledger(arguments.ledger), arguments)
@@ -184,7 +184,7 @@ def _declare_export(parser: argparse.ArgumentParser) -> None:
 
 
 def _export(ledger: Ledger, arguments: argparse.Namespace) -> None:
-    """Write all entries, one row each, with the events of `dp_accounting`."""
+    """Write a row per entry, with the events for `dp_accounting`."""
     kind = output.output_kind(arguments, _TABLES)
     spell = output.csv_spelling(arguments, kind)
     rows = [_exported(each) for each in ledger.entries()]
@@ -203,7 +203,6 @@ def _declare_plot(parser: argparse.ArgumentParser) -> None:
 
 
 def _plot(ledger: Ledger, arguments: argparse.Namespace) -> None:
-    """Draw what was spent of each account over time, against its limit."""
     kind = output.output_kind(arguments, output.PICTURES)
     entries = ledger.entries()
     names = arguments.account or [each.account for each in entries if each.kind == ACCOUNT]
