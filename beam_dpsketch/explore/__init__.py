@@ -1,10 +1,10 @@
-"""A page that lets anyone ask releases: one HTML file, without network; needs `pip install 'beam-dpsketch[explore]'`.
+"""Interactive page for releases: one HTML file without network access. Requires `pip install 'beam-dpsketch[explore]'`.
 
-Guarantee: post-processing, which costs no privacy. The page holds what is in the releases, as their files do, and
-public lists that the caller gives. It sends nothing, and names no other address.
+Guarantee: post-processing, which costs no privacy. The page contains the releases, as their files do, and public lists
+that the caller passes. It sends and fetches no data.
 
-Its answers are those of Python: a small program in it hashes items, reads counters and works out intervals. What takes
-long is worked out while the page is made, as fits of trees, lists of the largest items, and changes.
+The page gives the same answers as Python: its program hashes items, reads counters and computes intervals. Slow
+results, such as tree fits, top lists and changes, are computed when the page is made.
 
     page = explore(released, title="Arrival delays", candidates=airports)
     Path("delays.html").write_text(page, encoding="utf-8")

@@ -1,8 +1,8 @@
-"""The content of a page: which releases a reader may choose, what is known of each, and changes between two.
+"""Page content: releases to choose from, facts about each, and changes between pairs.
 
-* Releases and timelines come with where they were found.
-* Of each, there are its statement, its numbers, its largest items, and the reading that answers.
-* Of each pair of one kind, there are the items of largest change.
+* Each release or timeline has a file, key and window.
+* Each release has a statement, numbers, a top list, and the reading for further answers.
+* Each pair with the same kind has the items with the largest changes.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from beam_dpsketch.statement.showing import finite, in_words, interval_words, pl
 from beam_dpsketch.statement.side_notes import Interval
 
 MOST_RANGES, MOST_CELLS = 300, 1 << 20
-"""All ranges of a timeline are in a page up to this number, with this number of counters: 24 windows have 300."""
+"""Most ranges and counters for which a page contains all ranges. 24 windows have 300 ranges."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Explored:
-    """A release, or a timeline, and what a reader chooses it by.
+    """Release or timeline, and the labels by which a reader chooses it.
 
     Attributes:
-      asked: the release, or the rows over time as a `SketchTimeline`.
-      file: the name of its file, or another name of its own.
-      key: its output key.
-      window: its window, as an ISO 8601 interval.
-      windows: the first and the last window of a timeline that the page is about; `None` takes all.
+      asked: the release, or the timeline rows as a `SketchTimeline`.
+      file: the file name, or another unique name.
+      key: the output key.
+      window: the window as an ISO 8601 interval.
+      windows: the first and last window to show from a timeline. `None` means all.
     """
 
     asked: Released | SketchTimeline
@@ -63,12 +63,12 @@ class Explored:
 
     @property
     def name(self) -> str:
-        """What it is called among others."""
+        """Label in lists."""
         return ", ".join(filter(None, self.place.values()))
 
     @property
     def chosen(self) -> Iterator[Chosen]:
-        """All releases in it: itself, or those of ranges of windows."""
+        """Releases to choose from: the release itself, or a timeline's ranges of windows."""
         if isinstance(self.asked, Released):
             yield Chosen(self.asked, self.place, None if self.window is None else self.window.split("/")[0])
             return
@@ -81,19 +81,19 @@ class Explored:
 
     @property
     def place(self) -> dict[str, str | None]:
-        """What a reader chooses it by, as text."""
+        """File, key and window as text."""
         return {"file": self.file, "key": None if self.key is None else in_words(self.key), "window": self.window}
 
 
 class Chosen(NamedTuple):
-    """A release among others.
+    """Release with its labels.
 
     Attributes:
-      released: itself.
-      place: what a reader chooses it by.
-      moment: when its window begins, if it is of one window.
-      is_whole: whether it is all that its entry has.
-      gap: which rows of its timeline are missing, in words; empty if none is.
+      released: the release.
+      place: the labels by which a reader chooses it.
+      moment: the start of its window, if it covers a single window.
+      is_whole: whether it covers its whole entry.
+      gap: missing rows in its timeline, in words. Empty if complete.
     """
 
     released: Released
@@ -104,12 +104,14 @@ class Chosen(NamedTuple):
 
 
 def ranges_of(begin: int, end: int, cells: int) -> list[tuple[int, int]]:
-    """Return which ranges of these windows can be chosen: all; of many, or large ones, each window and all up to each.
+    """List the ranges of windows to choose from: all ranges, or a subset if there are many or large ranges.
+
+    The subset contains each single window, and all windows up to each.
 
     Args:
       begin: the first window.
-      end: the last one.
-      cells: how many counters the release of a range has.
+      end: the last window.
+      cells: the number of counters per release.
     """
     windows = range(begin, end + 1)
     count = len(windows) * (len(windows) + 1) // 2
@@ -120,7 +122,7 @@ def ranges_of(begin: int, end: int, cells: int) -> list[tuple[int, int]]:
 
 
 def entries_of(releases: Any) -> list[Explored]:
-    """Return all that is given, in its order."""
+    """Collect the given releases in their order."""
     found = [*_each(releases)]
     if not found:
         raise ArgumentError("releases", "must not be empty: give at least one release", "E723")
@@ -128,10 +130,7 @@ def entries_of(releases: Any) -> list[Explored]:
 
 
 def distinct(entries: list[Explored]) -> list[Explored]:
-    """Return the same, each by a place of its own: numbered where nothing else tells them from each other.
-
-    The name of a file that all are of is left out.
-    """
+    """Make the labels of each entry unique with numbers, and omit a file name that all entries share."""
     if len({entry.file for entry in entries}) == 1 and len({entry.name for entry in entries}) == len(entries):
         return [dataclasses.replace(entry, file=None) for entry in entries]
     alike: dict[tuple[str | None, ...], list[int]] = {}
@@ -160,7 +159,7 @@ def _each(releases: Any, **found: Any) -> Iterator[Explored]:
 
 
 def _named(name: Any) -> dict[str, Any]:
-    """Return the name of a release in a dict as a window, which is a pair of times, or as a key."""
+    """Interpret a dict key as a window if it is a pair of times, or as an output key."""
     if isinstance(name, tuple) and [*map(type, name)] == [datetime.datetime] * 2:
         return {"window": "/".join(map(in_words, name))}
     return {"key": name}
@@ -175,7 +174,7 @@ _ALL = {"records", "total_weight", "privacy_units"}
 
 
 class Wanted(NamedTuple):
-    """How releases are asked while a page is made, and what their values and weights are called."""
+    """Confidence, public candidates and labels for all answers in a page."""
 
     confidence: float
     candidates: Sequence[Any] | None
@@ -184,7 +183,7 @@ class Wanted(NamedTuple):
 
 
 def contents_of(chosen: Chosen, wanted: Wanted) -> Iterator[dict[str, Any]]:
-    """Yield what is known of a release, or of each metric of it."""
+    """Yield the content for a release, or for each of its metrics."""
     released = chosen.released
     for metric, part in released.parts.items():
         place = {**chosen.place, "metric": metric or None}
@@ -215,16 +214,16 @@ def _notes(chosen: Chosen, part: Released) -> Iterator[str]:
 
 
 def _counted(released: Released, wanted: Wanted) -> str:
-    """Return what is counted, in words."""
+    """Name the counted quantity."""
     kept = " that the bounds kept" if released.privacy.is_bounded else ""
     return f"{wanted.weight or counted(released)}{kept}"
 
 
 def _numbers(chosen: Chosen, part: Released, wanted: Wanted) -> Iterator[dict[str, Any]]:
-    """Yield the answers to questions that take nothing; what is counted aside is of all metrics together.
+    """Yield the answers to questions without arguments. Summary counts cover all metrics together.
 
-    Left out is what says less than another: units that are records, weight that is counted as records, and both where
-    numbers are counted closer.
+    Redundant answers are omitted: privacy units that are records, weight that equals the record count, and records and
+    weight if the release has a more accurate count.
     """
     unit, several = part.privacy.unit, chosen.moment is None and "from" in chosen.place
     known = {"privacy_units"} if unit.is_one_record else set()
@@ -243,7 +242,7 @@ def _numbers(chosen: Chosen, part: Released, wanted: Wanted) -> Iterator[dict[st
 
 
 def top_of(released: Released, wanted: Wanted) -> dict[str, Any] | None:
-    """Return the largest items; `None` of a release that has none, or needs a list to choose from and has none."""
+    """List the largest items, or `None` if the release has no items, or requires candidates and has none."""
     candidates = None if searches(released) else wanted.candidates
     answered = ask(Ask("top_k", MOST_LISTED, wanted.confidence, candidates), released)
     if answered is None:
@@ -264,33 +263,33 @@ def top_of(released: Released, wanted: Wanted) -> dict[str, Any] | None:
 
 
 def _shown_item(row: dict[str, Any]) -> str:
-    """Return an item in words; three dots follow one that stands for all that begin so."""
+    """Format an item. An ellipsis marks a prefix."""
     return in_words(row["item"]) + "\u2026" * row.get("truncated", False)
 
 
 def searches(released: Released) -> bool:
-    """Return whether a release knows items by itself: those of a domain, or of a list."""
+    """Whether a release finds items without candidates, in its domain or its list."""
     spec = released.spec
     return spec.is_listed or getattr(spec, "domain", None) is not None
 
 
 def ask(question: Ask, released: Released) -> Answered | None:
-    """Return an answer; `None` where the release does not answer such a question."""
+    """Answer a question, or return `None` if the release does not support it."""
     if not question.is_answered_by(released):
         return None
     try:
         return question.answer(released)
-    except (ValueError, TypeError):  # it does not count this, or needs candidates
+    except (ValueError, TypeError):  # no such count, or candidates are missing
         return None
 
 
 def numbers_of(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the estimate of a row and its bounds; `None` for what is not known and what has no end."""
+    """Extract the estimate and bounds from a row, with `None` for unknown or infinite numbers."""
     return {name: finite(plain(row[name])) for name in ("estimate", "lower", "upper")}
 
 
 def encoded(value: Any) -> Any:
-    """Return a reading as JSON has it, with arrays in base64."""
+    """Convert a reading to JSON values, with arrays in base64."""
     if isinstance(value, np.ndarray):
         ordered = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
         return {"dtype": value.dtype.name, "data": base64.b64encode(ordered.tobytes()).decode("ascii")}
@@ -303,15 +302,15 @@ def encoded(value: Any) -> Any:
 
 _FEW, _MOST_PAIRS, _ROWS = 6, 100, 20
 _LEAST_FAILING = 2.0**-53
-"""What may fail of one interval at least, where a float can still say its confidence."""
+"""Smallest error probability whose confidence differs from 1 as a float."""
 _COLUMNS = ("before", "after", "change", "lower", "upper", "changed")
 
 
 def changes_of(entries: Sequence[Explored], wanted: Wanted) -> tuple[list[dict[str, Any]], int]:
-    """Return what changed in each pair, the newest first, and how many more pairs there are.
+    """Compare pairs of releases, newest first, and count the omitted pairs.
 
-    Releases of one kind are compared between files or windows of one key, and between keys of one file; rows over time
-    from window to window. All pairs of a few are taken, else each with the next.
+    Releases with the same kind are compared between files or windows for each key, and between keys in each file.
+    Timelines are compared between windows. Up to 6 releases give all pairs, and more give consecutive pairs.
     """
     alike: dict[Any, list[Explored]] = {}
     pairs: list[_Pair] = []
@@ -346,7 +345,7 @@ def _windows(entry: Explored, timeline: SketchTimeline) -> Iterator[_Pair]:
 
 
 class _Pair(NamedTuple):
-    """Two releases, or two windows: whom to ask about which sides, and a release of their kind."""
+    """Pair of releases or windows, the object to ask for their distance, and a release of the same kind."""
 
     name: str
     entries: tuple[Explored, Explored]
@@ -355,12 +354,12 @@ class _Pair(NamedTuple):
     alike: Any
 
     def change(self, wanted: Wanted) -> dict[str, Any] | None:
-        """Return the largest changes and the distance; `None` of what cannot be compared."""
+        """Compute the largest changes and the distance, or `None` for incompatible releases."""
         try:
             far = self.asked.distance(*self.sides, confidence=wanted.confidence)
         except IncompatibleSketchError:
             return None
-        except ValueError:  # grouped counts know no distance
+        except ValueError:  # grouped counts have no distance
             far = None
         finds = searches(self.alike)
         candidates = None if finds else wanted.candidates
@@ -383,7 +382,7 @@ class _Pair(NamedTuple):
 
 
 def _listed(released: ReleasedSketch) -> float:
-    """Return how many items a release can find, by itself."""
+    """Count the items that a release can find without candidates."""
     return len(released.spec.items) if released.spec.is_listed else getattr(released.spec.domain, "size", math.inf)
 
 

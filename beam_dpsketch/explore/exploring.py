@@ -1,4 +1,4 @@
-"""`explore`: the page of some releases, as text."""
+"""Function `explore`: an interactive page for releases, as HTML text."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SCRIPTS = (
     *("showing", "charts", "curve", "statement", "log", "asking", "over_time", "by_key"),
     *("asking_items", "asking_ranks", "changes"),
 )
-"""The parts of the page's program, in the order in which they need each other, before `app` starts it."""
+"""Parts of the page's program in order of dependency. `app` starts the program."""
 
 
 def explore(
@@ -48,22 +48,22 @@ def explore(
     weight: str | None = None,
     confidence: float = 0.95,
 ) -> str:
-    """Return a page that lets anyone ask releases: HTML in one piece, which opens in any browser without network.
+    """Build an interactive page for releases: self-contained HTML that any browser opens without network access.
 
     Args:
-      releases: one release or `SketchTimeline`, a dict of them by key or window, as `release_frame` returns, or a list
-        of such, and of `Explored` ones.
-      title: of the page.
-      candidates: items that the page suggests, and that flat sketches choose their largest from. They must be public:
-        the page shows them.
-      value: what values are, with their unit: "delay, minutes".
-      weight: what is counted: "flights"; "records" if not given, or "weight" where records weigh.
-      confidence: of each interval, in (0, 1).
+      releases: a release or `SketchTimeline`, a dict by key or window as from `release_frame`, or a list with these or
+        `Explored` entries.
+      title: the page title.
+      candidates: items that the page suggests, and from which flat sketches list the largest. They must be public,
+        because the page shows them.
+      value: label and unit for values, such as "delay, minutes".
+      weight: label for counts, such as "flights". The default is "records", or "weight" with weights.
+      confidence: the confidence of each interval, in (0, 1).
 
     Raises:
-      ValueError: no release is given, or too many for one page.
-      TypeError: something else than releases is given.
-      ImportError: without plotly, which draws in the page: `pip install 'beam-dpsketch[explore]'`.
+      ValueError: there are no releases, or too many for a page.
+      TypeError: an object is not a release.
+      ImportError: plotly is missing: `pip install 'beam-dpsketch[explore]'`.
     """
     _validate.open_unit_interval(confidence=confidence)
     _validate.instance(str, title=title)
@@ -90,7 +90,7 @@ def _data(entries: list[Explored], wanted: Wanted) -> dict[str, Any]:
 
 
 def _spent(releases: Iterable[Released]) -> Iterator[str]:
-    """Say what all runs of a page have lost together."""
+    """Report the composed privacy loss of all runs in a page."""
     for spent in add_up(released.privacy for released in releases):
         if spent.run_count > 1:
             epsilon, delta = spent.loss.shown(spent.shown_delta)
@@ -103,12 +103,12 @@ def _spent(releases: Iterable[Released]) -> Iterator[str]:
 
 
 def _type_of(candidates: Sequence[Any]) -> str:
-    """Return as what the page reads an item that is typed, where nothing else is chosen."""
+    """Default type for items that a reader types."""
     return "int" if candidates and all(isinstance(item, (int, np.integer)) for item in candidates) else "text"
 
 
 def assemble(title: str, data: dict[str, Any]) -> str:
-    """Return the page of a title and of what `explore` knows."""
+    """Assemble the page from its title and data."""
     text = _as_script_data(data)
     if len(text) > MOST_BYTES:
         raise ArgumentError(
@@ -130,12 +130,12 @@ def assemble(title: str, data: dict[str, Any]) -> str:
 
 
 def _as_script_data(data: dict[str, Any]) -> str:
-    """Return JSON that no text in it can end, as HTML reads it."""
+    """Format JSON that cannot close its HTML script element."""
     return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _policy(scripts: Iterable[str]) -> str:
-    """Return a content-security policy under which these run, and nothing is fetched or sent; Plotly adds styles."""
+    """Build a content security policy that allows only these scripts, inline styles for Plotly, and no network."""
     allowed = f"script-src {' '.join(map(_hash, scripts))}; style-src 'unsafe-inline'; img-src data: blob:"
     return f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
 
@@ -145,7 +145,7 @@ def _hash(text: str) -> str:
 
 
 def read_scripts() -> str:
-    """Return the program of the page, which nothing starts."""
+    """Load the page's program, without the call that starts it."""
     return "\n".join(_read(f"{name}.js") for name in _SCRIPTS)
 
 
@@ -154,7 +154,7 @@ def _read(name: str) -> str:
 
 
 def charts_library() -> str:
-    """Return the program that draws."""
+    """Load the plotly program."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:
