@@ -1,7 +1,7 @@
-"""What all pictures share: how they look, figures and their bytes, intervals, and values on an axis.
+"""Common parts of pictures: style, figures and their bytes, intervals, and axis positions.
 
-Equal answers give equal bytes, without the time of the drawing. matplotlib is imported when a picture is drawn.
-Numbers, times and IPv4 addresses have places on an axis, and marks that name them.
+Equal answers give equal bytes, without a timestamp. matplotlib is imported when a picture is drawn. Numbers, times and
+IPv4 addresses have axis positions and labeled ticks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Told: TypeAlias = Rows[Any] | Answered
 """Answers with their clipping and notes."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#595959", "#e69f00", "#56b4e9")
-"""Told apart by all people; `Look.series` picks one."""
+"""Distinguishable with color blindness. `Look.series` selects an entry."""
 
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 3)))
 _MARKERS = "osD^vPX"
@@ -48,18 +48,18 @@ _NO_TIME = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationD
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Look:
-    """How answers are named and drawn.
+    """Labels and style for answers.
 
     Args:
-      value: what the values or items are, with their unit: "delay, minutes". A release does not know; "value" or
-        "item" if not given.
-      weight: what is counted: "flights"; "records" if not given, or "weight" of a release where records weigh.
-      confidence: that of the intervals, as they were asked for, in (0, 1).
-      name: what the estimates are called in a legend.
-      interval_name: what the intervals are called there; if not given, what they are about, with their confidence.
-      series: which colour and dashes, from 0 on; answers on the same axes take different ones.
-      upright: whether bars stand; if not given, those of items lie, which leaves room for names, and bins stand.
-      logarithmic: whether the values of a curve lie by their logarithms; if not given, those over a `LogDomain` do.
+      value: label and unit for values or items, such as "delay, minutes". The default is "value" or "item".
+      weight: label for counts, such as "flights". The default is "records", or "weight" if the release has weights.
+      confidence: the confidence of the intervals, in (0, 1).
+      name: the legend entry for estimates.
+      interval_name: the legend entry for intervals. The default is their scope and confidence.
+      series: the index for color and dashes, from 0. Give different answers on the same axes different indexes.
+      upright: whether bars are vertical. By default, item bars are horizontal, which leaves room for names, and bins
+        are vertical.
+      logarithmic: whether the values of a curve have a logarithmic axis. The default is true for a `LogDomain`.
     """
 
     value: str | None = None
@@ -76,7 +76,7 @@ class Look:
         _validate.whole_fields(self, "series", low=0, high=1 << 31)
 
     def or_else(self, **usual: Any) -> Look:
-        """Return the same, with what a picture usually has where nothing is given."""
+        """Fill unset fields with defaults."""
         return dataclasses.replace(
             self, **{name: value for name, value in usual.items() if getattr(self, name) is None}
         )
@@ -95,16 +95,16 @@ class Look:
 
     @property
     def intervals(self) -> str:
-        """What the intervals are called in a legend."""
+        """Legend entry for intervals."""
         return self.interval_name or interval_words(self.confidence)
 
     def of(self, answers: Rows[Any]) -> Look:
-        """Return the look of these answers, which say themselves what their intervals are about."""
+        """Use the interval name from these answers, if none is set."""
         return dataclasses.replace(self, interval_name=self.interval_name or answers.intervals)
 
 
 def new_figure(size: tuple[float, float]) -> Any:
-    """Return an empty figure of a size in inches; raise `ImportError` without matplotlib."""
+    """Create an empty figure with a size in inches. Raise `ImportError` without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -113,7 +113,7 @@ def new_figure(size: tuple[float, float]) -> Any:
 
 
 def axes_for(axes: Axes | None) -> Axes:
-    """Return the given axes, or those of a new figure, without what takes ink and says nothing."""
+    """Prepare the given axes, or axes in a new figure, without the top and right spines."""
     if axes is None:
         axes = new_figure(_SIZE).add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
@@ -122,7 +122,7 @@ def axes_for(axes: Axes | None) -> Axes:
 
 
 def add_legend(axes: Axes, *answers: Told) -> None:
-    """Put the legend of a new figure below it, with the clipping and the notes of what it shows."""
+    """Add the legend below a figure, with the clipping and notes of its answers."""
     handles, names = axes.get_legend_handles_labels()
     _add_below(axes.figure, handles, names, answers)
 
@@ -137,13 +137,13 @@ def _add_below(figure: Any, handles: Sequence[Any], names: Sequence[str], answer
 
 
 def draw_band(axes: Axes, places: np.ndarray, lower: Any, upper: Any, look: Look, step: str | None = None) -> None:
-    """Draw intervals as an area."""
+    """Draw intervals as a shaded band."""
     label = look.intervals
     axes.fill_between(places, lower, upper, step=step, color=look.colour, alpha=_BAND, linewidth=0, label=label)
 
 
 def draw_bars(axes: Axes, places: np.ndarray, weights: np.ndarray, widths: Any, look: Look) -> None:
-    """Draw estimates as bars, upright or lying."""
+    """Draw estimates as vertical or horizontal bars."""
     style = {"color": look.colour, "alpha": _BAR, "label": look.name, "edgecolor": "white", "linewidth": 0.5}
     if look.upright:
         axes.bar(places, weights, width=widths, **style)
@@ -152,7 +152,7 @@ def draw_bars(axes: Axes, places: np.ndarray, weights: np.ndarray, widths: Any, 
 
 
 def draw_intervals(axes: Axes, places: np.ndarray, answers: Sequence[np.ndarray], look: Look, upright: bool) -> None:
-    """Draw the interval of each estimate as a line with ends; those without a bound are left out."""
+    """Draw the interval of each estimate as a line with caps. Unbounded intervals are omitted."""
     estimates, lower, upper = answers
     lines, ends = (axes.vlines, "_") if upright else (axes.hlines, "|")
     style: dict[str, Any] = {"linestyle": "none", "color": look.colour}
@@ -168,7 +168,7 @@ def draw_intervals(axes: Axes, places: np.ndarray, answers: Sequence[np.ndarray]
 
 
 def panel_grid(panels: int, columns: int, size: tuple[float, float]) -> tuple[Any, list[Any]]:
-    """Return a new figure and its panels, row by row; `size` is that of one panel in inches."""
+    """Create a figure and its panels, row by row. `size` is the panel size in inches."""
     rows = -(-panels // columns)
     figure = new_figure((size[0] * columns, size[1] * rows + 0.4))
     grid = figure.subplots(rows, columns, squeeze=False)
@@ -178,7 +178,7 @@ def panel_grid(panels: int, columns: int, size: tuple[float, float]) -> tuple[An
 
 
 def add_common_legend(figure: Any, grid: list[Any], answers: Sequence[Told]) -> None:
-    """Put one legend below all panels, with clipping and notes; equal names are one entry."""
+    """Add a shared legend below all panels, with clipping and notes. Equal names are merged."""
     handles: dict[str, Any] = {}
     for axes in grid:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -187,7 +187,7 @@ def add_common_legend(figure: Any, grid: list[Any], answers: Sequence[Told]) -> 
 
 
 def to_bytes(figure: Any, kind: str) -> bytes:
-    """Return a figure as PNG, SVG or PDF; characters that the font lacks are drawn as boxes."""
+    """Render a figure as PNG, SVG or PDF. Characters that the font lacks appear as boxes."""
     import matplotlib as mpl
 
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
@@ -203,7 +203,7 @@ _MIN_PLAIN, _MAX_PLAIN = 1e-6, 1e9
 
 
 def places_of(values: Any) -> np.ndarray:
-    """Return where values lie on an axis, float64 of shape (n,); raise `TypeError` for those without an order."""
+    """Compute axis positions, float64 of shape (n,). Raise `TypeError` for values without an order."""
     values = as_list(values)
     if any(isinstance(each, datetime.datetime) for each in values):
         from matplotlib.dates import date2num
@@ -219,7 +219,7 @@ def places_of(values: Any) -> np.ndarray:
 
 
 def mark(axis: Axis, values: Any) -> None:
-    """Name the marks of an axis in the way of its values."""
+    """Label the ticks of an axis in the format of its values."""
     values = as_list(values)
     first = next(iter(values), 0)
     if isinstance(first, datetime.datetime):
@@ -240,12 +240,12 @@ def mark(axis: Axis, values: Any) -> None:
 
 
 def mark_weights(axis: Axis) -> None:
-    """Name the marks of an axis of weights."""
+    """Label the ticks of a weight axis."""
     axis.set_major_formatter(lambda place, _: number(place))
 
 
 def number(place: float) -> str:
-    """Return a number with groups of digits.
+    """Format a number with thousands separators.
 
     >>> number(12000.0), number(0.25), number(-2e12)
     ('12,000', '0.25', '-2e+12')
@@ -254,12 +254,12 @@ def number(place: float) -> str:
 
 
 def _small_number(place: float) -> str:
-    """Return a number above 0, which is not rounded to 0, as the noise of floats around 0 is."""
+    """Format a positive number without rounding to 0. Linear axes round, because float noise appears around 0."""
     return number(place) if place >= _MIN_PLAIN else f"{place:.4g}"
 
 
 def text(value: Any) -> str:
-    r"""Return an item as a short text, with escapes for what is not printable, and without mathematics.
+    r"""Format an item as short text. Unprintable characters and math markup are escaped.
 
     >>> text("a" * 50), text("$x$")
     ('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…', '\\$x\\$')
@@ -274,7 +274,7 @@ def text(value: Any) -> str:
 
 
 def numbers_of(columns: Sequence[Any]) -> list[np.ndarray]:
-    """Return columns of weights or shares as float64 of shape (n,)."""
+    """Convert columns with weights or shares to float64 arrays of shape (n,)."""
     return [np.array(column, dtype=np.float64) for column in columns]
 
 
