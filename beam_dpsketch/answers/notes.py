@@ -1,7 +1,7 @@
-"""Notes: warnings that a release attaches to its answers; and the scope of their intervals.
+"""Notes: warnings attached to releases and answers, and the scope of their intervals.
 
-Guarantee: post-processing of noisy numbers and of public settings, so notes cost no privacy. A release of noise alone,
-or with an ordinary share at the ends of its domain, is said to sit at one of them with a probability below 1e-4.
+Guarantee: post-processing of noisy numbers and public settings, without privacy cost. The note `at_an_end` appears with
+a probability below 1e-4 for a release of pure noise, or with an ordinary share of values at the range ends.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _NOISE_ALONE = {"may_be_empty", "mostly_noise"}
 
 
 class Note(NamedTuple):
-    """One thing to know before answers are trusted.
+    """Warning about an answer.
 
     Attributes:
-      code: a word for programs, the same in all versions; `docs/beam_yaml.md` lists them.
-      words: a sentence for people. Its numbers are noisy ones, or public.
+      code: the code for programs, equal in all versions. `docs/beam_yaml.md` lists the codes.
+      words: a sentence for people. Its numbers are noisy or public.
     """
 
     code: str
@@ -47,14 +47,14 @@ Notes: TypeAlias = tuple[Note, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Basis:
-    """What answers were made of, and what is to be known of it.
+    """Origin of an answer: its confidence, clipping, notes and noise.
 
     Attributes:
-      confidence: of each interval; `None` if that is not known.
-      clipping: how much the bounds removed, which intervals do not cover; `None` of answers made by hand.
-      notes: what the release knows of itself.
-      asked: how many weights were asked for together; 0 where one that is 0 would say nothing.
-      noise: what intervals are about.
+      confidence: the confidence of each interval, or `None` if unknown.
+      clipping: the clipping, which intervals do not include. `None` for answers made by hand.
+      notes: the notes of the release.
+      asked: the number of weights in the question, or 0 if a zero answer is uninformative.
+      noise: the noise that intervals cover.
     """
 
     confidence: float | None = None
@@ -65,11 +65,11 @@ class Basis:
 
     @property
     def intervals(self) -> str | None:
-        """What the intervals are called."""
+        """Label for the intervals."""
         return None if self.confidence is None else interval_words(self.confidence, self.clipping)
 
     def within_noise(self, estimate: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[Note, ...]:
-        """Return a note where all intervals together, at 99 %, hold 0, and nothing else explains it."""
+        """Warn if all intervals together, at 99 % confidence, include 0 and no other note explains it."""
         if self.confidence is None or self.asked < 2 or not len(estimate):
             return ()
         if any(note.code in _NOISE_ALONE for note in self.notes):
@@ -97,42 +97,42 @@ ONE_RECORD_EACH = Note(
 
 
 def codes(notes: Iterable[Note]) -> str:
-    """Return the codes of notes in one text, each once, for columns."""
+    """Join the distinct codes of notes, for table columns."""
     return ",".join(dict.fromkeys(note.code for note in notes))
 
 
 def lines(clipping: Clipping | None, notes: Iterable[Note]) -> str:
-    """Return the lines that follow an answer: its clipping, and each note."""
+    """Format the lines below an answer: its clipping, and each note."""
     told = () if clipping is None else (str(clipping),)
     return "".join(f"\n{line}" for line in (*told, *(f"note: {note.words}" for note in notes)))
 
 
 def of_emptiness(nothing: str | None) -> Note:
-    """Return the note of a release that may be empty; `nothing` is the upper end of a summary count, in words."""
+    """Warn that a release may be empty. `nothing` is the upper end of a summary count, in words."""
     found = "its counters cannot be distinguished from noise" if nothing is None else f"it contains {nothing}"
     return Note("may_be_empty", f"This release may be empty: {found}. Answers may be pure noise.")
 
 
 def of_reach(reach: float, most: float, useless: float = USELESS_SHARE) -> Notes:
-    """Return a note where intervals reach over a useless share of the total, which is at most this."""
+    """Warn if a margin of error exceeds a useless share of the total. `most` bounds the total."""
     return of_noise(reach, f"the total is at most {shown(max(most, 0.0))}") if reach > useless * most else ()
 
 
 def of_noise(reach: float, compared: str) -> Notes:
-    """Return the note of a release with much noise, compared with what it may hold."""
+    """Warn about large noise, compared with the possible total."""
     words = f"Much noise: 95 % intervals are ±{shown(reach)}, and {compared}."
     return (Note("mostly_noise", f"{words} Use more data, a larger epsilon or a smaller bound."),)
 
 
 def of_spending(privacy: PrivacyStatement) -> tuple[Note, ...]:
-    """Return notes of an epsilon that promises little, and of a delta that may give away someone."""
+    """Warn about an epsilon with weak protection, and a delta that could expose a privacy unit."""
     epsilon, delta, found = privacy.shown_epsilon, privacy.delta_of_epsilon, []
     if LARGE_EPSILON < epsilon < math.inf:
         words = f"epsilon = {round_up(epsilon, 4):g} at delta = {delta:g} gives little protection"
         found.append(Note("large_epsilon", f"{words}: {privacy.loss.attack_words}. Use 3 or less if you can."))
     units = privacy.note(UNITS)
     least = 0.0 if units is None else units.interval(0.95).lower
-    if delta * least > 1 and len(privacy.release_ids) == 1:  # else a unit is in several of its parts
+    if delta * least > 1 and len(privacy.release_ids) == 1:  # a unit may occur in several components
         who = privacy.unit.noun
         words = f"delta = {delta:g} exceeds 1 / (number of {who}s), which is at most 1 / {shown(least)}"
         weak = f"A mechanism that publishes the records of one random {who} would satisfy such a delta"
@@ -141,7 +141,7 @@ def of_spending(privacy: PrivacyStatement) -> tuple[Note, ...]:
 
 
 def of_units(privacy: PrivacyStatement) -> tuple[Note, ...]:
-    """Return a note if each unit has about one record, though bounds allow more: its id may name records."""
+    """Warn about one record per privacy id despite larger bounds, because the ids may identify records."""
     units, records, lost, size = privacy.note(UNITS), privacy.note(RECORDS), privacy.lost, privacy.bounds.size or 0
     if size >= 2 and not privacy.bounds.has_weights and privacy.bounds.as_dict().get("max_per_item") is None:
         records = records or privacy.note(WEIGHT)  # an id with several records keeps 2 or more
@@ -158,13 +158,13 @@ def of_units(privacy: PrivacyStatement) -> tuple[Note, ...]:
 def of_ranks(
     domain: Domain, total: tuple[float, float], at_ends: np.ndarray, finest_variance: float
 ) -> tuple[Note, ...]:
-    """Return notes of ranks of weights that are not signed: their noise, and what sits at the ends of the domain.
+    """Warn about noise in unsigned ranks, and about values at the ends of the domain.
 
     Args:
       domain: the values.
-      total: the weight of all of them, and its variance.
-      at_ends: that of the first and the last value, read in one way or several, float64 of shape (readings, 2).
-      finest_variance: that of the last reading.
+      total: the total weight and its variance.
+      at_ends: the weight of the first and last value, for each estimator, float64 of shape (readings, 2).
+      finest_variance: the variance from the last estimator.
     """
     reach = deviations_for(0.95) * math.sqrt(total[1])
     return (*of_reach(reach, total[0] + reach), *_of_ends(domain, total, at_ends, finest_variance))
@@ -173,7 +173,7 @@ def of_ranks(
 def _of_ends(
     domain: Domain, total: tuple[float, float], at_ends: np.ndarray, finest_variance: float
 ) -> tuple[Note, ...]:
-    """Return a note where nearly all weight is at one end; not of small domains, where this is natural."""
+    """Warn if nearly all weight is at an end. Small domains are exempt, because this is natural there."""
     if not domain.doubt or domain.size < _LEAST_VALUES:
         return ()
     ends = np.array([0, domain.size - 1], dtype=np.uint64)
@@ -193,16 +193,15 @@ def _of_ends(
 
 
 def of_numbers(domain: Domain, mean: tuple[float, float], variance: float) -> Notes:
-    """Return a note where the mean is near an end of the domain, or nearly all numbers are near one of both.
+    """Warn if the mean is near an end of the value range, or nearly all numbers are near its ends.
 
-    Numbers are given by their places x, from 0 at the lower end of the domain to 1 at the upper. On average, x (1 - x)
-    is m (1 - m) - v, with the mean m and the variance v. It is never below 0, so by Markov's inequality it bounds the
-    share of the numbers that are away from both ends.
+    Numbers are scaled to x from 0 to 1. On average, x (1 - x) is m (1 - m) - v, with the mean m and the variance v. It
+    is never negative, so Markov's inequality bounds the share of numbers away from both ends.
 
     Args:
       domain: the values.
-      mean: the ends of its interval.
-      variance: the lower end of its interval; 0 if it is unknown.
+      mean: the interval of the scaled mean.
+      variance: the lower end of its interval, or 0 if unknown.
     """
     (lower, upper), near, where = mean, _NEAR, ""
     middle = min(max(0.5, lower), upper)

@@ -1,11 +1,10 @@
-"""The privacy statement that every release carries: what is protected, how well, and what is not.
+"""Privacy statement: the guarantee, contents and limits of a release, and its clipping.
 
-`statement.stated` has its fields, and `statement.statement_text` its words.
+`statement.stated` defines its fields, and `statement.statement_text` its text. The clipping is estimated from the
+histogram or the counters in the statement.
 
-The clipping of a release, as the histogram or the counters of its statement measure it.
-
-Guarantee: post-processing. With a confidence of 95 %, `at_least` is too high with a probability of 2.5 % at most, over
-the noise: half of it is for the weight that was removed, and half for the weight that was kept.
+Guarantee: post-processing. At 95 % confidence, `at_least` is too high with a probability of at most 2.5 % over the
+noise. Half of this covers the removed weight, and half the weight after clipping.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _UNCOUNTED = {
 
 
 def clipping_of(statement: Stated, confidence: float) -> Clipping:
-    """Return the clipping of what this statement is about; `confidence` is that of two-sided intervals."""
+    """Estimate the clipping of a statement. `confidence` is for two-sided intervals."""
     _validate.open_unit_interval(confidence=confidence)
     lost, clipped, units = (statement.lost, *map(statement.note, (CLIPPED, UNITS)))
     of_run, nothing = lost is not None and lost.of_run, _in_words(statement)
@@ -79,7 +78,7 @@ def clipping_of(statement: Stated, confidence: float) -> Clipping:
         least_loss=0.0 if lost is None else float(lost.losses[0]),
         most_units=lost is not None and 2 * _least_units(lost) > most,
     ).limited_to(state.weaker(statement.weakest))
-    # A norm's counter sees what is scaled, in the windows that count.
+    # A norm's counter measures only scaled contributions, in counted windows.
     is_blind = lost is None and statement.bounds.as_dict().get("resource_limit") is not None
     is_blind = is_blind or bool(statement.uncounted & _BLIND)
     is_silent = found.state is ClippingState.NOT_DETECTED and is_blind
@@ -87,7 +86,7 @@ def clipping_of(statement: Stated, confidence: float) -> Clipping:
 
 
 def _in_words(statement: Stated) -> Clipping:
-    """Return what the settings say of clipping, before anything is measured."""
+    """Describe the clipping in the settings, before any measurement."""
     bounds, dropped = statement.bounds, statement.uncounted
     total = "total weight" if bounds.has_weights or Uncounted.EXCESS_WEIGHT in dropped else "total count"
     if statement.lost is not None and statement.lost.of_run:
@@ -107,71 +106,68 @@ def _in_words(statement: Stated) -> Clipping:
 
 @functools.lru_cache(maxsize=256)  # all releases of a run share one histogram
 def read_lost(lost: LostNote, confidence: float) -> LostWeight:
-    """Estimate the weight that was removed; `at_least` and `most_units` hold with this confidence each."""
+    """Estimate the removed weight. `at_least` and `most_units` each have this confidence."""
     return lost_weight.read(np.array(lost.counts), lost.losses, lost.deviation, confidence, lost.noise)
 
 
 def _least_units(lost: LostNote) -> float:
-    """Return how many units were clipped at least, by four deviations of the noise."""
+    """Bound the number of clipped units from below, by four standard deviations."""
     return sum(lost.counts) - _DEVIATIONS * math.sqrt(lost.sigma_squared * len(lost.counts))
 
 
 def _share(part: float, rest: float) -> float:
-    """Return the share of a part in part and rest; a rest below 0 is noise, and no part has no share."""
+    """Share of `part` in `part + rest`. A negative rest is noise and counts as 0. A part of 0 has share 0."""
     return 0.0 if part == 0 else math.nan if not math.isfinite(part) else part / (part + max(rest, 0.0))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrivacyStatement(Stated):
-    """What one release, or several combined ones, guarantee.
+    """Guarantee for a release, or for several combined releases.
 
-    Guarantee: for any two inputs that differ by one `unit` under the `relation` relation, the release is rho-zCDP; with
-    a delta, delta-approximate rho-zCDP.
+    Guarantee: for any two inputs that differ by a single `unit` under `relation`, the release is rho-zCDP. With a
+    delta, it is delta-approximate rho-zCDP.
 
     Attributes:
-      rho: the privacy loss as zCDP, exact; epsilon^2 / 2 where noise is Laplace.
-      sigma_squared_per_level: the noise parameter of each level's counters, exact; one for a flat sketch. It is sigma^2
-        of a Gaussian, and 2 scale^2 of a Laplace.
-      relation: the relation between neighbouring inputs.
-      unit: whose presence is hidden.
-      bounds: what one unit could contribute; more was dropped, or scaled down, before the sketch.
-      window_count: how many windows (releases) one unit could reach; rho covers all of them.
-      overlapping: in how many windows a record is, at most.
-      first_windows: whether a unit counts in its first `window_count` windows, as on streams.
-      disclosed: what is published without noise.
-      uncounted: what was dropped or clamped before anything was counted, and is in no number.
-      period_micros: how long a declared period is, in microseconds; 0 if the unit is not one within a period.
-      randomness: where the noise came from.
-      shown_delta: the delta at which epsilon is shown; of a combination, the smaller one.
-      release_ids: 48 bytes for each release inside, different for every release: 16 each of its run, of the
-        part of the run that it is, and of the draw of its noise.
-      side: about how many units, records and how much weight are in it; each is noisy, and rho covers it.
-      own_total: how much weight is in it, as its counters sum to it; `None` where they do not.
-      lost: the noisy clipping histogram, which rho covers too; `None` if there is none.
-      weakest: of a combination, the weakest clipping state of its parts.
-      of_metric: whether `side` and `lost` are those of several metrics together, and this is one of them.
-      norm_spend: the part of rho that chose `max_norm`, of a combination the smaller one; `None` if that was given.
-      delta: the probability that one unit alone brings keys into the release, exact; 0 without `KeySelection`. Of
-        grouped counts, that it brings items in.
-      pure: the sum of the epsilons of parts that need no delta, as of Laplace noise; 0 without.
-      pure_rho: the part of rho that is theirs.
-      noise: which noise counters have.
-      keys: how its keys, or items, were chosen; `None` if the data do not choose them, and of a combination of
-        different choices.
-      over_time: which row over time it is, or which rows an answer was made of. `None` elsewhere, and of a combination
-        of different ones.
+      rho: the exact zCDP privacy loss, which is epsilon^2 / 2 for Laplace noise.
+      sigma_squared_per_level: the exact noise parameter for the counters at each level. A flat sketch has a single
+        level. It is sigma^2 for Gaussian noise, and 2 scale^2 for Laplace noise.
+      relation: the relation between neighboring inputs.
+      unit: the privacy unit.
+      bounds: the contribution bounds per unit. Contributions are clipped before they enter the sketch.
+      window_count: the most windows (releases) that a unit can reach. rho covers all of them.
+      overlapping: the most windows that contain the same record.
+      first_windows: whether a unit counts only in its first `window_count` windows, as on streams.
+      disclosed: facts that are published without noise.
+      uncounted: records that are dropped, or values that are clamped, before any count. No number includes them.
+      period_micros: the declared period in microseconds, or 0 without a period.
+      randomness: the source of the noise.
+      shown_delta: the delta for the reported epsilon. Combinations use the smaller delta.
+      release_ids: 48 unique bytes per release: 16 each for its run, its component (key or window), and its noise draw.
+      side: noisy summary counts of units, records and weight. rho covers them.
+      own_total: the total weight in the counters, or `None` if they have no total.
+      lost: the noisy clipping histogram, which rho covers. `None` without a histogram.
+      weakest: the weakest clipping state among combined releases.
+      of_metric: whether `side` and `lost` cover several metrics, including this release.
+      norm_spend: the share of rho that chose `max_norm`. Combinations use the smaller share. `None` for a given norm.
+      delta: the exact probability that a unit alone causes any key to be released, or any item with grouped counts. 0
+        without either.
+      pure: the sum of epsilons for components without delta, as with Laplace noise. 0 without such components.
+      pure_rho: the share of rho for these components.
+      noise: the noise in the counters.
+      keys: the selection rule for keys or items. `None` if the data do not choose them, or combined rules differ.
+      over_time: the timeline row, or the rows behind an answer. `None` elsewhere, and if combined rows differ.
     """
 
     @classmethod
     def from_stated(cls, stated: Stated) -> PrivacyStatement:
-        """Return the statement that a release has, of fields that are checked."""
+        """Convert validated fields to the statement for a release."""
         return unchecked(cls, vars(stated))
 
     def composed(self, other: PrivacyStatement, *, units_disjoint: bool) -> PrivacyStatement:
-        """Return the statement of two releases together: their losses add, or the larger counts if no unit is in both.
+        """Compose the statements of two releases. Losses add up, or the larger loss counts if no unit is in both.
 
-        The loss stays if they are different parts of one run, such as two keys or windows of it. Two draws of the same
-        part are two releases, and add. `privacy.loss.composition` has the proofs.
+        The loss is unchanged for different components of a run, such as two keys or windows. Two draws for the same
+        component are two releases, and their losses add up. `privacy.loss.composition` has the proofs.
         """
         if self.shares_noise_with(other):
             raise IncompatibleSketchError(
@@ -184,17 +180,17 @@ class PrivacyStatement(Stated):
         return self._joined(other, compose(self.loss, other.loss))
 
     def clipping(self, confidence: float = 0.95) -> Clipping:
-        """Return how much of the total the bounds removed, as far as it is known; `confidence` as of intervals."""
+        """Estimate the share of the total that clipping removed. `confidence` is for two-sided intervals."""
         return clipping_of(self, confidence)
 
     def shares_noise_with(self, other: PrivacyStatement) -> bool:
-        """Whether the two have noise in common: of a release in both, or of rows over time of one run and key."""
+        """Whether both contain the same release, or timeline rows from the same run and key."""
         if self.unit.over_horizon and {*map(timeline, self.release_ids)} & {*map(timeline, other.release_ids)}:
             return True
         return bool(set(self.release_ids) & set(other.release_ids))
 
     def _joined(self, other: PrivacyStatement, loss: Loss) -> PrivacyStatement:
-        """Return the statement of the sum of two releases that together lose this."""
+        """Join the statements of two releases with this composed loss."""
         for name in ("relation", "unit"):
             if getattr(self, name) is not getattr(other, name):
                 raise IncompatibleSketchError(
@@ -228,7 +224,7 @@ class PrivacyStatement(Stated):
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the statement as plain Python values, for JSON or a table."""
+        """Convert the statement to plain Python values, for JSON or a table."""
         bounds = self.bounds.as_dict()
         return {
             "rho": float_above(self.rho),
@@ -257,41 +253,41 @@ class PrivacyStatement(Stated):
         }
 
     def to_dp_event(self, *, ignore_delta: bool = False) -> Any:
-        """Return the loss as an event of `dp_accounting`, for an accountant; needs the dp-accounting package.
+        """Convert the loss to a `dp_accounting` event, for an accountant. Requires the dp-accounting package.
 
-        It is a `GaussianDpEvent`; a `ZCDpEvent` where not all noise is Gaussian, because that package has no event for
-        any mechanism of a pure epsilon. Pure epsilons alone simply add up.
+        The event is a `GaussianDpEvent`, or a `ZCDpEvent` if some noise is not Gaussian, because that package has no
+        event for arbitrary mechanisms with pure epsilon. Pure epsilons alone simply add up.
 
         Args:
-          ignore_delta: whether to leave out `delta`, which that package has no event for: add it to the delta that the
-            accountant gives. A release with a delta is refused without it.
+          ignore_delta: leave out `delta`, for which that package has no event. Add it to the accountant's delta.
+            Without this argument, a release with a delta is refused.
         """
         return event_of(self.loss, ignore_delta=ignore_delta)
 
     @property
     def shown_loss(self) -> str:
-        """rho, or a pure epsilon, and delta unless it is 0, in a few digits, rounded up."""
+        """Privacy loss: rho or pure epsilon, and a nonzero delta, rounded up."""
         loss = {"epsilon": self.pure} if self.loss.is_pure else {"rho": self.rho}
         shown = {**loss, **({"delta": self.delta} if self.delta else {})}
         return ", ".join(f"{name}={round_up(value, 6):g}" for name, value in shown.items())
 
     @property
     def summary(self) -> dict[str, str]:
-        """The lines that `print` shows, by heading."""
+        """Lines of `print`, by heading."""
         return statement_text.summary(self, self.clipping())
 
     @property
     def facts(self) -> dict[str, str]:
-        """All lines by heading: those of the summary, then those of `details`."""
+        """All lines by heading: summary, then details."""
         clipping = self.clipping()
         return statement_text.summary(self, clipping) | statement_text.details(self, clipping)
 
     def details(self) -> str:
-        """Return the lines that `print` leaves out: the definition, accounting, noise, budget split and counts."""
+        """Format the details: definition, accounting, noise, budget split and counts."""
         return statement_text.aligned(statement_text.details(self, self.clipping()))
 
     def text(self) -> str:
-        """Return all lines."""
+        """Format all lines."""
         return statement_text.aligned(self.facts)
 
     def __str__(self) -> str:
@@ -309,7 +305,7 @@ _HEADINGS = ("Protects", "Guarantee", "Meaning", "Contribution", "Keys", "Items"
 
 @dataclasses.dataclass(frozen=True)
 class Unreleased:
-    """What a run has spent, without any of its releases."""
+    """Privacy loss of a run without any release."""
 
     privacy: PrivacyStatement
 
@@ -320,6 +316,6 @@ class Unreleased:
 
 
 def unpack(data: bytes) -> tuple[Any, np.ndarray, PrivacyStatement, int]:
-    """Decode the bytes of a release, as `release_format.unpack` does."""
+    """Decode a serialized release, like `release_format.unpack`."""
     spec, counters, stated, scale_bits = release_format.unpack(data)
     return spec, counters, PrivacyStatement.from_stated(stated), scale_bits
