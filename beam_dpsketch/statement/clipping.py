@@ -1,6 +1,6 @@
-"""Clipping: the share of the total that contribution bounds removed, and how much of it a release knows.
+"""Clipping: the share of the total that contribution bounds removed, and the accuracy of this estimate.
 
-Every answer carries a `Clipping`, in exactly one of five states. The states do not depend on how an estimate is made.
+Every answer has a `Clipping` in exactly one of five states. The states do not depend on the estimator.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Answer = TypeVar("Answer", bound="WithClipping")
 
 
 class ClippingState(enum.Enum):
-    """How much a release knows about its clipping, from most to least."""
+    """States of the clipping estimate, from most to least informative."""
 
     CANNOT_HAPPEN = "cannot happen"
     ESTIMATED = "estimated"
@@ -29,33 +29,34 @@ class ClippingState(enum.Enum):
     NOT_MEASURED = "not measured"
 
     def weaker(self, *others: ClippingState) -> ClippingState:
-        """Return the state of all together, which is the one that knows least."""
+        """Find the weakest state."""
         return max(self, *others, key=[*ClippingState].index)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class Clipping:
-    """The share of the total that contribution bounds removed, as far as a release knows it; `print` it.
+    """Share of the total that contribution bounds removed, with the state of its estimate. `print` it.
 
     Attributes:
       state: how much is known.
-      estimate: the share, 0 to 1, by a model of heavy units; NaN without an estimate, and 0 if nothing can be clipped.
-      at_least: a lower bound of the share. At the usual confidence it holds with 97.5 % probability, if no unit keeps
-        more than `assumed_cap`. NaN if nothing is measured.
-      upper_estimate: the upper end of the estimated range, if the heaviest units go on as the others do.
-      weight: the records, or the weight, that were removed, by the same model; NaN without an estimate, and where
-        nothing can be clipped.
-      at_least_weight: a lower bound of that. It needs no assumption.
+      estimate: the estimated share, 0 to 1, from a model for heavy units. NaN without an estimate, and 0 if clipping
+        cannot happen.
+      at_least: a lower bound for the share. At the default confidence it is valid with 97.5 % probability, if no unit
+        exceeds `assumed_cap` after clipping. NaN if clipping is not measured.
+      upper_estimate: the upper end of the estimated range, if the heaviest units follow the trend of the others.
+      weight: the estimated removed records or weight, from the same model. NaN without an estimate, and if clipping
+        cannot happen.
+      at_least_weight: a lower bound for the removed weight, without assumptions.
       upper_weight: the upper end of its estimated range.
-      assumed_cap: the most that a unit may keep for the shares to hold; infinite if they always hold. `weight` and its
-        ends need no such assumption.
-      clipped_units: how many units lost `least_loss` or more, with noise; NaN if no histogram counts them.
-      most_clipped_units: an upper bound of these, with the probability of `at_least`.
-      least_loss: the smallest loss that is counted.
-      most_units: whether more than half of all units were clipped.
-      total: the total that the shares refer to, in words.
+      assumed_cap: the largest contribution after clipping for which the shares are valid. Infinite if they need no
+        assumption. `weight` and its ends need no such assumption.
+      clipped_units: the noisy number of units clipped by `least_loss` or more. NaN without a histogram.
+      most_clipped_units: an upper bound for this number, with the probability of `at_least`.
+      least_loss: the smallest clipping per unit that is counted.
+      most_units: whether more than half the units were clipped.
+      total: the total, in words.
       units: the privacy units, in words.
-      uncounted: what the settings drop before anything is counted, in words. No number here includes it.
+      uncounted: records that the settings drop before any count, in words. No number here includes them.
     """
 
     state: ClippingState = ClippingState.NOT_MEASURED
@@ -75,7 +76,7 @@ class Clipping:
     uncounted: tuple[str, ...] = ()
 
     def limited_to(self, state: ClippingState) -> Clipping:
-        """Return the same without what this state does not know; a lower bound near 0 becomes "not detected"."""
+        """Weaken to a state, and drop the numbers that it lacks. A lower bound near 0 becomes NOT_DETECTED."""
         state = state.weaker(self.state)
         if state is ClippingState.LOWER_BOUND and not self._is_detected:
             state = ClippingState.NOT_DETECTED
@@ -88,18 +89,18 @@ class Clipping:
 
     @property
     def can_happen(self) -> bool:
-        """Whether answers may be about less than was contributed."""
+        """Whether answers may describe less than the full contributions."""
         return self.state is not ClippingState.CANNOT_HAPPEN
 
     @property
     def sentence(self) -> str:
-        """The state in sentences, and what is never counted."""
+        """State and uncounted records, in sentences."""
         first, *others = self._clauses()
         return " ".join([f"{first}.", *(f"{each[0].upper()}{each[1:]}." for each in others)])
 
     @property
     def clauses(self) -> str:
-        """The same in one line of clauses, for a statement."""
+        """State and uncounted records, as clauses in a line."""
         return "; ".join(self._clauses())
 
     def _clauses(self) -> Iterator[str]:
@@ -139,7 +140,7 @@ class Clipping:
 
     @property
     def assumption(self) -> str:
-        """The bounds with 97.5 % confidence, and the assumptions of the other numbers; empty without numbers."""
+        """Bounds with 97.5 % confidence and the assumptions of other numbers. Empty without numbers."""
         return "; ".join(self._assumptions())
 
     def _assumptions(self) -> Iterator[str]:
@@ -160,16 +161,16 @@ class Clipping:
             yield f"at most {number:,.0f} {self.units} were clipped by {by} or more, with 97.5 % confidence"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the state, the share with its ends, `None` where they are unknown, and the sentence, for JSON."""
+        """State, share with its ends (`None` if unknown) and sentence, for JSON."""
         shares = {name: finite(getattr(self, name)) for name in ("estimate", "at_least", "upper_estimate")}
         return {"state": self.state.value, **shares, "sentence": self.sentence}
 
     def columns(self) -> dict[str, Any]:
-        """Return the same without the sentence, as columns of rows."""
+        """State and share with its ends, as table columns."""
         return dict(zip(COLUMNS, self.as_dict().values(), strict=False))
 
     def __eq__(self, other: object) -> bool:
-        """Return whether all is equal. What is not known is equal to what is not known, also in Python 3.13."""
+        """Compare all fields. Unknown numbers (NaN) are equal, also in Python 3.13."""
         return isinstance(other, Clipping) and self._compared == other._compared
 
     def __hash__(self) -> int:
@@ -191,31 +192,30 @@ class Clipping:
 
 
 class WithClipping:
-    """An answer that carries the clipping of its release next to its numbers; `None` if it was made by hand."""
+    """Answer with the clipping of its release, or `None` if made by hand."""
 
     clipping: Clipping | None = None
 
     def of(self: Answer, clipping: Clipping | None) -> Answer:
-        """Let a new answer carry this, and return it."""
+        """Attach clipping to a new answer, and return the answer."""
         self.clipping = clipping
         return self
 
 
 def weakest(found: Iterable[Clipping]) -> Clipping:
-    """Return the clipping of several answers together: that of one in the weakest state, and of those the largest."""
+    """Find the clipping in the weakest state, and among equal states the largest share."""
     order = [*ClippingState]
     return max(found, key=lambda each: (order.index(each.state), each.at_least))
 
 
 def in_one_line(found: Iterable[Clipping]) -> str:
-    """Return one line about several answers."""
+    """Summarize the clipping of several answers in a line."""
     found = [*found]
     others = f" This is the weakest state of {len(found)} answers." if len({*map(str, found)}) > 1 else ""
     return f"{weakest(found)}{others}"
 
 
 def _least(weight: float) -> str:
-    """Spell a lower bound, rounded down."""
     return shown(round_down(weight, 4 if weight >= 1000 else 3))
 
 

@@ -1,4 +1,4 @@
-"""The selection of keys or items of a release, and the rows of a timeline."""
+"""Statement fields for key or item selection, and for timeline rows."""
 
 from __future__ import annotations
 
@@ -21,20 +21,19 @@ _MAX_VOTES = 1 << 62
 @named("KeyNote")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KeyNote:
-    """How the keys of a release were chosen; all of it is known without the data.
+    """Key selection rule. All fields are public.
 
     Attributes:
       method: "gaussian", "geometric" or "two_rounds".
-      max_keys: for how many keys one unit votes.
-      min_units: how many units must vote for a key.
-      grid: what one vote counts of a unit with a single key; of two rounds, its votes of both.
-      sigma_squared: the noise parameter of the votes; of "geometric", that of a Gaussian which costs the same; of two
+      max_keys: the most keys for which a unit votes.
+      min_units: the fewest units that must vote for a key.
+      grid: the weight of a vote from a unit with a single key. With two rounds, the sum of both votes.
+      sigma_squared: the noise parameter for votes. For "geometric", a Gaussian with the same privacy loss. For two
         rounds, the sum of both.
-      threshold: from how many votes on a key is released, after the noise; of "geometric", for certain; of two rounds,
-        from how many of both together.
-      half: the fewest votes with which a key is released with probability 1/2 or more.
-      most: the same with 0.99.
-      share: the part of rho that the sketches lose to the votes; 0 if these are free.
+      threshold: the fewest noisy votes for a release, certain with "geometric". For two rounds, the sum of both.
+      half: the fewest votes for a release with probability 1/2 or more.
+      most: the fewest votes for a release with probability 0.99 or more.
+      share: the share of rho that pays for votes, or 0 if votes are free.
     """
 
     of_items: ClassVar[bool] = False
@@ -56,13 +55,13 @@ class KeyNote:
             raise ValueError("sigma_squared must be at least 1/4 and at most 2**100, and share between 0 and 1")
 
     def words(self, unit: str, what: str = "key") -> str:
-        """Spell how many privacy units suffice for a key, or for an item; `unit` is what one is called."""
+        """Format the units that suffice for a key or item. `unit` names the privacy unit."""
         half, most = self._units(self.grid)
         alone = "" if unit == "record" else f" that are in no other {what}"
         return f"passes with probability 1/2 if it has {half:,} {unit}s{alone}, 99 % with {most:,}"
 
     def of_several(self, unit: str, what: str = "key") -> str:
-        """Spell how many units suffice if each is in as many keys as it votes for; empty if it votes for one."""
+        """Format the units that suffice if each votes for `max_keys` keys. Empty if `max_keys` is 1."""
         if self.max_keys == 1:
             return ""
         half, most = self._units(max(1, math.isqrt(self.grid**2 // self.max_keys)))
@@ -79,22 +78,22 @@ class KeyNote:
         }
 
     def _units(self, weight: int) -> tuple[int, int]:
-        """Return how many units with votes of this weight bring a key to `half` and to `most`."""
+        """Numbers of units with votes of this weight that reach `half` and `most`."""
         return -(-self.half // weight), -(-self.most // weight)
 
 
 @named("GroupNote")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GroupNote:
-    """How the items of a release were chosen; all of it is known without the data.
+    """Item selection rule for grouped counts. All fields are public.
 
     Attributes:
-      max_items: for how many items one unit counts.
-      threshold: from how much on a noisy count is released, in units of 2**-scale_bits; smaller ones are if votes
-        bring them in.
-      most: the smallest exact count that is released with probability 0.99 without votes, in the same units.
-      scale_bits: of the grid of the noise.
-      votes: how votes bring items in; `None` if units do not vote.
+      max_items: the most items for which a unit counts.
+      threshold: the noisy count from which an item is released, in steps of 2**-scale_bits. Votes can release smaller
+        counts.
+      most: the smallest exact count for a release with probability 0.99 without votes, in the same steps.
+      scale_bits: the number of fraction bits in the noise grid.
+      votes: the voting rule, or `None` without votes.
     """
 
     of_items: ClassVar[bool] = True
@@ -111,7 +110,7 @@ class GroupNote:
 
     @property
     def share(self) -> Fraction:
-        """The part of rho that votes take from the counts."""
+        """Share of rho for votes."""
         return Fraction(0) if self.votes is None else self.votes.share
 
     @property
@@ -124,7 +123,7 @@ class GroupNote:
         return self.most / (1 << self.scale_bits)
 
     def words(self, unit: str, count: str = "count", clipped: str = " after clipping") -> str:
-        """Spell when an item is released; `unit` is what a privacy unit is called, and `count` what the total is."""
+        """Format the release condition for an item. `unit` and `count` name the privacy unit and the total."""
         likely = f"an exact {count} of {self.likely_count:,.5g}{clipped} passes with probability 99 %"
         by_count = f"released if the noisy {count} reaches {self.least_count:,.5g} ({likely})"
         if self.votes is None:
@@ -145,7 +144,7 @@ _MAX_DROPPED = 62
 
 @dataclasses.dataclass(frozen=True)
 class RowNote:
-    """One noisy row."""
+    """Noisy timeline row."""
 
     is_row: ClassVar[bool] = True
     mechanism: RowMechanism
@@ -162,7 +161,7 @@ class RowNote:
         return self.mechanism.window_of(self.number)
 
     def words(self) -> str:
-        """Spell the place of the row, and the scope of the privacy loss."""
+        """Format the row number and the scope of the privacy loss."""
         rows = self.mechanism.row_count
         return f"row {self.number} of {rows}, {_of(self.mechanism)}; {_covers(rows)}"
 
@@ -172,7 +171,7 @@ class RowNote:
 
 @dataclasses.dataclass(frozen=True)
 class AnswerNote:
-    """An answer about some windows."""
+    """Timeline answer for some windows."""
 
     is_row: ClassVar[bool] = False
     mechanism: RowMechanism
@@ -183,7 +182,7 @@ class AnswerNote:
         _validate.whole_fields(self, "windows", low=1, high=self.mechanism.windows)
 
     def words(self) -> str:
-        """Spell the rows that the answer is from, and the scope of the privacy loss."""
+        """Format the rows behind the answer and the scope of the privacy loss."""
         return (
             f"{self}; {_covers(self.mechanism.row_count)}; answers of one timeline share noise and cannot be combined"
         )

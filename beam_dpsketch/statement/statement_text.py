@@ -1,4 +1,4 @@
-"""The words of the privacy statement, apart from its arithmetic, for reviewers and translators."""
+"""Text of the privacy statement, separate from its arithmetic, for reviewers and translators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from beam_dpsketch.statement.stated import Stated
 from beam_dpsketch.words import round_up
 
 HEADINGS = ("Protects", "Guarantee", "Meaning", "Contribution", "Keys", "Items", "Clipping", "Contents", "Not hidden")
-"""Of the summary, in order. Keys and Items are there if the data choose them."""
+"""Headings in the summary, in order. Keys and Items appear only if the data choose them."""
 
 _CHANGE = {
     NeighboringRelation.REPLACE_ONE: "which of two versions of {} was used",
@@ -33,7 +33,7 @@ _LARGEST_EXPONENT, _WIDTH = 20, 14
 
 
 def summary(statement: Stated, clipping: Clipping) -> dict[str, str]:
-    """List the lines of a statement that everyone should read, by heading. Losses are rounded up."""
+    """Format the summary lines for all readers, by heading. Losses are rounded up."""
     run_count = len(runs(statement.release_ids))
     bounds = statement.bounds.words(statement, combined=run_count > 1)
     keyed = "" if statement.randomness is Randomness.SYSTEM else _KEYED
@@ -51,7 +51,7 @@ def summary(statement: Stated, clipping: Clipping) -> dict[str, str]:
 
 
 def details(statement: Stated, clipping: Clipping) -> dict[str, str]:
-    """List the other lines of a statement, by heading: what an auditor asks for."""
+    """Format the detail lines for auditors, by heading."""
     rows: Any = statement.over_time
     needed = "usable value" if statement.unit.is_one_record else "privacy id or a usable value"
     clamped = "; values outside the declared range are clamped to its ends" * (Uncounted.CLAMPED in statement.uncounted)
@@ -71,17 +71,17 @@ def details(statement: Stated, clipping: Clipping) -> dict[str, str]:
 
 
 def aligned(lines: Mapping[str, str]) -> str:
-    """Lay out lines with their headings in a column of their own, which is equally wide in all texts."""
+    """Align lines after a fixed-width column of headings."""
     return "\n".join(f"{heading:{_WIDTH}}{words}" for heading, words in lines.items())
 
 
 def disclosed(what: Disclosure) -> list[str]:
-    """Name what is published without noise."""
+    """List the facts that are published without noise."""
     return [words for flag, words in _DISCLOSED.items() if flag in what]
 
 
 def loss_in_words(loss: Loss, shown_delta: float, kind: str = "differential privacy") -> str:
-    """Spell epsilon and delta, rounded up, and in brackets the kind of a guarantee with a delta."""
+    """Format epsilon and delta, rounded up, with the kind of guarantee in brackets."""
     epsilon, delta = loss.shown(shown_delta)
     if math.isinf(epsilon):
         return f"rho = {round_up(loss.rho, 6):g}, delta = {round_up(loss.delta, 6):g} (approximate zCDP)"
@@ -91,7 +91,7 @@ def loss_in_words(loss: Loss, shown_delta: float, kind: str = "differential priv
 
 
 def change_in_words(of: Any) -> str:
-    """Spell how neighboring data sets differ; `of` are terms or a statement."""
+    """Format the relation between neighboring data sets, from terms or a statement."""
     unit, relation = of.unit, getattr(of, "relation", None) or of.privacy.relation
     verb = "replacing" if relation is NeighboringRelation.REPLACE_ONE else "adding or removing"
     if unit.span:
@@ -101,12 +101,12 @@ def change_in_words(of: Any) -> str:
 
 
 def selection_in_words(note: KeyNote | GroupNote, delta: Fraction, of: Any) -> str:
-    """Spell how keys or items are selected, and the probability that one unit alone causes a release.
+    """Format the selection rule, and the probability that a unit alone causes a release.
 
     Args:
-      note: the rule.
-      delta: that probability.
-      of: terms or a statement.
+      note: the selection rule.
+      delta: the probability.
+      of: the terms or statement.
     """
     noun, span = of.unit.noun, f" within one {of.unit.span}" * bool(of.unit.span)
     alone = f"causes any {'item' if note.of_items else 'key'} to be released with probability at most"
@@ -123,7 +123,6 @@ def _total(of: Any) -> str:
 
 
 def _given(statement: Stated) -> str:
-    """Name what an attacker guesses about."""
     unit = statement.unit
     return f"what a given {unit.noun} contributed to one {unit.span}" if unit.span else f"a given {unit.noun}"
 
@@ -139,7 +138,7 @@ def _meaning(statement: Stated) -> str:
 def _selection(statement: Stated) -> dict[str, str]:
     if not statement.delta:
         return {}
-    if statement.keys is None:  # of a combination of different choices
+    if statement.keys is None:  # combined releases with different rules
         alone = f"one {statement.unit.noun} alone causes any of them to be released with probability at most"
         lost = f"{alone} {round_up(statement.delta, 6):g} (included in delta)"
         return {"Keys": f"keys or items, chosen from the data with noise by several rules; {lost}"}
@@ -193,7 +192,7 @@ def _accounting(statement: Stated) -> str:
 
 
 def _covers(statement: Stated) -> str:
-    """Spell which releases the loss covers."""
+    """Format the scope of the loss."""
     count, run_count, unit = len(statement.release_ids), len(runs(statement.release_ids)), statement.unit
     if run_count > 1:
         return f"the loss covers {count} releases of {run_count} runs"
@@ -231,7 +230,7 @@ def _intervals(statement: Stated) -> str:
 
 
 def _contents(statement: Stated) -> str:
-    """Spell the summary counts of most interest: privacy ids and records, or else the total."""
+    """Format the main summary counts: privacy ids and records, or the total."""
     if statement.is_row:
         return "weighted sums of windows; the answers of the timeline report counts"
     units = None if statement.unit.is_one_record else statement.note(UNITS)
@@ -245,7 +244,6 @@ def _contents(statement: Stated) -> str:
 
 
 def _counts(statement: Stated) -> Iterator[str]:
-    """Spell each summary count with its noise."""
     for note in () if statement.is_row else statement.contents:
         estimate, _, upper = note.interval(0.95)
         least = note is not statement.own_total and any(map(statement.is_at_least, note.names))
@@ -271,7 +269,6 @@ def _parts(statement: Stated) -> Iterator[str]:
 
 
 def _norm_sigma(statement: Stated) -> float:
-    """Compute sigma of the histogram that the norm was chosen from."""
     loss = statement.pure if statement.noise is Noise.LAPLACE else None
     spending = Spending(statement.rho, loss)
     return math.sqrt(spending.parameter(one_count(statement.relation), share=statement.norm_spend or Fraction(0)))
