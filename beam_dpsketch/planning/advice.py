@@ -1,11 +1,11 @@
-"""Advice before any data is read: what a bound costs, what epsilon buys, and how many people are needed.
+"""Advice from public settings: the noise per bound and per epsilon, and the number of people for a target error.
 
-Guarantee: each error is that of the noise alone, with the noise that such a release has. Nothing is simulated. Settings
-that a release would refuse are left out. What collisions and bounding add depends on the data.
+Guarantee: each error covers only noise, with the same noise as the release. There is no simulation. Settings that a
+release would refuse are omitted. Collisions and clipping depend on the data and add to these errors.
 
-Noise does not depend on how many take part. So every weight from error / share on meets a wanted error, which is a
-share of the weight. Noise is proportional to the bound. So the number of people who fill it does not depend on it, but
-for the half widths of listed items, which are whole numbers.
+Noise does not depend on the number of people. Therefore every total weight from error / share on meets a target error,
+which is a share of the total weight. Noise is proportional to the bound. Therefore the number of people who fill the
+bound does not depend on it, except for listed items, whose half-widths are whole numbers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _ERRORS: dict[Purpose, Callable[[Any, ReleaseTerms, Sequence[Fraction]], float]]
 
 @shown_plainly
 class ErrorAt(NamedTuple):
-    """An error, and the setting that gives it: a bound, or an epsilon."""
+    """Error for a setting, which is a bound or an epsilon."""
 
     setting: float | Fraction
     error: float
@@ -48,13 +48,14 @@ class ErrorAt(NamedTuple):
 
 @shown_plainly
 class Needed(NamedTuple):
-    """How much must count for a wanted error.
+    """Data required for a target error.
 
     Attributes:
-      wanted_error: the error, as a share of the weight that counts in one release.
-      weight: the least weight for it.
-      people: how many who fill the bound make up that weight; `None` where one record is protected.
-      each: what one of them counts.
+      wanted_error: the error as a share of the weight that counts in a release.
+      weight: the smallest sufficient weight.
+      people: the number of people who fill the bound and add up to this weight, or `None` if the privacy unit is a
+        record.
+      each: the weight per person.
     """
 
     wanted_error: Fraction
@@ -65,17 +66,17 @@ class Needed(NamedTuple):
 
 @shown_plainly
 class Advice(NamedTuple):
-    """What a release costs and needs, from the noise alone.
+    """Errors by bound and epsilon, and the required data, from the noise alone.
 
     Attributes:
-      measure: what errors are: the "half width" of a 95 % interval, the root mean square "rank error", or the
-        "detection limit", the weight of a value that is found with 95 % probability.
-      bound: `max_norm` or `max_per_key`; 50 where an `AutoNorm` will choose it.
-      by_bound: errors by this bound; empty where one record is protected.
-      by_epsilon: errors by epsilon, at the delta that statements show.
-      needed: what a wanted error needs.
-      crossover: up to which total weight of a person, over its length, a norm of order 1 is closer than one of order 2;
-        `None` where a norm can have one order only.
+      measure: the kind of error: "half width" for a 95 % interval, root mean square "rank error", or "detection limit",
+        which is the weight that a search finds with 95 % probability.
+      bound: `max_norm` or `max_per_key`. 50 for an `AutoNorm`, which will choose it.
+      by_bound: errors by bound. Empty if the privacy unit is a record.
+      by_epsilon: errors by epsilon, at the delta in statements.
+      needed: the data required for a target error.
+      crossover: the largest ratio between a person's total weight and its L2 norm at which an L1 norm is more accurate.
+        `None` if a single norm is supported, or an L1 norm is never more accurate.
     """
 
     measure: str
@@ -98,7 +99,7 @@ class Advice(NamedTuple):
 
 
 def advise(calibration: Calibration, *, search: bool, wanted_error: Fraction | float) -> Advice:
-    """Return advice on a release that is not over a horizon."""
+    """Compute advice for a release without a horizon."""
     _validate.open_unit_interval(wanted_error=wanted_error)
     spec, terms = calibration.spec, calibration.terms
     bound = terms.asked.size or _USUAL_NORM
@@ -122,15 +123,15 @@ def advise(calibration: Calibration, *, search: bool, wanted_error: Fraction | f
 def measured(
     spec: Spec, terms: ReleaseTerms, parameters: Sequence[Fraction], *, search: bool = False
 ) -> tuple[str, float]:
-    """Return what the error of a release is called, and its size from noise of these parameters alone."""
+    """Name the kind of error for a release, and compute it from noise with these parameters."""
     purpose = spec.purpose(search=search)
     return _MEASURES[purpose], _ERRORS[purpose](spec, terms, parameters)
 
 
 def errors_by_bound(terms: ReleaseTerms, error: Callable[[ReleaseTerms], float]) -> tuple[ErrorAt, ...]:
-    """Return errors at the bound of the terms and at round ones near it; at usual norms if the data choose it.
+    """Compute errors at the bound of the terms and at round bounds near it, or at common norms for an `AutoNorm`.
 
-    Empty where one record is protected.
+    Empty if the privacy unit is a record.
     """
     bound = terms.asked.size
     near = _NORMS if bound is None else _around(bound, _ROUND_BOUNDS)
@@ -138,7 +139,7 @@ def errors_by_bound(terms: ReleaseTerms, error: Callable[[ReleaseTerms], float])
 
 
 def of_bound(terms: ReleaseTerms, bound: int | Fraction) -> ReleaseTerms:
-    """Return the terms with another `max_norm` or `max_per_key`, or with a norm chosen."""
+    """Replace `max_norm` or `max_per_key` in terms, or set the norm of an `AutoNorm`."""
     resolved = terms.under(bound)
     if bound == resolved.bounds.size:
         return resolved
@@ -146,7 +147,7 @@ def of_bound(terms: ReleaseTerms, bound: int | Fraction) -> ReleaseTerms:
 
 
 def of_epsilon(terms: ReleaseTerms, epsilon: float) -> ReleaseTerms:
-    """Return the terms with this epsilon and the same noise, at the delta that statements show."""
+    """Replace epsilon in terms with the same kind of noise, at the delta in statements."""
     given = terms.privacy
     privacy = PrivacySpec(
         epsilon=epsilon, delta=given.shown_delta, relation=given.relation, side_counters=given.side_counters
@@ -162,12 +163,12 @@ def _around(value: Setting, round_values: Sequence[Setting]) -> list[Setting]:
 
 
 def _errors_at(settings: Iterable[Setting], error: Callable[[Setting], float]) -> tuple[ErrorAt, ...]:
-    """Return the errors by setting; those that a release would refuse are left out."""
+    """Compute errors by setting, without settings that a release would refuse."""
     found = []
     for setting in settings:
         try:
             found.append(ErrorAt(setting, error(setting)))
-        except ValueError:  # the noise of such a release would be too large for its counters, or too small to hide
+        except ValueError:  # refused: noise too large for the counters, or too small to protect
             continue
     return tuple(found)
 

@@ -1,15 +1,15 @@
-"""How good answers will be, before any data is read: ranks, top-K lists and frequencies.
+"""Expected errors from public settings: ranks, top-K lists and frequencies.
 
-Ranks. Guarantee: for trees of exact levels the closed form is the root mean square, over all positions, of the error of
-the fully expanded, fitted tree; expanding only what exceeds the noise and monotone ranks reduce it on most data. Where
-collisions matter there is no useful formula (bounds that hold for all data are several times too large), so the release
-is simulated on declared reference distributions. Source of the fit: Hay et al. 2010.
+Ranks. Guarantee: for trees with exact levels, the closed form is the root mean square error over all positions for the
+fully expanded, fitted tree. Pruning to nodes above the noise, and monotone ranks, reduce the error on most data. With
+collisions no formula is useful, because bounds for all data are several times too large. The release is then simulated
+on the reference distributions. Source for the fit: Hay et al. 2010.
 
-Lists and frequencies. Guarantee: what noise alone does to a search has a closed form, with the median of noisy rows
-taken as normal. The interval of a CountSketch that holds noise alone is found as a release finds it, from normal
-values. What collisions add depends on the data, and no useful formula holds for all. So for an expected weight, the
-release of made-up data is simulated and asked. Its frequencies are proportional to 1/rank (Zipf). Its values share no
-beginnings, which helps a search least.
+Lists and frequencies. Guarantee: the effect of noise on a search has a closed form, which treats the median of noisy
+rows as normal. The interval for a CountSketch that contains only noise is computed by the release's own method from
+normal values. Collisions depend on the data, and no formula is useful for all data. For an expected weight, a release
+is therefore simulated on Zipf-distributed data (frequencies proportional to 1/rank). Its values share no prefixes,
+which is the worst case for a search.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ REFERENCES = ("uniform", "lognormal", "zipf", "scattered zipf")
 
 
 def noise_variances(spec: Any, sigma_squared: Sequence[Fraction]) -> list[float]:
-    """Return the variance that noise alone gives to a node's estimate, for each level of a tree.
+    """Compute the variance from noise alone for a node's estimate, per tree level.
 
-    The median of an even number of rows counts as that of one less.
+    An even number of rows counts as the next smaller odd number.
     """
     depths = [table.cells_per_item for table in raw_type(spec).tables(spec)]
     odd = [depth - 1 + depth % 2 for depth in depths]
@@ -61,7 +61,7 @@ def noise_variances(spec: Any, sigma_squared: Sequence[Fraction]) -> list[float]
 
 
 def factor_rank_deviation(spec: Any, sigma_squared: Sequence[Fraction], *, known_total: bool = False) -> float | None:
-    """Return the root mean square error of ranks by a square-root factor alone; `None` of another layout."""
+    """Root mean square rank error for a square-root factorization, or `None` for another layout."""
     if spec.kind != "factor":
         return None
     unit = float(sigma_squared[0]) * spec.factor.squared_length
@@ -69,13 +69,13 @@ def factor_rank_deviation(spec: Any, sigma_squared: Sequence[Fraction], *, known
 
 
 def factor_value_deviation(spec: Any, sigma_squared: Sequence[Fraction]) -> float:
-    """Return the root mean square error of single values by a square-root factor."""
+    """Root mean square error per value for a square-root factorization."""
     unit = float(sigma_squared[0]) * spec.factor.squared_length
     return math.sqrt(float(np.mean(factors.value_variances(spec.factor))) * unit)
 
 
 def noise_rank_deviation(spec: Any, sigma_squared: Sequence[Fraction], *, known_total: bool = False) -> float:
-    """Return the root mean square rank error from noise alone; of a tree, as if each node had noise of its own."""
+    """Root mean square rank error from noise alone. Each tree node counts as an independent counter."""
     closed = factor_rank_deviation(spec, sigma_squared, known_total=known_total)
     return (
         closed
@@ -85,11 +85,12 @@ def noise_rank_deviation(spec: Any, sigma_squared: Sequence[Fraction], *, known_
 
 
 def exact_tree_deviation(spec: TreeSpec, variances: Sequence[Fraction | float], *, known_total: bool) -> float:
-    """Return the root mean square rank error of a tree whose levels are all exact, or below a factor.
+    """Root mean square rank error for a tree with only exact levels, or exact levels below a factorization.
 
-    Each level adds the mean, over all positions, of the variance of the siblings left of the path and the counted part
-    of the node on it, less that of their common share; where the total is not known, the coarsest level keeps its
-    common share. A factor adds the mean variance of its ranks, also in the middle of a node.
+    Each level adds a mean variance over all positions. The variance covers siblings to the left of the path and the
+    counted part of the path's own node, minus the variance of their common share. With an unknown total, the coarsest
+    level keeps its common share. A factorization adds the mean variance of its ranks, including positions within a
+    node.
     """
     total = 0.0
     for number, variance in enumerate(_upward_variances(spec, variances)):
@@ -106,7 +107,7 @@ def exact_tree_deviation(spec: TreeSpec, variances: Sequence[Fraction | float], 
 
 
 def simulated_deviation(calibration: Calibration, weight: int, *, reference: str, runs: int = 3) -> float:
-    """Return the root mean square rank error, at evenly spaced quantiles, on a reference distribution of a weight."""
+    """Simulate the root mean square rank error, at evenly spaced quantiles, on a reference distribution."""
     spec = calibration.spec
     positions, weights = reference_distribution(reference, spec.domain.size, weight)
     true_ranks = np.cumsum(weights)
@@ -120,17 +121,17 @@ def simulated_deviation(calibration: Calibration, weight: int, *, reference: str
 
 
 def with_seed(spec: Any, seed: int) -> Any:
-    """Return the spec with another seed, if it has one."""
+    """Replace the seed, if the spec has a seed."""
     return dataclasses.replace(spec, seed=seed) if hasattr(spec, "seed") else spec
 
 
 def _with_seed(calibration: Calibration, seed: int) -> Calibration:
-    """Return the noise of the spec with another seed: it is the same."""
+    """Replace the seed in the spec. The noise stays the same."""
     return dataclasses.replace(calibration, spec=with_seed(calibration.spec, seed))
 
 
 def made_up_release(calibration: Calibration, keys: np.ndarray, weights: np.ndarray) -> Released:
-    """Return a release of made-up data, which costs nothing; bounds keep all of it."""
+    """Simulate a release without clipping or privacy cost."""
     spec, terms = calibration.spec, calibration.terms
     raw = raw_type(spec)(spec).in_units_of(terms.scale_bits)
     raw = raw.accumulate_keys(keys, weights << np.int64(terms.scale_bits))
@@ -142,7 +143,7 @@ def made_up_release(calibration: Calibration, keys: np.ndarray, weights: np.ndar
 
 
 def reference_distribution(name: str, size: int, weight: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return positions, ascending, and whole weights that sum to about `weight`, of one of `REFERENCES`."""
+    """Generate ascending positions and whole weights that sum to about `weight`, for a name in `REFERENCES`."""
     atoms = min(weight, size, _MAX_ATOMS)
     steps = np.arange(atoms, dtype=np.float64)
     shares = np.full(atoms, 1.0 / atoms)
@@ -162,7 +163,7 @@ def reference_distribution(name: str, size: int, weight: int) -> tuple[np.ndarra
 
 
 def _weighed(positions: np.ndarray, shares: np.ndarray, weight: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return distinct positions, ascending, with whole weights by these shares."""
+    """Distribute a total weight by shares, in whole weights at distinct, ascending positions."""
     weights = np.diff(np.rint(np.cumsum(shares) * weight).astype(np.int64), prepend=0)
     distinct, sums = sum_by_key(*sort_by_key(positions, weights))
     return distinct[sums > 0], sums[sums > 0]
@@ -170,12 +171,12 @@ def _weighed(positions: np.ndarray, shares: np.ndarray, weight: int) -> tuple[np
 
 @shown_plainly
 class QuantileError(NamedTuple):
-    """How wrong a quantile is, in values.
+    """Quantile error, in values.
 
     Attributes:
-      quantile: which one.
-      value: the true one, in made-up data.
-      deviation: the root mean square error of released ones.
+      quantile: the quantile, such as 0.5.
+      value: its true value in simulated data.
+      deviation: the root mean square error.
     """
 
     quantile: float
@@ -184,14 +185,14 @@ class QuantileError(NamedTuple):
 
 
 def has_numbers(spec: Any) -> bool:
-    """Return whether values are numbers, so that their errors are numbers too."""
+    """Whether values are numbers, which have numeric errors."""
     return spec.domain is not None and spec.domain.plain_type in (int, float)
 
 
 def value_errors(calibration: Calibration, weight: int, guess: Guess) -> tuple[QuantileError, ...]:
-    """Return how wrong quantiles are in values: of releases of made-up data of the shape that is guessed.
+    """Simulate quantile errors, in values, on data with the guessed shape.
 
-    Errors of ranks do not say it: where a domain is empty, its noise alone decides how far up a quantile lies.
+    Rank errors are no substitute: in an empty part of the domain, only noise decides where a quantile lies.
     """
     spec = calibration.spec
     domain, shares = spec.domain, (np.arange(_ATOMS) + 0.5) / _ATOMS
@@ -213,7 +214,7 @@ def value_errors(calibration: Calibration, weight: int, guess: Guess) -> tuple[Q
 
 
 def _upward_variances(spec: TreeSpec, of_levels: Sequence[Fraction | float]) -> list[float]:
-    """Return the variance of a node's estimate from itself and all below it, for each level."""
+    """Variance of a node's estimate from itself and its descendants, per level."""
     variances = [float(each) for each in of_levels]
     for number in reversed(range(int(spec.has_factor), len(variances) - 1)):
         children = variances[number + 1] * (1 << spec.levels[number + 1].bits)
@@ -222,7 +223,7 @@ def _upward_variances(spec: TreeSpec, of_levels: Sequence[Fraction | float]) -> 
 
 
 def _mean_coefficients(children: int, leaves: int) -> tuple[float, float]:
-    """Return the means of k + f^2 and (k + f)^2, k uniform in 0 ... children - 1, f in 1/leaves, 2/leaves, ..., 1."""
+    """Means of k + f^2 and (k + f)^2, k uniform in 0 ... children - 1, f in 1/leaves, 2/leaves, ..., 1."""
     k, k_squared = (children - 1) / 2, (children - 1) * (2 * children - 1) / 6
     f, f_squared = (leaves + 1) / (2 * leaves), (leaves + 1) * (2 * leaves + 1) / (6 * leaves**2)
     return k + f_squared, k_squared + 2 * k * f + f_squared
@@ -234,7 +235,7 @@ _MAX_VALUES = 100_000
 
 @shown_plainly
 class Detection(NamedTuple):
-    """The weights that a search finds with probabilities of 95 % and 50 %, and how many made-up values reach 95 %."""
+    """Weights that a search finds with 95 % and 50 % probability, and how many simulated values reach the first."""
 
     likely: float
     even: float
@@ -243,19 +244,19 @@ class Detection(NamedTuple):
 
 @shown_plainly
 class Errors(NamedTuple):
-    """How wrong estimates are on made-up data: the root mean square, and half the mean width of a 95 % interval."""
+    """Errors on simulated data: root mean square, and half the mean width of a 95 % interval."""
 
     deviation: float
     half_width: float
 
 
 def noise_detection(spec: Any, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> Detection:
-    """Tell from which weight on a search finds values, if noise alone disturbs it."""
+    """Compute the weights that a search finds in the presence of noise alone."""
     return _detection(spec, terms, [math.sqrt(each) for each in noise_variances(spec, parameters)])
 
 
 def simulated_detection(calibration: Calibration, weight: int) -> Detection:
-    """Tell from which weight on a search finds values, in made-up data of a total weight."""
+    """Compute the weights that a search finds in simulated data with a total weight."""
     spec, terms = calibration.spec, calibration.terms
     keys, weights = reference_distribution("scattered zipf", spec.domain.size, weight)
     released: Any = made_up_release(calibration, keys, weights)
@@ -264,7 +265,7 @@ def simulated_detection(calibration: Calibration, weight: int) -> Detection:
 
 
 def simulated_errors(calibration: Calibration, weight: int) -> Errors:
-    """Return the errors of a flat sketch, over all values of made-up data of a total weight."""
+    """Simulate errors over all values of a flat sketch, for data with a total weight."""
     values, weights = reference_distribution("zipf", min(weight, _MAX_VALUES), weight)
     items = values.astype(np.int64)
     keys, _ = raw_type(calibration.spec).usable_keys(calibration.spec, items)
