@@ -1,7 +1,7 @@
-"""A release before it is made: what it promises, and what to expect of it, in lines of words and numbers.
+"""Plans: privacy loss and expected accuracy before a release, as lines with text and numbers.
 
-Each kind of release contributes its lines: `sketch_plan.py` those of sketches, `kinds/` those of other kinds. The lines
-of the promise, and of noise over time, are alike for all kinds and are here.
+Each kind of release contributes its lines: `sketch_plan.py` for sketches, and `kinds/` for other kinds. Lines about
+privacy loss, and about noise in continual releases, are common to all kinds and are here.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ MAX_PLANNED = 1 << 14  # longer horizons take seconds
 
 
 class Line(NamedTuple):
-    """A part of a plan.
+    """Part of a plan.
 
     Attributes:
-      words: what is printed, in one line or several; empty for a number that is not known, or that other words contain.
-      name: the attribute of the plan that is the number; empty for words alone.
-      number: a number, or several with names of their own; `None` if it is not known.
+      words: the printed text, possibly several lines. Empty for an unknown number, or a number that another line
+        contains.
+      name: the plan attribute for the number. Empty for text alone.
+      number: a number, or several named numbers, or `None` if unknown.
       fields: the numbers in `as_dict`, by name, as plain values.
     """
 
@@ -48,68 +49,66 @@ class Line(NamedTuple):
 
 
 def numbered(name: str, number: Any, words: str = "") -> Line:
-    """Return the line of a number that `as_dict` contains under the same name."""
+    """Make a line for a number with the same name in `as_dict`."""
     return Line(words, name, number, {name: _plain(number)})
 
 
 @shown_plainly
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A release before it is made, with what to expect of it; `print` it.
+    """Privacy loss and expected accuracy before a release is made. `print` it.
 
-    Every plan has the attributes below. Further attributes are numbers of its lines, which depend on the kind. They are
-    `None` where they are not known.
+    Every plan has the attributes at the end. Further attributes depend on the kind, and are `None` if unknown.
 
     Sketches (frequencies, quantiles and searches for the most frequent values):
 
-    * `layout`: why the layout was chosen, in words; empty if it was given.
-    * `memory`: bytes of the counters of all keys, at 4 a counter.
-    * `even_records`: of quantiles under a norm, how many records of a person count in full if their values are spread
+    * `layout`: the reason for the chosen layout, in words. Empty for a given layout.
+    * `memory`: bytes for the counters of all keys, at 4 bytes each.
+    * `even_records`: for quantiles under a norm, how many records per person count in full if their values spread
       evenly over the domain.
-    * `rank_deviation`: of quantiles, the expected root mean square rank error, by data: "any" for trees of exact
+    * `rank_deviation`: for quantiles, the expected root mean square rank error by data: "any" for trees with exact
       levels, otherwise by reference distribution.
-    * `rank_deviation_known_total`: the same where the total weight is public; of trees of exact levels only.
-    * `value_errors`: how wrong quantiles are in values, on made-up data of the shape that `typical` describes.
-    * `detection`: of searches, from which weight on the noise alone lets values be found.
-    * `detection_on_data`: the same with collisions, on made-up data.
-    * `half_width`: of frequencies, half the width of a 95 % interval from the noise alone.
-    * `errors`: the errors of frequencies with collisions, on made-up data; `None` for listed items, which have none.
-    * `is_mostly_noise`: whether answers would be wrong by a tenth of the weight on any data, or a search would find
-      nothing.
-    * `advice`: what another bound or epsilon would give, and how many people a wanted error needs, from the noise
-      alone; `None` for continual release.
+    * `rank_deviation_known_total`: the same error if the total weight is public, only for trees with exact levels.
+    * `value_errors`: quantile errors in values, on simulated data with the shape in `typical`.
+    * `detection`: for searches, the weight from which values are found in the presence of noise alone.
+    * `detection_on_data`: the same weight with collisions, on simulated data.
+    * `half_width`: for frequencies, the half-width for 95 % intervals from the noise alone.
+    * `errors`: frequency errors with collisions, on simulated data. `None` for listed items, which have no collisions.
+    * `is_mostly_noise`: whether errors exceed 10 % of the weight on all data, or a search would find no values.
+    * `advice`: the errors at other bounds or epsilons, and the number of people for a target error, from the noise
+      alone. `None` for continual release.
 
     Grouped counts:
 
-    * `items`: from which count on items are released, and how.
-    * `by_bound`: the smallest counts that are released with probability 0.99, by `max_norm` or `max_per_key`; empty
-      where one record is protected.
+    * `items`: the count from which items are released, and the selection rule.
+    * `by_bound`: the smallest counts that are released with probability 0.99, by `max_norm` or `max_per_key`. Empty if
+      the privacy unit is a record.
     * `crossover`: as in `advice`.
-    * `half_width`: as above.
+    * `half_width`: as for sketches.
 
     Statistics:
 
-    * `count`: half the width of a 95 % interval of the count.
-    * `mean`: the same of the mean of n records, in the middle of the clip bounds, and at an end; `None` if counters
-      have no room.
-    * `by_bound`: half widths of the count by `max_norm` or `max_per_key`; empty where one record is protected.
+    * `count`: the half-width for a 95 % interval.
+    * `mean`: the half-width for a mean over n records, in the middle of the value range and at an end. `None` if
+      counters have no room.
+    * `by_bound`: half-widths for the count by `max_norm` or `max_per_key`. Empty if the privacy unit is a record.
 
     Metrics:
 
-    * `errors`: the name and the size of the error of each metric, from the noise alone.
+    * `errors`: the name and size of each metric's error, from the noise alone.
 
     Attributes:
       spec: the sketch.
-      terms: what the release spends, whom it protects, how much of each may count, and in how many windows.
-      n: the expected weight of one release; `None` if it is not known.
-      keys: how many output keys there are; `None` without, or where they are not known.
-      sigma_squared: the noise parameter of each table of counters; under an `AutoNorm`, that of a norm of 1.
-      foolish: what is foolish about epsilon, delta and the room of counters, in words.
-      about: lines about what is released.
-      noisy: what has the noise, in words.
-      promised: lines that the kind adds to the promise.
+      terms: the privacy loss, privacy unit, contribution bounds and number of windows.
+      n: the expected weight of a release, or `None` if unknown.
+      keys: the number of output keys, or `None` without keys or if unknown.
+      sigma_squared: the noise parameter per table of counters. For an `AutoNorm`, the parameter at a norm of 1.
+      foolish: warnings about epsilon, delta and the room in counters, in words.
+      about: lines about the released data.
+      noisy: the numbers that receive noise, in words.
+      promised: lines that the kind adds to the guarantee.
       expected: lines about answers.
-      apart: over a horizon, the terms of a release of its own for each window, under the same bounds; else `None`.
+      apart: for a horizon, the terms for a separate release per window under the same bounds, otherwise `None`.
     """
 
     spec: Any
@@ -126,7 +125,7 @@ class Plan:
 
     @property
     def lines(self) -> list[Line]:
-        """All of the plan, in order."""
+        """All lines in order."""
         sigmas = {"sigma": [math.sqrt(each) for each in self.sigma_squared]}
         noise = Line(f"Noise: {_noise_in_words(self.terms, self.sigma_squared)} on {self.noisy}.", fields=sigmas)
         promise = Line(privacy_line(self.terms), fields=_terms_fields(self.terms))
@@ -143,7 +142,7 @@ class Plan:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as plain Python values, with `None` for what is not known."""
+        """Convert the plan to plain Python values, with `None` for unknown numbers."""
         return {name: value for line in self.lines for name, value in line.fields.items()}
 
     def __str__(self) -> str:
@@ -154,7 +153,6 @@ class Plan:
 
 
 def _plain(value: Any) -> Any:
-    """Convert a number to plain Python values, with names if it has several."""
     if hasattr(value, "as_dict"):
         return value.as_dict()
     if hasattr(value, "_asdict"):
@@ -165,7 +163,6 @@ def _plain(value: Any) -> Any:
 
 
 def _terms_fields(terms: ReleaseTerms) -> dict[str, Any]:
-    """List the loss, the unit and its bounds, as plain Python values."""
     return {
         "rho": float(terms.privacy.rho),
         "epsilon": terms.epsilon,
@@ -180,40 +177,40 @@ def _terms_fields(terms: ReleaseTerms) -> dict[str, Any]:
 
 
 def privacy_line(terms: ReleaseTerms) -> str:
-    """Spell the loss, rounded up, and the privacy unit."""
+    """Format the privacy loss, rounded up, and the privacy unit."""
     return f"Privacy: {loss_in_words(terms)}; protected: {terms.unit.value}."
 
 
 def loss_in_words(terms: ReleaseTerms) -> str:
-    """Spell epsilon and delta, rounded up, with rho unless noise is Laplace, and how neighboring data sets differ."""
+    """Format epsilon and delta, rounded up, with rho unless noise is Laplace, and the neighboring relation."""
     rho = f"rho = {round_up(terms.privacy.rho, 6):g}"
     loss = statement_text.loss_in_words(terms.loss, terms.privacy.shown_delta, rho)
     return f"{loss}, for {statement_text.change_in_words(terms)}"
 
 
 def _noise_in_words(terms: ReleaseTerms, parameters: Sequence[Fraction]) -> str:
-    """Name the noise, with the sigma of Gaussians or the scale of a Laplace; of several tables, its span."""
+    """Format the noise with its sigma or Laplace scale. Several tables give a range."""
     noise = terms.noise
     kind = "" if noise is Noise.GAUSSIAN else f"{noise.value} with "
     return f"{kind}{noise.measure} = {_span([noise.spread(each) for each in parameters])}"
 
 
 def under_norm(terms: ReleaseTerms) -> str:
-    """Name the norm that the noise of a plan is for, if the data choose the norm; else nothing."""
+    """Name the norm to which the planned noise refers, if the data choose the norm. Otherwise empty."""
     return "" if terms.norm is None else " under a norm of 1, and in proportion under the norm that is chosen"
 
 
 def paid_in_words(terms: ReleaseTerms, share: Fraction | None = None) -> str:
-    """Name the share of the loss that pays for the counts; `None` means all that is left."""
+    """Format the share of the loss that pays for the counts. `None` is the remaining share."""
     share = terms.share_left if share is None else share
     part = "all" if share == 1 else str(share)
     return f"{part} of {terms.privacy.currency} pays"
 
 
 def aside_line(calibration: Calibration) -> str:
-    """Spell the noise of side counters and of the clipping histogram; empty if it is not known, or that of rows."""
+    """Format the noise for summary counts and clipping. Empty for unknown noise, and for timeline rows."""
     terms = calibration.terms.under(1)
-    if calibration.terms.norm is not None or isinstance(terms, RowTerms):  # noise is not known yet, or of rows
+    if calibration.terms.norm is not None or isinstance(terms, RowTerms):  # unknown noise, or timeline rows
         return ""
     notes = calibration.notes
     said = [f"{note.words} ±{-note.interval(0.95).lower:,.3g}" for note in notes]
@@ -226,12 +223,12 @@ def aside_line(calibration: Calibration) -> str:
 
 
 def bound_in_words(terms: ReleaseTerms) -> str:
-    """Name the bound for which plans list other values."""
+    """Name the bound for which plans list alternatives."""
     return "norm" if terms.bounds.has_norm else "records kept of each"
 
 
 def order_line(terms: ReleaseTerms, crossover: float) -> str:
-    """Spell the weight from which a norm of the other order gives narrower intervals."""
+    """Format the weight from which the other norm gives narrower intervals."""
     other, side, few = (1, "below", "up to") if terms.bounds.total_weight is None else (2, "above", "more than")
     return (
         f"Hint: a norm of order {other} is more accurate if the total weight of heavy people is {side} "
@@ -240,12 +237,12 @@ def order_line(terms: ReleaseTerms, crossover: float) -> str:
 
 
 def copies_in_words(keys: int | None) -> str:
-    """Spell the number of keys with a release each, if it is known; else nothing."""
+    """Format the number of keys with a release each. Empty if unknown."""
     return f" for each of {keys} keys" if keys else ""
 
 
 def _windows(plan: Plan) -> Iterator[str]:
-    """List the windows that rho covers; of rows over time, their number, the noise of answers, and their gain."""
+    """Describe the windows that rho covers. For timeline rows, describe their number, noise and gain."""
     spec, terms, apart = plan.spec, plan.terms, plan.apart
     if not isinstance(terms, RowTerms):
         if terms.window_count > 1:
@@ -284,20 +281,20 @@ def listed(errors: Sequence[tuple[float | Fraction, float]]) -> str:
 
 
 def in_digits(number: float | Fraction) -> str:
-    """Round to three digits, or without decimals."""
+    """Round to three digits, or to a whole number from 100 on."""
     return f"{float(number):,.0f}" if number >= 100 else f"{float(number):.3g}"
 
 
 def _span(sigmas: Sequence[float]) -> str:
-    """Spell the least and the largest number, or one number if they are equal."""
+    """Format the smallest and largest number, or a single number if they are equal."""
     return " to ".join(dict.fromkeys(f"{each:.4g}" for each in (min(sigmas), max(sigmas))))
 
 
 @functools.lru_cache(maxsize=8)
 def _closer_from(mechanism: RowMechanism, alone: float) -> int | None:
-    """Return from how many windows on a range in the middle has less noise than releases of its windows, if from any.
+    """Find the shortest range in the middle with less noise than separate releases per window, if there is any.
 
-    `alone` is the sigma of a release of one window, over that of rows.
+    `alone` is sigma for a separate release, divided by sigma for rows.
     """
     lengths = range(1, mechanism.windows + 1)
 
@@ -311,9 +308,9 @@ def _closer_from(mechanism: RowMechanism, alone: float) -> int | None:
 
 @functools.lru_cache(maxsize=8)
 def noise_of_answers(mechanism: RowMechanism) -> tuple[float, float, float] | None:
-    """Return the sigma of answers when the horizon ends, over that of rows; `None` for very long horizons.
+    """Compute the sigma of answers at the end of the horizon, relative to rows, or `None` for very long horizons.
 
-    They are about the middle window, all windows before it, and all windows.
+    The answers cover the middle window, all windows before it, and all windows.
     """
     windows, middle = mechanism.windows, mechanism.windows // 2
     if windows > MAX_PLANNED:
@@ -324,7 +321,7 @@ def noise_of_answers(mechanism: RowMechanism) -> tuple[float, float, float] | No
 
 
 def _sigma(mechanism: RowMechanism, first: int, last: int) -> float:
-    """Return the sigma of a range of windows when the horizon ends, over that of rows."""
+    """Compute the sigma for a range of windows at the end of the horizon, relative to rows."""
     coefficients = np.zeros(mechanism.windows)
     coefficients[first : last + 1] = 1.0
     return math.sqrt(decoder_of(mechanism, lambda number: np.zeros(0)).variance(coefficients))

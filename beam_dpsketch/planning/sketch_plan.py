@@ -1,4 +1,4 @@
-"""The plan of a sketch: its layout and noise, and the expected errors of ranks, searches and frequencies."""
+"""Sketch plans: layout, noise, and expected errors for ranks, searches and frequencies."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def plan_sketch(
     layout: str = "",
     even_records: int | None = None,
 ) -> Plan:
-    """Plan a release whose noise is known.
+    """Plan a release with calibrated noise.
 
-    `layout` and `even_records` are attributes of the plan; the other arguments are those of `kinds.layouts.plan`.
+    `layout` and `even_records` are attributes of the plan. The other arguments are as in `kinds.layouts.plan`.
     """
     terms, over_time = calibration.terms, calibration.terms.unit.over_horizon
     check_size(n, terms)
@@ -53,7 +53,7 @@ def plan_sketch(
         refuse_guess(guess)
     advice = None if over_time else advise(calibration, search=search, wanted_error=wanted_error)
     numbers: dict[str, Any] = {}
-    if over_time or terms.norm is not None:  # the noise is that of rows, or not known yet
+    if over_time or terms.norm is not None:  # timeline rows, or unknown noise
         guess = None
     else:
         numbers = _expected_answers(calibration.with_norm(None), n, search)
@@ -75,7 +75,6 @@ def plan_sketch(
 
 
 def _expected_answers(calibration: Calibration, n: int | None, search: bool) -> dict[str, Any]:
-    """Compute the expected errors of answers, by their names in a plan."""
     spec, terms, sigma_squared = calibration.spec, calibration.terms, calibration.per_table
     purpose = spec.purpose(search=search)
     if purpose == "frequencies":
@@ -95,7 +94,7 @@ def _expected_answers(calibration: Calibration, n: int | None, search: bool) -> 
 
 
 def _full(calibration: Calibration, n: int | None) -> Iterator[str]:
-    """Warn if rows of a factor may have no room for n records."""
+    """Warn if rows of a factorization may have no room for n records."""
     spec, terms = calibration.spec, calibration.terms
     if spec.has_factor and n is not None:
         room = spec.factor.room(terms.scale_bits + terms.grid_bits(min(calibration.per_table)))
@@ -224,7 +223,6 @@ def _found(calibration: Calibration, n: int | None, numbers: Mapping[str, Any]) 
 
 
 def _is_mostly_noise(n: int | None, numbers: Mapping[str, Any]) -> bool:
-    """Whether answers would be wrong by a tenth of the weight on any data, or a search would find nothing."""
     if n is None:
         return False
     if (on_data := numbers.get("detection_on_data")) is not None:

@@ -1,13 +1,13 @@
-"""Which noise suits a release, and how many units a chosen norm should scale: by public settings alone.
+"""Choice between Gaussian and Laplace noise, and how many units a chosen norm should clip, from public settings.
 
-Guarantee: nothing that data say is read, so both cost no privacy.
+Guarantee: both choices read no data and cost no privacy.
 
-The noise is the one with the smaller expected width. At a promise of (epsilon, delta) a Gaussian needs noise for the L2
-length of what a unit adds, and a Laplace for its L1 length. So the latter is closer where a unit touches few counters.
-With a rho, a Gaussian always is.
+The noise with the smaller expected width is chosen. For (epsilon, delta), Gaussian noise depends on the L2 norm of a
+unit's contribution, and Laplace noise on its L1 norm. Therefore Laplace noise is more accurate if a unit touches few
+counters. With rho, Gaussian noise is always more accurate.
 
-A width is that of a 95 % interval from the noise alone, of one counter or of the Huber mean over the rows of a sketch.
-The width of grouped counts includes the threshold.
+The width is for a 95 % interval from the noise alone, for a counter or the Huber mean over a sketch's rows. The width
+for grouped counts includes the threshold.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from beam_dpsketch.privacy.norm.choice import units_to_scale
 from beam_dpsketch.privacy.terms import ReleaseTerms
 
 _ONE_DEVIATION = math.erf(math.sqrt(0.5))
-_STEPS = 1 << 10  # of a reading, so that float64 on another machine does not choose another norm
+_STEPS = 1 << 10  # rounds a reading, so that all machines choose the same norm
 Width = Callable[[ReleaseTerms, Sequence[Fraction]], float]
 
 
 def decided(spec: Any, terms: ReleaseTerms, width: Width | None = None) -> ReleaseTerms:
-    """Return the terms with the noise that suits; as they are where it is known already.
+    """Choose the more accurate noise for the terms. Terms with given noise are unchanged.
 
     Args:
       spec: the sketch.
-      terms: of each release.
-      width: the expected width of answers under some terms, given the noise parameters of all tables; `None` takes that
-        of items.
+      terms: the terms of each release.
+      width: the expected width of answers, from terms and the noise parameters of all tables. `None` uses the width for
+        items.
     """
     if terms.privacy.noise is not None:
         return terms
@@ -61,10 +61,10 @@ def decided(spec: Any, terms: ReleaseTerms, width: Width | None = None) -> Relea
 
 
 def crossover(spec: Any, terms: ReleaseTerms, width: Width | None = None) -> float | None:
-    """Return up to which total weight of a unit, over its length, Laplace noise and a norm of order 1 are closer.
+    """Largest ratio of total weight to L2 norm, per unit, at which Laplace noise and an L1 norm are more accurate.
 
-    `None` where a norm can have one order only, or where one is never closer: no weight is below the length. Arguments
-    as in `decided`.
+    `None` if a single norm is supported, or Laplace noise is never more accurate, because this ratio is at least 1.
+    Arguments are as in `decided`.
     """
     given = terms.privacy
     if not terms.bounds.has_norm or given.pure is None or not given.promises_delta:
@@ -85,15 +85,15 @@ def crossover(spec: Any, terms: ReleaseTerms, width: Width | None = None) -> flo
 
 
 def width_under(terms: ReleaseTerms, spec: Any, width: Width) -> float:
-    """Return the expected width of answers under terms whose noise is known; infinity if they are refused."""
+    """Compute the expected width of answers under terms with given noise. Infinite for refused terms."""
     try:
         return width(terms, table_parameters(spec, terms))
-    except ArgumentError:  # noise that hides nothing, or for which counters have no room
+    except ArgumentError:  # noise too small to protect, or too large for the counters
         return math.inf
 
 
 def item_width(spec: Any, terms: ReleaseTerms, parameters: Sequence[Fraction]) -> float:
-    """Return half the width of a 95 % interval of one item that holds nothing but noise, of the one table there is."""
+    """Compute the 95 % half-width for an item that contains only noise, in the only table."""
     noise, parameter = terms.noise, parameters[0]
     if spec.is_histogram:
         return noise.margin(parameter, CONFIDENCE, terms.scale_bits + terms.grid_bits(parameter))
@@ -101,7 +101,7 @@ def item_width(spec: Any, terms: ReleaseTerms, parameters: Sequence[Fraction]) -
 
 
 def norm_units(spec: Any, terms: ReleaseTerms) -> Fraction | None:
-    """Return `scaled_units` for a release; `None` where the data do not choose the norm."""
+    """Compute `scaled_units` for a release, or `None` if the data do not choose the norm."""
     if terms.norm is None:
         return None
     choice_table(terms)
@@ -119,15 +119,15 @@ def scaled_units(
     share: Fraction = Fraction(1),
     output_cells: int = 1,
 ) -> Fraction:
-    """Return how many units should be longer than the norm, as `units_to_scale` says of the finest table of a sketch.
+    """Compute the target number of units above the norm, by `units_to_scale` for the finest table of a sketch.
 
     Args:
       spec: the sketch.
-      auto: what is asked for.
-      spending: what the release spends.
-      relation: the relation between neighbouring inputs.
-      share: the part of it that all counters get.
-      output_cells: how many sketches one norm covers.
+      auto: the requested norm choice.
+      spending: the privacy loss of the release.
+      relation: the relation between neighboring inputs.
+      share: the share of the loss for all counters.
+      output_cells: the number of sketches under the same norm.
     """
     spec, part = spec.leading
     last = raw_type(spec).tables(spec)[-1]
@@ -144,10 +144,10 @@ def scaled_units(
 
 
 def _reading(spec: Any, noise: Noise) -> Fraction:
-    """Return the standard deviation of an answer over that of a counter of the last table.
+    """Compute an answer's standard deviation divided by that for a counter in the last table.
 
-    An answer is the estimate of an item, where a Count-Min is read by its mean over rows; of a factor, a rank; of a
-    tree, a rank, which is about one node of each level.
+    For trees and factorizations, the answer is a rank. A rank in a tree adds about one node per level. Otherwise it is
+    an item's estimate, which Count-Min reads as the mean over rows.
     """
     tables = raw_type(spec).tables(spec)
     depth = tables[-1].cells_per_item
