@@ -157,25 +157,25 @@ def main(argv: list[str] | None = None) -> None:
     print(released.privacy)
     print_trials(trials, norm, known.k)
     print_delays(delays, {airport: true_delays[airport] for airport in airports}, max_norm)
-    print(f"\nPrivacy statement of the delays, of all three airports together. What it holds is of {airports[0]}; an")
-    print(f"aircraft counts there in records and weight with at most {4 * max_norm}, four times its norm.")
+    print(f"\nPrivacy statement of the delays at all three airports. The line Contents is about {airports[0]} alone.")
     print(delays[airports[0]].privacy)
     print_cost([*releases.values(), delays[airports[0]]], known.delta)
 
-    privacy = f"\u03b5 = {known.epsilon:g}, \u03b4 = {known.delta:g}; unit: all flights of an aircraft"
+    privacy = f"all flights of an aircraft protected with \u03b5 = {known.epsilon:g}"
+    both = f"{privacy}, \u03b4 = {known.delta:g}"
     plots = [f"{known.output}/{name}.png" for name in ("top_destinations", "delay_cdf")]
     plot_frequencies(
         plots[0],
         [chosen.exact.flights.get(item, 0) for item in chosen.top.item],
         chosen.top,
-        title=f"Flights from New York by destination, exact and published\n{privacy}",
+        title=f"Flights from New York by destination, exact and published;\n{privacy}",
         weight="flights",
     )
     plot_shares(
         plots[1],
         DRAWN,
         {airport: shares(delays[airport], true_delays[airport]) for airport in airports},
-        title=f"Private and exact arrival delays; the norm of an aircraft is at most {max_norm}\n{privacy}",
+        title=f"Arrival delays, exact and published; the norm of an aircraft is at most {max_norm};\n{both}",
     )
     print(f"\nPlots: {', '.join(plots)}")
     page = Path(known.output, "explore.html")
