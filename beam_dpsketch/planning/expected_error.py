@@ -192,7 +192,7 @@ def has_numbers(spec: Any) -> bool:
 def value_errors(calibration: Calibration, weight: int, guess: Guess) -> tuple[QuantileError, ...]:
     """Simulate quantile errors, in values, on data with the guessed shape.
 
-    Rank errors are no substitute: in an empty part of the domain, only noise decides where a quantile lies.
+    Rank errors do not show this, because in an empty part of the domain only noise decides where a quantile lies.
     """
     spec = calibration.spec
     domain, shares = spec.domain, (np.arange(_ATOMS) + 0.5) / _ATOMS
