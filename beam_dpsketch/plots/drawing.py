@@ -57,8 +57,7 @@ class Look:
       name: the legend entry for estimates.
       interval_name: the legend entry for intervals. The default is their scope and confidence.
       series: the index for color and dashes, from 0. Give different answers on the same axes different indexes.
-      upright: whether bars are vertical. By default, item bars are horizontal, which leaves room for names, and bins
-        are vertical.
+      upright: whether bars are vertical. By default, bins are vertical, and item bars horizontal to fit their names.
       logarithmic: whether the values of a curve have a logarithmic axis. The default is true for a `LogDomain`.
     """
 
