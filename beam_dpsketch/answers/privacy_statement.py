@@ -144,15 +144,15 @@ class PrivacyStatement(Stated):
       shown_delta: the delta for the reported epsilon. Combinations use the smaller delta.
       release_ids: 48 unique bytes per release: 16 each for its run, its component (key or window), and its noise draw.
       side: noisy summary counts of units, records and weight. rho covers them.
-      own_total: the total weight in the counters, or `None` if they have no total.
+      own_total: the noisy total weight from the counters, or `None` if they do not determine a total.
       lost: the noisy clipping histogram, which rho covers. `None` without a histogram.
       weakest: the weakest clipping state among combined releases.
       of_metric: whether `side` and `lost` cover several metrics, including this release.
       norm_spend: the share of rho that chose `max_norm`. Combinations use the smaller share. `None` for a given norm.
-      delta: the exact probability that a unit alone causes any key to be released, or any item with grouped counts. 0
-        without either.
+      delta: an upper bound, as an exact fraction, for the probability that a unit alone causes any key to be released,
+        or any item with grouped counts. 0 if the data choose neither.
       pure: the sum of epsilons for components without delta, as with Laplace noise. 0 without such components.
-      pure_rho: the share of rho for these components.
+      pure_rho: the part of `rho` for these components, the sum of epsilon^2 / 2.
       noise: the noise in the counters.
       keys: the selection rule for keys or items. `None` if the data do not choose them, or combined rules differ.
       over_time: the timeline row, or the rows behind an answer. `None` elsewhere, and if combined rows differ.
