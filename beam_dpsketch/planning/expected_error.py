@@ -50,7 +50,8 @@ REFERENCES = ("uniform", "lognormal", "zipf", "scattered zipf")
 def noise_variances(spec: Any, sigma_squared: Sequence[Fraction]) -> list[float]:
     """Compute the variance from noise alone for a node's estimate, per tree level.
 
-    An even number of rows counts as the next smaller odd number.
+    An even number of rows counts as the next smaller odd number. For a square-root factorization, the first variance is
+    the mean over its values.
     """
     depths = [table.cells_per_item for table in raw_type(spec).tables(spec)]
     odd = [depth - 1 + depth % 2 for depth in depths]
@@ -61,7 +62,7 @@ def noise_variances(spec: Any, sigma_squared: Sequence[Fraction]) -> list[float]
 
 
 def factor_rank_deviation(spec: Any, sigma_squared: Sequence[Fraction], *, known_total: bool = False) -> float | None:
-    """Root mean square rank error for a square-root factorization, or `None` for another layout."""
+    """Compute the root mean square rank error for a square-root factorization. `None` for another layout."""
     if spec.kind != "factor":
         return None
     unit = float(sigma_squared[0]) * spec.factor.squared_length
@@ -69,13 +70,13 @@ def factor_rank_deviation(spec: Any, sigma_squared: Sequence[Fraction], *, known
 
 
 def factor_value_deviation(spec: Any, sigma_squared: Sequence[Fraction]) -> float:
-    """Root mean square error per value for a square-root factorization."""
+    """Compute the root mean square error per value for a square-root factorization."""
     unit = float(sigma_squared[0]) * spec.factor.squared_length
     return math.sqrt(float(np.mean(factors.value_variances(spec.factor))) * unit)
 
 
 def noise_rank_deviation(spec: Any, sigma_squared: Sequence[Fraction], *, known_total: bool = False) -> float:
-    """Root mean square rank error from noise alone. Each tree node counts as an independent counter."""
+    """Compute the root mean square rank error from noise alone. Each tree node counts as an independent counter."""
     closed = factor_rank_deviation(spec, sigma_squared, known_total=known_total)
     return (
         closed
@@ -85,7 +86,7 @@ def noise_rank_deviation(spec: Any, sigma_squared: Sequence[Fraction], *, known_
 
 
 def exact_tree_deviation(spec: TreeSpec, variances: Sequence[Fraction | float], *, known_total: bool) -> float:
-    """Root mean square rank error for a tree with only exact levels, or exact levels below a factorization.
+    """Compute the rank error for a tree with only exact levels, or exact levels below a factorization.
 
     Each level adds a mean variance over all positions. The variance covers siblings to the left of the path and the
     counted part of the path's own node, minus the variance of their common share. With an unknown total, the coarsest

@@ -70,12 +70,12 @@ class KeepTable:
 
 @functools.lru_cache(maxsize=32)
 def geometric_table(grid: int, epsilon: Fraction, delta: Fraction) -> KeepTable:
-    """Build the table with the largest probabilities, by a statistic in which each unit counts `grid`.
+    """Build the table with the largest release probabilities that epsilon and delta allow, rounded down.
 
     Args:
-      grid: count of a unit.
-      epsilon: loss of a unit, above 0.
-      delta: loss of a unit, at least 2^-96.
+      grid: the amount that each unit adds to the statistic of its key.
+      epsilon: epsilon that a unit spends, above 0.
+      delta: delta that a unit spends, at least 2^-96.
     """
     reserve = math.floor(delta * _ONE)
     shrunk = exponential_bounds(epsilon.numerator, epsilon.denominator, _GUARDED)[1]  # e^-epsilon, rounded up
