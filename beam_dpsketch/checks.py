@@ -56,7 +56,7 @@ def positive_finite(**arguments: Any) -> None:
 
 
 def real(**arguments: Any) -> float:
-    """Return the one argument, a number, as a float; infinite if no float can hold it."""
+    """Convert the only argument, a number, to a float. Numbers beyond the range of floats become infinite."""
     ((name, value),) = arguments.items()
     _check_number(name, value)
     try:

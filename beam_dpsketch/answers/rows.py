@@ -227,7 +227,7 @@ def as_many(values: Any) -> tuple[Any, bool]:
 
 
 def as_asked(answers: Any, single: bool) -> Any:
-    """Return all answers, or the only answer to a single question."""
+    """Select all answers, or the only answer to a single question."""
     if not single:
         return answers
     return float(answers[0]) if isinstance(answers, np.ndarray) else answers[0]

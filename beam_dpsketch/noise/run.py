@@ -130,7 +130,7 @@ class Run:
         return Randomness.SYSTEM if self._secret is None else Randomness.KEYED
 
     def name(self, drawn: bytes | None = None) -> bytes:
-        """Return the run's name: derived from the secret, or the name drawn before, or a new name.
+        """Derive the run's name from the secret. Without a secret, use the name drawn before, or draw a new name.
 
         A secret, a release id and all settings determine the name. A replay is therefore the same run.
         """

@@ -51,7 +51,7 @@ Answers = TypeVar("Answers")
 def to_draw(
     answers: Any, expected: type[Answers], kind: Kind, what: Any, look: Look, candidates: Many | None = None
 ) -> tuple[Answers, list[Row]]:
-    """Return given answers, or ask a release for answers with their rows. Reject anything else."""
+    """Accept given answers, or ask a release for answers with their rows. Reject anything else."""
     if isinstance(answers, expected):
         return answers, []
     if not isinstance(answers, Released):

@@ -269,7 +269,7 @@ class PrivacySpec:
 
 
 def _float_below(exact: Fraction) -> float:
-    """Return a float that exceeds this fraction neither by its value nor by its decimal spelling."""
+    """Round down to a float that exceeds this fraction neither by its value nor by its decimal spelling."""
     found = float(exact)
     return found if max(Fraction(found), Fraction(repr(found))) <= exact else math.nextafter(found, 0.0)
 

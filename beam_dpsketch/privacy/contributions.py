@@ -120,7 +120,7 @@ class ContributionLimit:
         return -self.max_weight if self.signed else 0
 
     def given(self, otherwise: RefusalError) -> Bounds:
-        """Return the bounds, or raise this error if the data must choose them first."""
+        """Get the bounds. Raise this error if the data must choose them first."""
         raise otherwise
 
     def suiting(self, items: int) -> Self:

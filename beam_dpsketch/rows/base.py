@@ -242,7 +242,7 @@ def _check_answerable(ask: Ask, declared: ReleaseSpec) -> None:
 
 
 def listed_of(declared: ReleaseSpec) -> ListedItems | None:
-    """Return the listed items, or `None`."""
+    """Get the listed items, or `None`."""
     return declared.spec if declared.spec.is_listed else None
 
 

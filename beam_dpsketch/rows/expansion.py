@@ -159,5 +159,5 @@ def _bracketed(host: str) -> str:
 
 
 def _reachable(host: str) -> str:
-    """Return the host under which local runners reach the service: localhost for a wildcard address."""
+    """Find the host name by which local runners reach the service: localhost for a wildcard address."""
     return "localhost" if host in ("0.0.0.0", "::") else host

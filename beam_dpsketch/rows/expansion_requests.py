@@ -175,7 +175,7 @@ def _copy_windows(given: Any, strategy: Any, copy: Any) -> None:
 
 
 def _coder(given: Any, name: str, urn: str, refusal: tuple[str, str]) -> bytes:
-    """Return the payload of a coder with this urn, and refuse components."""
+    """Get the payload of a coder with this URN. Reject components."""
     coder = _part(given.coders, name, refusal)
     if coder.spec.urn != urn or coder.component_coder_ids:
         raise ConfigError(*refusal, "E815")

@@ -77,7 +77,7 @@ def _known_to_beam(kind: Any) -> Any:
 
 
 def columns_of(rows: beam.PCollection) -> dict[str, Any]:
-    """Return the columns of a row collection, and refuse collections without a schema."""
+    """Get the columns of a row collection. Reject collections without a schema."""
     found = _fields(rows.element_type)
     if not found:
         raise ConfigError(

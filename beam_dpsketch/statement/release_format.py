@@ -43,7 +43,7 @@ whether the value is a list. The size of a list counts values.
 
 
 class Content(NamedTuple):
-    """Release content, in byte order. Counters are signed and have `size` bytes each."""
+    """Fields of a release, in the order in which they are stored. Each counter is a signed integer of `size` bytes."""
 
     spec: ReleasedSpec
     statement: Stated

@@ -158,7 +158,7 @@ class SideNote:
 
     @property
     def nothing(self) -> str:
-        """Format the upper bound of a number that may be 0."""
+        """Upper bound of a number that may be 0, in words."""
         most = shown(round_up(max(self.interval(0.95).upper, 0.0), 4))
         return f"at most {self._phrases[1].format(most)}"
 

@@ -214,7 +214,7 @@ class Count(abc.ABC):
         check_keys(keys, unit, windows)
 
     def suited(self, terms: ReleaseTerms, *, over_time: bool) -> Count:
-        """Return the kind with a layout for these terms and timeline rows, and raise if there is none."""
+        """Choose a layout for these terms and timeline rows. Raise if there is none."""
         return self
 
     def completed(self, unit: Unit, privacy: PrivacySpec, keys: Keys | None) -> Unit:

@@ -285,7 +285,7 @@ class ResolvedRelease:
     calibrated: Calibrated
 
     def noise(self, kind: type[Noise]) -> Noise:
-        """Return the calibration, which must have this type."""
+        """Get the calibration, which must have this type."""
         assert isinstance(self.calibrated, kind)
         return self.calibrated
 

@@ -167,7 +167,7 @@ def check_max_keys(unit: Unit, *, is_keyed: bool) -> None:
 
 
 def given_over_time(bounds: ContributionLimit) -> Bounds:
-    """Return the bounds, and raise for a norm that the data would have to choose."""
+    """Get the bounds. Raise for a norm that the data would have to choose."""
     words = "must not be $AutoNorm in continual release: use the norm that an earlier release states"
     return bounds.given(ArgumentError("bounds", words, "E218"))
 

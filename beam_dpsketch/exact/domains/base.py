@@ -68,7 +68,7 @@ class Universe(ABC):
 
     @property
     def domain(self) -> Universe:
-        """Return the domain itself so that code can use a domain in place of a layout over it."""
+        """The domain itself, so that code can use a domain in place of a layout over it."""
         return self
 
     @property
@@ -118,7 +118,7 @@ class Domain(Universe):
     @property
     @abstractmethod
     def size(self) -> int:
-        """Count the values, U."""
+        """Number of values, U."""
 
     @abstractmethod
     def index(self, values: Sequence[Any] | np.ndarray | pa.Array) -> tuple[np.ndarray, np.ndarray]:

@@ -212,7 +212,7 @@ def binary_keys(column: pa.ChunkedArray, key_type: np.dtype[Any]) -> np.ndarray:
 
 
 def binary_buffers(values: pa.LargeBinaryArray) -> tuple[np.ndarray, memoryview]:
-    """Return the offsets of a column without nulls, including the end of the last value, and its bytes."""
+    """Extract the offsets of a column without nulls, including the end of the last value, and its bytes."""
     _, ends, data = values.buffers()
     offsets = np.frombuffer(ends, dtype=np.int64)[values.offset : values.offset + len(values) + 1]
     return offsets, memoryview(data if data is not None else b"")

@@ -319,7 +319,7 @@ def next_rows(
 
 
 def one_norm(known: Fraction | None, other: Fraction | None) -> Fraction | None:
-    """Return the norm of the added data, and raise for a second norm, for which the noise would be wrong."""
+    """Combine the norms of added data. Raise for two different norms, for which the noise would be wrong."""
     if None not in (known, other) and known != other:
         raise RuntimeError(
             "the norm was chosen twice, and parts of one release were scaled by two norms: use "

@@ -161,7 +161,7 @@ class Loss(NamedTuple):
 
     @property
     def attack_accuracy(self) -> float:
-        """Compute the highest accuracy of guessing between two neighboring, equally likely inputs, rounded up.
+        """Upper bound for the accuracy of a guess between two neighboring, equally likely inputs.
 
         >>> round(Loss.of_pure(Fraction(1)).attack_accuracy, 4), round(Loss(Fraction("0.028")).attack_accuracy, 3)
         (0.7311, 0.547)

@@ -15,7 +15,7 @@ def check_epsilon(epsilon: float) -> None:
 
 
 def checked_rho(rho: float) -> float:
-    """Return the result of a search for rho, or raise if there is none."""
+    """Check the result of a search for rho. Raise if there is none."""
     if rho <= 0:
         raise ArgumentError("", "epsilon and delta are too small for any rho", "E110")
     return rho

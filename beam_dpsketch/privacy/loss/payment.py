@@ -50,7 +50,7 @@ class Uses:
     @staticmethod
     @functools.lru_cache(maxsize=256)
     def of_settings(_digest: bytes) -> Uses:
-        """Return the uses of equal settings, identified by this digest."""
+        """Look up the uses of equal settings, identified by this digest."""
         return Uses("equal settings are", "privacy: {share: 1/2, of: {epsilon: 1, delta: 1.0e-6}}")
 
     def note(self, source: Any, release: Any) -> None:

@@ -183,7 +183,7 @@ class ShardRecords(beam.DoFn):
 
 
 class ShardWindowedRecords(ShardRecords):
-    """Sharding for windowed elements. Global elements avoid the window parameter, which dominates the cost."""
+    """Sharding step for windowed elements. Elements in the global window use `ShardRecords`, which is faster."""
 
     def process(self, element: Any, window: Any = beam.DoFn.WindowParam) -> Iterable[WindowedValue] | None:
         waiting = self._waiting.get(window)

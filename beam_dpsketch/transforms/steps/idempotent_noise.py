@@ -94,7 +94,7 @@ class DrawsNoise(beam.DoFn):
             self._run = None
 
     def run(self) -> Run:
-        """Return the source of noise. A step without its secret has none: entropy never replaces the secret."""
+        """Get the noise source. A step without its secret has none: entropy never replaces the secret."""
         assert self._run is not None
         return self._run
 

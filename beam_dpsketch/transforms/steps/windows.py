@@ -139,7 +139,7 @@ def is_global(elements: beam.PCollection) -> bool:
 
 
 def _windowing_of(elements: beam.PCollection) -> Any:
-    """Return the windowing of elements. Raise for a pipeline, which has none."""
+    """Get the windowing of elements. Raise for a pipeline, which has none."""
     if not isinstance(elements, beam.PCollection):
         raise ArgumentError("input", "must be a collection: apply the transform to one, and not to a pipeline", "E813")
     return elements.windowing
