@@ -66,7 +66,7 @@ class TreeLevel:
         return False
 
     def drawn(self, variance: float) -> tuple[np.ndarray, float]:
-        """Select released numbers with independent noise, and their variance, given a counter's variance with rounding."""
+        """Select released numbers with independent noise, and their variance, given a counter's rounded variance."""
         return self.counters, variance
 
     def nodes_of(self, positions: np.ndarray) -> np.ndarray:
