@@ -100,7 +100,8 @@ class ReadParquetBatches(RowTransform):
     def __init__(self, path: str, columns: Optional[list[str]] = None) -> None:
         self._path = read_text(path, "path")
         if columns is not None and (not isinstance(columns, (list, tuple)) or not columns):
-            raise refusal("columns", "expected a list of the fields to read, as [person, city]")
+            given = "an empty list" if isinstance(columns, (list, tuple)) else type(columns).__name__
+            raise refusal("columns", f"expected a list of field names, such as [person, city], got {given}")
         self._columns = None if columns is None else [read_text(name, "columns") for name in columns]
 
     @property

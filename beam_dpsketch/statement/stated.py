@@ -135,9 +135,9 @@ class Stated:
         if not 0 <= self.pure <= _MAX_RHO or not 0 <= self.pure_rho <= self.rho:
             raise ValueError("pure must be 0 or above, and pure_rho between 0 and rho")
         if bool(self.pure) is not bool(self.pure_rho):
-            raise ValueError("pure and pure_rho must both be 0, or none")
+            raise ValueError("pure and pure_rho must both be 0, or both above 0")
         if self.noise is not Noise.GAUSSIAN and not self.pure:
-            raise ValueError("noise must be a Gaussian where nothing is pure")
+            raise ValueError("noise must be Gaussian if pure is 0")
         self.noise.check(*self.sigma_squared_per_level)
 
     def _check_parts(self) -> None:

@@ -54,7 +54,7 @@ class WriteReleases(beam.PTransform):
     pipeline is built, if the files are visible there.
 
     Args:
-      file_path_prefix: beginning of the file names, on any Beam filesystem, without the pattern signs [ ] * ?.
+      file_path_prefix: beginning of the file names, on any Beam filesystem, without the wildcard characters [ ] * ?.
       overwrite: whether to replace earlier releases with the same names.
 
     Raises:
@@ -67,7 +67,7 @@ class WriteReleases(beam.PTransform):
         _validate.instance(str, file_path_prefix=file_path_prefix)
         _validate.instance(bool, overwrite=overwrite)
         if found := _PATTERN.search(file_path_prefix):
-            words = f"must not contain {found[0]!r}: filesystems of Beam read the signs [ ] * ? of a name as a pattern"
+            words = f"must not contain {found[0]!r}: Beam filesystems read the signs [ ] * ? in a name as a pattern"
             raise ArgumentError("file_path_prefix", words, "E724")
         self._prefix, self._overwrite = file_path_prefix, overwrite
 

@@ -116,7 +116,7 @@ def check_timestamps(interval: Any) -> None:
     if not isinstance(interval, window.GlobalWindow) and interval.start <= MIN_TIMESTAMP < interval.end:
         raise WindowingError(
             "",
-            "elements have no timestamps (MIN_TIMESTAMP), so they are in no window of yours; put "
+            "elements have no timestamps (MIN_TIMESTAMP), so WindowInto puts all of them into the earliest window; add "
             "beam.Map(lambda element: beam.window.TimestampedValue(element, seconds)) before WindowInto",
             "E408",
         )
