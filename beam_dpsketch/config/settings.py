@@ -108,12 +108,12 @@ OF_BLOCK = block_of("Whole", PrivacySpec, {name: entry._replace(option=None) for
                     either=_EITHER, without=("side_counters",))
 PRIVACY_BLOCK = block_of("Privacy", PrivacySpec, {
     **_LOSS,
-    "share": Entry("the part of `of` that this release takes, above 0 and at most 1, as `1/4`", _SHARE),
+    "share": Entry("the part of `of` that this release spends, above 0 and at most 1, as `1/4`", _SHARE),
     "of": Entry(
-        "a block with `epsilon`, `delta`, `rho` and `relation`, which hold for all releases together", OF_BLOCK),
+        "the budget of all releases together: a block with `epsilon`, `delta`, `rho` and `relation`", OF_BLOCK),
     "side_counters": Entry("a block, or `none`, which gives all of rho to the sketch", SIDE_BLOCK),
     "ledger": Entry(
-        "the file, or the URL of PostgreSQL, of the ledger that pays each time that the release is made", TEXT_FORM,
+        "the file or the PostgreSQL URL of the ledger that pays for every run", TEXT_FORM,
         option=Option("FILE")),
     "account": Entry("the account of the ledger; required with `ledger`", TEXT_FORM, option=Option("NAME")),
 }, either=_EITHER)
@@ -130,22 +130,23 @@ _NORM = block_of("Norm", NormBound, {
         option=Option("N|auto", "how many records of one item of an id count in full; auto lets the data choose")),
     "order": Entry(option=Option("1|2")),
     "max_keys": Entry(
-        "for how many keys an id votes, required with `keys: {select: ...}`; or how many items that are counted "
-        "one by one an id has, 128 if not given", option=_KEYS_OF_ID),
+        "the number of keys that an id votes for, required with `keys: {select: ...}`; or the number of items "
+        "in which it counts for thresholded counts, 128 if not given", option=_KEYS_OF_ID),
 }, like=RECORD_BLOCK)
 AUTO_BLOCK = block_of("Auto", AutoNorm, {
     "optimize_for": Entry(form=one_of(tuple(ITEM_SHARES))),
-    "max_keys": Entry("how many items that are counted one by one an id has", usual="128", option=_KEYS_OF_ID),
+    "max_keys": Entry(
+        "the number of items in which an id counts for thresholded counts", usual="128", option=_KEYS_OF_ID),
 }, like=_NORM)
 NORM_BLOCK = dataclasses.replace(_NORM, either=(("max_norm", "auto"),), entries={
     **_NORM.entries, "auto": Entry("in place of `max_norm`: a block; the data choose the norm", AUTO_BLOCK)})
 UNIT_BLOCK = block_of("Unit", PrivacyId, {
-    "privacy_id": Entry("the field that says whose a record is; all records of an id are protected", TEXT_FORM,
+    "privacy_id": Entry("the field with the privacy id; all records of an id are protected together", TEXT_FORM,
                         option=Option("COLUMN")),
-    "norm": Entry("a block, or `auto`; scales down what is more", NORM_BLOCK),
-    "records": Entry("a block; drops what is more, at random", RECORDS_BLOCK),
+    "norm": Entry("the clipping norm: a block, or `auto`; scales larger contributions down", NORM_BLOCK),
+    "records": Entry("the record bounds: a block; drops records above them at random", RECORDS_BLOCK),
     "max_windows": Entry(
-        "in how many windows each id counts; under `records` without it, windows protect an id within each"),
+        "the number of windows in which an id counts; if not given, `records` protect an id within each window"),
     "record": Entry("in place of all others: `{}`, or a block with `max_weight` and `signed`", RECORD_BLOCK,
                     option=Option("record", "protect single records, and no person", "unit")),
 }, either=(("privacy_id", "record"), ("norm", "records")), without=("field", "bounds"))
@@ -155,7 +156,8 @@ SELECT_BLOCK = dataclasses.replace(block_of("Select", KeySelection, {
         needed="take less than 1 / the number of people, as 1.0e-8",
         option=Option("DELTA", "release keys that enough ids are in; the probability that one id shows a key, as 1e-8",
                       "select_keys")),
-    "method": Entry("`two_rounds` or `gaussian`; `geometric` is of lists of keys alone", one_of(METHODS)),
+    "method": Entry(
+        "`two_rounds` or `gaussian`; `geometric` is possible only if keys are released alone", one_of(METHODS)),
 }, without=("field", "opaque_bytes")), maker=dict)
 KEYS_BLOCK = block_of("Keys", AssumePublicKeys, {
     "field": Entry("the field of the output key: one release for each key",
@@ -163,8 +165,8 @@ KEYS_BLOCK = block_of("Keys", AssumePublicKeys, {
     "public": Entry(
         "the list of keys to release, known without the data", ITEMS_FORM,
         option=Option("FILE", "the keys to release, one a line, known without the data", "public_keys")),
-    "select": Entry("a block: release the keys that enough people are in", SELECT_BLOCK),
-    "assume_public": Entry("whether to release each key that has data; your word that these may be published", _TRUE,
+    "select": Entry("a block: release the keys with enough people", SELECT_BLOCK),
+    "assume_public": Entry("whether to release every key with data; you promise that these keys are public", _TRUE,
                            option=Option(name="assume_public_keys")),
     "opaque_bytes": UNIT_BLOCK.entries["opaque_bytes"],
 }, either=(("public", "select", "assume_public"),))
@@ -194,10 +196,10 @@ CSV_BLOCK = block_of("Csv", Spelling, {
 })
 GROUPS_BLOCK = block_of("Groups", Groups, {"delta": Entry(usual="half of `privacy.delta`")})
 METHOD_BLOCK = Block("Method", {
-    "groups": Entry("a block: count items one by one", GROUPS_BLOCK, "the one method is groups: {delta: 1.0e-8}"),
+    "groups": Entry("a block: release thresholded counts", GROUPS_BLOCK, "the one method is groups: {delta: 1.0e-8}"),
 })
 
-_TYPE = Entry("which kind of values", TEXT_FORM, f"one of {', '.join(each.type_name for each in DOMAINS)}")
+_TYPE = Entry("the type of the values", TEXT_FORM, f"one of {', '.join(each.type_name for each in DOMAINS)}")
 _TIMES = {
     "start": Entry(needed='the first time, as "2024-01-01"'), "end": Entry(needed='the last time, as "2025-01-01"')}
 DOMAIN_TYPES: Mapping[str, Block] = {
@@ -222,14 +224,14 @@ SPEC_BLOCK = block_of("Sketch", SketchSpec, {
     "kind": Entry(form=_SKETCH),
     "relative_error": Entry("the error as a share of the total weight, in place of `depth` and `width`", NUMBER_FORM,
                             "the error as a share of the total weight, as 0.001"),
-    "failure_probability": Entry("how often the error may be larger; required with `relative_error`", NUMBER_FORM,
+    "failure_probability": Entry("the probability of a larger error; required with `relative_error`", NUMBER_FORM,
                                  "how often the error may be larger, as 0.01"),
     "item_hash": Entry(form=one_of(ITEM_HASHES)),
     "item_key": Entry("32 hexadecimal digits in quotes, with `blake2b` only", BYTES_FORM),
 }, either=(("depth", "relative_error"), ("width", "failure_probability")))
 _OF_LEVEL = "a level needs bits, sketch, depth, width and share"
 LEVEL_BLOCK = block_of("Level", Level, {
-    "bits": Entry("of the position; at most 20 where the level is sketched", needed=_OF_LEVEL),
+    "bits": Entry("bits of the position at this level; at most 20 if the level is sketched", needed=_OF_LEVEL),
     "sketch": Entry(form=one_of(LEVEL_KINDS), needed=_OF_LEVEL),
     **{name: Entry(needed=_OF_LEVEL) for name in ("depth", "width")},
     "share": Entry(form=FRACTION_FORM, needed=_OF_LEVEL),
@@ -250,7 +252,7 @@ _ONE: Mapping[str, Entry] = {
     "item": Entry("the field that is counted", TEXT_FORM, "as item: city",
                   without=_having("metrics"), option=Option("COLUMN")),
     "domain": Entry(
-        "which values there can be, as `{type: integer, low: -120, high: 1500}`", DOMAIN_BLOCK,
+        "the domain of the values, as `{type: integer, low: -120, high: 1500}`", DOMAIN_BLOCK,
         "the values there can be, as domain: {type: integer, low: 0, high: 99}", _having("domain"),
         option=Option("DOMAIN", "which values there can be, as '{type: integer, low: 0, high: 99}' or ipv4")),
     "k": Entry("how many values are wanted", _K, "as k: 10", _having("k"), option=Option("K")),
@@ -267,24 +269,26 @@ _ONE: Mapping[str, Entry] = {
         "whom the release protects, as unit: {privacy_id: person, norm: {max_norm: 10}}, or unit: record",
         over_time="whom they protect, as "
         "`{privacy_id: person, records: {max_per_key: 5}, max_windows: 7}`"),
-    "spec": Entry("the size of the sketch; without it the usual one", SPEC_BLOCK, kinds=("frequencies",)),
+    "spec": Entry("the size of the sketch; the default size if not given", SPEC_BLOCK, kinds=("frequencies",)),
     "items": Entry("a public list of items to count exactly, in place of `spec`", ITEMS_FORM, kinds=("frequencies",)),
     "optimize_for": Entry(
-        "what is asked most, which chooses the layout: `ranks`, which quantiles are read from, `ranges`, or `values`, "
-        "for how often single values occur",
+        "the main question, which chooses the layout: `ranks` for quantiles, `ranges`, or `values` for the counts of "
+        "single values",
         one_of(("ranks", "ranges", "values")), kinds=("quantiles",), usual="ranks"),
     "layout": Entry(
-        "`histogram`, the usual one of up to 256 values where Laplace noise suits; `factor`, ranks by a square-root "
-        "factor, the usual one of up to 2**32 values where one is possible; or `tree`, which a norm of order 2 needs",
+        "`histogram`, the default for up to 256 values if Laplace noise is more accurate; `factor`, a square-root "
+        "factorization, the default for up to 2**32 values without a norm of order 2 or a horizon; or `tree`, the "
+        "default otherwise",
         one_of(("factor", "histogram", "tree")), kinds=("quantiles",)),
     "tree": Entry(
-        "the layout of the counters; without it the usual one", TREE_BLOCK, kinds=_OF_TREES,
-        over_time="the layout of the counters of one window; without it the usual one"),
-    "method": Entry("`groups`, or a block: count numbers one by one, as text is; else a histogram or a tree",
-                    METHOD_BLOCK, kinds=("top_k",)),
-    "variance": Entry("whether the variance of numbers is released too", FLAG_FORM, kinds=_having("variance"),
+        "the layout of the counters; the default layout if not given", TREE_BLOCK, kinds=_OF_TREES,
+        over_time="the layout of the counters of one window; the default layout if not given"),
+    "method": Entry(
+        "`groups`, or a block: thresholded counts for numbers too, as for text; without it a histogram or a tree",
+        METHOD_BLOCK, kinds=("top_k",)),
+    "variance": Entry("whether to release the variance too", FLAG_FORM, kinds=_having("variance"),
                       option=Option()),
-    "weight": Entry("the field that says how much a record counts; without it each counts 1", TEXT_FORM,
+    "weight": Entry("the field with the weight of a record; without it each record counts 1", TEXT_FORM,
                     option=Option("COLUMN")),
     "keys": Entry("one release for each of these keys, as `{public: [NL, BE], field: country}`", KEYS_BLOCK,
                   over_time="a timeline for each of these keys, as `{public: [NL, BE], field: country}`"),
@@ -293,16 +297,18 @@ _ONE: Mapping[str, Entry] = {
     "unreadable": Entry("`refuse` a table with many unreadable values, or `drop` them", one_of(UNREADABLE),
                         usual="refuse", option=Option("refuse|drop")),
     "csv": Entry('how CSV files spell numbers and times, as `{thousands: ",", decimal: "."}`', CSV_BLOCK),
-    "time": Entry("the times of a table, as `{field: day, every: 1d}`; not in pipelines, which have some", TIME_BLOCK),
+    "time": Entry(
+        "the time column of a table, as `{field: day, every: 1d}`; not in pipelines, whose elements have timestamps",
+        TIME_BLOCK),
 }
 METRIC_BLOCK = Block("Metric", {
-    "name": Entry("what it is called in the release", TEXT_FORM, "as name: delay"),
-    "kind": Entry(f"what is released for it: {', '.join(f'`{kind}`' for kind in _OF_ONE)}", one_of(_OF_ONE, ALIASES),
+    "name": Entry("its name in the release", TEXT_FORM, "as name: delay"),
+    "kind": Entry(f"its kind: {', '.join(f'`{kind}`' for kind in _OF_ONE)}", one_of(_OF_ONE, ALIASES),
                   f"one of {', '.join(_OF_ONE)}"),
-    "item": Entry("the field that is counted for it", TEXT_FORM, "as item: city"),
+    "item": Entry("the field that it counts", TEXT_FORM, "as item: city"),
     **{name: _ONE[name]._replace(option=None)
        for name in ("domain", "k", "spec", "items", "optimize_for", "layout", "tree", "variance")},
-    "share": Entry("its part of rho; all of them sum to 1, and without any they are equal", FRACTION_FORM),
+    "share": Entry("its share of rho; the shares of all metrics sum to 1, and are equal if not given", FRACTION_FORM),
 }, (("spec", "items"),))
 RELEASE_BLOCK = Block("Release", {
     **_ONE,
@@ -317,20 +323,21 @@ RELEASE_BLOCK = Block("Release", {
 
 NOISE_BLOCK = Block("IdempotentNoise", {
     "release_id": Entry("names the release", TEXT_FORM, "names this release of this input, as visits 2026-11-21"),
-    "environment": Entry("the variable of workers that holds the secret", TEXT_FORM),
-    "file": Entry("the file of workers that holds the secret", TEXT_FORM),
+    "environment": Entry("the environment variable of the workers with the secret", TEXT_FORM),
+    "file": Entry("the file on the workers with the secret", TEXT_FORM),
 }, (("environment", "file"),))
 EXPECT_BLOCK = block_of("Scale", Scale, {
     "rows": Entry(needed="about how many records are read, as rows: 10000000000"),
 })
 ROWS_BLOCK = Block("Rows", {
-    "ask": Entry("one kind of question, as `{items: [Oslo, Bern]}`; rows of answers come out", ASK_BLOCK),
+    "ask": Entry(
+        "a single kind of question, as `{items: [Oslo, Bern]}`; the output is then rows of answers", ASK_BLOCK),
     "encoding": Entry("of rows of releases, `bytes` or `base64`", ENCODING_FORM, usual="bytes",
                       over_time="of the releases, `bytes` or `base64`"),
     "idempotent_noise": Entry(
         "a name for the release and the place of a secret, for runners that repeat work", NOISE_BLOCK),
     "expect": Entry(
-        "about how large the input is, as `{rows: 10000000000}`; it parts the work, and changes no result",
+        "the approximate size of the input, as `{rows: 10000000000}`; it divides the work, and changes no result",
         EXPECT_BLOCK),
     "label": Entry("a name for the steps, where two transforms have equal settings and another language gives "
                    "them one name", TEXT_FORM),

@@ -28,7 +28,7 @@ class PrivateQuantiles(
 class PrivateTopK(
     PrivateRows,
     kind="top_k",
-    domain=_DOMAIN._replace(words="which values there can be, as `{type: ipv4}` or `{type: text, max_bytes: 16}`"),
+    domain=_DOMAIN._replace(words="the domain of the values, as `{type: ipv4}` or `{type: text, max_bytes: 16}`"),
     ask=_ASK._replace(
         form=ITEM_FORM, words="another kind of question, or the word releases for one row for each release"
     ),
