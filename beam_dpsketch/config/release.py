@@ -244,7 +244,7 @@ def read_unit(settings: Any, path: str = "unit") -> Unit:
 
 
 def read_keys(settings: Any, path: str = "keys") -> Keys:
-    """Read a `keys` block: `field` with exactly one of `public`, `select` and `assume_public`."""
+    """Read a `keys` block: `public`, `select` or `assume_public`, with the `field` of the key."""
     given = read_block(settings, path, table.KEYS_BLOCK)
     way = take_one(given, path, table.KEYS_BLOCK.either[0], _WHICH)
     where: dict[str, Any] = {name: given[name] for name in ("field", "opaque_bytes") if name in given}
