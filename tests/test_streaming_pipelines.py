@@ -124,7 +124,7 @@ def test_windowed_top_k(
     assert re.findall(r"^released (\d) of 3: ", printed, flags=re.MULTILINE) == ["1", "2", "3"]
     assert "Mon 01 Jul 2013 08:00 UTC, 60 departures" in printed
     assert "Tue 02 Jul 2013 08:00 UTC, 0 departures" in printed
-    assert "within one window (not over several windows)" in printed
+    assert "within one window; not across windows" in printed
     for day in range(DAYS):
         window = dawn(DATE) + day * DAY, dawn(DATE) + (day + 1) * DAY
         (counts,) = read_releases(window_file(f"{prefix}-destinations", *window))
@@ -175,7 +175,7 @@ def test_continual_delays(
     continual_delays.main([*options, *own])
     printed = capsys.readouterr().out
     assert re.findall(r"^so far, to \d\d Jul 2013 \((\d) of 3\): ", printed, flags=re.MULTILINE) == ["1", "2", "3"]
-    assert "over the whole declared horizon" in printed
+    assert "over all windows of the horizon" in printed
     assert ("aircraft in each window" in printed) == (protect == "aircraft")
     assert Path(f"{prefix}.png").read_bytes().startswith(b"\x89PNG")
     days = continual_delays.Days(dawn(DATE), DAY, DAYS, mechanism)

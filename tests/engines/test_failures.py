@@ -87,7 +87,7 @@ class DieAt(beam.DoFn):
 def saving(exact: Callable[..., Any], folder: Path, *, dies: bool) -> Callable[..., Any]:
     """Do as a step that reads the noisy votes of a shard of keys, and keep them in a file; may die, once."""
 
-    def reads(drawn: Any, choice: Any = None, once: Any = None) -> Iterator[Any]:
+    def reads(drawn: Any, first: Any = None, second: Any = None) -> Iterator[Any]:
         table = from_bytes(drawn[0])
         found = dict(zip(table["key"].to_pylist(), table[NOISY].to_pylist(), strict=True))
         part = folder.parent / uuid.uuid4().hex
@@ -97,7 +97,7 @@ def saving(exact: Callable[..., Any], folder: Path, *, dies: bool) -> Callable[.
         if dies and not died.exists():
             died.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        yield from exact(drawn, *([] if choice is None else [choice, once]))
+        yield from exact(drawn, *(each for each in (first, second) if each is not None))
 
     return reads
 
