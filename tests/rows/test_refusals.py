@@ -31,7 +31,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (rows.ReadReleases, {"path": "x", "key": "float"}, "key: expected one of text, integer, bytes"),
     (rows.ReadReleases, {"path": ""}, "path: expected text"),
     (rows.WriteReleases, {"path": "x", "overwrite": "maybe"}, "overwrite: expected true or false"),
-    (rows.ReadParquetBatches, {"path": "x", "columns": []}, "columns: expected a list of the fields"),
+    (rows.ReadParquetBatches, {"path": "x", "columns": []}, "columns: expected a list of field names"),
     (rows.ReadParquetBatches, {"path": "x", "columns": [3]}, "columns: expected text"),
     (FREQUENCIES, {**COUNT, "encoding": "hex"}, "encoding: expected one of bytes, base64"),
     (FREQUENCIES, {**COUNT, "label": 3}, "label: expected text"),
