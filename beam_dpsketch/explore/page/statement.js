@@ -1,7 +1,17 @@
 // The statement of a release in words, what it contains, how much was clipped, and what else there is to know.
 "use strict";
 
-const FIRST = ["Protects", "Guarantee", "Meaning", "Contribution", "Keys", "Items", "Clipping", "Contents", "Not hidden"];
+const FIRST = [
+  "Protects",
+  "Guarantee",
+  "Meaning",
+  "Contribution",
+  "Keys",
+  "Items",
+  "Clipping",
+  "Contents",
+  "Not hidden",
+];
 
 /** @param {any} release */
 function showPrivacy(release) {
