@@ -23,7 +23,13 @@ from beam_dpsketch.answers.privacy_statement import PrivacyStatement, Unreleased
 from beam_dpsketch.answers.released import Released
 from beam_dpsketch.encodings import Item, decode, encode, join_parts
 from beam_dpsketch.errors import ArgumentError, ArgumentTypeError, FormatError, said_by
-from beam_dpsketch.statement.release_format import DIGEST_BYTES, RECORD_KINDS, spent_record, unpack_statement
+from beam_dpsketch.statement.release_format import (
+    DIGEST_BYTES,
+    RECORD_KINDS,
+    RELEASE_START,
+    spent_record,
+    unpack_statement,
+)
 
 LocalPath: TypeAlias = "str | os.PathLike[str]"
 Stored: TypeAlias = "Released | TimelineRow | tuple[Item, Released | TimelineRow]"
@@ -31,7 +37,6 @@ Kind = TypeVar("Kind", bound="Released | TimelineRow")
 
 SUFFIX = ".dpsketch"
 HEADER = b"DPSKFILE\x01\x00"
-_RELEASE = b"DPSK"
 _CHUNK = 1 << 20
 _digest = functools.partial(hashlib.blake2b, digest_size=DIGEST_BYTES)
 
@@ -94,7 +99,7 @@ def read_elements(path: str, opened: Callable[[str], BinaryIO] = io.FileIO) -> I
     try:
         with opened(path) as file:
             start = file.read(len(HEADER))
-            if start != HEADER and start.startswith(_RELEASE):
+            if start != HEADER and start.startswith(RELEASE_START):
                 yield Released.from_bytes(start + file.read())
             else:
                 yield from map(from_record, read_records(file, start))

@@ -134,9 +134,13 @@ class Clipping:
         few = f"clipping of a few {self.units} may not show"
         if not math.isnan(self.most_clipped_units):
             loss = f"{'a weight of ' * ('weight' in self.total)}{_least(self.least_loss)} or more"
-            many = f"{round_up(self.most_clipped_units, 2):,.0f} {self.units}"
-            few = f"up to {many} may be clipped by {loss}{' records' * ('weight' not in self.total)} each"
+            few = f"up to {self._most_clipped} may be clipped by {loss}{' records' * ('weight' not in self.total)} each"
         return f"not detected ({few})"
+
+    @property
+    def _most_clipped(self) -> str:
+        """Upper bound for the number of clipped units."""
+        return f"{round_up(self.most_clipped_units, 2):,.0f} {self.units}"
 
     @property
     def assumption(self) -> str:
@@ -156,9 +160,9 @@ class Clipping:
         if self.state is ClippingState.ESTIMATED:
             yield "the estimate and the upper end assume that the largest contributions follow the trend of the others"
         if not math.isnan(self.most_clipped_units):
-            least, number = shown(self.least_loss), round_up(self.most_clipped_units, 2)
+            least = shown(self.least_loss)
             by = f"a weight of {least}" if "weight" in self.total else f"{least} record{'s' * (self.least_loss != 1)}"
-            yield f"at most {number:,.0f} {self.units} were clipped by {by} or more, with 97.5 % confidence"
+            yield f"at most {self._most_clipped} were clipped by {by} or more, with 97.5 % confidence"
 
     def as_dict(self) -> dict[str, Any]:
         """State, share with its ends (`None` if unknown) and sentence, for JSON."""

@@ -44,6 +44,9 @@ ONE_OF: Mapping[type, tuple[type, ...]] = {
 ReleasedSpec: TypeAlias = SketchSpec | TreeSpec | ListedItems | GroupedItems | StatisticsSpec | FactorSpec | MetricsSpec
 """Specs of releases. No other spec contains `MetricsSpec`, so nesting is finite."""
 
+_MADE_BY: Mapping[type, Callable[..., Any]] = {ListedItems: from_encoded}
+"""Constructors for classes that are not built from their stored fields by name. Lists of many keys share one object."""
+
 _MAX_BYTES = 1024  # for an integer, because dividing much larger integers would take hours
 _EPOCH, _MICROSECOND = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC), datetime.timedelta(microseconds=1)
 
@@ -61,6 +64,8 @@ class Codec(NamedTuple):
 @functools.cache
 def fields_of(kind: type) -> dict[str, Any]:
     """Map each stored field to its type, in order. Derived fields are not stored."""
+    if kind is ListedItems:
+        return {"encoded_items": bytes}
     hints = typing.get_type_hints(kind)
     if dataclasses.is_dataclass(kind):
         return {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.compare}
@@ -74,18 +79,30 @@ def codec_of(hint: Any) -> Codec:
         return _one_of(options)
     if hint in _SIMPLE:
         return _SIMPLE[hint]
-    origin, inside = typing.get_origin(hint), typing.get_args(hint)
-    if type(None) in inside:
-        return _optional(codec_of(Union[tuple(each for each in inside if each is not type(None))]))  # noqa: UP007
-    if origin is tuple:
-        return _list_of(codec_of(inside[0]))
+    if (present := without_none(hint)) is not None:
+        return _optional(codec_of(present))
+    if typing.get_origin(hint) is tuple:
+        return _list_of(codec_of(typing.get_args(hint)[0]))
     if isinstance(hint, type) and issubclass(hint, enum.Flag):
         return Codec(lambda value: value.value, lambda plain: hint(_whole(plain)))
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return _choice([*hint])
-    if isinstance(hint, type) and (dataclasses.is_dataclass(hint) or hasattr(hint, "_fields")):
+    if has_fields(hint):
         return Codec(functools.partial(_write, hint), functools.partial(_read, hint))
     raise TypeError(f"{hint} is not stored")
+
+
+def has_fields(hint: Any) -> bool:
+    """Whether a type is stored as the list of its fields."""
+    return isinstance(hint, type) and (dataclasses.is_dataclass(hint) or hasattr(hint, "_fields"))
+
+
+def without_none(hint: Any) -> Any:
+    """Remove `None` from an optional type. Returns `None` if the type is not optional."""
+    inside = typing.get_args(hint)
+    if type(None) not in inside:
+        return None
+    return Union[tuple(each for each in inside if each is not type(None))]  # noqa: UP007
 
 
 def options_of(hint: Any) -> tuple[type, ...]:
@@ -136,19 +153,15 @@ def _list_of(form: Codec) -> Codec:
 
 
 def _write(kind: type, value: Any) -> list[Any]:
-    if kind is ListedItems:
-        return [value.encoded_items]
     return [codec_of(hint).write(getattr(value, name)) for name, hint in fields_of(kind).items()]
 
 
 def _read(kind: type, plain: Any) -> Any:
-    if kind is ListedItems:
-        (encoded,) = _list(plain)
-        return from_encoded(_exactly(bytes)(encoded))
     hints, values = fields_of(kind), _list(plain)
     if len(values) != len(hints):
         raise FormatError("an object has too few fields, or too many")
-    return kind(**{name: codec_of(hint).read(value) for (name, hint), value in zip(hints.items(), values, strict=True)})
+    read = {name: codec_of(hint).read(value) for (name, hint), value in zip(hints.items(), values, strict=True)}
+    return _MADE_BY.get(kind, kind)(**read)
 
 
 def _exactly(kind: type) -> Callable[[Any], Any]:

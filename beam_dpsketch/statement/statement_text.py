@@ -84,10 +84,15 @@ def loss_in_words(loss: Loss, shown_delta: float, kind: str = "differential priv
     """Format epsilon and delta, rounded up, with the kind of guarantee in brackets."""
     epsilon, delta = loss.shown(shown_delta)
     if math.isinf(epsilon):
-        return f"rho = {round_up(loss.rho, 6):g}, delta = {round_up(loss.delta, 6):g} (approximate zCDP)"
+        return _zcdp(loss)
     if not delta:
         return f"epsilon = {round_up(loss.pure, 6):g} (pure differential privacy)"
     return f"epsilon = {round_up(epsilon, 4):g}, delta = {round_up(delta, 6):g} ({kind})"
+
+
+def _zcdp(loss: Loss) -> str:
+    rho = f"rho = {round_up(loss.rho, 6):g}"
+    return f"{rho}, delta = {round_up(loss.delta, 6):g} (approximate zCDP)" if loss.delta else f"{rho} (zCDP)"
 
 
 def change_in_words(of: Any) -> str:
@@ -179,8 +184,7 @@ def _definition(statement: Stated) -> str:
 
 def _accounting(statement: Stated) -> str:
     loss = statement.loss
-    rho = f"rho = {round_up(loss.rho, 6):g}"
-    words = [f"{rho}, delta = {round_up(loss.delta, 6):g} (approximate zCDP)" if loss.delta else f"{rho} (zCDP)"]
+    words = [_zcdp(loss)]
     if loss.pure:
         pure = f"epsilon = {round_up(loss.pure, 6):g}"
         words.append(

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from beam_dpsketch.statement.codec import ReleasedSpec, codec_of, options_of
+from beam_dpsketch.statement.codec import ReleasedSpec, codec_of, options_of, without_none
 from beam_dpsketch.statement.release_format import narrowest
-from tests.helpers.stored import Part, packed, parts_of, plain_of, with_part, without_none
+from tests.helpers.stored import Part, packed, parts_of, plain_of, with_part
 
 INTEGERS = sorted(
     {s * (1 << b) + d for b in (0, 7, 8, 15, 16, 31, 32, 56, 63, 64, 127) for d in (-1, 0, 1) for s in (1, -1)}

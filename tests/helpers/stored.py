@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import types
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgpack
 
-from beam_dpsketch.exact.sketches.listed_items import ListedItems
-from beam_dpsketch.statement.codec import fields_of, options_of
+from beam_dpsketch.statement.codec import fields_of, has_fields, options_of, without_none
 from beam_dpsketch.statement.release_format import DIGEST_BYTES, RELEASE_START, Content
 
 
@@ -25,26 +23,9 @@ class Part(NamedTuple):
     plain: Any
 
 
-def stored_fields(kind: type) -> dict[str, Any]:
-    """Return the type of each field of a class as it is stored."""
-    return {"encoded_items": bytes} if kind is ListedItems else fields_of(kind)
-
-
-def without_none(hint: Any) -> Any:
-    """Return the type of what may be missing; `None` where it may not."""
-    inside = typing.get_args(hint)
-    if typing.get_origin(hint) not in (typing.Union, types.UnionType) or type(None) not in inside:
-        return None
-    return typing.Union[tuple(each for each in inside if each is not type(None))]  # noqa: UP007
-
-
-def is_stored_by_fields(hint: Any) -> bool:
-    return isinstance(hint, type) and (hasattr(hint, "__dataclass_fields__") or hasattr(hint, "_fields"))
-
-
 def parts_of(plain: Any) -> Iterator[Part]:
     """Yield all parts of a release, the outer ones first."""
-    for place, (name, hint) in enumerate(stored_fields(Content).items()):
+    for place, (name, hint) in enumerate(fields_of(Content).items()):
         yield from _within(Part(name, (place,), hint, plain[place]))
 
 
@@ -60,12 +41,12 @@ def _within(part: Part) -> Iterator[Part]:
     elif options := options_of(hint):
         yield Part(f"{name}.class", (*place, 0), type, plain[0])
         yield from _fields(part, options[plain[0]], 1)
-    elif is_stored_by_fields(hint):
+    elif has_fields(hint):
         yield from _fields(part, hint, 0)
 
 
 def _fields(part: Part, kind: type, start: int) -> Iterator[Part]:
-    for number, (name, hint) in enumerate(stored_fields(kind).items(), start):
+    for number, (name, hint) in enumerate(fields_of(kind).items(), start):
         yield from _within(Part(f"{part.name}.{name}", (*part.place, number), hint, part.plain[number]))
 
 

@@ -16,8 +16,7 @@ from typing import Any
 
 from beam_dpsketch.answers import release_file
 from beam_dpsketch.statement import release_format
-from beam_dpsketch.statement.codec import options_of
-from tests.helpers.stored import is_stored_by_fields, stored_fields, without_none
+from beam_dpsketch.statement.codec import fields_of, has_fields, options_of, without_none
 
 PAGE = Path(__file__).parents[3] / "docs" / "format.md"
 _PLAIN = {
@@ -42,7 +41,7 @@ def tables() -> dict[str, str]:
             ("digest", f"{release_format.DIGEST_BYTES} bytes", ""),
             ("kinds of records", "1 byte", _numbered(release_format.RECORD_KINDS)),
         ),
-        **{kind.__name__: _table(stored_fields(kind)) for kind in dict.fromkeys(_classes(release_format.Content))},
+        **{kind.__name__: _table(fields_of(kind)) for kind in dict.fromkeys(_classes(release_format.Content))},
     }
 
 
@@ -60,9 +59,9 @@ def _classes(hint: Any) -> Iterator[type]:
         yield from _classes(inner)
     elif typing.get_origin(hint) is tuple:
         yield from _classes(typing.get_args(hint)[0])
-    for each in options_of(hint) or ([hint] if is_stored_by_fields(hint) else []):
+    for each in options_of(hint) or ([hint] if has_fields(hint) else []):
         yield each
-        for field in stored_fields(each).values():
+        for field in fields_of(each).values():
             yield from _classes(field)
 
 
