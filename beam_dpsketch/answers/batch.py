@@ -13,16 +13,16 @@ from beam_dpsketch.statement.noisy import NoisyReleases, unchecked
 
 def answers_of(noisy: NoisyReleases) -> Iterator[Released | TimelineRow]:
     """Yield each release in a batch, checking shared parts once."""
-    kind, spec, scale_bits = noisy.common
+    spec, scale_bits = noisy.common
     common: dict[str, Any] = {}
     for stated, counters in noisy.each():
         statement = PrivacyStatement.from_stated(stated)
         if statement.over_time is not None and statement.over_time.is_row:
-            yield TimelineRow(kind, spec, counters, statement, scale_bits)
+            yield TimelineRow(spec, counters, statement, scale_bits)
         elif common:
             counters.flags.writeable = False
-            yield unchecked(RELEASED_KINDS[kind], {**common, "_counters": counters, "_privacy": statement})
+            yield unchecked(RELEASED_KINDS[spec.kind], {**common, "_counters": counters, "_privacy": statement})
         else:
-            first = RELEASED_KINDS[kind](spec, counters, statement, scale_bits)
+            first = RELEASED_KINDS[spec.kind](spec, counters, statement, scale_bits)
             common = {**vars(first)}
             yield first

@@ -31,6 +31,7 @@ from beam_dpsketch.encodings import encode
 from beam_dpsketch.errors import ArgumentError, FormatError, IncompatibleSketchError, said_by
 from beam_dpsketch.exact.domains.timestamps import from_micros, to_micros
 from beam_dpsketch.exact.horizon import Horizon
+from beam_dpsketch.exact.sketches import raw_type
 from beam_dpsketch.privacy.noise.drawing import drowned_bits
 from beam_dpsketch.privacy.norm.scaling import SCALE_BITS
 from beam_dpsketch.privacy.over_time.mechanism import RowMechanism
@@ -61,19 +62,22 @@ class TimelineRow:
     _holds = None
     notes = ()
 
-    def __init__(
-        self, kind: str, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int = 0
-    ) -> None:
+    def __init__(self, spec: Any, counters: np.ndarray, privacy: PrivacyStatement, scale_bits: int = 0) -> None:
         if not isinstance(privacy.over_time, RowNote):
             raise ValueError("this is a sketch and no row over time: read it with Released")
         if counters.size != spec.cells or counters.dtype != np.int64:
             raise ValueError(f"counters must be {spec.cells} of type int64")
         _validate.whole(low=0, high=SCALE_BITS, scale_bits=scale_bits)
-        if len(privacy.sigma_squared_per_level) != len(RELEASED_KINDS[kind].raw_type.tables(spec)):
+        if len(privacy.sigma_squared_per_level) != len(raw_type(spec).tables(spec)):
             raise ValueError("sigma_squared_per_level must have one value for each level of the sketch")
-        self.kind, self.spec, self.privacy = kind, spec, privacy
+        self.spec, self.privacy = spec, privacy
         self._note, self._counters, self._scale_bits = privacy.over_time, counters.copy(), scale_bits
         self._counters.flags.writeable = False
+
+    @property
+    def kind(self) -> str:
+        """Kind of the sketch, by name."""
+        return str(self.spec.kind)
 
     @property
     def mechanism(self) -> RowMechanism:
@@ -119,7 +123,7 @@ class TimelineRow:
         """Decode the output of `to_bytes`. Raises only `FormatError` for other bytes."""
         spec, counters, privacy, scale_bits = unpack(data)
         try:
-            return cls(spec.kind, spec, counters, privacy, scale_bits)
+            return cls(spec, counters, privacy, scale_bits)
         except ValueError as error:
             raise FormatError(f"not a row over time: {said_by(error)}") from None
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from beam_dpsketch.encodings import encode
 from beam_dpsketch.exact.domains.text import TRUNCATED
-from beam_dpsketch.exact.sketches.listed_items import GroupedHistogram, GroupedItems
+from beam_dpsketch.exact.sketches.listed_items import GroupedItems
 from beam_dpsketch.noise import tables
 from beam_dpsketch.noise.calibration import check_paid, counter_tables
 from beam_dpsketch.noise.keys import KeyChoice, choose_keys, find_chosen
@@ -158,7 +158,6 @@ class Counting(NamedTuple):
         spec = GroupedItems.of(self.spec.domain, [key for _, key in kept])
         counts = np.array([count for count, _ in kept], dtype=np.int64)
         return NoisyReleases(
-            GroupedHistogram.name,
             spec,
             statement,
             self.note.scale_bits - drowned,

@@ -179,7 +179,6 @@ def release_parts(
         ]
     release_ids, side, counters = zip(*drawn, strict=True)
     return NoisyReleases(
-        exact.kind.name,
         exact.spec,
         statement,
         exact.scale_bits + bits - drowned + (note.dropped_bits if note else 0),

@@ -28,7 +28,6 @@ class NoisyReleases:
     """Releases in columns, at least 1. `answers.batch` converts each to a `Released` or a `TimelineRow`.
 
     Args:
-      kind: their kind, by name.
       spec: their spec.
       statement: any release's statement. Its release ids and noisy values are ignored.
       scale_bits: counters are in units of 2**-scale_bits.
@@ -40,7 +39,6 @@ class NoisyReleases:
 
     def __init__(
         self,
-        kind: str,
         spec: Any,
         statement: Stated,
         scale_bits: int,
@@ -57,17 +55,17 @@ class NoisyReleases:
         ):
             if values.shape != (len(release_ids), columns) or values.dtype.kind != "i":
                 raise ValueError(f"{name} must be signed integers of shape {(len(release_ids), columns)}")
-        self._common = kind, spec, statement, scale_bits
+        self._common = spec, statement, scale_bits
         self._release_ids, self._side, self._counters = release_ids, side, counters
 
     def __len__(self) -> int:
         return len(self._release_ids)
 
     @property
-    def common(self) -> tuple[str, Any, int]:
-        """Kind, spec and `scale_bits`."""
-        kind, spec, _, scale_bits = self._common
-        return kind, spec, scale_bits
+    def common(self) -> tuple[Any, int]:
+        """Spec and `scale_bits`."""
+        spec, _, scale_bits = self._common
+        return spec, scale_bits
 
     def each(self) -> Iterator[tuple[Stated, np.ndarray]]:
         """Yield the statement and the counters, int64 of shape (cells,), for each release."""
@@ -81,7 +79,7 @@ class NoisyReleases:
 
     def to_bytes(self) -> bytes:
         """Encode for another worker: the first release in the published format, then the differences."""
-        _, spec, _, scale_bits = self._common
+        spec, _, scale_bits = self._common
         first = release_format.pack(spec, self._counters[0], next(self._statements()), scale_bits)
         dtype = release_format.narrowest(self._counters)
         others = self._counters[1:].astype(dtype)
@@ -101,7 +99,6 @@ class NoisyReleases:
         release_ids = [*statement.release_ids, *(ids[start : start + size] for start in range(0, len(ids), size))]
         values = _values_aside(statement)
         return NoisyReleases(
-            spec.kind,
             spec,
             statement,
             scale_bits,
@@ -114,11 +111,11 @@ class NoisyReleases:
         return NoisyReleases.from_bytes, (self.to_bytes(),)
 
     def __repr__(self) -> str:
-        return f"<{len(self)} releases of {self._common[1]}>"
+        return f"<{len(self)} releases of {self._common[0]}>"
 
     def _statements(self) -> Iterator[Stated]:
         """Yield each statement, without repeating the checks on common fields."""
-        statement = self._common[2]
+        statement = self._common[1]
         common, common_of_notes = _fields(statement), [_fields(note) for note in statement.side]
         for release_id, values in zip(self._release_ids, self._side.tolist(), strict=True):
             notes, lost = zip(common_of_notes, values, strict=False), statement.lost

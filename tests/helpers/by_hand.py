@@ -117,7 +117,7 @@ def row(number: int = 5, mechanism: RowMechanism = BinnedRoot(9), **changes: Any
         "over_time": RowNote(mechanism, number, dropped_bits=3),
     }
     counters = np.array([7, -300, 0], dtype=np.int64)
-    return TimelineRow("count_min", COUNTS.spec, counters, statement(**over_time | changes))
+    return TimelineRow(COUNTS.spec, counters, statement(**over_time | changes))
 
 
 ROW = row()

@@ -104,7 +104,7 @@ def test_counters_of_any_size_come_back(largest: int) -> None:
     (one,) = answers_of(release_parts([Part(CountSketch(spec), np.zeros(1, dtype=np.int64))], OF_RECORDS))
     for order in ([0, 1, 2], [2, 1, 0], [2, 0, 1]):
         ids, side = [bytes([number]) * 48 for number in order], np.zeros((3, 1), dtype=np.int64)
-        sent = NoisyReleases("count_sketch", spec, one.privacy, 0, release_ids=ids, side=side, counters=counters[order])
+        sent = NoisyReleases(spec, one.privacy, 0, release_ids=ids, side=side, counters=counters[order])
         back = NoisyReleases.from_bytes(sent.to_bytes())
         for each in (sent, back, NoisyReleases.from_bytes(back.to_bytes())):
             assert [released.counters.ravel().tolist() for released in answers_of(each)] == counters[order].tolist()
@@ -125,14 +125,14 @@ def test_ids_and_arrays_that_no_constructor_checks_again_are_checked() -> None:
         "side": np.zeros((1, 1), dtype=np.int64),
         "counters": np.zeros((1, 24), dtype=np.int64),
     }
-    NoisyReleases("count_sketch", released.spec, released.privacy, 0, **right)
+    NoisyReleases(released.spec, released.privacy, 0, **right)
     for name, wrong in {
         "release_ids": [bytes(47)],
         "side": np.zeros((1, 2), dtype=np.int64),
         "counters": np.zeros((1, 24)),
     }.items():
         with pytest.raises(ValueError, match=name):
-            NoisyReleases("count_sketch", released.spec, released.privacy, 0, **{**right, name: wrong})
+            NoisyReleases(released.spec, released.privacy, 0, **{**right, name: wrong})
     with pytest.raises(ValueError, match="run must have 16 bytes"):
         release_parts([Part(CountSketch(released.spec), np.zeros(1, dtype=np.int64), run=b"short")], OF_RECORDS)
 

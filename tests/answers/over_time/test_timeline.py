@@ -273,7 +273,7 @@ def test_rows_that_differ_in_more_than_their_numbers_are_refused() -> None:
 def forged(row: TimelineRow, counter: int | None = None, **privacy: Any) -> TimelineRow:
     """A row with the release id of another one, and something else in it."""
     counters = row._counters if counter is None else np.full_like(row._counters, counter)
-    return TimelineRow(row.kind, row.spec, counters, dataclasses.replace(row.privacy, **privacy), row._scale_bits)
+    return TimelineRow(row.spec, counters, dataclasses.replace(row.privacy, **privacy), row._scale_bits)
 
 
 def test_rows_that_promise_something_else_are_refused() -> None:
