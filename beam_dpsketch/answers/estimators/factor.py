@@ -23,8 +23,8 @@ are between four of them, and interpolated.
 Variances are exact for up to `FEW` ranges, within 8 % for more, which is 4 % of an interval.
 
 RANKS INSIDE A VALUE are the weight before it, and a part of its own. A value stands for a block of positions here. Such
-a rank lies between those of two neighbors, R' = (1 - p) R_(i-1) + p R_i, so variances of ranks and ranges of whole
-values give its own.
+a rank interpolates its two neighbors, R' = (1 - p) R_(i-1) + p R_i, so variances of ranks and ranges of whole values
+determine its variance.
 * A single rank, with d = R_i - R_(i-1): (1 - p) Var R_(i-1) + p Var R_i - p (1 - p) Var d.
 * A difference within a value: (p' - p)^2 Var d. Otherwise it is a part of the first value, the values between, and a
   part of the last one: a A + B + c C. Variances of A, B, C, A + B, B + C and A + B + C determine the covariances.

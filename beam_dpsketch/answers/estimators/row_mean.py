@@ -6,10 +6,10 @@ with five rows, and 0.67 times with many. The scale is the typical size of count
 at least 1.5 sigma. For Laplace noise with its longer tails, it is at least half a sigma.
 
 Guarantee: post-processing of released counters. Bounds have the given confidence over the noise and the seed, for data
-of any skew. Over the seed, the errors of an item's rows are independent, and each is equally likely to be any counter
-(with a random sign, if the sketch has signs). The noisy counters therefore show the error distribution of a row, heavy
-tails included, and `upper_margin` computes the error of the Huber mean. Sources: Huber 1964 for the mean; Charikar,
-Chen and Farach-Colton 2002 for rows that are independent over the seed.
+of any skew. Over the seed, the row errors of an item are independent, and each error equals each counter with the same
+probability (with a random sign, if the sketch has signs). The noisy counters therefore show the error distribution of a
+row, heavy tails included, and `upper_margin` computes the error of the Huber mean. Sources: Huber 1964 for the mean;
+Charikar, Chen and Farach-Colton 2002 for rows that are independent over the seed.
 """
 
 from __future__ import annotations
